@@ -79,9 +79,11 @@ def read_work(database: Database, where: str = "1", *, device_copies: bool = Fal
             keys = block["globalPid"] // THREAD_BITS * _DEVICES + np.maximum(block["deviceId"], 0)
             for key in distinct(keys):
                 mine = keys == key
-                kept = {name: each[mine] for name, each in columns.items()}
-                small = {name: _small(each) for name, each in kept.items() if name not in ("start", "end")}
-                parts[key].append(kept | small)
+                selected = {name: each[mine] for name, each in columns.items()}
+                small = {
+                    name: _small(each) for name, each in selected.items() if name not in ("start", "end")
+                }
+                parts[key].append(selected | small)
         for key in list(parts):
             setattr(works.setdefault(key, GpuWork(*divmod(key, _DEVICES))), kind, _joined(parts.pop(key)))
     return [works[key] for key in sorted(works)]
@@ -228,17 +230,17 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
         for process in distinct(processes):
             mine = processes == process
             rows = mine & (work < len(_HEAVY))
-            kept = {"start": block["start"], "end": ends, "work": work, "blocking": blocking}
-            kept |= {"call": calls, "name": _small(block["nameId"])}
-            heavy[process].append({name: column[rows] for name, column in kept.items()})
+            heavy_columns = {"start": block["start"], "end": ends, "work": work, "blocking": blocking}
+            heavy_columns |= {"call": calls, "name": _small(block["nameId"])}
+            heavy[process].append({name: column[rows] for name, column in heavy_columns.items()})
             rows = mine & (work >= len(_HEAVY))
-            kept = {
+            light_columns = {
                 "start": block["start"],
                 "length": _small(ends - block["start"]),
                 "work": work,
                 "call": calls,
             }
-            light[process].append({name: column[rows] for name, column in kept.items()})
+            light[process].append({name: column[rows] for name, column in light_columns.items()})
     return {
         process: Calls(_joined(heavy.pop(process)), _joined(light.pop(process)), unnamed)
         for process in list(heavy)

@@ -153,9 +153,9 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
         readers = [name for name, mode in workload.touching(buffer, "device").items() if mode != "out"]
         if not readers or not buffer.bytes:
             continue
-        seen = [t for t in trace.traffic if t.buffer == buffer.name and t.source != "assumed"]
-        again = {t.stage: sum(item.bytes for item in t.again) for t in seen}
-        known = {t.stage: (t.bytes_read + again[t.stage]) / buffer.bytes for t in seen} | {
+        accesses = [t for t in trace.traffic if t.buffer == buffer.name and t.source != "assumed"]
+        again = {t.stage: sum(item.bytes for item in t.again) for t in accesses}
+        known = {t.stage: (t.bytes_read + again[t.stage]) / buffer.bytes for t in accesses} | {
             stage.name: stage.passes[buffer.name]
             for stage in workload.frame_stages("device")
             if buffer.name in stage.passes
@@ -168,7 +168,7 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
             known=all(name in known for name in readers),
             new_each_frame=any(buffer.access.get(s.name, "in") != "in" for s in workload.frame_stages()),
             calls=tuple(
-                dict.fromkeys(_told(a) for t in seen if t.stage in readers for a in t.again if a.bytes)
+                dict.fromkeys(_told(a) for t in accesses if t.stage in readers for a in t.again if a.bytes)
             ),
         )
 
@@ -198,7 +198,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
 def with_trace(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
     """The advice on the measured device with what nsys recorded of the strategies that it is about."""
     about = {rule.id: rule.traced for rule in RULES}
-    return tuple(seen.beside(one, profile) if (seen := about.get(one.rule)) else one for one in advice)
+    return tuple(traced.beside(one, profile) if (traced := about.get(one.rule)) else one for one in advice)
 
 
 def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: str = "") -> Advice:

@@ -25,11 +25,11 @@ def conclude_lines(
 ) -> ScriptRun:
     """With ceilings, predictions for the targets, and advice."""
     predicted = [predict_crossings(run, target) for target in targets]
-    told = (ceiling for _, each in predicted for ceiling in each)
+    by_target = (ceiling for _, each in predicted for ceiling in each)
     run = run.model_copy(
         update={
             "predictions": tuple(prediction for prediction, _ in predicted),
-            "ceilings": (*ceilings(run), *told),
+            "ceilings": (*ceilings(run), *by_target),
         }
     )
     advice = advise_lines(run, device, entry, targets, wanted)
@@ -102,15 +102,15 @@ def _case(
 
 def _strongest(case: LineCase, device: str, wanted: Preferences) -> Advice | None:
     """The advice that gains most: what spares a copy goes before what makes it faster."""
-    said = [
+    findings = [
         (rule, finding)
         for rule in RULES
         if rule.judge_line and rule.id not in wanted.ignored
         if (finding := rule.judge_line(case, limits(rule, wanted))) is not None
     ]
-    if not said:
+    if not findings:
         return None
-    rule, finding = max(said, key=lambda pair: _gained(pair[1]))
+    rule, finding = max(findings, key=lambda pair: _gained(pair[1]))
     return advice_of(rule, device, finding)
 
 

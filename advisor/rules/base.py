@@ -47,14 +47,14 @@ class Traced:
         spoken = advice.device == profile.device.name and advice.outcome in ("advice", "pass")
         if traced is None or not spoken:
             return advice
-        seen = {"evidence": (*advice.evidence, *self.evidence(traced))}
+        traced_evidence = {"evidence": (*advice.evidence, *self.evidence(traced))}
         if advice.outcome == "pass" or self.cause is None or self.cause(traced) != 0:
-            return advice.model_copy(update=seen)
+            return advice.model_copy(update=traced_evidence)
         doubt = (
             f"{advice.detail} But nsys recorded {self.unseen} in its trace, so the cause may be different."
         )
         certainty = "likely" if advice.certainty == "measured" else advice.certainty
-        return advice.model_copy(update={**seen, "detail": doubt, "certainty": certainty})
+        return advice.model_copy(update={**traced_evidence, "detail": doubt, "certainty": certainty})
 
 
 def pageable_bytes(traced: StrategyTrace) -> float | None:
@@ -286,7 +286,7 @@ class Case:
         subject: Row,
         better: Row,
         cause: str,
-        shown: Iterable[Evidence],
+        evidence: Iterable[Evidence],
         *,
         worth: str | None = None,
         title: str | None = None,
@@ -304,7 +304,7 @@ class Case:
             text(cause, compared(better, subject) if worth is None else worth, placed),
             title=title,
             strategy=better.strategy,
-            evidence=(*shown, subject.frame(), better.frame()),
+            evidence=(*evidence, subject.frame(), better.frame()),
             gain=gain(better, subject),
             snippet=snippet(better.strategy, self.workload, self.device, self.mixes),
             lines=self.lines(moved or better.placements),

@@ -25,22 +25,22 @@ def pin_per_frame(case: Case, limits: Limits) -> Finding:
     looked = [(row, row.page_locking) for row in case.rows.values() if row.page_locking is not None]
     if not looked:
         return not_applicable("Not observed: page-locking calls are recorded only on a GPU.")
-    row, seen = max(looked, key=lambda pair: pair[1].seconds)
-    shown = (
-        row.figure(f"{row.strategy}: page-locking calls in a frame", seen.calls, "count"),
-        row.figure(f"{row.strategy}: time of these calls", seen.seconds),
+    row, locks = max(looked, key=lambda pair: pair[1].seconds)
+    evidence = (
+        row.figure(f"{row.strategy}: page-locking calls in a frame", locks.calls, "count"),
+        row.figure(f"{row.strategy}: time of these calls", locks.seconds),
     )
-    if seen.calls < limits["calls"]:
+    if locks.calls < limits["calls"]:
         unseen = "calls of other libraries are not recorded"
-        return passed(f"No stage page-locks memory in its frames through CuPy ({unseen}).", *shown)
+        return passed(f"No stage page-locks memory in its frames through CuPy ({unseen}).", *evidence)
     return advice(
         f"In each frame of {row.strategy} the workload's stages lock or unlock pages "
-        f"{units.digits(seen.calls)} times, which takes {units.seconds(seen.seconds)} or "
-        f"{units.percent(seen.seconds / row.seconds)} of the frame. Locking visits every page and costs "
+        f"{units.digits(locks.calls)} times, which takes {units.seconds(locks.seconds)} or "
+        f"{units.percent(locks.seconds / row.seconds)} of the frame. Locking visits every page and costs "
         "more than it saves for a single copy. Lock once, before the frames, and reuse the memory; or "
         "copy from pageable memory. The gain is the time of these calls.",
-        *shown,
-        saved=seen.seconds,
+        *evidence,
+        saved=locks.seconds,
     )
 
 
@@ -53,19 +53,21 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
     if memory is None:
         return not_applicable("The host memory size of this device is not known.")
     subject = case.chosen or case.fastest() or case.of(LOCKING)[0]
-    shown = [
+    evidence = [
         subject.figure(f"{subject.strategy}: page-locked", subject.pinned_bytes, "bytes"),
         subject.figure("memory available to this program", memory, "bytes"),
     ]
     if not subject.pinned_bytes:
-        return passed(f"{subject.strategy} page-locks nothing.", *shown)
+        return passed(f"{subject.strategy} page-locks nothing.", *evidence)
     # RLIMIT_MEMLOCK binds mlock; what the driver locks does not count in VmLck.
     limit = case.machine.host.locked_memory_limit if case.machine and case.machine.host else None
-    shown += [subject.figure("limit of mlock (ulimit -l)", limit, "bytes")] if isinstance(limit, int) else []
+    evidence += (
+        [subject.figure("limit of mlock (ulimit -l)", limit, "bytes")] if isinstance(limit, int) else []
+    )
     share = subject.pinned_bytes / memory
     locks = f"{subject.strategy} page-locks {units.size(subject.pinned_bytes)}, {units.percent(share)} of the"
     if share < limits["share"]:
-        return passed(f"{locks} memory of {units.size(memory)}.", *shown)
+        return passed(f"{locks} memory of {units.size(memory)}.", *evidence)
     cause = (
         f"{locks} {units.size(memory)} available. Locked pages cannot be swapped or used for the page "
         "cache: first other programs slow down or fail, then further page-locking fails."
@@ -78,13 +80,13 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
         return advice(
             f"{cause} No strategy that locks less is as fast. Pass the data through a few locked buffers of "
             "fixed size, or lock only buffers that are copied in every frame.",
-            *shown,
+            *evidence,
             lines=case.lines([name for name, placed in subject.placements.items() if placed.locks]),
         )
     locked = units.size(better.pinned_bytes) if better.pinned_bytes else "nothing"
     worth = f"{better.strategy} locks {locked}: {better.takes} a frame."
     title = f"Lock less memory: {better.strategy} is as fast"
-    return case.swap(subject, better, cause, shown, worth=worth, title=title)
+    return case.swap(subject, better, cause, evidence, worth=worth, title=title)
 
 
 def _memory(case: Case) -> int | None:
@@ -107,7 +109,7 @@ def duplicate_allocation(case: Case, limits: Limits) -> Finding:
     if not once:
         reason = f"No strategy needs at least {units.size(least)} less than {BASELINE}, which needs {twice}."
         return passed(reason, _held(baseline))
-    shown = [_held(row) for row in (baseline, *once)]
+    evidence = [_held(row) for row in (baseline, *once)]
     names = listing([row.strategy for row in once])
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
@@ -117,7 +119,7 @@ def duplicate_allocation(case: Case, limits: Limits) -> Finding:
             f"{twice}), but may be slower: {fastest.takes} a frame, {units.times(fastest.over(baseline))} "
             f"that of {BASELINE}."
         )
-        return passed(reason, *shown, baseline.frame(), fastest.frame())
+        return passed(reason, *evidence, baseline.frame(), fastest.frame())
     better = min([row for row in as_fast if row is case.chosen] or as_fast, key=lambda row: row.seconds)
     cause = (
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
@@ -128,7 +130,7 @@ def duplicate_allocation(case: Case, limits: Limits) -> Finding:
         f"{better.strategy} needs {units.size(better.physical_bytes)}, {units.size(saved)} less, and is "
         f"{units.times(baseline.over(better))} as fast{', as predicted' if better.predicted else ''}."
     )
-    return case.swap(baseline, better, cause, shown, worth=worth)
+    return case.swap(baseline, better, cause, evidence, worth=worth)
 
 
 def _held(row: Row) -> Evidence:
@@ -150,13 +152,13 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
     # On one DRAM the CPU's own buffers count too, copies of any do not.
     needed = sum(b.bytes for b in case.workload.buffers if case.one_dram or kernels & b.access.keys())
     share = needed / total
-    shown = (
+    evidence = (
         Evidence(label="memory the buffers need", value=needed, unit="bytes"),
         Evidence(label="the device's memory", value=total, unit="bytes"),
     )
     if share < limits["share"]:
         little = f"{units.size(needed)} of the device's {units.size(total)}, {units.percent(share)}"
-        return passed(f"The buffers need {little}.", *shown)
+        return passed(f"The buffers need {little}.", *evidence)
     cause = text(
         f"{'The buffers, each held once, need' if case.one_dram else 'The buffers of the kernels need'} "
         f"{units.size(needed)}, {units.percent(share)} of the {units.size(total)} of {case.device.name}.",
@@ -171,8 +173,8 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
             if "memory" in why and ("needs" in why or "not enough" in why)
         )
         large = [b.name for b in case.workload.buffers if case.one_dram or kernels & b.access.keys()]
-        return advice(text(cause, next(refused, ""), _SPLIT), *shown, lines=case.lines(large))
-    return case.swap(subject, better, cause, shown, worth=text(compared(better, subject), _SPLIT))
+        return advice(text(cause, next(refused, ""), _SPLIT), *evidence, lines=case.lines(large))
+    return case.swap(subject, better, cause, evidence, worth=text(compared(better, subject), _SPLIT))
 
 
 _SPLIT = (

@@ -46,14 +46,14 @@ def pageable_transfer(case: Case, limits: Limits) -> Finding:
     if locked and locked.transfer_seconds:
         took = units.seconds(locked.transfer_seconds)
         same = f"The same copies from page-locked memory {locked.take} {took}."
-    shown = {row.strategy: row for row in (baseline, locked or better, better)}
+    rows = {row.strategy: row for row in (baseline, locked or better, better)}
     cause = text(
         f"Copies from and to pageable memory are {units.percent(share)} of a frame of {BASELINE}, "
         f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
         _driver_staging(case, better),
         same,
     )
-    evidence: list[Evidence] = [item for row in shown.values() for item in (row.copies(), *row.rate())]
+    evidence: list[Evidence] = [item for row in rows.values() for item in (row.copies(), *row.rate())]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop the copies: CPU and GPU share one memory" if shared else None
     return case.swap(baseline, better, cause, evidence, title=title)
@@ -98,11 +98,11 @@ def staged_transfer(case: Case, limits: Limits) -> Finding:
         return unbeaten(staged, case.fastest(others))
     # The pool rounds up, so that it may hold twice the buffers.
     pool = [staged.figure(f"{_STAGED}: page-locked pool", staged.pinned_bytes, "bytes")]
-    shown = [staged.copies(), *staged.rate(), *(pool if staged.pinned_bytes else ())]
-    shown += [better.copies(), *better.rate()]
+    evidence = [staged.copies(), *staged.rate(), *(pool if staged.pinned_bytes else ())]
+    evidence += [better.copies(), *better.rate()]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
-    return case.swap(staged, better, _pool_staging(case, staged, better, share), shown, title=title)
+    return case.swap(staged, better, _pool_staging(case, staged, better, share), evidence, title=title)
 
 
 def _pool_staging(case: Case, staged: Row, better: Row, share: float) -> str:
@@ -181,8 +181,8 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
     often = {(step.action, step.loop, step.again): step.times(iterations) for step in steps}
     copies = sum(step.times(iterations) for step in steps)
     mean = sum(step.moved(buffers[step.name], valid) * step.times(iterations) for step in steps) / copies
-    each = baseline.transfer_seconds / copies
-    shown = (
+    each, size = baseline.transfer_seconds / copies, units.size(mean)
+    evidence = (
         baseline.figure("copies in a frame", round(copies), "count"),
         baseline.figure("bytes of a copy, on average", mean, "bytes"),
         baseline.figure(f"{BASELINE}: time of a copy, on average", each),
@@ -190,26 +190,26 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
     )
     share = baseline.part(baseline.transfer_seconds)
     if mean > limits["bytes"]:
-        return passed(f"A copy moves {units.size(mean)} on average, so bandwidth dominates its cost.", *shown)
+        return passed(f"A copy moves {size} on average, so bandwidth dominates its cost.", *evidence)
     if share < limits["share"]:
-        return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *shown)
+        return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *evidence)
     number = f"{round(copies)} {'copy' if round(copies) == 1 else 'copies'}"
     spent = f"{units.seconds(baseline.transfer_seconds)} of a frame of {units.seconds(baseline.seconds)}"
     mostly = "at that size the cost is the call, not the bytes"
-    cause = f"{number} of {units.size(mean)} on average {baseline.take} {spent}: {mostly}."
+    cause = f"{number} of {size} on average {baseline.take} {spent}: {mostly}."
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
     better = case.proposal(cheaper, baseline)
     if better is not None:
-        return case.swap(baseline, better, cause, shown)
+        return case.swap(baseline, better, cause, evidence)
     # What goes in one direction at one time can be copied at once.
     spared = round(copies - sum(often.values()))
     if not spared:
-        return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.", *shown)
+        return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.", *evidence)
     return advice(
         f"{cause} No other strategy is clearly faster, but buffers copied in the same direction can be "
         f"parts of one array and one copy: {spared} fewer, each about {units.seconds(each)} regardless of "
         "size.",
-        *shown,
+        *evidence,
         saved=spared * each,
         title="Batch the small copies: one array per direction",
         lines=case.lines([step.name for step in steps]),
@@ -249,10 +249,10 @@ def serial_copies(case: Case, limits: Limits) -> Finding:
         )
         return passed(reason, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
     late = overlapped.latency_seconds
-    shown = [serial.copies(), serial.kernels(), serial.stages()]
-    shown += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
+    evidence = [serial.copies(), serial.kernels(), serial.stages()]
+    evidence += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
     swap = case.swap(
-        serial, overlapped, _one_after_another(serial), shown, worth=_overlapping(serial, overlapped)
+        serial, overlapped, _one_after_another(serial), evidence, worth=_overlapping(serial, overlapped)
     )
     # Frames are done more often, and each takes longer: that is time saved for throughput alone.
     return swap if chosen is overlapped else replace(swap, gain=None)
@@ -310,7 +310,7 @@ def device_resident(case: Case, limits: Limits) -> Finding:
     moved = round(2 * sum(most[name] * often[name] for name in most))
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
     stages = list(dict.fromkeys(stage for buffer in resident for stage in between[buffer.name]))
-    shown = (
+    evidence = (
         row.figure("bytes copied down and up again in a frame", moved, "bytes"),
         row.copies(),
         *row.rate(),
@@ -318,14 +318,14 @@ def device_resident(case: Case, limits: Limits) -> Finding:
     )
     if row.part(saved) < limits["share"]:
         share = units.percent(row.part(saved))
-        return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.", *shown)
+        return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.", *evidence)
     return advice(
         f"{names} {'leave' if len(resident) > 1 else 'leaves'} the GPU for {', '.join(stages)} and "
         f"{'come' if len(resident) > 1 else 'comes'} back in the same frame: {units.size(moved)} both ways. "
         f"Written with CuPy, {'these stages' if len(stages) > 1 else 'this stage'} would work on the data "
         f"in place. At the copy rate of {row.strategy} this saves {units.seconds(saved)} per frame, not "
         "counting the time of the stage on the GPU.",
-        *shown,
+        *evidence,
         saved=saved,
         lines=case.lines([buffer.name for buffer in resident], stages),
         inferred=True,

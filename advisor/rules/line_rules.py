@@ -64,20 +64,20 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         return (
             None  # a copy into page-locked memory is what the driver does; one array cannot hold all results
         )
-    seen = f" ({case.at(origin.place)})" if origin and origin.place else ""
-    made = seen.strip(" ()") or "where it is made"
+    origin_place = f" ({case.at(origin.place)})" if origin and origin.place else ""
+    fill_place = origin_place.strip(" ()") or "where it is made"
     filled = "" if up else case.line.filled
     fresh = "It is new memory in each frame, whose pages the first write has to find." if _fresh(case) else ""
     return case.advice(
         f"Page-lock `{filled}`" if filled else f"Keep one page-locked array for {case.what}",
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
         fresh,
-        f"The gain holds if what makes the data{seen} can write into that array." if up else "",
+        f"The gain holds if what makes the data{origin_place} can write into that array." if up else "",
         "" if up or filled else "The next download overwrites it: nothing may hold it longer than a frame.",
         ONE_DRAM if case.one_dram else "",
         "Its size differs from frame to frame: lock as much as the largest needs." if crossing.varies else "",
         saved=saved,
-        after=pinned(case.line, up=up, before=case.before_loop, made=made),
+        after=pinned(case.line, up=up, before=case.before_loop, fill_place=fill_place),
         change=None if crossing.varies or filled else "lock" if up else "reuse",
     )
 
@@ -166,7 +166,7 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
     if case.crossing.kind != "upload" or case.scope.frames < 2:
         return None
     if case.line.is_constant:
-        seen = "and they are the numbers that the line has"
+        reason = "and they are the numbers that the line has"
     elif repeats is None or not repeats.same == repeats.compared >= limits["compared"]:
         return None
     elif (rest := case.crossing.count - 1 - repeats.compared) > 0 and case.line.names & case.in_loop(
@@ -174,10 +174,10 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
     ):
         return None  # the loop writes into it: in frames that were not compared, as far as is known
     else:
-        seen = (
+        reason = (
             f"and {repeats.same} of {repeats.compared} uploads that were compared brought the same bytes as "
         )
-        seen += f"the one before{f'; {rest} were not compared' if rest > 0 else ''}"
+        reason += f"the one before{f'; {rest} were not compared' if rest > 0 else ''}"
     saved = case.frame_seconds * (1 - 1 / case.crossing.count)
     if not case.is_worth(saved, limits):
         return None
@@ -185,7 +185,7 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
     use = "# in the loop: use that array; nothing is uploaded"
     return case.advice(
         f"Upload {case.array} once, {case.before_loop}",
-        f"{case.moved}, {seen}.",
+        f"{case.moved}, {reason}.",
         case.sampled,
         "The gain is the time of all uploads but the first.",
         "The loop changes the array on the GPU: it gets a copy that is made there."
@@ -274,14 +274,14 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
     if crossing.kind != "wait" or case.scope.loop is None or not case.is_worth(saved, limits):
         return None
     kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
-    held = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
+    delayed = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
     reads = not crossing.call.endswith("ynchronize")
     if (not reads and case.scope.needs_waits) or (reads and case.times <= RARE):
         return None
     title, does, after = _value_read(case) if reads else _synchronization(case)
     return case.advice(
         title,
-        f"`{case.line.call or crossing.call}` {does} when all earlier work is done{held}.",
+        f"`{case.line.call or crossing.call}` {does} when all earlier work is done{delayed}.",
         f"It stands for {units.seconds(kernels)} of kernels in a frame, which take as long without it."
         if kernels
         else "",

@@ -168,9 +168,9 @@ class LineCase:
     def written(self, kind: ChangeKind) -> str:
         """The change as a patch of the user's file; empty where it cannot be written with certainty."""
         place, origin, loop = self.crossing.place, self.crossing.origin, self.scope.loop
-        made = origin.place if origin and origin.place and origin.place.file == place.file else None
+        source = origin.place if origin and origin.place and origin.place.file == place.file else None
         loader = self.loaders[0] if len(self.loaders) == 1 else None
-        line = loader if kind == "pin-memory" else made.line if made else None
+        line = loader if kind == "pin-memory" else source.line if source else None
         change = Change(kind, place.line, line, loop.place.line if loop else None)
         try:
             return diff(place.file, self.source, edited(self.source, [change]))

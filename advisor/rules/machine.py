@@ -27,15 +27,15 @@ def numa_remote(case: Case, limits: Limits) -> Finding:
         return not_applicable(f"{unknown}: {why}." if why else f"{unknown}.")
     share = row.part(row.path_seconds)
     nodes = sum(bool(node.cpus) for node in host.numa_nodes)
-    shown = (
+    evidence = (
         Evidence(label="NUMA nodes with CPUs", value=nodes, unit="count"),
         Evidence(label="the GPU's NUMA node", value=host.gpu_numa_node, unit="count"),
         row.figure(f"{row.strategy}: copies and kernels", row.path_seconds),
     )
     if share < limits["share"]:
         little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
-        return passed(f"{little}: the NUMA node of host memory makes little difference.", *shown)
-    return advice(_detail(host, case.method, row, share, nodes), *shown, inferred=True)
+        return passed(f"{little}: the NUMA node of host memory makes little difference.", *evidence)
+    return advice(_detail(host, case.method, row, share, nodes), *evidence, inferred=True)
 
 
 def _detail(host: HostState, method: Method, row: Row, share: float, nodes: int) -> str:
@@ -88,12 +88,12 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
         "PCIe lanes": link.width,
         "PCIe lanes at best": link.best_width,
     }
-    shown = [Evidence(label=label, value=value, unit="count") for label, value in figures.items()]
+    evidence = [Evidence(label=label, value=value, unit="count") for label, value in figures.items()]
     runs = f"generation {link.generation} ×{link.width}"
     if link.factor <= 1:
         best = "the best that NVML reports for this GPU and system"
         unseen = "NVML does not report whether another slot has more lanes"
-        return passed(f"The link runs at {runs}, {best}; {unseen}.", *shown)
+        return passed(f"The link runs at {runs}, {best}; {unseen}.", *evidence)
     runs += f"; this GPU and system can do generation {link.best_generation} ×{link.best_width}"
     # The recommended strategy where it copies, else page-locked copies, which are bound by the link. Not one
     # whose copies run beside other work: what they spare is not their time.
@@ -102,13 +102,13 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
     share = row.part(row.transfer_seconds) if row else 0.0
     if row is None or share < limits["share"]:
         little = f"copies are only {units.percent(share)} of a frame."
-        return passed(f"The link runs at {runs}, but {little}", *shown)
+        return passed(f"The link runs at {runs}, but {little}", *evidence)
     return advice(
         f"Under load the link ran at {runs}: copies, and kernels that use host memory in place, take up "
         f"to {units.ratio(link.factor)} as long as at full rate. Copies are {units.percent(share)} of a "
         f"frame of {row.strategy}; the gain assumes that their time falls by that factor. Check the slot "
         "and its lanes, the risers and the PCIe settings in the firmware.",
-        *(*shown, row.copies(), *row.rate()),
+        *(*evidence, row.copies(), *row.rate()),
         saved=row.transfer_seconds * (1 - 1 / link.factor),
         inferred=True,
     )

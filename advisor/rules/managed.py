@@ -39,25 +39,26 @@ def page_fault_migration(case: Case, limits: Limits) -> Finding:
     if resident is None:
         return not_applicable("No strategy with buffers in device memory has figures to compare with.")
     waiting = managed.device_seconds - resident.device_seconds
-    shown = [managed.kernels(), resident.kernels()]
+    evidence = [managed.kernels(), resident.kernels()]
     if managed.part(waiting) < limits["share"]:
         lost = f"Kernels lose only {units.seconds(waiting)} of a {units.seconds(managed.seconds)} frame"
         fast = "Kernels on managed memory are as fast as on device memory"
         waited = f"{lost} to missing pages" if waiting > 0 else fast
-        return passed(f"{waited}{' (predicted)' if managed.predicted else ''}.", *shown)
+        return passed(f"{waited}{' (predicted)' if managed.predicted else ''}.", *evidence)
     better = case.proposal(case.rows.values(), managed)
     cause = _cause(managed, resident, waiting)
     touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
     if touched and waiting >= _FAULT_SECONDS:
-        shown += [managed.figure("managed: migration rate", touched / waiting, "bytes_per_second")]
+        evidence += [managed.figure("managed: migration rate", touched / waiting, "bytes_per_second")]
     baseline = case.rows.get(BASELINE)
     if baseline is not None and managed.host_seconds > baseline.host_seconds:
-        shown += [managed.stages(), baseline.stages()]  # pages go back by faults too, in the CPU's own stages
+        # Pages go back by faults too, in the CPU's own stages.
+        evidence += [managed.stages(), baseline.stages()]
     if better is None:
-        return passed(f"{cause} But no other strategy is clearly faster.", *shown)
+        return passed(f"{cause} But no other strategy is clearly faster.", *evidence)
     title = None if "prefetched" in better.movements else "Avoid managed memory that faults page by page"
     cause = text(cause, _prefetched(case, better))
-    return case.swap(managed, better, cause, shown, title=title, inferred=True)
+    return case.swap(managed, better, cause, evidence, title=title, inferred=True)
 
 
 def _on_the_device(row: Row) -> bool:
@@ -122,7 +123,7 @@ def ping_pong_migration(case: Case, limits: Limits) -> Finding:
         reason = f"A buffer changes sides at most {most} times per frame: one round trip."
         return passed(reason, managed.figure("side changes of a buffer per frame", most, "count"))
     moved = sum(buffer.bytes * changes[buffer.name] for buffer in often)
-    shown = [
+    evidence = [
         *(managed.figure(f"side changes of {b.name} per frame", changes[b.name], "count") for b in often),
         managed.figure("maximum bytes that change sides per frame", moved, "bytes"),
         managed.kernels(),
@@ -133,12 +134,12 @@ def ping_pong_migration(case: Case, limits: Limits) -> Finding:
     better = case.proposal(others, managed)
     if better is not None:
         cause += f" {_WHOLE if whole else _BY_PAGES}"
-        return case.swap(managed, better, cause, [*shown, better.kernels()])
+        return case.swap(managed, better, cause, [*evidence, better.kernels()])
     nearest = case.fastest(row for row in others if row.strategy != BASELINE)
     beside = f", {nearest.takes}" if nearest else ""
-    shown += [nearest.frame()] if nearest else []
+    evidence += [nearest.frame()] if nearest else []
     return passed(
-        f"{cause} But no other strategy is clearly faster: {managed.takes} a frame{beside}.", *shown
+        f"{cause} But no other strategy is clearly faster: {managed.takes} a frame{beside}.", *evidence
     )
 
 
@@ -160,15 +161,15 @@ def prefetch_unsupported(case: Case, _: Limits) -> Finding:
     if attached is None or plain is None:
         return case.without(_PLAIN if attached else _ATTACHED)
     flag = Evidence(label="concurrentManagedAccess", value=float(concurrent), unit="count")
-    shown = (flag, attached.frame(), plain.frame())
+    evidence = (flag, attached.frame(), plain.frame())
     fact = f"On {case.device.name} cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0)."
     if not attached.beats(plain):
         times = f"{units.times(attached.over(plain))} the time of plain managed memory"
-        return passed(f"{fact} Attaching to a stream instead takes {times}: use neither.", *shown)
+        return passed(f"{fact} Attaching to a stream instead takes {times}: use neither.", *evidence)
     if chosen is not None and chosen is not attached and chosen.no_slower(attached):
         fast = f"the recommended {chosen.strategy} is as fast: {chosen.takes} per frame"
         return passed(
-            f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *shown
+            f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *evidence
         )
     beaten = BASELINE in case.rows and attached.beats(case.baseline)
     worth = text(compared(attached, plain), "It beats the baseline too." if beaten else "")

@@ -129,15 +129,15 @@ def _best(gpu: GpuTrace, kind: str) -> tuple[float, str] | None:
 
 def small_transfers(gpu: GpuTrace, limit: Limits) -> Finding:
     flows = [f for way in _LINKS for f in gpu.flows or () if f.small and f.kind == way]
-    count, made = sum(flow.count for flow in flows), sum(flow.calls for flow in flows)
+    count, calls = sum(flow.count for flow in flows), sum(flow.calls for flow in flows)
     call = gpu.host_time("copies")
     alone = call and call.count and not any(not flow.small for flow in gpu.flows or ())
     each = max(_CALL_SECONDS, call.seconds / call.count if call and alone else 0.0)
     # In a CUDA graph, copies have no calls of their own and take their time on the GPU.
-    spent = max(made * each, exposed(flows))
+    spent = max(calls * each, exposed(flows))
     saved = spent * max(1 - len({flow.kind for flow in flows}) * gpu.units / max(count, 1), 0.0)
     mean = units.size(sum(flow.bytes for flow in flows) / max(count, 1))
-    own = f", {units.seconds(each)} a call" * (made == count)
+    own = f", {units.seconds(each)} a call" * (calls == count)
     return _finding(
         gpu,
         saved >= limit["share"] * gpu.seconds and count >= 2 * gpu.units,
@@ -215,13 +215,13 @@ def link_below_best(gpu: GpuTrace, limit: Limits) -> Finding:
 
 
 def pin_per_frame(gpu: GpuTrace, limit: Limits) -> Finding:
-    shown, often, makes, saved = [], [], [], 0.0
+    evidence, often, makes, saved = [], [], [], 0.0
     for work, name, calls in (
         ("page-locking", "page-locking calls", "page-locking"),
         ("allocation", "allocations and frees", "cudaMalloc and cudaFree"),
     ):
         for each in (each for each in gpu.host or () if each.work == work):
-            shown += [_number(name, each.count, gpu), _time(f"time in {name}", each.seconds, gpu)]
+            evidence += [_number(name, each.count, gpu), _time(f"time in {name}", each.seconds, gpu)]
             seldom = each.count < limit["calls"] * gpu.units
             if not seldom or (each.count >= _REPEATED and each.seconds >= _LONG * gpu.seconds):
                 often.append(each)
@@ -234,7 +234,7 @@ def pin_per_frame(gpu: GpuTrace, limit: Limits) -> Finding:
         f"Each frame makes {' and '.join(makes)}, {_of(gpu, saved)}. Do it once, before the frames."
         + _by(*(each.where for each in often)),
         "No frame page-locks memory, and allocations take little of it.",
-        *shown,
+        *evidence,
         saved=saved,
         title=None if locks else "Allocate once, before the frames, not in every frame",
     )

@@ -107,17 +107,17 @@ def _limits(rule: str, preferences: Preferences) -> Limits:
     return limits(by_id(rule), preferences)
 
 
-def _advice(rule: str, found: Finding, gpu: GpuTrace | None) -> Advice:
+def _advice(rule: str, finding: Finding, gpu: GpuTrace | None) -> Advice:
     text = by_id(rule).text
     return Advice(
         rule=rule,
         device=gpu.label if gpu else "all GPUs",
-        outcome=found.outcome,
-        title=found.title or text.title,
-        detail=found.detail,
-        evidence=found.evidence,
-        gain=found.gain,
-        certainty="likely" if found.outcome == "advice" else None,
+        outcome=finding.outcome,
+        title=finding.title or text.title,
+        detail=finding.detail,
+        evidence=finding.evidence,
+        gain=finding.gain,
+        certainty="likely" if finding.outcome == "advice" else None,
         sources=text.sources,
     )
 
@@ -150,9 +150,10 @@ def _questions(gpu: GpuTrace) -> Iterator[str]:
 def _exchanged(gpus: Sequence[GpuTrace]) -> Iterator[str]:
     """Pairs of GPUs, one of which may get by way of the host what the other made."""
     frames = {gpu.label: gpu.frames for gpu in gpus if gpu.frames}
-    for (one, made), (other, used) in permutations(frames.items(), 2):
-        own = {*dict(made.uploads)} | {*dict(used.downloads)}  # in a split, both GPUs copy alike
-        if sizes := [n for n, _ in made.downloads if n > SMALL and n in dict(used.uploads) and n not in own]:
+    for (one, source), (other, target) in permutations(frames.items(), 2):
+        own = {*dict(source.uploads)} | {*dict(target.downloads)}  # in a split, both GPUs copy alike
+        uploads = dict(target.uploads)
+        if sizes := [n for n, _ in source.downloads if n > SMALL and n in uploads and n not in own]:
             yield (
                 f"Each frame, {one} downloads and {other} uploads {units.size(max(sizes))}: if that is the "
                 "same data, copy it from GPU to GPU (peer-access-off)."
@@ -173,8 +174,8 @@ def parse_gates(texts: Sequence[str]) -> tuple[ReportGate, ...]:
 
 
 def _parse(text: str) -> ReportGate:
-    if found := _CEILING.fullmatch(text):
-        return ReportGate(text, float(found[1]) / 100)
+    if ceiling := _CEILING.fullmatch(text):
+        return ReportGate(text, float(ceiling[1]) / 100)
     if text in ("advice", *_IDS):
         return ReportGate(text)
     raise UsageError(f"--fail-if {text!r} is not a gate of a report{nearest(text, _IDS)}", next_step=_KNOWN)

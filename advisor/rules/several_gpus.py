@@ -115,10 +115,10 @@ def unbalanced_split(case: Case, limits: Limits) -> Finding:
     most, mean = max(busy.values()), sum(busy.values()) / len(busy)
     if not mean:
         return not_applicable("The GPUs' kernels and copies took no time that could be measured.")
-    shown = [row.figure(f"{row.strategy}: GPU {gpu}", seconds) for gpu, seconds in busy.items()]
+    evidence = [row.figure(f"{row.strategy}: GPU {gpu}", seconds) for gpu, seconds in busy.items()]
     over = most / mean
     if over < limits["ratio"]:
-        return passed(f"The busiest GPU takes {units.ratio(over)} the mean time.", *shown)
+        return passed(f"The busiest GPU takes {units.ratio(over)} the mean time.", *evidence)
     longest = max(busy, key=lambda gpu: busy[gpu])
     detail = (
         f"GPU {longest} is busy for {units.seconds(most)} of a frame of {row.strategy}, {units.ratio(over)} "
@@ -126,7 +126,7 @@ def unbalanced_split(case: Case, limits: Limits) -> Finding:
         "when the slowest GPU is done. Give each GPU a share of the work in proportion to its speed."
     )
     lines = case.lines(stages=[s.name for s in case.workload.frame_stages("device") if s.gpu == longest])
-    return advice(detail, *shown, row.frame(), saved=most - mean, lines=lines, inferred=True)
+    return advice(detail, *evidence, row.frame(), saved=most - mean, lines=lines, inferred=True)
 
 
 def _crossing_bytes(case: Case) -> dict[tuple[int, int], float]:

@@ -18,17 +18,17 @@ def judge(case: Case, limits: Limits) -> Finding:
     if not contenders:
         return not_applicable("No strategy has timed frames.")
     worst = max(contenders, key=_half_width)
-    width, shown = _half_width(worst), _evidence(worst)
+    width, evidence = _half_width(worst), _evidence(worst)
     if width < limits["width"]:
         known = f"Medians are known to ±{units.percent(width)} or better"
-        return passed(f"{known} among the strategies that matter.", *shown)
+        return passed(f"{known} among the strategies that matter.", *evidence)
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
         only = f"{worst.strategy} is known only to ±{units.percent(width)}"
-        return passed(f"{only}, but the verdict does not depend on it.", *shown)
+        return passed(f"{only}, but the verdict does not depend on it.", *evidence)
     noise = noise_of(case.blocks, worst.strategy)
     between = "standard deviation between blocks, of a frame"
     if noise:
-        shown += (
+        evidence += (
             worst.figure(f"{worst.strategy}: host stages' {between}", noise.host, "ratio"),
             worst.figure(f"{worst.strategy}: the rest's {between}", noise.rest, "ratio"),
         )
@@ -39,7 +39,7 @@ def judge(case: Case, limits: Limits) -> Finding:
         _seen(case.machine, noise),
         _again(case.method, bool(case.blocks)),
     )
-    return advice(detail, *shown, inferred=True)
+    return advice(detail, *evidence, inferred=True)
 
 
 def _again(method: Method, held_final: bool) -> str:

@@ -19,7 +19,7 @@ def implicit_wait(case: Case, limits: Limits) -> Finding:
         return passed("No device stage waits for the GPU.")
     count = sum(wait.count for wait in waits)
     spared, row = count * limits["seconds"], case.baseline
-    shown = (
+    evidence = (
         Evidence(label="waits in a frame", value=count, unit="count"),
         row.figure("minimum time of these waits", spared),
         row.frame(),
@@ -28,7 +28,7 @@ def implicit_wait(case: Case, limits: Limits) -> Finding:
         return passed(
             f"Device stages wait for the GPU {_times(count)}, {units.percent(row.part(spared))} of a frame "
             f"of {units.seconds(row.seconds)}: {_lines(waits)}.",
-            *shown,
+            *evidence,
         )
     unpredicted = " (not part of the predicted time)" if row.predicted else ""
     advised = " ".join(dict.fromkeys(wait.write for wait in waits))
@@ -36,7 +36,7 @@ def implicit_wait(case: Case, limits: Limits) -> Finding:
         f"Device stages wait for the GPU {_times(count)} in a frame: {_lines(waits)}. Each copies a value to "
         f"the host and returns when all earlier work is done: at least {units.seconds(limits['seconds'])}, "
         f"during which nothing is launched{unpredicted}. {advised}",
-        *shown,
+        *evidence,
         saved=spared,
         lines=tuple(dict.fromkeys(wait.line for wait in waits)),
         inferred=True,
@@ -110,12 +110,12 @@ def missing_synchronisation(case: Case, _: Limits) -> Finding:
     right = _count("strategies whose results agree", len(agree))
     if not wrong:
         return passed("All strategies gave the same results.", right)
-    shown = (_count("strategies whose results differ", len(wrong)), right)
+    evidence = (_count("strategies whose results differ", len(wrong)), right)
     waiting = [name for name in agree if _waits(case, name)]
     if any(_waits(case, name) for name in wrong) or not waiting:
         differ = f"Results of {', '.join(wrong)} differ, but nothing points to a missing synchronization"
         none = "no strategy with synchronous copies was right while the others failed"
-        return passed(f"{differ}: {none}.", *shown)
+        return passed(f"{differ}: {none}.", *evidence)
     name, why = next(iter(wrong.items()))
     return advice(
         f"The results of {', '.join(wrong)} are wrong ({name}: {why.removeprefix(WRONG_RESULTS)}), those of "
@@ -124,7 +124,7 @@ def missing_synchronisation(case: Case, _: Limits) -> Finding:
         "launched from another thread, and arrays kept from an earlier frame. Run that work on the stage "
         "parameter `stream`, or synchronize before the stage returns. Your program needs the same "
         "synchronization before the CPU reads.",
-        *shown,
+        *evidence,
         lines=case.lines(stages=[stage.name for stage in case.workload.frame_stages("device")]),
         inferred=True,
     )

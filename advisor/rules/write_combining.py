@@ -20,14 +20,14 @@ def write_combined_read(case: Case, limits: Limits) -> Finding:
     combined, plain = max(pairs, key=lambda pair: _slowdown(case, *pair))
     stages = _stages(case, combined)
     # What these stages were seen to read of the memory that they say they only write.
-    seen = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in combined.write_combined]
-    read = sum(t.bytes_read for t in seen if t.source == "traced")
-    shown = [combined.stages(stages), plain.stages(stages)]
-    shown += [combined.figure("reads of write-combined memory by the CPU", read, "bytes")] if read else []
+    accesses = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in combined.write_combined]
+    read = sum(t.bytes_read for t in accesses if t.source == "traced")
+    evidence = [combined.stages(stages), plain.stages(stages)]
+    evidence += [combined.figure("reads of write-combined memory by the CPU", read, "bytes")] if read else []
     slowdown = _slowdown(case, combined, plain)
     if slowdown < limits["slowdown"]:
         took = f"{units.ratio(slowdown)} the time they take on plain page-locked memory ({combined.strategy})"
-        return passed(f"The stages that write write-combined memory take {took}.", *shown)
+        return passed(f"The stages that write write-combined memory take {took}.", *evidence)
     why = "They read it back, or write it out of order in pieces smaller than a cache line."
     if read:
         why = f"They read {units.size(read)} of it per frame, past the caches."
@@ -38,8 +38,8 @@ def write_combined_read(case: Case, limits: Limits) -> Finding:
     )
     better = case.proposal((row for row in case.rows.values() if not WRITE_COMBINED.has(row)), combined)
     if better is None:
-        return passed(f"{cause} But no strategy without it is clearly faster.", *shown)
-    return case.swap(combined, better, cause, shown, inferred=not read)
+        return passed(f"{cause} But no strategy without it is clearly faster.", *evidence)
+    return case.swap(combined, better, cause, evidence, inferred=not read)
 
 
 def _stages(case: Case, combined: Row) -> Sequence[str]:
@@ -74,5 +74,5 @@ def write_combined_without_gain(case: Case, _: Limits) -> Finding:
         f"{row.strategy} takes {units.times(row.over(plain))} the time of {plain.strategy}, the same "
         "strategy with plain page-locked memory: write-combining costs time here instead of saving it."
     )
-    shown = [one.copies() if row.transfer_seconds else one.kernels() for one in (row, plain)]
-    return case.swap(row, better, cause, shown)
+    evidence = [one.copies() if row.transfer_seconds else one.kernels() for one in (row, plain)]
+    return case.swap(row, better, cause, evidence)

@@ -48,13 +48,13 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
         f"{units.seconds(better.device_seconds)} with {better.strategy}; a whole zero-copy frame takes "
         f"{units.times(zero_copy.over(better))} the time. The gain is relative to zero-copy."
     )
-    shown = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
-    shown += [zero_copy.copies(), better.copies()]
+    evidence = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
+    evidence += [zero_copy.copies(), better.copies()]
     cause = f"{_rereading(case, again, limits)} {_cure(case, better)}"
     title = "Copy once instead of reading through the link"
     if case.one_dram:
         title = "Keep re-read buffers in memory the GPU caches"
-    return case.swap(zero_copy, better, cause, shown, worth=worth, title=title)
+    return case.swap(zero_copy, better, cause, evidence, worth=worth, title=title)
 
 
 def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: Limits) -> Finding:
@@ -125,23 +125,25 @@ def zero_copy_uncoalesced(case: Case, limits: Limits) -> Finding:
     # Bytes of shared buffers that kernels read or write in a frame, the larger: links carry both at once.
     names = {buffer.name for buffer in shared(case.workload)}
     stages = {stage.name for stage in case.workload.frame_stages("device")}
-    seen = [t for t in case.traffic.traffic if t.buffer in names and t.stage in stages]
-    used = max(sum(r.bytes * r.passes for r in case.reads), sum(t.bytes_written for t in seen))
+    accesses = [t for t in case.traffic.traffic if t.buffer in names and t.stage in stages]
+    used = max(sum(r.bytes * r.passes for r in case.reads), sum(t.bytes_written for t in accesses))
     expected = _expected(case, copied, used)
     if obstacle or not expected:
         return not_applicable(obstacle or f"{copied.strategy} has no times to compare with.")
     excess = zero_copy.device_seconds / expected
     bytes_used = zero_copy.figure("bytes of shared buffers that kernels use, both directions", used, "bytes")
-    shown = (zero_copy.kernels(), copied.kernels(), bytes_used, *copied.rate())
+    evidence = (zero_copy.kernels(), copied.kernels(), bytes_used, *copied.rate())
     if excess < limits["slowdown"]:
         took = f"{units.seconds(zero_copy.device_seconds)}, {units.ratio(excess)} what the bytes"
-        return passed(f"Kernels on zero-copy memory take {took} they use explain.", *shown)
+        return passed(f"Kernels on zero-copy memory take {took} they use explain.", *evidence)
     cause = _uncoalesced(case, zero_copy, copied, used, expected)
     better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
-        return passed(f"{cause} But no other strategy is clearly faster: {zero_copy.takes} a frame.", *shown)
+        return passed(
+            f"{cause} But no other strategy is clearly faster: {zero_copy.takes} a frame.", *evidence
+        )
     cause += " Coalesce the accesses (neighbouring threads, neighbouring elements), or copy the buffer once."
-    return case.swap(zero_copy, better, cause, shown, inferred=True)
+    return case.swap(zero_copy, better, cause, evidence, inferred=True)
 
 
 def _obstacle(zero_copy: Row, case: Case, least: float) -> str:
@@ -195,19 +197,19 @@ def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
         measure = f"{reason} Measure {case.recommended} on the device before choosing it."
         lines = case.lines([read.buffer for read in sampled], names)
         return advice(measure, zero_copy.kernels(), title=title, lines=lines)
-    shown = (zero_copy.kernels(), copied.kernels(), copied.copies())
+    evidence = (zero_copy.kernels(), copied.kernels(), copied.copies())
     kernels = f"Kernels take {units.seconds(zero_copy.device_seconds)} on zero-copy memory and"
     against = f"{units.seconds(copied.device_seconds)} with {copied.strategy}"
     if copied.transfer_seconds:
         against += f", whose copies take {units.seconds(copied.transfer_seconds)}"
     cause = f"{what} {kernels} {against}."
     if case.slowdown(zero_copy, copied) < limits["slowdown"]:
-        return passed(cause, *shown)
+        return passed(cause, *evidence)
     better = case.proposal((row for row in case.rows.values() if not row.in_place), zero_copy)
     if better is None:
-        return passed(f"{cause} But no strategy that copies is clearly faster.", *shown)
+        return passed(f"{cause} But no strategy that copies is clearly faster.", *evidence)
     why = "The texture cache is small, and its misses are fetched again from host memory."
-    return case.swap(zero_copy, better, f"{cause} {why}", shown, inferred=True)
+    return case.swap(zero_copy, better, f"{cause} {why}", evidence, inferred=True)
 
 
 CACHED = Kind("zero-copy-registered", lambda row: row.in_place and row.gpu_caches)
@@ -252,10 +254,10 @@ def uncached_host_read(case: Case, limits: Limits) -> Finding:
         return not_applicable("No strategy whose memory the CPU caches has figures to compare with.")
     slow = [row for row in uncached if row.spent(stages) >= limits["slowdown"] * reference.spent(stages)]
     subject = case.chosen if case.chosen in slow else case.fastest(slow)
-    shown = subject or max(uncached, key=lambda row: row.spent(stages))
-    evidence = (shown.stages(stages), reference.stages(stages))
+    example = subject or max(uncached, key=lambda row: row.spent(stages))
+    evidence = (example.stages(stages), reference.stages(stages))
     reason = (
-        f"The stages that read shared buffers take {_span(shown, stages)} with {shown.strategy} and "
+        f"The stages that read shared buffers take {_span(example, stages)} with {example.strategy} and "
         f"{_span(reference, stages)} with {reference.strategy}"
     )
     if subject is None:

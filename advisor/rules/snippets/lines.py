@@ -171,19 +171,19 @@ _WAIT: dict[Library, str] = {
 }
 
 
-def pinned(line: UserLine, *, up: bool, before: str, made: str) -> str:
-    """One page-locked array, made once. made: the line that fills the old one."""
+def pinned(line: UserLine, *, up: bool, before: str, fill_place: str) -> str:
+    """One page-locked array, made once. fill_place: the line that fills the old one."""
     old = line.operand or "array"
     new = f"{old if old.isidentifier() else 'host'}_pinned"
     those = f"the shape of {old}, in the type of the GPU's array" if line.dtype else f"those of {old}"
     lock = f"{_PINNED[line.library].format(new=new, dtype=line.dtype or 'dtype')}  # {those}; {before}"
     if not up and line.filled:
         lock = _PINNED[line.library].format(new=line.filled, dtype="dtype")
-        return f"{lock}  # {made}: in place of the array there\n{line.place.text}"
+        return f"{lock}  # {fill_place}: in place of the array there\n{line.place.text}"
     if not up:
         download = _OUT[line.library].format(new=new, old=old)
         return f"{lock}\n{line.with_call(download) or f'result = {download}'}  # until the next"
-    fill = f"# {made}: write into {new} (out={new}, dst={new}) instead of making {old}"
+    fill = f"# {fill_place}: write into {new} (out={new}, dst={new}) instead of making {old}"
     again = line.with_operand(new) or f"# copy from {new}"
     return f"{lock}\n{fill}\n{again}\n{_WAIT[line.library]}  # before the CPU writes {new} again"
 
