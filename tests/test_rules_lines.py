@@ -464,6 +464,20 @@ def test_an_array_that_a_download_fills_stays_the_one_that_is_read(text: str, ca
     assert (found.snippet or "").endswith(f"line 9: in place of the array there\n{text}")
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("h = d.get()", "h"),
+        ("total += float(d.get()[0])", "d"),
+        ("mean = d.get().mean()", "d"),
+        ("h = pad( d.get( ) )", "d"),
+    ],
+)
+def test_a_download_is_named_by_what_it_returns_not_by_what_is_computed_with_it(text: str, name: str) -> None:
+    found = said(at(text, download()))["pageable-transfer"]
+    assert f"`{name}`" in found.title
+
+
 def test_values_that_are_printed_are_shown_in_fewer_frames() -> None:
     line = wait(host_seconds=FRAMES * 0.2e-3, call="Tensor.__format__", library="torch")
     assert said(at('print(f"{y.mean()}")', line))["implicit-wait"].title == "Show values in fewer frames"

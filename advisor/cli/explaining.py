@@ -37,7 +37,7 @@ def describe(rule: Rule) -> str:
         *_explanation(rule.text.explanation),
         "",
         *_item("Applies to", _classes(rule)),
-        *_item("Elsewhere", rule.text.elsewhere),
+        *([] if _is_general(rule) else _item("Elsewhere", rule.text.elsewhere)),
         *(_item("Needs figures for", ", ".join(needed)) if needed else []),
         "",
         *(["Thresholds"] if rule.text.thresholds else ["No thresholds"]),
@@ -72,9 +72,12 @@ def _code(label: str, code: str) -> Iterator[str]:
         yield from (label, "", textwrap.indent(code.rstrip(), "    "), "")
 
 
+def _is_general(rule: Rule) -> bool:
+    return set(rule.text.memory_classes) == set(get_args(MemoryClass))
+
+
 def _classes(rule: Rule) -> str:
-    every = set(rule.text.memory_classes) == set(get_args(MemoryClass))
-    return "all memory classes" if every else ", ".join(rule.text.memory_classes)
+    return "all memory classes" if _is_general(rule) else ", ".join(rule.text.memory_classes)
 
 
 def _threshold(threshold: Threshold) -> str:

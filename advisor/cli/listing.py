@@ -139,7 +139,7 @@ def devices_list() -> None:
 @devices.command("show")
 @options.takes("target_os")
 def devices_show(name: options.Device, **given: Any) -> None:
-    """Show everything known about a device, with sources, and what the model assumes."""
+    """Show what is known about a device, with sources."""
     from advisor import configuration
     from advisor.model.device_texts import describe_one
 

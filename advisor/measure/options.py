@@ -98,7 +98,7 @@ class Options:
     )
     frame: str = _recording(
         "",
-        "For a script: the loop in this line is the frame (default: found by what repeats).",
+        "For a script: the loop in this line is the frame (default: the loop that repeats the same transfers or waits).",
         "[FILE:]LINE",
         give="Give the line of a for or while of the script: 31, or of another file: camera.py:31.",
         limits={"pattern": r"^([^:]+:)?[1-9][0-9]{0,8}$"},
@@ -109,15 +109,15 @@ class Options:
         "10 µs more.",
     )
     tries: bool = _recording(
-        False, "For a script: impose changes on its lines, measure them, and write a patch of those that pay."
+        False, "For a script: try memory changes on its lines, measure each, and write a patch of those that pay."
     )
     checked: tuple[str, ...] = _recording(
-        (), "With --try: a file that the script writes; changes must not change it. Repeatable.", "FILE"
+        (), "With --try: a file that the script writes; it must stay the same with each change. Repeatable.", "FILE"
     )
     apply: str = _recording(
         "",
-        "Change your files: with --try by the patch, without a value; for a workload the function that it "
-        "stands for, by the recommended strategy.",
+        "Change your files. With --try, without a value: apply the patch. For a workload: rewrite this "
+        "function for the recommended strategy.",
         "[FILE::FUNCTION]",
     )
     parameters: tuple[str, ...] = _parameter((), "Set a parameter of the workload. Repeatable.", "NAME=VALUE")
@@ -191,7 +191,7 @@ class Options:
     )
     max_seconds: float = _measuring(
         60.0,
-        "Time limit for the whole command; in a sweep for each value, of several workloads for each. "
+        "Time limit for the whole command; for each value of a sweep and each of several workloads. "
         "Scripts: only with --try, where the default is none.",
         "SECONDS",
         limits=_SECONDS,
@@ -239,7 +239,7 @@ class Options:
     )
     details: bool = _output(False, "Print the full report, not a screen of 25 lines.")
     quiet: bool = _output(
-        False, "Print only the verdict: no progress, no messages.", short=("-q",), call=True
+        False, "Print only the result: no progress, no messages.", short=("-q",), call=True
     )
 
     @property

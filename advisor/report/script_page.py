@@ -89,7 +89,7 @@ def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
         yield Section("totals", "Totals of the run", (totals(run),), nav="Totals", forms="html txt")
     if run.unseen:
         unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
-        yield Section("unseen", "Not seen", (unseen,), nav="Not seen", folded=True)
+        yield Section("unseen", "Not seen", (blocks.Prose("Not seen:", forms="txt"), unseen), nav="Not seen", folded=True)
     yield _circumstances(profile, run, made)
 
 
@@ -252,7 +252,7 @@ def _advice(run: ScriptRun) -> Section:
         one, where = same[0], label(same[0].place, files(run))
         told, snippet = finding([each.advice for each in same]), one.advice.snippet or ""
         found.append(replace(told, devices=(f"line {where}", *told.devices)))
-        title, gain = words.line(one.advice.title.replace("`", ""), 70), _gain(run, same)
+        title, gain = words.line(one.advice.title, 70), _gain(run, same)
         rows.append(row(f"{where}  {title}", gain, f"({_certainty(same)})", rank=-max(map(_gained, same))))
         if snippet:
             language = "diff" if snippet.startswith("--- ") else "python"

@@ -235,7 +235,8 @@ class _Writer:
         yield several
         if self.brief:
             every = [found for answer in block.items for found in answer.advice]
-            yield self._advice(list({(found.title, found.saves): found for found in every}.values()))
+            once = {(found.title, found.saves): found for found in every}
+            yield self._advice(list(once.values()), len(block.items))
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
         kept, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
@@ -288,11 +289,12 @@ class _Writer:
             outside = words.grouped((bar for bar in kept if bar.note), lambda bar: bar.note)
             yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
 
-    def _advice(self, found: Sequence[blocks.Finding]) -> list[str]:
+    def _advice(self, found: Sequence[blocks.Finding], devices: int) -> list[str]:
         lines = []
         for told in self.first(found, "finding"):
             room = WIDTH.get() - 4 - len(told.saves)
             title = f"{told.title} ({told.places})" if told.lines else told.title
+            title += f" on {told.where}" if len(told.devices) < devices else ""
             if room < _NAME:
                 lines += wrap(f"{title}: {told.saves}", "  ", "  ")
                 continue
@@ -379,9 +381,9 @@ class _Writer:
         marked = [row for row in block.rows if row.marked]
         columns: list[_Column] = [
             (block.file, False, [f"{row.number:>5}  {row.text.strip()}" for row in marked]),
-            ("time", True, [row.time for row in marked]),
+            *([("time", True, [row.time for row in marked])] if block.timed else []),
             ("bytes", True, [row.size for row in marked]),
-            ("", True, [row.count for row in marked]),
+            ("calls", True, [row.count for row in marked]),
         ]
         yield grid(columns, [""] * len(marked)) if marked else []
 

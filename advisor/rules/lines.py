@@ -85,7 +85,8 @@ class LineCase:
     def what(self) -> str:
         """`gray`, or "this copy" where the line does not tell a short name."""
         kind, line = self.crossing.kind, self.line
-        name = line.target if kind in ("lock", "download") else line.operand
+        names = {"lock": line.target, "download": line.result or line.operand}
+        name = names.get(kind, line.operand)
         return f"`{name}`" if 0 < len(name) <= _SHORT else f"this {_NOUNS.get(kind, 'copy')}"
 
     @property

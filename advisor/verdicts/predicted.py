@@ -131,16 +131,16 @@ def _single(candidate: _Candidate) -> Recommendation:
         return _recommendation(candidate, "near", [f"{takes}; {left}."], ())
     share = _share(candidate)
     if candidate.confidence >= CLEAR:
-        return _recommendation(candidate, "near", [f"{takes}; {share}."], ())
+        return _recommendation(candidate, "near", [f"{takes}; it is {share}."], ())
     rivals = _rivals(candidate)
     others = listing([row.strategy for row in rivals])
-    reason = f"{takes} and is likely the best: {share}; in the others the fastest is {others}."
+    reason = f"{takes} and is likely the best: it is {share}; in the others the fastest is {others}."
     return _recommendation(candidate, "open", [reason], rivals)
 
 
 def _share(candidate: _Candidate) -> str:
     margin = f"within {candidate.margin * 100:g} % of the fastest"
-    return f"it is {margin} in {simulations(candidate.confidence)}"
+    return f"{margin} in {simulations(candidate.confidence)}"
 
 
 def simulations(share: float) -> str:
@@ -168,7 +168,7 @@ def _tie(among: _Candidate, equals: Sequence[Predicted]) -> Recommendation:
         f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another "
         f"({winner.name}: {_span(candidate.chosen)} a frame; {candidate.margin * 100:g} % counts as equal).",
         reasons.tie_broken(candidates, winner),
-        f"Of {winner.name}: {_share(candidate)}.",
+        f"{winner.name} is {_share(candidate)}.",
     ]
     verdict: Verdict = "near" if candidate.confidence >= CLEAR else "open"
     return _recommendation(candidate, verdict, steps, [row for row in equals if row is not candidate.chosen])
