@@ -58,7 +58,7 @@ def test_a_screen_has_the_ceiling_the_lines_and_the_advice() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "Memory can change at most 610 µs of 6.10 ms (10 %)" in text
     assert re.search(r"13 .*1 × wait +1\.90 ms +holds back line 10", text)
-    assert re.search(r"10  Keep one page-locked array for gray +\d+ µs of 6.10 ms  \(estimated\)", text)
+    assert re.search(r"10  Keep one page-locked array for `gray` +\d+ µs of 6.10 ms  \(estimated\)", text)
 
 
 @every("width", [60, 80, 140])

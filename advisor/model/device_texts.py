@@ -24,7 +24,7 @@ _WITHOUT = {
     "l2_bytes": "every pass of a kernel is assumed to read from memory",
     "pageable_to_device_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
     "pageable_to_host_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
-    "peer_bytes_per_second": "needed for strategy peer on several GPUs, which is not predicted without",
+    "peer_bytes_per_second": "needed only for the strategy peer on several GPUs",
 }
 """What becomes of a figure that is neither known nor has a default."""
 
@@ -97,9 +97,7 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
     machine = Machine(entry)
     taken = [key for key in absent if machine.find(key) is not None]
     without = [key for key in absent if key not in taken]
-    yield _section(
-        "Not known; where the model needs it, it assumes", (_line(key, machine.taken[key]) for key in taken)
-    )
+    yield _section("Not known; assumed by the model", (_line(key, machine.taken[key]) for key in taken))
     reasons = {key: _WITHOUT.get(key, "not used for this memory class") for key in without}
     alike = {why: ", ".join(key for key in without if reasons[key] == why) for why in reasons.values()}
     yield _section("Not known and not needed by the model", ((keys, why) for why, keys in alike.items()))
