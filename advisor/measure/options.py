@@ -98,7 +98,8 @@ class Options:
     )
     frame: str = _recording(
         "",
-        "For a script: the loop in this line is the frame (default: the loop that repeats the same transfers or waits).",
+        "For a script: the loop in this line is the frame (default: the loop that repeats the same transfers "
+        "or waits).",
         "[FILE:]LINE",
         give="Give the line of a for or while of the script: 31, or of another file: camera.py:31.",
         limits={"pattern": r"^([^:]+:)?[1-9][0-9]{0,8}$"},
@@ -109,10 +110,13 @@ class Options:
         "10 µs more.",
     )
     tries: bool = _recording(
-        False, "For a script: try memory changes on its lines, measure each, and write a patch of those that pay."
+        False,
+        "For a script: try memory changes on its lines, measure each, and write a patch of those that pay.",
     )
     checked: tuple[str, ...] = _recording(
-        (), "With --try: a file that the script writes; it must stay the same with each change. Repeatable.", "FILE"
+        (),
+        "With --try: a file that the script writes; it must stay the same with each change. Repeatable.",
+        "FILE",
     )
     apply: str = _recording(
         "",
@@ -238,9 +242,7 @@ class Options:
         False, "Omit details of the machine and its software, for publishing.", file=True
     )
     details: bool = _output(False, "Print the full report, not a screen of 25 lines.")
-    quiet: bool = _output(
-        False, "Print only the result: no progress, no messages.", short=("-q",), call=True
-    )
+    quiet: bool = _output(False, "Print only the result: no progress, no messages.", short=("-q",), call=True)
 
     @property
     def chosen_gpus(self) -> tuple[int, ...]:

@@ -88,8 +88,11 @@ def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
             yield Section("predicted", title, parts, nav=nav, badge="predicted")
         yield Section("totals", "Totals of the run", (totals(run),), nav="Totals", forms="html txt")
     if run.unseen:
-        unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
-        yield Section("unseen", "Not seen", (blocks.Prose("Not seen:", forms="txt"), unseen), nav="Not seen", folded=True)
+        head, unseen = (
+            blocks.Prose("Not seen:", forms="txt"),
+            blocks.Bullets(tuple(map(words.line, run.unseen))),
+        )
+        yield Section("unseen", "Not seen", (head, unseen), nav="Not seen", folded=True)
     yield _circumstances(profile, run, made)
 
 

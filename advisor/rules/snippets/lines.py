@@ -55,7 +55,7 @@ class UserLine:
 
     @property
     def result(self) -> str:
-        """The name of what the call returns; empty where the line computes with it: `total += a.get().sum()`."""
+        """Name of what the call returns; empty if the line computes with it (`total += a.get().sum()`)."""
         made = [each.value for each in statements_of(self.place.text) if isinstance(each, ast.Assign)]
         alone = not self.call or self.call in (_segment(self.place.text, value) for value in made)
         return self.target if alone else ""
