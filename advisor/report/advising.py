@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from advisor import units
@@ -118,8 +119,8 @@ def finding(same: Sequence[Advice], *, again: bool = False) -> Finding:
         title=words.line(advice.title, 200),
         detail=words.line(advice.detail),
         strategy=words.name(advice.strategy) if advice.strategy else "",
-        gain=words.listing(filter(None, dict.fromkeys(_gain(gain, again) for gain in gains)), "or"),
-        saves=words.listing(filter(None, dict.fromkeys(_saves(gain, again) for gain in gains)), "or"),
+        gain=_by_device(same, partial(_gain, again=again)),
+        saves=_by_device(same, partial(_saves, again=again)),
         over=words.name(advice.gain.over) if advice.gain and advice.gain.over else "",
         seconds=(advice.gain.seconds_per_frame or 0.0) if advice.gain else 0.0,
         again=again,
@@ -138,6 +139,13 @@ def finding(same: Sequence[Advice], *, again: bool = False) -> Finding:
 def written(variants: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The snippets for other libraries; a page shows at most four."""
     return tuple((words.name(name), words.block(code, 4_000)) for name, code in list(variants.items())[:4])
+
+
+def _by_device(same: Sequence[Advice], write: Callable[[Gain], str]) -> str:
+    """The gain; where devices differ, that of each."""
+    texts = [(text, words.name(a.device)) for a in same if a.gain and (text := write(a.gain))]
+    several = len({text for text, _ in texts}) > 1
+    return words.on_devices(texts) if several else next((text for text, _ in texts), "")
 
 
 def _gain(gain: Gain, again: bool) -> str:
