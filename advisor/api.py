@@ -133,14 +133,14 @@ def compare_versions(
     `NothingToCompare` where HEAD runs and BASE has no such workload or fails.
     """
     _require_no_import()
-    given = {"parameters": assignments(parameters or {}), **arguments}
+    values = {"parameters": assignments(parameters or {}), **arguments}
     with naming_arguments():
         if not isinstance(against, str | None):
             raise UsageError(
                 f"against={against!r} is not the name of a revision",
                 next_step='Give a revision of git or a saved baseline, such as against="main".',
             )
-        source = configuration.arguments(workload=str(base if head is None else head), **given)
+        source = configuration.arguments(workload=str(base if head is None else head), **values)
         sources = configuration.places(source)
         options = configuration.merged(sources)
         backend = choose_backend(options.gpu, options.no_gpu, (lambda _: None) if options.quiet else _say)
@@ -272,13 +272,13 @@ def profile(
     """
     _require_no_import()
     _SIGNATURE.bind(workload, parameters, **arguments)
-    given = {**({"parameters": assignments(parameters)} if parameters else {}), **arguments}
+    values = {**({"parameters": assignments(parameters)} if parameters else {}), **arguments}
     with (
         naming_arguments(),
         source_of(workload) as target,
         scratch() as folder,
     ):
-        source = configuration.arguments(workload=str(target), **given)
+        source = configuration.arguments(workload=str(target), **values)
         script = scripts.is_script(*scripts.file_and_name(str(target)), ())
         sources = configuration.places(source, script=script)
         options = configuration.merged(sources)
@@ -348,8 +348,8 @@ def _as_argument(match: re.Match[str]) -> str:
     if key not in arguments:
         return match[0]
     switch = key in _SWITCHES or (key not in _OWN and OPTIONS[arguments[key]].default is False)
-    given = "True" if switch else plain
-    return arguments[key] + (f"={given}" if given else "")
+    text = "True" if switch else plain
+    return arguments[key] + (f"={text}" if text else "")
 
 
 _PLAIN = inspect.signature(profile)

@@ -68,13 +68,13 @@ def read(place: OptionSource, name: str, value: Any) -> Any:
         return value if isinstance(value, str) else tuple(value)
     if get_origin(kind) is tuple and isinstance(value, str):
         value = (value,)
-    given = value
+    converted = value
     percent = isinstance(value, str) and value.strip().endswith("%")
     if option.range and place.where and not percent and not _is_number(value):
-        given = object()  # other text is a number on the command line alone, and true is none anywhere
+        converted = object()  # other text is a number on the command line alone, and true is none anywhere
     limited: Any = Annotated[kind, Field(**option.limits)]
     try:
-        return TypeAdapter[Any](limited).validate_python(given)
+        return TypeAdapter[Any](limited).validate_python(converted)
     except ValidationError as problem:
         error, choices = problem.errors()[0], _choices(kind)
     wrong = value if place.where else error["input"]
@@ -169,9 +169,9 @@ KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 """The keys of the files, and the options that they are."""
 
 
-def command_line(**given: Any) -> OptionSource:
+def command_line(**options: Any) -> OptionSource:
     """Options of the command line. Raises `UsageError` for a wrong value."""
-    values = {name: value for name, value in given.items() if value not in (None, False, [])}
+    values = {name: value for name, value in options.items() if value not in (None, False, [])}
     if "rules" in values:
         values["rules"] = dict(map(_assignment, values["rules"]))
     if "placement" in values:
@@ -179,11 +179,11 @@ def command_line(**given: Any) -> OptionSource:
     return _read("", values)
 
 
-def arguments(**given: object) -> OptionSource:
+def arguments(**options: object) -> OptionSource:
     """Arguments of `advisor.profile`. Raises `UsageError` for a wrong value, TypeError for a wrong name."""
-    if unknown := sorted(given.keys() - OPTIONS.keys()):
+    if unknown := sorted(options.keys() - OPTIONS.keys()):
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
-    return _read(CALL, {name: value for name, value in given.items() if value is not None})
+    return _read(CALL, {name: value for name, value in options.items() if value is not None})
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -306,9 +306,9 @@ def _relative(folder: Path, path: Path | str) -> str:
     return str(path) if Path(path).is_absolute() else os.path.relpath(folder / path)
 
 
-def _read(where: str, given: Mapping[str, Any]) -> OptionSource:
+def _read(where: str, options: Mapping[str, Any]) -> OptionSource:
     place = OptionSource(where)
-    values = {name: read(place, name, value) for name, value in given.items()}
+    values = {name: read(place, name, value) for name, value in options.items()}
     if "rules" in values:
         values["rules"] = thresholds(values["rules"], place.called("rules"))
     if "placement" in values:

@@ -127,13 +127,13 @@ def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: 
 
 
 def _recorded(settings: Settings, context: RunContext) -> Profile:
-    secrets.remember(secrets.given(settings.arguments or (), {}))
+    secrets.remember(secrets.secret_values(settings.arguments or (), {}))
     with scratch() as folder:
-        found = record(settings, folder)
-    state = found.recorded.gpu_state
-    run = Run(found.description, None, (), notes=found.notes, gpu_states=(state,) if state else ())
+        recording = record(settings, folder)
+    state = recording.recorded.gpu_state
+    run = Run(recording.description, None, (), notes=recording.notes, gpu_states=(state,) if state else ())
     complete = _assembled(settings, run, _ended(context, run, settings))
-    return complete.model_copy(update={"script": found.recorded.script})
+    return complete.model_copy(update={"script": recording.recorded.script})
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
@@ -281,7 +281,7 @@ def _save(run: Run, settings: Settings, context: RunContext, directory: Path) ->
 
 def _require(settings: Settings, description: Description) -> None:
     """Raises `AdvisorError` for options that do not fit workload or device; remembers its secrets."""
-    secrets.remember(secrets.given((), description.workload.parameters))
+    secrets.remember(secrets.secret_values((), description.workload.parameters))
     require_rules(description.workload)
     require_fits(settings.strategies, description.workload, description.device)
     buffers = len(to_place(description.workload))

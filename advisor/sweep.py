@@ -79,7 +79,7 @@ class Sweep:
                 raise UsageError(
                     f"--sweep {name} and --set {name} contradict each other", next_step="Omit one of them."
                 )
-        for chosen in product(*(part.shown.items() for part in self.parts)):
+        for chosen in product(*(part.labels.items() for part in self.parts)):
             texts, values = zip(*chosen, strict=True)
             label = ",".join(map("{}={}".format, names, values))
             assignments = {**base.assignments, **dict(zip(names, texts, strict=True))}
@@ -87,15 +87,15 @@ class Sweep:
             yield Step(label, _folder(label), value, replace(base, assignments=assignments), names, cell)
 
     @property
-    def shown(self) -> dict[str, Value]:
+    def labels(self) -> dict[str, Value]:
         """The values as pages and folders may name them, each by another name; by number under a secret's."""
-        shown: dict[str, Value] = {}
+        names: dict[str, Value] = {}
         redactor, secret = here(), is_secret(self.parameter)
         for number, text in enumerate(self.values, 1):
             plain = _plain(text)
             value = redactor.hide(plain) if isinstance(plain, str) else plain
-            shown[text] = f"value {number}" if secret or value in shown.values() else value
-        return shown
+            names[text] = f"value {number}" if secret or value in names.values() else value
+        return names
 
 
 def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingProxyType({})) -> Sweep | None:
@@ -264,11 +264,11 @@ def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
         for name in ("profile.json", "report.html", "report.md")
         for file in directory.glob(f"*=*/{name}")
     }
-    left = sorted(reports - set(fresh))
-    if not left:
+    remaining = sorted(reports - set(fresh))
+    if not remaining:
         return []
-    shown = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
-    note = f"{directory} also contains files of an earlier run that are not part of this sweep: {shown}."
+    listed = ", ".join(remaining[:4]) + (f" and {len(remaining) - 4} more" if len(remaining) > 4 else "")
+    note = f"{directory} also contains files of an earlier run that are not part of this sweep: {listed}."
     return [here().hide(note)]
 
 

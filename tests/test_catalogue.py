@@ -266,13 +266,13 @@ def test_entries_are_frozen(tmp_path: Path) -> None:
 def test_a_default_has_a_range_and_a_source(tmp_path: Path) -> None:
     loaded = entry(tmp_path)
     machine = Machine(loaded)
-    assert machine.get("launch_seconds")[0] == machine.taken["launch_seconds"].value
-    for figure in machine.taken.values():
+    assert machine.get("launch_seconds")[0] == machine.assumed["launch_seconds"].value
+    for figure in machine.assumed.values():
         assert figure.low <= figure.value <= figure.high  # type: ignore[operator]
         assert figure.source
     machine.get("zero_copy_read_bytes_per_second")
     share = default("zero_copy_read_bytes_per_second", loaded)
-    assert machine.taken["zero_copy_read_bytes_per_second"].value == pytest.approx(share.value * 12e9)
+    assert machine.assumed["zero_copy_read_bytes_per_second"].value == pytest.approx(share.value * 12e9)
 
 
 def test_draws_keep_to_the_range(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_more_bytes_take_no_less_and_a_few_more_little_longer(
 
 @every("count", [1.0, 70.0, 99.0, 150.0, 1e9])
 def test_what_a_cache_keeps_fades(count: float) -> None:
-    kept = terms.kept(count, 100.0)
+    kept = terms.cached_share(count, 100.0)
     assert 0 <= kept <= 1
-    assert terms.kept(count * 1.001, 100.0) >= kept - 0.002
+    assert terms.cached_share(count * 1.001, 100.0) >= kept - 0.002
     assert (kept == 1) == (count <= 70)
     assert (kept < 1e-12) == (count >= 150)

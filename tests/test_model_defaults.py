@@ -62,7 +62,7 @@ def test_the_last_layer_that_covers_a_device_counts() -> None:
 def test_a_share_becomes_a_figure_of_its_base() -> None:
     machine = Machine(load("t4"))
     machine.get("l2_bytes_per_second")
-    figure = machine.taken["l2_bytes_per_second"]
+    figure = machine.assumed["l2_bytes_per_second"]
     assert (figure.low, figure.value, figure.high) == pytest.approx((640e9, 864e9, 1152e9))
     assert figure.source.startswith("2.7 times the memory's peak")
 

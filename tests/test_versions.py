@@ -240,7 +240,7 @@ def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None
     assert found.noise.value == pytest.approx(1.2, rel=0.02)
     assert found.ratios["pageable"].value == pytest.approx(1.2**0.5, rel=0.02)
     assert found.ratios["pinned"].value == pytest.approx(1.0, abs=0.02)
-    assert judged(blocks, ENTRY, Question(), 1.0, left=[ENTRY.control]).noise is None
+    assert judged(blocks, ENTRY, Question(), 1.0, withdrawn=[ENTRY.control]).noise is None
 
 
 def steps(process: int, round_: int, name: str, **seconds: float) -> Steps:

@@ -124,12 +124,12 @@ def merged(base: CatalogueEntry, findings: Findings, name: str | None) -> Catalo
     Other figures of its CPU are left out, unless that CPU is part of the device.
     """
     part_of_device = bool(base.attributes["integrated"].value)
-    kept = {
+    others = {
         key: figure
         for key, figure in base.figures
         if figure is not None and (part_of_device or not key.startswith("host_"))
     }
-    figures = Figures(**{**kept, **findings.figures()})
+    figures = Figures(**{**others, **findings.figures()})
     return base.model_copy(update={"name": name or f"{base.name} (this host)", "figures": figures})
 
 

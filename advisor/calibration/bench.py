@@ -65,10 +65,10 @@ def fit(sizes: Sequence[float], times: Sequence[float]) -> Line:
     if not slopes:
         raise ValueError("a fit needs at least two sizes")
     slope = float(np.median(slopes))
-    left = np.asarray(times) - slope * np.asarray(sizes)
-    order = np.argsort(left)
+    offsets = np.asarray(times) - slope * np.asarray(sizes)
+    order = np.argsort(offsets)
     upto = np.cumsum(1 / np.maximum(times, 1e-12)[order])
-    return Line(float(left[order][np.searchsorted(upto, upto[-1] / 2)]), slope)
+    return Line(float(offsets[order][np.searchsorted(upto, upto[-1] / 2)]), slope)
 
 
 def fit_repeats(sizes: Sequence[float], repeats: Sequence[Sequence[float]]) -> tuple[Spread, Spread]:
@@ -201,10 +201,10 @@ class Bench:
     def repeat(self, timed: Callable[[], float]) -> list[float]:
         """Repeats within the limits; the first, which may fault pages in or compile, is not kept."""
         timed()
-        end, kept = self.clock() + self.limits.seconds, [timed()]
-        while len(kept) < self.limits.most and (len(kept) < self.limits.least or self.clock() < end):
-            kept.append(timed())
-        return kept
+        end, times = self.clock() + self.limits.seconds, [timed()]
+        while len(times) < self.limits.most and (len(times) < self.limits.least or self.clock() < end):
+            times.append(timed())
+        return times
 
     def keep_rate(self, key: str, amount: float, seconds: Sequence[float], what: str = "") -> None:
         """Keeps amount per second; `what` is the amount in bytes unless something else is told."""

@@ -54,7 +54,7 @@ def compare(
     no_environment: options.NoEnvironment = False,
     details: options.Details = False,
     quiet: options.Quiet = False,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Compare two profiles, or two versions of a workload (--run).
 
@@ -70,16 +70,16 @@ def compare(
     reports = is_report(base) and not run
     require_report(reports, frame=frame, nsys=nsys)
     gates = () if reports else parse_gates(fail_if or ())
-    request = _Comparison(strategy or [], gates, anyway, quiet, no_environment, given)
+    request = _Comparison(strategy or [], gates, anyway, quiet, no_environment, values)
     with output.reserved("compare"):
         if run:
             page, rulings = _run(base, head, against, request)
         elif reports:
-            other, named = _without_run(head, against, given), (frame or "", nsys)
+            other, named = _without_run(head, against, values), (frame or "", nsys)
             page, rulings = _compare_reports(base, other, request, fail_if or (), named)
         else:
             base, head = _saved(base, head)
-            page, rulings = _compare(base, _without_run(head, against, given), request)
+            page, rulings = _compare(base, _without_run(head, against, values), request)
     output.show(replace(page, document=to_json(page.records)))
     _end(rulings, strict=strict, quiet=quiet)
 
@@ -111,7 +111,7 @@ class _Comparison:
     anyway: bool
     quiet: bool
     no_environment: bool
-    given: Mapping[str, Any]
+    options: Mapping[str, Any]
 
 
 def _compare(base: Path, head: Path, request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
@@ -145,11 +145,11 @@ def _compare_scripts(
 
     if request.strategies:
         raise UsageError("a script has no strategies to choose from", next_step="Omit --strategy.")
-    found = compare_lines(*loaded, anyway=request.anyway)
+    comparison = compare_lines(*loaded, anyway=request.anyway)
     if request.gates:
-        require_gateable(found.base, found.head, found.conditions, anyway=request.anyway)
-    rulings = judge_lines(found, request.gates)
-    return pages.lines_comparison_page(found, rulings, files), rulings
+        require_gateable(comparison.base, comparison.head, comparison.conditions, anyway=request.anyway)
+    rulings = judge_lines(comparison, request.gates)
+    return pages.lines_comparison_page(comparison, rulings, files), rulings
 
 
 def _compare_reports(
@@ -183,18 +183,18 @@ def _compare_reports(
             failures = [Finding("failed", why) for why in ruled(report_gate, other)]
             findings = failures or [Finding("passed", "")]
         rulings.append(rule(gate, findings))
-    told = [f"Gate {r.gate.text}: {r.status}. {'; '.join(r.reasons)}".rstrip() for r in rulings]
-    return compared_page(one, other, (base.name, head.name), told), tuple(rulings)
+    outcomes = [f"Gate {r.gate.text}: {r.status}. {'; '.join(r.reasons)}".rstrip() for r in rulings]
+    return compared_page(one, other, (base.name, head.name), outcomes), tuple(rulings)
 
 
-def _without_run(head: Path | None, against: str | None, given: Mapping[str, Any]) -> Path:
+def _without_run(head: Path | None, against: str | None, values: Mapping[str, Any]) -> Path:
     """HEAD's profile. Raises `UsageError` without one, and for what only a run of versions has."""
     if head is None:
         raise UsageError(
             "compare takes two profiles, BASE and HEAD",
             next_step="To run two versions of a workload: advisor compare --run FILE --against REV.",
         )
-    needless = [OPTIONS[name].key for name, value in given.items() if value not in (None, False, [])]
+    needless = [OPTIONS[name].key for name, value in values.items() if value not in (None, False, [])]
     needless += ["against"] if against is not None else []
     if needless:
         raise UsageError(f"--{needless[0]} has no effect without --run", next_step="Add --run, or omit it.")
@@ -218,7 +218,10 @@ def _run(
             next_step="Write a workload: advisor new mine.py.",
         )
     source = configuration.command_line(
-        workload=target, strategies=request.strategies, no_environment=request.no_environment, **request.given
+        workload=target,
+        strategies=request.strategies,
+        no_environment=request.no_environment,
+        **request.options,
     )
     sources = configuration.places(source)
     merged = configuration.merged(sources)

@@ -143,8 +143,8 @@ def began() -> float:
 
     The kernel counts a process's start from its own (proc(5), `stat`, field 22).
     """
-    if (given := AROUND.get().began) is not None:
-        return given
+    if (start := AROUND.get().began) is not None:
+        return start
     now = time.monotonic()
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]

@@ -91,7 +91,7 @@ def fleet(
     tls_key: TlsKey = None,
     out: options.Out = Path("advisor-fleet"),
     emit: Emit = None,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Profile workloads on every distinct device of a Dask cluster.
 
@@ -105,7 +105,7 @@ def fleet(
 
     selection = Selection(each, parse_where(where or ()), one_per_host=one_per_host)
     limits: Any = {"send": send or (), "wait": wait, "task_seconds": task_seconds}
-    sources = (configuration.command_line(workload=workload, **given) for workload in workloads)
+    sources = (configuration.command_line(workload=workload, **values) for workload in workloads)
     jobs = [api.prepare(source, selection, sys.argv[1:], **limits) for source in sources]
     outcomes, folders = [], _folders(out, jobs, emit)
     cluster = api.clusters(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))

@@ -44,9 +44,9 @@ def new(
     """Write a commented workload to start from; it runs unchanged."""
     from advisor.workloads import starters
 
-    given = [n for n, value in (("--like", like), ("--from", start), ("--from-trace", from_trace)) if value]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} contradict each other", next_step="Omit one of them.")
+    sources = [n for n, value in (("--like", like), ("--from", start), ("--from-trace", from_trace)) if value]
+    if len(sources) > 1:
+        raise UsageError(f"{' and '.join(sources)} contradict each other", next_step="Omit one of them.")
     require_report(from_trace is not None, frame=frame, nsys=nsys)
     if start:
         written = _from_call(file, start, force=force)
@@ -138,12 +138,12 @@ def devices_list() -> None:
 
 @devices.command("show")
 @options.takes("target_os")
-def devices_show(name: options.Device, **given: Any) -> None:
+def devices_show(name: options.Device, **values: Any) -> None:
     """Show what is known about a device, with sources."""
     from advisor import configuration
     from advisor.model.device_texts import describe_one
 
-    source = configuration.command_line(**given)
+    source = configuration.command_line(**values)
     print(describe_one(name, source.values.get("target_os", "linux")))
 
 

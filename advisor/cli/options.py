@@ -76,23 +76,23 @@ class ProfileCommand(Grouped):
         """
         end = args.index("--") if "--" in args else len(args)
         pairs = pairwise((*args[:end], ""))
-        given = [
+        completed = [
             f"{one}={THE_PATCH}" if one == "--apply" and "::" not in following else one
             for one, following in pairs
         ]
         try:
-            return super().parse_args(ctx, [*given, *args[end:]])
+            return super().parse_args(ctx, [*completed, *args[end:]])
         except Exception as problem:
             if type(problem).__name__ == "NoSuchOption" and hasattr(problem, "message"):
                 problem.message = f"{problem.message} (Put the script's own arguments after --.)"
             raise
 
 
-def _out(given: str | Path) -> Path:
+def _out(folder: str | Path) -> Path:
     """An empty variable of a shell is no directory, though a path of it is the working one."""
-    if not str(given).strip():
+    if not str(folder).strip():
         raise UsageError("--out is empty", next_step=OPTIONS["out"].give)
-    return Path(given)
+    return Path(folder)
 
 
 def _argument(metavar: str, help: str) -> Any:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @options.takes(*OPTIONS)
-def profile(**given: Any) -> None:
+def profile(**values: Any) -> None:
     """Measure a workload under every strategy and recommend one.
 
     Without a GPU, run the workload on the CPU and predict the strategies for the target devices.
@@ -50,11 +50,11 @@ def profile(**given: Any) -> None:
     from advisor.sweep import parse_sweep
     from advisor.workloads import outline
 
-    targets = (given["workload"],) if given["module"] else outline.targets(given["workload"])
-    given["workload"] = targets[0]
-    source = configuration.command_line(**given)
-    script = given["module"] or is_script(given["workload"], given["arguments"] or ())
-    _require_recording(given, script=bool(script))
+    targets = (values["workload"],) if values["module"] else outline.targets(values["workload"])
+    values["workload"] = targets[0]
+    source = configuration.command_line(**values)
+    script = values["module"] or is_script(values["workload"], values["arguments"] or ())
+    _require_recording(values, script=bool(script))
     sources = configuration.places(source, script=script)
     merged = configuration.merged(sources)
     wanted = configuration.parse_formats(merged.formats)
@@ -124,16 +124,16 @@ _SCRIPTS_ONLY = {
 """Options of scripts alone, and why a workload has none."""
 
 
-def _require_recording(given: Mapping[str, Any], *, script: bool) -> None:
+def _require_recording(values: Mapping[str, Any], *, script: bool) -> None:
     """Raises `UsageError` for options of scripts that would have no effect, before anything is measured."""
-    apply, tries = given["apply"] or "", given["tries"]
+    apply, tries = values["apply"] or "", values["tries"]
     file, _, function = apply.partition("::")
     _refuse_first(
         *(
-            (given[name] and not script, f"--{OPTIONS[name].key} applies only to scripts: {why}", "Omit it.")
+            (values[name] and not script, f"--{OPTIONS[name].key} applies only to scripts: {why}", "Omit it.")
             for name, why in _SCRIPTS_ONLY.items()
         ),
-        (given["checked"] and not tries, "--check has no effect without --try", "Add --try."),
+        (values["checked"] and not tries, "--check has no effect without --try", "Add --try."),
         (
             apply and script and not tries,
             "--apply has no effect on a script without --try",
@@ -346,12 +346,12 @@ class Several:
         from advisor.report import pages
 
         names = [*pages.names(kind, self.wanted), *(f"{f}/{n}" for f in folders for n in self.inside)]
-        kept = list[Path]()
+        written = list[Path]()
 
         def keep(one: Profile, folder: Path) -> list[Path]:
             make_room(folder, quiet=True)
             paths = pages.write(pages.page_of(one), folder, self.wanted)
-            kept.extend(paths)
+            written.extend(paths)
             read_back(paths)
             return paths
 
@@ -364,7 +364,7 @@ class Several:
                 make_room(directory, quiet)
                 paths = pages.write(page, directory, self.wanted)
         except KeyboardInterrupt:
-            done = f"finished {noun}s are in {self.merged.out}" if kept else f"no {noun} was finished"
+            done = f"finished {noun}s are in {self.merged.out}" if written else f"no {noun} was finished"
             say(f"interrupted: {done}", written=True)
             raise typer.Exit(INTERRUPTED) from None
         print(text(page, quiet=quiet, details=self.merged.details))

@@ -30,7 +30,7 @@ def report(
     no_environment: options.NoEnvironment = False,
     details: options.Details = False,
     quiet: options.Quiet = False,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Render a profile again, or several as one combined page.
 
@@ -46,7 +46,7 @@ def report(
 
     files = list(map(reading.in_directory, files))
     output = Output(out, formats, details, quiet, configuration.FORMATS)
-    sources = configuration.places(configuration.command_line(**given))
+    sources = configuration.places(configuration.command_line(**values))
     loaded = [(file, reading.load(file)) for file in files]
     loaded = [
         (file, concluding.conclude_again(profile, configuration.preferences(sources, profile.preferences)))
@@ -97,7 +97,7 @@ def predict(
     no_environment: options.NoEnvironment = False,
     details: options.Details = False,
     quiet: options.Quiet = False,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Predict the strategies of a profile for other devices.
 
@@ -111,7 +111,7 @@ def predict(
     from advisor.rules import concluding
 
     output = Output(out, formats, details, quiet, configuration.FORMATS)
-    source = configuration.command_line(**given)
+    source = configuration.command_line(**values)
     system = source.values.get("target_os", "linux")
     profile = reading.load(file)
     named = source.values.get("targets") or default_targets(system, profile.workload.gpus)
@@ -135,7 +135,7 @@ def trace(
     as_json: options.Json = False,
     details: options.Details = False,
     quiet: options.Quiet = False,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Advise from an Nsight Systems report of any program.
 
@@ -148,7 +148,7 @@ def trace(
     from advisor.rules.reports import parse_gates, ruled
 
     output, gates = Output(out, formats, details, quiet), parse_gates(fail_if or ())
-    summary = read_trace(file, nsys, frame, configuration.command_line(**given))
+    summary = read_trace(file, nsys, frame, configuration.command_line(**values))
     document = summary.model_dump_json(indent=1) if as_json else None
     if document:
         put(document)

@@ -64,13 +64,13 @@ def named(device: str | None) -> CatalogueEntry | None:
     """
     words, size = _words(device or "")
     alike = (load(name) for name in names() if words & set(name.split("-")))
-    told = [(entry, *_words(entry.name)) for entry in alike]
-    found = [
+    candidates = [(entry, *_words(entry.name)) for entry in alike]
+    matches = [
         entry
-        for entry, its, of in told
+        for entry, its, of in candidates
         if its == words and ("" in (size, of) or of == size or entry.memory_class == "coherent")
     ]
-    return found[0] if len(found) == 1 else None
+    return matches[0] if len(matches) == 1 else None
 
 
 _COMMON = r"\(.*?\)|\d+ ?GB|HBM\w*|SXM\d?|\b(NVIDIA|GeForce|Tesla|GPU|Generation)\b"
@@ -143,7 +143,7 @@ def invalid(problem: ValidationError) -> str:
 
 
 def _expected(error: Any) -> str:
-    kind, found = error["type"], quoted(error["input"])
+    kind, value = error["type"], quoted(error["input"])
     if kind == "value_error":
         return f"expected {error['ctx']['error']}"
     if kind == "extra_forbidden":
@@ -151,13 +151,13 @@ def _expected(error: Any) -> str:
     if kind == "missing":
         return "is missing"
     if kind == "literal_error":
-        return f"expected one of {', '.join(get_args(MemoryClass))}, but it is {found}"
+        return f"expected one of {', '.join(get_args(MemoryClass))}, but it is {value}"
     if kind in ("model_type", "dict_type"):
         example = ' as in { value = 68e9, source = "data sheet" }' if len(error["loc"]) > 1 else ""
-        return f"expected a table{example}, but it is {found}"
+        return f"expected a table{example}, but it is {value}"
     if kind in ("int_type", "string_type") and error["loc"][0] == "attributes" and len(error["loc"]) > 2:
-        return f"expected a whole number or a text, but it is {found}"
-    return f"expected {error['msg'].removeprefix('Input should be ')}, but it is {found}"
+        return f"expected a whole number or a text, but it is {value}"
+    return f"expected {error['msg'].removeprefix('Input should be ')}, but it is {value}"
 
 
 def _meant(key: str, loc: tuple[int | str, ...]) -> str:

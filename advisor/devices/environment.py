@@ -130,8 +130,8 @@ def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
     if not under_load:
         return ()
     trouble = [(len(r.throttle_reasons or ()), r.other_processes or 0, i) for i, r in enumerate(under_load)]
-    kept = {max(trouble)[-1]}
+    indices = {max(trouble)[-1]}
     if moved_clocks(under_load):
         clocks = [(r.sm_hertz, i) for i, r in enumerate(under_load) if r.sm_hertz]
-        kept |= {min(clocks)[-1], max(clocks)[-1]}
-    return tuple(under_load[index] for index in sorted(kept))
+        indices |= {min(clocks)[-1], max(clocks)[-1]}
+    return tuple(under_load[index] for index in sorted(indices))

@@ -49,12 +49,12 @@ class Queries:
 
     def query(self, figure: str, calls: str | tuple[str, ...], *arguments: Any, of_gpu: bool = True) -> Any:
         """The answer of the first call that gives one, else None; later calls are for older drivers."""
-        given = (self._gpu, *arguments) if of_gpu else arguments
+        passed = (self._gpu, *arguments) if of_gpu else arguments
         for name in (calls,) if isinstance(calls, str) else calls:
             # Whatever goes wrong in a call (an NVMLError, a function that this nvidia-ml-py lacks, a text
             # that cannot be decoded) costs one figure, never the run.
             try:
-                answer = getattr(self._module, name)(*given)
+                answer = getattr(self._module, name)(*passed)
             except Exception as problem:
                 self.absent[figure] = reason(problem)
             else:
@@ -84,9 +84,9 @@ def opened(module: Any = None) -> Iterator[Any]:
 def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
     """The GPU at that PCI address, which is sure: CUDA_VISIBLE_DEVICES renumbers CUDA's GPUs, and CUDA orders
     them by speed, NVML by address. Raises `Unreachable` rather than describe another GPU."""
-    handles, seen = all_handles(nvml), os.environ
+    handles, env = all_handles(nvml), os.environ
     if pci_bus_id is None:
-        in_order = seen.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" and "CUDA_VISIBLE_DEVICES" not in seen
+        in_order = env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" and "CUDA_VISIBLE_DEVICES" not in env
         if len(handles) == 1:
             return handles[0]
         if in_order and index < len(handles):
@@ -223,8 +223,8 @@ def _state(module: Any, handle: Any, moment: Moment, process: int | None, contai
         return GpuState.model_validate({**sure, **figures, "absent": queries.absent})
     except ValidationError as problem:
         wrong = {str(error["loc"][0]): f"NVML reported {error['input']}" for error in problem.errors()}
-        kept = {figure: value for figure, value in figures.items() if figure not in wrong}
-        return GpuState.model_validate({**sure, **kept, "absent": {**queries.absent, **wrong}})
+        valid = {figure: value for figure, value in figures.items() if figure not in wrong}
+        return GpuState.model_validate({**sure, **valid, "absent": {**queries.absent, **wrong}})
 
 
 def _positive(queries: Queries, figure: str) -> float | None:

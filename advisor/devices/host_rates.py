@@ -99,23 +99,23 @@ def with_rates(entry: CatalogueEntry, figures: Mapping[str, Figure]) -> Catalogu
 
 
 def _of_the_same_host(figures: Mapping[str, Figure]) -> dict[str, Figure | None]:
-    found: dict[str, Figure | None] = {}
+    derived: dict[str, Figure | None] = {}
     for key in figures.keys() & {RATES["pinned_up"], RATES["pinned_down"]}:
         way = "read" if key == RATES["pinned_up"] else "write"
-        found |= {key.replace("pinned", "pageable"): None, f"zero_copy_{way}_bytes_per_second": None}
+        derived |= {key.replace("pinned", "pageable"): None, f"zero_copy_{way}_bytes_per_second": None}
     for key in figures.keys() & _NAMES.keys():
         kind, _, way = _NAMES[key].partition("_")
         rate, (low, high) = figures[key].value, _OTHER_WAY[kind]
         source = f"{_LIKE} {way}, {figures[key].source}: {low:g} to {high:g} of it on most published hosts"
         other = Figure(value=rate, low=rate * low, high=rate * high, source=source)
-        found[RATES[f"{kind}_{'down' if way == 'up' else 'up'}"]] = other
-    return found
+        derived[RATES[f"{kind}_{'down' if way == 'up' else 'up'}"]] = other
+    return derived
 
 
 _LIKE = "as"
 
 
-def given(entry: CatalogueEntry, *, inferred: bool = False) -> dict[str, Figure]:
+def given_rates(entry: CatalogueEntry, *, inferred: bool = False) -> dict[str, Figure]:
     """The entry's copy rates that a user gave, by name; `inferred`: those that follow from them too."""
     figures = {name: getattr(entry.figures, figure) for name, figure in RATES.items()}
     begins = (*_GIVEN, *[f"{_LIKE} up, ", f"{_LIKE} down, "] * inferred)
@@ -139,15 +139,15 @@ class Output:
 
     def figures(self, base: CatalogueEntry) -> dict[str, Figure]:
         """Figures for an entry; the base's page-locked rate completes what is known of pageable memory."""
-        found = dict(self.rates)
+        rates = dict(self.rates)
         if self.pageable_beyond is not None:
             for direction in ("up", "down"):
                 known = (
                     getattr(base.figures, RATES[f"pinned_{direction}"]) or base.figures.link_bytes_per_second
                 )
                 if known is not None:
-                    found[RATES[f"pageable_{direction}"]] = 1 / (1 / known.value + self.pageable_beyond)
-        return {key: _figure(key, rate, f"{_GIVEN[1]} {self.program}") for key, rate in found.items()}
+                    rates[RATES[f"pageable_{direction}"]] = 1 / (1 / known.value + self.pageable_beyond)
+        return {key: _figure(key, rate, f"{_GIVEN[1]} {self.program}") for key, rate in rates.items()}
 
 
 def read(file: Path) -> Output:

@@ -44,14 +44,14 @@ class _Arguments(BaseModel):
     wait: Annotated[float, Field(strict=True, ge=0, le=1e6)]
 
 
-def _checked(**given: object) -> _Arguments:
+def _checked(**arguments: object) -> _Arguments:
     """Raises `UsageError` for a wrong argument."""
     try:
-        return _Arguments.model_validate(given)
+        return _Arguments.model_validate(arguments)
     except ValidationError as problem:
         error = problem.errors(include_url=False)[0]
         raise UsageError(
-            f"advisor.fleet: {error['loc'][0]}={given[str(error['loc'][0])]!r} is wrong: {error['msg']}",
+            f"advisor.fleet: {error['loc'][0]}={arguments[str(error['loc'][0])]!r} is wrong: {error['msg']}",
             next_step="docs/fleet.md and help(advisor.fleet) list the arguments.",
         ) from None
 
@@ -93,10 +93,10 @@ def fleet(
         raise TypeError(f"fleet() got an unexpected keyword argument {unknown.pop()!r}")
     with naming_arguments():
         own = _checked(workload=workload, local=local, out=out, where=where, send=send, wait=wait)
-        given = {"workload": str(workload), "parameters": assignments(parameters or {}), **arguments}
+        values = {"workload": str(workload), "parameters": assignments(parameters or {}), **arguments}
         conditions = parse_where([f"{key}={value}" for key, value in (own.where or {}).items()])
         selection = Selection(each, conditions, one_per_host=one_per_host)
-        source, command = configuration.arguments(**given), ["fleet", str(workload)]
+        source, command = configuration.arguments(**values), ["fleet", str(workload)]
         request, options = prepare(source, selection, command, send=own.send, wait=wait)
         reach = clusters(scheduler, None, local, (None, None, None))
         with ExitStack() as stack:
@@ -130,11 +130,11 @@ def clusters(
 ) -> AbstractContextManager[Cluster]:
     """The cluster. Raises `UsageError` unless exactly one was given, `NothingMeasured` without Dask."""
     options = {"--scheduler": scheduler, "--scheduler-file": file, "--local": local}
-    given = [option for option, value in options.items() if value]
-    scheduler = scheduler or (None if given else os.environ.get("DASK_SCHEDULER_ADDRESS"))
-    if len(given) > 1 or not (given or scheduler):
+    named = [option for option, value in options.items() if value]
+    scheduler = scheduler or (None if named else os.environ.get("DASK_SCHEDULER_ADDRESS"))
+    if len(named) > 1 or not (named or scheduler):
         raise UsageError(
-            f"{' and '.join(given)} contradict each other" if given else "no cluster was given",
+            f"{' and '.join(named)} contradict each other" if named else "no cluster was given",
             next_step="Give one of --scheduler ADDRESS, --scheduler-file FILE or --local NUMBER, or set "
             "DASK_SCHEDULER_ADDRESS.",
         )

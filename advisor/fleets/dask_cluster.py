@@ -50,15 +50,15 @@ _LOCAL = {
 
 def make_security(ca_file: Path | None, cert: Path | None, key: Path | None) -> Security | None:
     """Dask's TLS from PEM files; None where none was given. Raises `UsageError` or `FileProblem`."""
-    given = {"--tls-ca-file": ca_file, "--tls-cert": cert, "--tls-key": key}
-    if not any(given.values()):
+    files = {"--tls-ca-file": ca_file, "--tls-cert": cert, "--tls-key": key}
+    if not any(files.values()):
         return None
-    if missing := [option for option, path in given.items() if path is None]:
+    if missing := [option for option, path in files.items() if path is None]:
         raise UsageError(
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
             next_step="TLS needs all of --tls-ca-file, --tls-cert and --tls-key.",
         )
-    for option, path in given.items():
+    for option, path in files.items():
         if path is not None and not path.is_file():
             raise FileProblem(f"{option} {path} does not exist", next_step="Give a file in PEM format.")
     roles = ("client", "scheduler", "worker")  # with `--local` this command starts all three

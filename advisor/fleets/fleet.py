@@ -141,7 +141,7 @@ class Dispatcher:
                     self._cluster.unlock(device.lock)
 
     @property
-    def left(self) -> Iterator[Item]:
+    def unfinished(self) -> Iterator[Item]:
         yield from (running.item for running in self._calls.values() if running.item)
         yield from self._waiting
 
@@ -179,8 +179,8 @@ class Dispatcher:
             self._results.unfit(worker, machine.host, why)
             return
         # The lowest number among the host's: a worker that is started again has that of the lost one.
-        taken = {seat for other, seat in self._seats.items() if self.machines[other].host == machine.host}
-        self._seats[worker] = next(number for number in itertools.count(1) if number not in taken)
+        seats = {seat for other, seat in self._seats.items() if self.machines[other].host == machine.host}
+        self._seats[worker] = next(number for number in itertools.count(1) if number not in seats)
         self.machines[worker] = machine
         self._devices[worker] = tuple(
             replace(device, place=f"host {device.host}") if selection.one_per_host else device
@@ -191,14 +191,14 @@ class Dispatcher:
             key = self._request.key(device)
             if key not in self._keys:
                 self._keys.add(key)
-                self._waiting += [Item(device, value) for value in self._results.values_left(device)]
+                self._waiting += [Item(device, value) for value in self._results.unprofiled(device)]
 
     def _assign(self) -> None:
-        taken = {running.place for running in self._calls.values()}
+        places = {running.place for running in self._calls.values()}
         busy = {call.worker for call in self._calls}
         waiting, self._waiting = self._waiting, []
         for item in waiting:
-            free = [(w, d) for w, d in self._homes(item) if w not in busy and d.place not in taken]
+            free = [(w, d) for w, d in self._homes(item) if w not in busy and d.place not in places]
             home = next(((w, d) for w, d in free if self._cluster.lock(d.lock)), None)
             if free and home is None:
                 self._results.waits(f"another command uses {item.device.name}")
@@ -206,7 +206,7 @@ class Dispatcher:
                 self._wait_on(item)
                 continue
             worker, device = home
-            taken.add(device.place)
+            places.add(device.place)
             busy.add(worker)
             task = self._request.task(device, item.value)
             call = self._cluster.start(worker, "profile", task.model_dump_json())
@@ -340,7 +340,7 @@ def run(
         stopped = end
     why = stopped.message if isinstance(stopped, AdvisorError) else "the run was interrupted"
     rows = [*results.rows.values(), *results.unfit_rows]
-    rows += [results.row(item, "not run", why) for item in dispatcher.left]
+    rows += [results.row(item, "not run", why) for item in dispatcher.unfinished]
     if not rows and stopped is None:
         raise _no_device(request, dispatcher)
     rows.sort(key=lambda row: (row.status != "profiled", row.kind, row.device))

@@ -70,5 +70,5 @@ def _gpus() -> Iterator[Gpu]:
 def _visible(number: str, index: int) -> str:
     """The UUID with its prefix, or the name of a part of a GPU (MIG) from CUDA_VISIBLE_DEVICES."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    given = named[index].strip() if index < len(named) else ""
-    return given if given.startswith("MIG-") else f"GPU-{number}"
+    name = named[index].strip() if index < len(named) else ""
+    return name if name.startswith("MIG-") else f"GPU-{number}"

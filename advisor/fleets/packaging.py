@@ -114,13 +114,13 @@ def _read(path: Path, before: Mapping[str, bytes]) -> bytes:
         raise UsageError(f"more than {MOST} files would be sent, {path} among them", next_step=_SEND_LESS)
     try:
         with path.open("rb") as file:
-            left = LARGEST - sum(map(len, before.values()))
-            data = file.read(left + 1)
+            room = LARGEST - sum(map(len, before.values()))
+            data = file.read(room + 1)
     except OSError as problem:
         raise FileProblem(
             f"{path} cannot be read: {problem.strerror}", next_step="Check its permissions."
         ) from None
-    if len(data) > left:
+    if len(data) > room:
         raise UsageError(
             f"the files to send hold more than {units.size(LARGEST)}; {path} is one too many",
             next_step=_SEND_LESS,
@@ -153,6 +153,6 @@ def _names(tree: ast.AST) -> Iterable[str]:
                 [(node.module or "").partition(".")[0]] if node.module else [a.name for a in node.names]
             )
         elif isinstance(node, ast.Call) and last_name(node.func) in ("import_module", "__import__"):
-            given = node.args[0] if node.args else None
-            if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                yield given.value.lstrip(".").partition(".")[0]
+            argument = node.args[0] if node.args else None
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                yield argument.value.lstrip(".").partition(".")[0]

@@ -64,7 +64,7 @@ class Request:
     values: tuple[str, ...]
     selection: Selection
     limits: Limits
-    shown: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of values on the pages, where they differ."""
 
     @property
@@ -123,7 +123,7 @@ def make_request(
         tuple(f"{prefix}{value}" for value in sweep.values) if sweep else ("",),
         selection,
         limits,
-        shown={f"{prefix}{value}": f"{prefix}{label}" for value, label in sweep.shown.items()}
+        labels={f"{prefix}{value}": f"{prefix}{label}" for value, label in sweep.labels.items()}
         if sweep
         else {},
     )

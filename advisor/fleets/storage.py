@@ -80,13 +80,13 @@ class Results:
         if self.rows:
             self._tell(f"resumed: {len(self.rows)} profiled before")
 
-    def values_left(self, device: Device) -> Sequence[str]:
+    def unprofiled(self, device: Device) -> Sequence[str]:
         """Values not yet profiled on this device."""
         self._label(device)
-        left = [value for value in self._request.values if self._task(device, value) not in self.rows]
-        self._total += len(left)
+        values = [value for value in self._request.values if self._task(device, value) not in self.rows]
+        self._total += len(values)
         self._progress.start(self._total)
-        return left
+        return values
 
     def unfit(self, worker: str, host: str, why: Unfit) -> None:
         """Adds a row, without the worker's address unless hosts may be named."""
@@ -102,7 +102,7 @@ class Results:
 
     def begun(self, item: Item) -> None:
         again = "again: " if item.tried else ""
-        self._progress.begin(f"{again}{self._label(item.device)} {self._shown(item.value)}".strip())
+        self._progress.begin(f"{again}{self._label(item.device)} {self._value_label(item.value)}".strip())
 
     def ended(self, item: Item, answer: Answer, seconds: float) -> None:
         row = self._save(self.row(item, "failed", seconds=seconds), answer)
@@ -111,7 +111,7 @@ class Results:
         self._tell(f"{row.device} {row.value}".strip() + f": {result} ({seconds:.0f} s)")
 
     def row(self, item: Item, status: RowStatus, reason: str = "", seconds: float = 0.0) -> Row:
-        label, value = self._label(item.device), self._shown(item.value)
+        label, value = self._label(item.device), self._value_label(item.value)
         return Row(
             task=self._task(item.device, item.value),
             device=label,
@@ -125,10 +125,10 @@ class Results:
         )
 
     def _task(self, device: Device, value: str) -> str:
-        return f"{self._request.key(device)} {self._shown(value)}".strip()
+        return f"{self._request.key(device)} {self._value_label(value)}".strip()
 
-    def _shown(self, value: str) -> str:
-        return self._request.shown.get(value, value)
+    def _value_label(self, value: str) -> str:
+        return self._request.labels.get(value, value)
 
     def _label(self, device: Device) -> str:
         """The device's name on the pages: numbered from the second of that name on."""
@@ -279,11 +279,11 @@ def write_placements(path: Path, workload: str, rows: Sequence[Row]) -> Path:
     lines.append(f"workload = {toml_string(workload)}")
     measured = [(r, r.device, r.strategy, r.verdict, "measured") for r in rows if r.strategy is not None]
     predicted = [(row, p.device, p.strategy, p.verdict, "predicted") for row in rows for p in row.predicted]
-    seen = {(row.device, row.value) for row, *_ in measured}
+    pairs = {(row.device, row.value) for row, *_ in measured}
     for row, name, strategy, verdict, basis in (*measured, *predicted):
-        if basis == "predicted" and (name, row.value) in seen:
+        if basis == "predicted" and (name, row.value) in pairs:
             continue
-        seen.add((name, row.value))
+        pairs.add((name, row.value))
         lines += ["", "[[device]]", f"name = {toml_string(name.partition(' #')[0])}"]
         if row.value:
             parameter, _, value = row.value.partition("=")

@@ -328,7 +328,7 @@ class VersionFinal:
 
     def judged(self) -> Judged:
         blocks, state = scores(self.state.blocks, self.objective), self.state
-        return judged(blocks, self.entry, self.question, state.share, left=state.left, pace=state.pace)
+        return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
 
     def steps(self) -> list[Steps]:
         return [

@@ -103,7 +103,7 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
     job = kind.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     directory = Path(job.directory).resolve()  # the user's code may go elsewhere
     if isinstance(job, Job):
-        secrets.remember(secrets.given((), job.assignments))
+        secrets.remember(secrets.secret_values((), job.assignments))
     here = _identity()
     try:
         write_outcome(directory, attempt(job))

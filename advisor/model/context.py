@@ -138,12 +138,12 @@ class Context:
 
     def device_bytes(self) -> int:
         """Memory on the device alone, with memory that migrates there as a whole; of several, the fullest."""
-        held = [
+        sizes = [
             (b.bytes * self._sets(b.name), self._gpus(b.name))
             for b in self.workload.buffers
             if self.own(b.name).device_kind == "device" or self.migrates(b.name)
         ]
-        return max(sum(n for n, gpus in held if gpu in gpus) for gpu in range(self.workload.gpus))
+        return max(sum(n for n, gpus in sizes if gpu in gpus) for gpu in range(self.workload.gpus))
 
     def _copies(self, buffer: str) -> int:
         placement = self.own(buffer)

@@ -51,13 +51,13 @@ def describe_one(name_or_path: str, system: System = "linux") -> str:
     Raises `UsageError` for an unknown name, with the nearest, and `FileProblem` for a file that is wrong.
     """
     entry = under(load(name_or_path), system)
-    kind, told = entry.memory_class, entry.device().attributes
-    of_each = FOLLOWS[kind] | ({"managed": WHOLE} if moves_whole(told) else {})
+    kind, device_attributes = entry.memory_class, entry.device().attributes
+    of_each = FOLLOWS[kind] | ({"managed": WHOLE} if moves_whole(device_attributes) else {})
     follows = (_wrapped(f"{of:<12}{text}", "  ", " " * 14) for of, text in of_each.items())
     attributes = ((f"{key} = {a.value}", a.source) for key, a in entry.attributes.items())
     parts = (
         f"{entry.name} ({entry.origin})",
-        "\n".join((_wrapped(f"Memory class {kind}: {explained(kind, told)}"), *follows)),
+        "\n".join((_wrapped(f"Memory class {kind}: {explained(kind, device_attributes)}"), *follows)),
         _section("Attributes", attributes),
         _section("Figures", (_line(key, figure) for key, figure in _known(entry).items())),
         *_absent(entry),
@@ -95,9 +95,9 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
     """What the model takes for figures that are absent, and which it does without."""
     absent = [key for key in Figures.model_fields if key not in _known(entry)]
     machine = Machine(entry)
-    taken = [key for key in absent if machine.find(key) is not None]
-    without = [key for key in absent if key not in taken]
-    yield _section("Not known; assumed by the model", (_line(key, machine.taken[key]) for key in taken))
+    defaults = [key for key in absent if machine.find(key) is not None]
+    without = [key for key in absent if key not in defaults]
+    yield _section("Not known; assumed by the model", (_line(key, machine.assumed[key]) for key in defaults))
     reasons = {key: _WITHOUT.get(key, "not used for this memory class") for key in without}
     alike = {why: ", ".join(key for key in without if reasons[key] == why) for why in reasons.values()}
     yield _section("Not known and not needed by the model", ((keys, why) for why, keys in alike.items()))

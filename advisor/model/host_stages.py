@@ -104,7 +104,7 @@ def _in_cache(at: Context, stage: str) -> Values:
         for p in placed
     )
     cache = at.machine.find("host_cache_bytes")
-    return constant(0.0) if cache is None or around else terms.kept(at.host_bytes, cache)
+    return constant(0.0) if cache is None or around else terms.cached_share(at.host_bytes, cache)
 
 
 def foreign_copy(at: Context, step: Step, *, out: bool) -> Values:

@@ -137,11 +137,11 @@ def shares_memory(entry: CatalogueEntry) -> bool:
 
 @dataclass
 class Machine:
-    """The figures of one device as draws; notes which defaults were taken, by figure."""
+    """The figures of one device as draws. `assumed`: the defaults that were used, by figure."""
 
     entry: CatalogueEntry
     among: Defaults = field(default_factory=lambda: defaults())
-    taken: dict[str, Figure] = field(default_factory=dict)
+    assumed: dict[str, Figure] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     _values: dict[str, Values | None] = field(default_factory=dict)
 
@@ -204,7 +204,7 @@ class Machine:
         if figure is None:
             self.missing.add(name)
         elif not self.has(name):
-            self.taken[name] = figure
+            self.assumed[name] = figure
             share = self._default(name)
             if share and share.of:
                 return self.get(share.of) * self._draws(name, share)
@@ -213,13 +213,13 @@ class Machine:
     def _figure(self, name: str) -> Figure | None:
         """The entry's own, or the default in that figure's unit."""
         known: Figure | None = getattr(self.entry.figures, name, None)
-        taken = known or self._default(name)
-        if not isinstance(taken, Default) or taken.of is None:
-            return taken
-        if (base := self._figure(taken.of)) is None:
+        figure = known or self._default(name)
+        if not isinstance(figure, Default) or figure.of is None:
+            return figure
+        if (base := self._figure(figure.of)) is None:
             return None
-        low, value, high = (share * base.value for share in (taken.low, taken.value, taken.high))
-        return Figure(value=value, low=low, high=high, source=f"{taken.value:g} {taken.source}")
+        low, value, high = (share * base.value for share in (figure.low, figure.value, figure.high))
+        return Figure(value=value, low=low, high=high, source=f"{figure.value:g} {figure.source}")
 
     def model(self, name: str) -> Values:
         """A constant of the model's own, which no list of assumptions names, or what calibration measured."""
@@ -230,9 +230,9 @@ class Machine:
     def figure(self, name: str) -> Figure:
         """The same with its range and its source."""
         known: Figure | None = getattr(self.entry.figures, name, None)
-        taken = known or self._default(name)
-        assert taken is not None, name
-        return taken
+        figure = known or self._default(name)
+        assert figure is not None, name
+        return figure
 
     def _default(self, name: str) -> Default | None:
         return default(name, self.entry, self.among)

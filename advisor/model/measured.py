@@ -34,8 +34,8 @@ def modelled(profile: Profile) -> dict[str, Values]:
         return {}
     measured = profile.measured()
     chosen = [strategy for strategy in STRATEGIES if strategy.name in measured]
-    found = simulate(profile.workload, profile.traffic, Machine(entry), chosen)
-    return {name: each.seconds for name, each in found.items() if isinstance(each, Simulated)}
+    outcomes = simulate(profile.workload, profile.traffic, Machine(entry), chosen)
+    return {name: each.seconds for name, each in outcomes.items() if isinstance(each, Simulated)}
 
 
 def learned(profile: Profile, target: Machine) -> Learned:
@@ -53,20 +53,20 @@ def learned(profile: Profile, target: Machine) -> Learned:
     both = {key: a.value for key, a in target.entry.attributes.items() if key in theirs}
     own = "total_global_mem" in both and all(value == theirs[key] for key, value in both.items())
     entry = target.entry if own else entry_of(profile.device)
-    trace, host_told = _host_stages(profile, measured)
+    trace, host_timed = _host_stages(profile, measured)
     factors = {} if entry is None else _kernel_factors(profile, trace, measured, Machine(entry))
     same = entry is not None and entry.origin == target.entry.origin
     name = profile.device.name
-    told = [f"Host stages are based on their measured time on the host of {name}."] if host_told else []
+    sentences = [f"Host stages are based on their measured time on the host of {name}."] if host_timed else []
     if factors:
-        told.append(
+        sentences.append(
             f"Kernels are based on their measured time on {name}, scaled by the model's ratio of the two "
             "devices."
         )
     elif entry is None:
-        told.append(f"The catalogue has no entry for {name}, so its kernel times could not be scaled.")
-    unexplained = UNEXPLAINED_WHERE_MEASURED if factors or host_told else 1.0
-    return Learned(trace, factors, same, unexplained, tuple(told))
+        sentences.append(f"The catalogue has no entry for {name}, so its kernel times could not be scaled.")
+    unexplained = UNEXPLAINED_WHERE_MEASURED if factors or host_timed else 1.0
+    return Learned(trace, factors, same, unexplained, tuple(sentences))
 
 
 def pooled(profile: Profile) -> Trace | None:
@@ -81,8 +81,8 @@ def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Tr
     cached = [s for s in serial if _stays_cached(s, profile)]
     faulting = [s for s in serial if s.placement.managed and not s.placement.prefetched]
     rows = [measured[strategy.name].stage_seconds for strategy in cached or faulting]
-    told = bool(rows and profile.traffic and profile.workload.frame_stages("host"))
-    return timed_by(profile, rows), told
+    timed = bool(rows and profile.traffic and profile.workload.frame_stages("host"))
+    return timed_by(profile, rows), timed
 
 
 def timed_by(profile: Profile, rows: Sequence[Mapping[str, float]], *, beside: bool = False) -> Trace | None:
@@ -100,7 +100,7 @@ def _host_times(
     profile: Profile, trace: Trace, rows: Sequence[Mapping[str, float]], *, beside: bool
 ) -> dict[str, list[float]]:
     """Seconds of each host stage in a frame, by the processes that timed it."""
-    before, found = {w.stage: w.seconds for w in trace.work}, {}
+    before, times = {w.stage: w.seconds for w in trace.work}, {}
     for stage in profile.workload.frame_stages("host"):
         share = stage.every / trace.times(stage.loop)
         seconds = [row[stage.name] * share for row in rows if stage.name in row]
@@ -108,8 +108,8 @@ def _host_times(
         if beside and traced is not None:
             seconds.append(traced)
         if seconds and (traced is not None or not beside):
-            found[stage.name] = seconds
-    return found
+            times[stage.name] = seconds
+    return times
 
 
 def host_spread(profile: Profile) -> float | None:
@@ -141,10 +141,10 @@ def slowed(trace: Trace, workload: WorkloadRecord, factor: float) -> Trace:
 
 def _stays_cached(strategy: Strategy, profile: Profile) -> bool:
     """Whether host stages run on memory that the CPU caches and cannot migrate: locked, or copied from."""
-    found, placements = profile.device.memory_class, strategy.placements(profile.workload)
+    memory_class, placements = profile.device.memory_class, strategy.placements(profile.workload)
     return all(
-        placement.cpu_caches(found)
-        and (placement.locks or placement.movement(found) == "copied")
+        placement.cpu_caches(memory_class)
+        and (placement.locks or placement.movement(memory_class) == "copied")
         and not placement.own.write_combined
         for placement in (placements[buffer.name] for buffer in shared(profile.workload))
     )
@@ -166,15 +166,15 @@ def _kernel_factors(
     if strategy is None or isinstance(known, str):
         return {}
     at = Context(profile.workload, known, strategy, source)
-    found = {}
+    factors = {}
     for stage in profile.workload.frame_stages("device"):
         seconds, roof = measured[strategy.name].stage_seconds.get(stage.name), roof_seconds(at, stage.name)
         if seconds and roof.all():
             # A kernel shorter than a launch was mostly that; a tenth of it is then its own.
             seconds *= stage.every / known.times(stage.loop)
             own = np.maximum(seconds - source.get("launch_seconds"), seconds / 10)
-            found[stage.name] = own / roof
-    return found
+            factors[stage.name] = own / roof
+    return factors
 
 
 def entry_of(device: Device) -> CatalogueEntry | None:
@@ -189,14 +189,14 @@ def entry_of(device: Device) -> CatalogueEntry | None:
         if entry
         else [load(name) for name in names() if set(device.name.lower().split()) & set(name.split("-"))]
     )
-    found = [each for each in alike if each.memory_class.removesuffix("-hmm") == kind]
+    matches = [each for each in alike if each.memory_class.removesuffix("-hmm") == kind]
     if entry is None:
         size = memory if isinstance(memory, (int, float)) else 0
-        shared = (each for each in found if each.attributes["integrated"].value)
-        found = [e for e in shared if abs(size / e.figures.memory_bytes.value - 1) <= MEMORY_MARGIN]
-    if len(found) != 1 or found[0].memory_class == device.memory_class:
-        return found[0] if len(found) == 1 else None
+        shared = (each for each in matches if each.attributes["integrated"].value)
+        matches = [e for e in shared if abs(size / e.figures.memory_bytes.value - 1) <= MEMORY_MARGIN]
+    if len(matches) != 1 or matches[0].memory_class == device.memory_class:
+        return matches[0] if len(matches) == 1 else None
     # Whether a card has HMM depends on the kernel and the driver: as on the machine that was measured.
     flag = Attribute(value=int(device.memory_class == "discrete-hmm"), source="the measured device")
-    attributes = {**found[0].attributes, "pageable_memory_access": flag}
-    return found[0].model_copy(update={"memory_class": device.memory_class, "attributes": attributes})
+    attributes = {**matches[0].attributes, "pageable_memory_access": flag}
+    return matches[0].model_copy(update={"memory_class": device.memory_class, "attributes": attributes})

@@ -75,14 +75,14 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
     most = MOST_STEPS // max(1, len(profile.workload.stages) + len(profile.workload.buffers))
 
     def simulated(tried: Sequence[Strategy]) -> dict[str, Values]:
-        found = simulate(profile.workload, known.trace, machine, tried, known)
-        return {n: s.counted(objective) for n, s in found.items() if isinstance(s, Simulated)}
+        outcomes = simulate(profile.workload, known.trace, machine, tried, known)
+        return {n: s.counted(objective) for n, s in outcomes.items() if isinstance(s, Simulated)}
 
     def seconds(placed: Sequence[Placed]) -> list[float]:
         tried = [mix(label(each), each) for each in placed]
-        new = [made for made in tried if made.name not in drawn]
+        new = [strategy for strategy in tried if strategy.name not in drawn]
         drawn.update(simulated(new[: max(0, most - len(drawn))]))
-        return [float(drawn[made.name][0]) if made.name in drawn else math.inf for made in tried]
+        return [float(drawn[strategy.name][0]) if strategy.name in drawn else math.inf for strategy in tried]
 
     others, tried_for = simulated(strategies), choices(profile.workload, target.device())
     if not others:
@@ -97,7 +97,7 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
     best, time = _simplest(best, time, tried_for, seconds)
     fastest = others[min(likely, key=likely.__getitem__)]
     nearest = {name: _next_best(best, name, some, time, seconds) for name, some in tried_for.items()}
-    instead = {name: found for name, found in nearest.items() if found}
+    instead = {name: other for name, other in nearest.items() if other}
     possible = math.inf  # what was not simulated may gain more
     if len(drawn) < most:
         possible = max(float(np.percentile(fastest / values, 95)) for values in drawn.values())
@@ -114,8 +114,8 @@ def _simplest(
     now = dict(best)
     for buffer, names in tried_for.items():
         others = sorted(changes(now, {buffer: names}), key=lambda placed: _change(placed[buffer]))
-        for other, taken in zip(others, seconds(others), strict=True):
-            if taken <= time * SAME and _change(other[buffer]) < _change(now[buffer]):
+        for other, duration in zip(others, seconds(others), strict=True):
+            if duration <= time * SAME and _change(other[buffer]) < _change(now[buffer]):
                 now = other
                 break
     return now, seconds([now])[0]
@@ -149,7 +149,7 @@ def best_mix(
 
     Strategies whose frames overlap count against it where they are faster.
     """
-    found = outlook(profile, target, strategies)
-    if found is None or uniform(found.best) or found.gain <= profile.preferences.indifference:
+    result = outlook(profile, target, strategies)
+    if result is None or uniform(result.best) or result.gain <= profile.preferences.indifference:
         return None
-    return mix(PREFIX, found.best), found.instead
+    return mix(PREFIX, result.best), result.instead

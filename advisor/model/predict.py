@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor import units
 from advisor.devices.entries import CatalogueEntry
-from advisor.devices.host_rates import RATES, given
+from advisor.devices.host_rates import RATES, given_rates
 from advisor.model.context import Learned
 from advisor.model.device_texts import value
 from advisor.model.machines import Machine, defaults
@@ -72,19 +72,21 @@ def predict(
         chosen = beside_mixes(chosen, judged.scored, draws, wanted.indifference)
         chosen = _on_a_busy_machine(chosen, profile, machine, strategies, known)
     trace = with_declared(profile.workload, known.trace)
-    told = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
+    assumed = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
     others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
     sure = None
     if chosen and chosen.strategy is not None:
         # Among the strategies that memory left to choose from.
-        left = by_memory([row for row in competing if isinstance(row, Predicted)], wanted)
-        among = {row.strategy: draws[row.strategy] for row in left}
+        eligible = by_memory([row for row in competing if isinstance(row, Predicted)], wanted)
+        among = {row.strategy: draws[row.strategy] for row in eligible}
         sure = confidence(chosen.strategy, among, wanted.indifference)
     return Prediction(
         device=target.device(),
         results=tuple(_with_ratios(row, counted, sorted(others)) for row in judged.rows),
         recommendation=chosen,
-        assumptions=(*told, *_host_would_narrow(machine, draws, others), *known.sentences) if told else (),
+        assumptions=(*assumed, *_host_would_narrow(machine, draws, others), *known.sentences)
+        if assumed
+        else (),
         confidence=sure,
     )
 
@@ -102,7 +104,7 @@ def _host_would_narrow(machine: Machine, draws: Mapping[str, Values], names: Ite
         "pageable_up": machine.pageable_rate("to_device"),
         "pageable_down": machine.pageable_rate("to_host"),
     }
-    known = given(machine.entry)
+    known = given_rates(machine.entry)
     unknown = {name: np.log(rate[1:]) for name, rate in rates.items() if name not in known and np.ptp(rate)}
     sentences = []
     for strategy in sorted(names):
@@ -147,11 +149,11 @@ def beside_mixes(
 ) -> Recommendation:
     """The choice with the reason why a mix that is likely faster than it is not a candidate."""
     best, candidates = _best_uniform(rows), {row.strategy for row in _worth_it(rows, draws, indifference)}
-    told = {row.strategy: row for row in rows if isinstance(row, Predicted)}
-    taken = told.get(chosen.strategy or "")
-    others = [row for name, row in told.items() if name not in candidates]
+    predicted = {row.strategy: row for row in rows if isinstance(row, Predicted)}
+    choice = predicted.get(chosen.strategy or "")
+    others = [row for name, row in predicted.items() if name not in candidates]
     mix = min(others, key=lambda row: row.likely_seconds, default=None)
-    if not (taken and mix and best) or mix.likely_seconds * (1 + indifference) >= taken.likely_seconds:
+    if not (choice and mix and best) or mix.likely_seconds * (1 + indifference) >= choice.likely_seconds:
         return chosen
     share = float(np.mean(draws[best.strategy] > draws[mix.strategy] * (1 + indifference)))
     takes, over = units.seconds(mix.likely_seconds), f"{indifference * 100:g} % over {best.strategy}"
@@ -182,9 +184,9 @@ def _judged(
     outcomes: Mapping[str, Simulated | str], profile: Profile, strategies: Sequence[Strategy]
 ) -> _Judged:
     wanted, spread = profile.preferences, host_spread(profile)
-    found: dict[str, Simulated | str] = {**outcomes, **_wrong(profile)}
-    rows = tuple(noted(_row(s.name, found[s.name], spread), s, profile.workload) for s in strategies)
-    counted = {name: s.counted(wanted.objective) for name, s in found.items() if isinstance(s, Simulated)}
+    corrected: dict[str, Simulated | str] = {**outcomes, **_wrong(profile)}
+    rows = tuple(noted(_row(s.name, corrected[s.name], spread), s, profile.workload) for s in strategies)
+    counted = {name: s.counted(wanted.objective) for name, s in corrected.items() if isinstance(s, Simulated)}
     draws = {name: seconds[1:] for name, seconds in counted.items()}
     spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
     scored = tuple(row.model_copy(update=spans.get(row.strategy, {})) for row in rows)
@@ -231,9 +233,9 @@ def _on_a_busy_machine(
 
 def _wrong(profile: Profile) -> dict[str, str]:
     """Strategies that gave wrong results where they were measured, and how: they are recommended nowhere."""
-    told = {row.strategy: row.reason for row in profile.results if isinstance(row, Failed)}
-    told |= {name: row.outside for name, row in profile.measured().items()}
-    return {name: why for name, why in told.items() if WRONG_RESULTS in why}
+    reasons = {row.strategy: row.reason for row in profile.results if isinstance(row, Failed)}
+    reasons |= {name: row.outside for name, row in profile.measured().items()}
+    return {name: why for name, why in reasons.items() if WRONG_RESULTS in why}
 
 
 def _with_ratios(
@@ -247,31 +249,31 @@ def _with_ratios(
     return row.model_copy(update={"over": {name: (low, high) for name, (low, _, high) in spans.items()}})
 
 
-def _row(name: str, found: Simulated | str, host_spread: float | None) -> PredictedResult:
-    if isinstance(found, str):
-        return Skipped(strategy=name, reason=found)
-    low, likely, high = span(found.seconds)
+def _row(name: str, outcome: Simulated | str, host_spread: float | None) -> PredictedResult:
+    if isinstance(outcome, str):
+        return Skipped(strategy=name, reason=outcome)
+    low, likely, high = span(outcome.seconds)
     return Predicted(
         strategy=name,
         low_seconds=low,
         likely_seconds=likely,
         high_seconds=high,
         # In proportion, where the likely time is not that of the likely figures.
-        terms={part: float(each[0]) * (likely / found.seconds[0]) for part, each in found.parts.items()},
-        physical_bytes=found.physical_bytes,
-        latency_seconds=None if found.latency is None else span(found.latency)[1],
+        terms={part: float(each[0]) * (likely / outcome.seconds[0]) for part, each in outcome.parts.items()},
+        physical_bytes=outcome.physical_bytes,
+        latency_seconds=None if outcome.latency is None else span(outcome.latency)[1],
         host_spread=host_spread,
-        host_interval=_interval(found, host=True),
-        device_path_interval=_interval(found, host=False),
-        draws=" ".join(str(max(1, round(1000 * over))) for over in found.seconds[1:] / likely),
+        host_interval=_interval(outcome, host=True),
+        device_path_interval=_interval(outcome, host=False),
+        draws=" ".join(str(max(1, round(1000 * over))) for over in outcome.seconds[1:] / likely),
     )
 
 
-def _interval(found: Simulated, *, host: bool) -> tuple[float, float] | None:
+def _interval(outcome: Simulated, *, host: bool) -> tuple[float, float] | None:
     """The range of the host's stages together, or of all else; None where the two overlap."""
-    parts = [seconds for part, seconds in found.parts.items() if part.startswith("host:") == host]
+    parts = [seconds for part, seconds in outcome.parts.items() if part.startswith("host:") == host]
     low, _, high = span(sum(parts, constant(0.0)))
-    return (low, high) if low > 0 and found.latency is None else None
+    return (low, high) if low > 0 and outcome.latency is None else None
 
 
 def with_estimates(profile: Profile, advice: Sequence[Advice]) -> tuple[Advice, ...]:
@@ -302,11 +304,11 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
         *_of_the_trace(trace, machine),
         *(
             f"Copies, {name.replace('_', ' ')}: {units.rate(figure.value)} ({figure.source})."
-            for name, figure in given(target, inferred=True).items()
+            for name, figure in given_rates(target, inferred=True).items()
         ),
         *(
             f"Not known: {_words(name)}; assumed {value(name, figure, _SPAN)} ({figure.source})."
-            for name, figure in sorted(machine.taken.items())
+            for name, figure in sorted(machine.assumed.items())
             if figure.low != figure.high or figure.value != 1
         ),
         *(_WITHOUT[name] for name in sorted(machine.missing) if name in _WITHOUT),
@@ -336,8 +338,8 @@ def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
             "The number of multiprocessors is not known: all kernels' blocks are assumed to read "
             f"{listing(shared)} from one L1 cache."
         )
-    seen = {t.stage for t in trace.traffic if t.source == "traced"}
-    sentences.extend(_TWIN.format(work.stage) for work in trace.work if work.twin and work.stage in seen)
+    traced = {t.stage for t in trace.traffic if t.source == "traced"}
+    sentences.extend(_TWIN.format(work.stage) for work in trace.work if work.twin and work.stage in traced)
     if any(t.source == "declared" for t in trace.traffic):
         sentences.append(
             "A kernel with declared passes re-reads from the L2 cache where that memory is cached; at "

@@ -37,12 +37,14 @@ def unknown(workload: WorkloadRecord, machine: Machine) -> str | None:
         return f"{entry.name}: a board whose CPU and GPU share one memory, as a Jetson, has one GPU"
     if wanted <= entry.gpus:
         return None
-    said = f"the workload runs on {wanted} GPUs, and"
+    premise = f"the workload runs on {wanted} GPUs, and"
     if machine.shares_memory:
-        return f"{said} {entry.name} has one"
+        return f"{premise} {entry.name} has one"
     name = _SEVERAL.sub("", entry.origin)
     way = f"set gpus = {wanted} in its file" if name.endswith(".toml") else f"use --target {wanted}x{name}"
-    return f"{said} the target {entry.name} {'is one GPU' if entry.gpus == 1 else f'has {entry.gpus}'}: {way}"
+    return (
+        f"{premise} the target {entry.name} {'is one GPU' if entry.gpus == 1 else f'has {entry.gpus}'}: {way}"
+    )
 
 
 def unknown_strategy(strategy: Strategy, workload: WorkloadRecord, machine: Machine) -> str | None:
@@ -90,11 +92,11 @@ def _later(one: Reached, other: Reached) -> Reached:
 
 def frame_on_several(at: Context, period: Sequence[Sequence[Timed]]) -> dict[str, Values]:
     """Seconds by part of a frame, the mean of a period's."""
-    found: dict[str, Values] = defaultdict(lambda: constant(0.0))
+    totals: dict[str, Values] = defaultdict(lambda: constant(0.0))
     for steps in period:
         for part, seconds in _Walk(at).through(steps).parts.items():
-            found[part] = found[part] + seconds / len(period)
-    return dict(found)
+            totals[part] = totals[part] + seconds / len(period)
+    return dict(totals)
 
 
 @dataclass(frozen=True)

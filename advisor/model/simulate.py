@@ -63,7 +63,7 @@ def simulate(
     """
     known = with_declared(workload, trace)
     unknown_work = "" if isinstance(known, str) else _unknown_work(workload, known, learned)
-    found: dict[str, Simulated | str] = {}
+    outcomes: dict[str, Simulated | str] = {}
     for strategy in strategies:
         device = machine.entry.device()
         refused = (
@@ -74,14 +74,14 @@ def simulate(
             or unknown_work
         )
         if refused or isinstance(known, str):
-            found[strategy.name] = refused or str(known)
+            outcomes[strategy.name] = refused or str(known)
             continue
         at = Context(workload, known, strategy, machine, learned, first_frames)
         memory = int(machine.entry.figures.memory_bytes.value)
         needed = at.physical_bytes() if machine.shares_memory else at.device_bytes()
         large = f"needs {units.size(needed)} of device memory; the device has {units.size(memory)}"
-        found[strategy.name] = _simulated(at) if needed <= memory else large
-    return found
+        outcomes[strategy.name] = _simulated(at) if needed <= memory else large
+    return outcomes
 
 
 def _simulated(at: Context) -> Simulated:
@@ -154,8 +154,8 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
     A device stage counts the passes and arithmetic it declares. A host stage that could not run because what
     it needs was never computed counts one pass over each buffer, assumed.
     """
-    seen = trace or Trace()
-    stages = {traffic.stage for traffic in seen.traffic}
+    observed = trace or Trace()
+    stages = {traffic.stage for traffic in observed.traffic}
     added: list[Traffic] = []
     for stage in workload.frame_stages():
         touched = [b for b in workload.buffers if stage.name in b.access]
@@ -171,7 +171,7 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
             )
         for b in touched:
             mode, passes = b.access[stage.name], stage.passes.get(b.name, 1.0)
-            size = seen.valid_bytes.get(b.name, b.bytes) * share_of(b, stage.name)
+            size = observed.valid_bytes.get(b.name, b.bytes) * share_of(b, stage.name)
             added.append(
                 Traffic(
                     stage=stage.name,
@@ -181,11 +181,11 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
                     source="declared" if stage.side == "device" else "assumed",
                 )
             )
-    known = {w.stage for w in seen.work}
+    known = {w.stage for w in observed.work}
     declared = (s for s in workload.frame_stages("device") if s.name not in known and s.flops)
-    work = (*seen.work, *(StageWork(stage=s.name, flops=s.flops) for s in declared))
+    work = (*observed.work, *(StageWork(stage=s.name, flops=s.flops) for s in declared))
     most = (Iterations(number=o.number, until=o.until, counts=(), mean=o.at_most) for o in workload.loops)
-    iterations = seen.iterations or tuple(most)
-    return seen.model_copy(
-        update={"traffic": (*seen.traffic, *added), "work": work, "iterations": iterations}
+    iterations = observed.iterations or tuple(most)
+    return observed.model_copy(
+        update={"traffic": (*observed.traffic, *added), "work": work, "iterations": iterations}
     )

@@ -97,7 +97,7 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     """What the GPU caches, and the stage's temporaries: memory first, then L2 or memory again."""
     machine, cached = at.machine, _on(at, traffic, "memory")
     l2_bytes = machine.exact("l2_bytes")
-    lost = 1 - terms.kept(_touched(at, cached), l2_bytes) if l2_bytes else constant(1.0)
+    lost = 1 - terms.cached_share(_touched(at, cached), l2_bytes) if l2_bytes else constant(1.0)
     from_memory, from_cache = constant(at.work(stage).temporary_bytes), constant(0.0)
     for t in cached:
         read, written = bytes_of(at, t)
@@ -134,7 +134,7 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     if not mapped:
         return constant(0.0)
     coherent = machine.entry.memory_class == "coherent"
-    lost = 1 - terms.kept(_touched(at, mapped), machine.exact("l2_bytes")) if coherent else 1.0
+    lost = 1 - terms.cached_share(_touched(at, mapped), machine.exact("l2_bytes")) if coherent else 1.0
     # What crosses the link of that which a kernel with declared passes reads again: blocks that run at the
     # same time ask for the same lines of one of two operands, as in a product of matrices, which merges their
     # requests; of a single operand nothing is merged.
@@ -145,7 +145,7 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
         its_read, its_written = bytes_of(at, t)
         first, again = terms.split_passes(its_read, at.size(t.buffer))
         if machine.has(_REREAD):
-            near = again * terms.kept(at.size(t.buffer), REREAD_WINDOW, PAST_THE_WINDOW)
+            near = again * terms.cached_share(at.size(t.buffer), REREAD_WINDOW, PAST_THE_WINDOW)
             from_cache = from_cache + near / machine.get(_REREAD)
             again = again - near
         read = read + first + lost * again * (crossing if t.source == "declared" else 1.0)

@@ -63,7 +63,7 @@ def timed_steps(at: Context) -> list[Timed]:
     # All of the frame within the lapse, so that every turn is, however unequal they are.
     frame = _of_one_frame(at, moved)
     whole = _sum(frame)
-    stay = terms.kept(whole, LAPSE, PAST_THE_LAPSE)
+    stay = terms.cached_share(whole, LAPSE, PAST_THE_LAPSE)
     if not stay.any():
         return frame
     stayed = Frame(replace(at, stays=True)).period()
@@ -175,7 +175,7 @@ class Frame:
         return moved + foreign_copy(self.at, step, out=step.action == "copy-out")
 
     def _migrations(self, stage: str, side: Side) -> Values:
-        found = constant(0.0)
+        total = constant(0.0)
         for t in self.at.traffic(stage):
             if side == "host" and self.at.is_foreign(t.buffer):
                 continue
@@ -184,10 +184,10 @@ class Frame:
             read, written = bytes_of(self.at, t)
             # What a stage reads and what it writes of a buffer are taken to be the same pages.
             touched = np.maximum(read, written)
-            found = found + self._arrive(t.buffer, touched, side, written=t.bytes_written > 0)
+            total = total + self._arrive(t.buffer, touched, side, written=t.bytes_written > 0)
             if side == "host" and t.bytes_written:
-                found = found + self._first_writes(t.buffer, written)
-        return found
+                total = total + self._first_writes(t.buffer, written)
+        return total
 
     def _arrive(self, buffer: str, count: Values, side: Side, *, written: bool = False) -> Values:
         """Pages that the other side has follow the one that touches them: no more than it has, and none of
@@ -260,8 +260,8 @@ class Frame:
         wait = machine.get("synchronize_seconds")
         if not self._keeps_caches_coherent() or not self.at.managed_bytes:
             return wait
-        held = machine.exact("l2_bytes")
-        return wait + terms.maintenance(self.at.managed_bytes, held, machine.memory_rate())
+        l2_bytes = machine.exact("l2_bytes")
+        return wait + terms.maintenance(self.at.managed_bytes, l2_bytes, machine.memory_rate())
 
 
 def _with_waits(at: Context, steps: Iterable[Step]) -> Iterator[Step]:
@@ -310,10 +310,10 @@ def label(step: Step) -> str:
 
 
 def by_part(steps: Sequence[Timed]) -> dict[str, Values]:
-    found: dict[str, Values] = {}
+    totals: dict[str, Values] = {}
     for step, seconds in steps:
-        found[label(step)] = found.get(label(step), 0.0) + seconds
-    return found
+        totals[label(step)] = totals.get(label(step), 0.0) + seconds
+    return totals
 
 
 def overlapped(at: Context, steps: Sequence[Timed]) -> dict[str, Values]:
@@ -348,14 +348,14 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> dict[str, Values]:
 
 def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
     """The steps by what they keep busy. One copy engine serves both directions where there is but one."""
-    found: dict[str, list[Timed]] = {"host": [], "to-device": [], "device": [], "to-host": []}
+    busy: dict[str, list[Timed]] = {"host": [], "to-device": [], "device": [], "to-host": []}
     engines = at.machine.entry.attributes.get("async_engine_count")
     for step, seconds in steps:
-        action = step.action if step.action in found else "host"
+        action = step.action if step.action in busy else "host"
         if action == "to-host" and engines is not None and engines.value == 1:
             action = "to-device"
-        found[action].append((step, seconds))
-    return found
+        busy[action].append((step, seconds))
+    return busy
 
 
 def _queued(at: Context) -> Iterator[tuple[Step, float]]:

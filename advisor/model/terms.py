@@ -31,9 +31,9 @@ def quantiles(name: str) -> Values:
     the percentiles steady.
     """
     generator = np.random.default_rng([SEED, zlib.crc32(name.encode())])
-    found: Values = (generator.permutation(DRAWS) + generator.random(DRAWS)) / DRAWS
-    found.flags.writeable = False
-    return found
+    numbers: Values = (generator.permutation(DRAWS) + generator.random(DRAWS)) / DRAWS
+    numbers.flags.writeable = False
+    return numbers
 
 
 def constant(value: float) -> Values:
@@ -44,20 +44,20 @@ def constant(value: float) -> Values:
 def triangular(low: float, likely: float, high: float, name: str) -> Values:
     """`likely`, then draws of which it is the median: the density of either half falls in a line towards its
     end of the range. A likely value near one end is then not at the end of what follows from the draws."""
-    found = constant(likely)
+    draws = constant(likely)
     if high > low:
         u = quantiles(name)
         rising = low + np.sqrt(2 * u) * (likely - low)
         falling = high - np.sqrt(2 * (1 - u)) * (high - likely)
-        found[1:] = np.where(u < 0.5, rising, falling)
-    return found
+        draws[1:] = np.where(u < 0.5, rising, falling)
+    return draws
 
 
 def log_triangular(low: float, likely: float, high: float, name: str) -> Values:
     """The same on a logarithmic scale, as fits rates and times whose ranges span factors."""
-    found = np.exp(triangular(np.log(low), np.log(likely), np.log(high), name))
-    found[0] = likely
-    return found
+    draws = np.exp(triangular(np.log(low), np.log(likely), np.log(high), name))
+    draws[0] = likely
+    return draws
 
 
 def span(values: Values) -> tuple[float, float, float]:
@@ -107,7 +107,7 @@ KEPT = (0.7, 1.5)
 associativity, what else it holds, and replacement that is not quite the oldest first."""
 
 
-def kept(count: Number, cache: Number, ends: tuple[float, float] = KEPT) -> Values:
+def cached_share(count: Number, cache: Number, ends: tuple[float, float] = KEPT) -> Values:
     """The share of `count` bytes that a cache holds until they are read again: 1, then fading, then 0.
 
     It fades between `ends`, shares of the cache's size, on a logarithmic scale.

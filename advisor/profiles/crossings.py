@@ -189,8 +189,8 @@ class ScriptRun(Record):
     def is_accounted(self) -> bool:
         """Whether the lines have what the driver copied, as far as that is known, and all processes."""
         share = self.copied.share if self.copied else None
-        seen = share is None or share >= ACCOUNTED
-        return seen and not any(what.startswith(PROCESSES) for what in self.unseen)
+        complete = share is None or share >= ACCOUNTED
+        return complete and not any(what.startswith(PROCESSES) for what in self.unseen)
 
 
 class LineAdvice(Record):

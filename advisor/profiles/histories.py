@@ -102,10 +102,12 @@ def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Ent
     # Without what a history does not tell, so that a thousand fit into memory.
     dropped = {"frame_seconds": (), "frames_per_round": (), "timeline": None}
     on_cpu = profile.device.kind == "cpu"
-    kept = (_undisturbed(row) if on_cpu and isinstance(row, Measured) else row for row in concluded.results)
-    rows = tuple(row.model_copy(update=dropped) if isinstance(row, Measured) else row for row in kept)
-    left = {"results": rows, "blocks": (), "windows": (), "traffic": None}
-    return Entry(name, concluded.model_copy(update=left), time)
+    results = (
+        _undisturbed(row) if on_cpu and isinstance(row, Measured) else row for row in concluded.results
+    )
+    rows = tuple(row.model_copy(update=dropped) if isinstance(row, Measured) else row for row in results)
+    reduced = {"results": rows, "blocks": (), "windows": (), "traffic": None}
+    return Entry(name, concluded.model_copy(update=reduced), time)
 
 
 def _undisturbed(row: Measured) -> Measured:

@@ -142,9 +142,9 @@ def _record(folder: Path, changes: Mapping[str, Hashes | None]) -> None:
     if manifest is None:
         return
     files = {**manifest.files, **changes}
-    left = {name: hashes for name, hashes in sorted(files.items()) if hashes is not None}
-    if left:
-        write_atomically(folder / MANIFEST, Manifest(files=left).model_dump_json(indent=1) + "\n")
+    remaining = {name: hashes for name, hashes in sorted(files.items()) if hashes is not None}
+    if remaining:
+        write_atomically(folder / MANIFEST, Manifest(files=remaining).model_dump_json(indent=1) + "\n")
     else:
         (folder / MANIFEST).unlink(missing_ok=True)
 

@@ -34,12 +34,12 @@ def first_problem(value: object, record: type[Record], where: str = "") -> str |
     """
     if not isinstance(value, dict):
         return None
-    required, known, shown = _keys(record)
+    required, known, shown_keys = _keys(record)
     if missing := [key for key in required if key not in value]:
         return f"{where}{missing[0]}: Field required"
     if unknown := value.keys() - known.keys():
         return f"{where}{shortened(min(unknown))}: Extra inputs are not permitted"
-    for key in shown & value.keys():
+    for key in shown_keys & value.keys():
         if isinstance(value[key], (dict, list)) and len(value[key]) > MOST:
             return f"{where}{key}: there should be at most {MOST} in it, but there are {len(value[key])}"
     for key, form in known.items():
@@ -56,8 +56,10 @@ def _keys(record: type[Record]) -> tuple[tuple[str, ...], dict[str, Any], frozen
     fields = record.model_fields
     required = tuple(name for name, field in fields.items() if field.is_required())
     forms = {name: field.annotation if _records(field.annotation) else None for name, field in fields.items()}
-    shown = frozenset(name for name, field in fields.items() if not _leaves(field.annotation) <= _NUMBERS)
-    return required, forms, shown - {"blocks", "windows"}
+    shown_keys = frozenset(
+        name for name, field in fields.items() if not _leaves(field.annotation) <= _NUMBERS
+    )
+    return required, forms, shown_keys - {"blocks", "windows"}
 
 
 def _leaves(form: Any) -> set[Any]:
@@ -152,7 +154,7 @@ def parse(text: str | bytes, name: str) -> Profile:
         raise _damaged(name, f"{where}: {first['msg']}") from None
     if conflict := contradiction(read):
         raise _damaged(name, ": ".join(conflict))
-    return _shown(read)
+    return _harmless(read)
 
 
 def require_readable(saved: str | bytes, name: str) -> None:
@@ -167,20 +169,20 @@ def require_readable(saved: str | bytes, name: str) -> None:
         ) from None
 
 
-def _shown(read: Profile) -> Profile:
+def _harmless(read: Profile) -> Profile:
     """The profile without secrets and what a terminal obeys: anybody can have written the file.
 
     Beyond `_MOST_MASKED` characters that may hold secrets, such texts are left out, since masking takes long.
     """
-    known, left = secrets.given((), read.workload.parameters), _MOST_MASKED
+    known, budget = secrets.secret_values((), read.workload.parameters), _MOST_MASKED
 
-    def shown(text: str) -> str:
-        nonlocal left
-        left -= len(text) if secrets.may_hold_secrets(text) else 0
-        return secrets.mask(text, known) if left >= 0 else secrets.MASK
+    def masked(text: str) -> str:
+        nonlocal budget
+        budget -= len(text) if secrets.may_hold_secrets(text) else 0
+        return secrets.mask(text, known) if budget >= 0 else secrets.MASK
 
-    harmless: Profile = cleaned(read, Masking(shown))
-    return harmless
+    profile: Profile = cleaned(read, Masking(masked))
+    return profile
 
 
 def _damaged(name: str, what: str) -> FileProblem:
@@ -243,8 +245,8 @@ def _times(profile: Profile) -> Iterator[tuple[str, Sequence[float]]]:
         if isinstance(row, Predicted):
             yield row.strategy, (row.low_seconds, row.likely_seconds, row.high_seconds)
         elif isinstance(row, Measured):
-            taken = (seconds for each in row.rounds for seconds in each)
-            yield row.strategy, (*taken, row.median_seconds, *row.interval_seconds)
+            frames = (seconds for each in row.rounds for seconds in each)
+            yield row.strategy, (*frames, row.median_seconds, *row.interval_seconds)
         if not isinstance(row, (Skipped, Failed)) and row.latency_seconds is not None:
             yield row.strategy, (row.latency_seconds,)
     for block in profile.blocks:

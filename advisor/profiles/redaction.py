@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from advisor.profiles.base import Record, TextKind, cleaned
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Profile
-from advisor.profiles.secrets import FORMS, MASK, given, is_hidden, mask, masked, of_process
+from advisor.profiles.secrets import FORMS, MASK, is_hidden, mask, masked, of_process, secret_values
 from advisor.profiles.system_state import Environment
 from advisor.texts import printable
 
@@ -80,9 +80,9 @@ class Masking:
         """Masked names stay as many as they are: the second one that is masked alike gets a number."""
         if name not in self._labels:
             masked = printable(self._text(name))
-            taken = self._labels.values() if masked != name else ()
+            labels = self._labels.values() if masked != name else ()
             numbered = (f"{masked}{number}" if number > 1 else masked for number in count(1))
-            self._labels[name] = next(label for label in numbered if label not in taken)
+            self._labels[name] = next(label for label in numbered if label not in labels)
         return self._labels[name]
 
 
@@ -144,7 +144,9 @@ def anonymous(profile: Profile, *, include_host: bool) -> Profile:
 
 def without_names(profile: Profile, redactor: Redactor) -> Profile:
     arguments = profile.script.arguments if profile.script else ()
-    redactor = replace(redactor, secrets=(*redactor.secrets, *given(arguments, profile.workload.parameters)))
+    redactor = replace(
+        redactor, secrets=(*redactor.secrets, *secret_values(arguments, profile.workload.parameters))
+    )
     work, script = profile.workload, profile.script
     parameters = {n: MASK if is_hidden(n, value) else value for n, value in work.parameters.items()}
     if script is not None:
@@ -163,11 +165,11 @@ def without_environment(profile: Profile) -> Profile:
 
     The device stays, which the figures are of, and so do the warnings, which say what they are worth.
     """
-    left = Environment(
+    withheld = Environment(
         system=WITHHELD,
         machine=WITHHELD,
         python=WITHHELD,
         absent={"environment": "left out on request (--no-environment)"},
         warnings=profile.environment.warnings,
     )
-    return profile.model_copy(update={"environment": left})
+    return profile.model_copy(update={"environment": withheld})

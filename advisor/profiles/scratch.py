@@ -25,17 +25,17 @@ def scratch() -> Iterator[Path]:
     remove_abandoned()
     while True:
         with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-            held = _locked(Path(name), os.O_CREAT, fcntl.LOCK_EX)
+            descriptor = _locked(Path(name), os.O_CREAT, fcntl.LOCK_EX)
             try:
                 if not Path(name).is_dir():  # an older advisor removed it before it was locked
                     continue
-                if held is not None:  # only now, locked, may it be taken for an abandoned one
-                    os.write(held, _identity(Path(name)))
+                if descriptor is not None:  # only now, locked, may it be taken for an abandoned one
+                    os.write(descriptor, _identity(Path(name)))
                 yield Path(name)
                 return
             finally:
-                if held is not None:
-                    os.close(held)
+                if descriptor is not None:
+                    os.close(descriptor)
 
 
 def remove_abandoned() -> None:
@@ -44,12 +44,12 @@ def remove_abandoned() -> None:
         with suppress(OSError):
             if folder.is_symlink() or folder.lstat().st_uid != os.getuid():
                 continue
-            held = _locked(folder, 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if held is None:
+            descriptor = _locked(folder, 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if descriptor is None:
                 continue
-            if os.read(held, 1000) == _identity(folder):
+            if os.read(descriptor, 1000) == _identity(folder):
                 shutil.rmtree(folder, ignore_errors=True)
-            os.close(held)
+            os.close(descriptor)
 
 
 def _identity(folder: Path) -> bytes:
@@ -61,14 +61,14 @@ def _identity(folder: Path) -> bytes:
 def _locked(folder: Path, flags: int, how: int) -> int | None:
     """A descriptor that holds the folder's lock; None where there is none, or another process has it."""
     try:
-        held = os.open(
+        descriptor = os.open(
             folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600
         )
     except OSError:
         return None
     try:
-        fcntl.flock(held, how)
+        fcntl.flock(descriptor, how)
     except OSError:
-        os.close(held)
+        os.close(descriptor)
         return None
-    return held
+    return descriptor

@@ -264,12 +264,12 @@ def _masked(argument: str) -> str:
     return f"{option[1]}={MASK if is_secret(option[1]) else _masked(option[2])}"
 
 
-def given(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[str]:
+def secret_values(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[str]:
     """The secret values among arguments and parameters, and what they are made of."""
     values = [
-        argument.removeprefix(shown.removesuffix(MASK))
-        for argument, shown in zip(arguments, masked(arguments), strict=True)
-        if argument != shown
+        argument.removeprefix(masked_argument.removesuffix(MASK))
+        for argument, masked_argument in zip(arguments, masked(arguments), strict=True)
+        if argument != masked_argument
     ]
     values += [password for argument in arguments for password in _passwords(argument)]
     values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]
@@ -305,7 +305,7 @@ def of_process(
     variables = os.environ if variables is None else variables
     secrets = [value for name, value in variables.items() if _is_secret_variable(name)]
     secrets += [password for value in variables.values() if "://" in value for password in _passwords(value)]
-    of_arguments = given(sys.argv[1:] if arguments is None else arguments, {})
+    of_arguments = secret_values(sys.argv[1:] if arguments is None else arguments, {})
     return list(dict.fromkeys((*of_arguments, *_long(secrets), *_KNOWN)))
 
 

@@ -154,11 +154,11 @@ def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) ->
 
     Raises `UsageError` where there are two of one workload, or two devices.
     """
-    seen: dict[tuple[str, str], Path] = {}
+    paths: dict[tuple[str, str], Path] = {}
     for number, (path, profile) in enumerate(loaded):
         name = profile.workload.name
-        other = seen.setdefault((name, profile.workload.file), path)
-        if len(seen) <= number:
+        other = paths.setdefault((name, profile.workload.file), path)
+        if len(paths) <= number:
             raise UsageError(
                 f"the profiles are of different workloads, but {other} and {path} are both of {name}",
                 next_step=_EACH,
@@ -232,14 +232,14 @@ def _swept(loaded: Sequence[tuple[Path, Profile]]) -> tuple[str, ...]:
             f"the profiles differ in {' and '.join(differing)}; a sweep varies one parameter or combines two",
             next_step=_TOGETHER,
         )
-    seen: dict[tuple[tuple[str, str], ...], Path] = {}
+    paths: dict[tuple[tuple[str, str], ...], Path] = {}
     for path, profile in loaded:
         at = tuple(_typed(profile.workload, name) for name in differing)
-        if at in seen:
-            told = (f"{name} = {value}" for name, (_, value) in zip(differing, at, strict=True))
-            shared = " and ".join(told) or "the same parameters"
-            raise UsageError(f"{seen[at]} and {path} both have {shared}", next_step="Omit one of them.")
-        seen[at] = path
+        if at in paths:
+            values = (f"{name} = {value}" for name, (_, value) in zip(differing, at, strict=True))
+            shared = " and ".join(values) or "the same parameters"
+            raise UsageError(f"{paths[at]} and {path} both have {shared}", next_step="Omit one of them.")
+        paths[at] = path
     return tuple(differing)
 
 

@@ -73,11 +73,11 @@ def opened(path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-def as_path(given: object) -> Path:
+def as_path(value: object) -> Path:
     """The path of a profile. Raises `UsageError` for what is neither a str nor a path."""
-    if isinstance(given, (str, os.PathLike)):
-        return Path(given)
-    raise UsageError(f"{given!r} is not a path", next_step="Give the path of a profile.json: str or Path.")
+    if isinstance(value, (str, os.PathLike)):
+        return Path(value)
+    raise UsageError(f"{value!r} is not a path", next_step="Give the path of a profile.json: str or Path.")
 
 
 @contextmanager

@@ -131,26 +131,26 @@ class StrategyTrace(Record):
 
     def migrated_bytes(self, direction: Direction, cause: str | None = None) -> float | None:
         """Bytes of managed memory that moved that way in one frame; None where none was observed."""
-        seen = self.activity.migrations
-        if seen is None:
+        migrations = self.activity.migrations
+        if migrations is None:
             return None
-        moved = (m.bytes for m in seen if m.direction == direction and cause in (None, m.cause))
+        moved = (m.bytes for m in migrations if m.direction == direction and cause in (None, m.cause))
         return sum(moved) / self.frames
 
     def faults(self) -> tuple[float | None, float | None]:
         """Page faults in one frame on managed memory: by the CPU, by the GPU."""
-        seen = (self.activity.cpu_page_faults, self.activity.gpu_page_faults)
-        cpu, gpu = (None if count is None else count / self.frames for count in seen)
+        counts = (self.activity.cpu_page_faults, self.activity.gpu_page_faults)
+        cpu, gpu = (None if count is None else count / self.frames for count in counts)
         return cpu, gpu
 
     def copied_bytes(
         self, kind: str, *, source: str | None = None, destination: str | None = None
     ) -> float | None:
         """Bytes of such copies in one frame; None where no copy at all was observed."""
-        seen = self.activity.copies
-        if seen is None:
+        copies = self.activity.copies
+        if copies is None:
             return None
-        wanted = (c for c in seen if c.kind == kind)
+        wanted = (c for c in copies if c.kind == kind)
         wanted = (c for c in wanted if source in (None, c.source) and destination in (None, c.destination))
         return sum(c.bytes for c in wanted) / self.frames
 

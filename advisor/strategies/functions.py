@@ -85,11 +85,13 @@ def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, 
     if name in {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}:
         raise CannotWrite("its caller makes it")
     stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and _is_stored(n)]
-    made = [n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)]
-    if len(stored) != 1 or len(made) != 1:
+    assignments = [
+        n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)
+    ]
+    if len(stored) != 1 or len(assignments) != 1:
         raise CannotWrite("not one line of the file makes it")
-    loop, origin = _loop(function, here[0]), made[0].lineno
-    if made[0] not in tree.body and loop is None:
+    loop, origin = _loop(function, here[0]), assignments[0].lineno
+    if assignments[0] not in tree.body and loop is None:
         raise CannotWrite(f"each call of {function.name} makes it")
     return Change("lock", here[0], origin, loop, tuple(line for line in ups if line != here[0]))
 
@@ -124,13 +126,13 @@ def _is_download(tree: ast.Module, statement: ast.Assign, name: str) -> bool:
     return is_array or imported_name(tree, call.func, "cupy") == "asnumpy"
 
 
-def _is_on_gpu(tree: ast.Module, value: ast.AST, seen: frozenset[str]) -> bool:
+def _is_on_gpu(tree: ast.Module, value: ast.AST, visited: frozenset[str]) -> bool:
     """Whether the text shows that an expression comes of CuPy, also by names: a queue has a `get` too."""
     if any(imported_name(tree, call.func, "cupy") for call in calls_in(value)):
         return True
-    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - seen
+    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - visited
     return any(
-        _is_on_gpu(tree, node.value, seen | names)
+        _is_on_gpu(tree, node.value, visited | names)
         for name in names
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and _sets(node, name)

@@ -124,7 +124,7 @@ class _Tracker(State):
 
     def frame(self, stages: Sequence[StageUse]) -> tuple[Step, ...]:
         """`run`, but once alone for the same stages with everything in the same places before them."""
-        places = (tuple((name, *held) for name, held in at.items()) for at in self.places)
+        places = (tuple((name, *current) for name, current in at.items()) for at in self.places)
         before = (*(stage.name for stage in stages), *places)
         if before not in self.known:
             self.known[before] = self.run(stages), tuple(map(dict, self.places))
@@ -261,11 +261,11 @@ class _Tracker(State):
         return gpu
 
     def _to_device(self, name: str, stage: StageUse) -> None:
-        traits, held = self.traits[name], self.current[name]
+        traits, places = self.traits[name], self.current[name]
         step = Step("to-device", name, stage.access[name] == "out", self._part(name, stage), gpu=stage.gpu)
-        crosses = traits.peer and "host" not in held
+        crosses = traits.peer and "host" not in places
         if crosses:
-            step = replace(step, action="to-peer", source=min(map(gpu_of, held)))
+            step = replace(step, action="to-peer", source=min(map(gpu_of, places)))
         origin = place_of("device", step.source) if crosses else "host"
         self._give(step, [self._memory(name, origin)], [self._memory(name, stage.place)])
         if crosses or traits.staged_uploads:

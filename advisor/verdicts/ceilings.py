@@ -31,8 +31,8 @@ class Scope:
     def needs_waits(self) -> bool:
         """Whether a wait may guard memory of the host: that of copies that are, or were asked to be,
         asynchronous (page-locking makes them so), or memory that is shared."""
-        asked = (c for _, c in self.crossings if c.asynchronous or c.non_blocking)
-        return self.shares_memory or any(not c.staged for c in asked)
+        copies = (c for _, c in self.crossings if c.asynchronous or c.non_blocking)
+        return self.shares_memory or any(not c.staged for c in copies)
 
     @property
     def copied_bytes(self) -> float:
@@ -43,12 +43,12 @@ class Scope:
 def scopes(run: ScriptRun) -> tuple[Scope, ...]:
     """Each loop with crossings, the slowest first; the run as a whole where there is none."""
     inside = [_loop(run, number) for number in range(len(run.loops))]
-    held = [scope for scope in inside if scope.crossings]
-    held.sort(key=lambda scope: (scope.seconds or 0.0) * scope.frames, reverse=True)
+    loops = [scope for scope in inside if scope.crossings]
+    loops.sort(key=lambda scope: (scope.seconds or 0.0) * scope.frames, reverse=True)
     every = tuple(enumerate(run.crossings))
     seconds = None if run.played else run.seconds - run.overhead_seconds
     whole = Scope(None, None, 1, seconds if seconds and seconds > 0 else None, every)
-    return tuple(held) or ((whole,) if every else ())
+    return tuple(loops) or ((whole,) if every else ())
 
 
 def _loop(run: ScriptRun, number: int) -> Scope:
@@ -60,8 +60,8 @@ def _loop(run: ScriptRun, number: int) -> Scope:
 
 def around(run: ScriptRun) -> tuple[tuple[int, Crossing], ...]:
     """Crossings before, after and outside of the loops that have some."""
-    held = {i for scope in scopes(run) for i, _ in scope.crossings}
-    return tuple((i, c) for i, c in enumerate(run.crossings) if i not in held)
+    inside = {i for scope in scopes(run) for i, _ in scope.crossings}
+    return tuple((i, c) for i, c in enumerate(run.crossings) if i not in inside)
 
 
 def path_seconds(crossing: Crossing) -> float | None:
@@ -107,8 +107,8 @@ def _ceiling(scope: Scope) -> Ceiling:
 
 def ceiling_of(run: ScriptRun, scope: Scope, device: str | None = None) -> Ceiling | None:
     """The ceiling of a scope as measured, or as predicted for a device."""
-    told = (c for c in run.ceilings if c.loop == scope.number and c.device == device)
-    return next(told, None)
+    candidates = (c for c in run.ceilings if c.loop == scope.number and c.device == device)
+    return next(candidates, None)
 
 
 def is_little(ceiling: Ceiling) -> bool:
@@ -119,6 +119,6 @@ def is_little(ceiling: Ceiling) -> bool:
 def elsewhere(scope: Scope, ceiling: Ceiling) -> tuple[float, float]:
     """Seconds of a frame that memory cannot change: kernels that a call waits for, and all else."""
     whole = ceiling.of_seconds or 0.0
-    left = max(0.0, whole - ceiling.seconds)
-    kernels = min(left, sum(c.kernel_seconds or 0.0 for _, c in scope.crossings) / scope.frames)
-    return kernels, left - kernels
+    rest = max(0.0, whole - ceiling.seconds)
+    kernels = min(rest, sum(c.kernel_seconds or 0.0 for _, c in scope.crossings) / scope.frames)
+    return kernels, rest - kernels

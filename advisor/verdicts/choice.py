@@ -253,8 +253,8 @@ def most_gained(
     blocks: Sequence[Block], uniform: Sequence[str], mixes: Sequence[str], aim: Aim, alone: Collection[str]
 ) -> dict[str, float]:
     """By mix of the final, as a share; all hold at once at the aim's certainty."""
-    seen = {block.contestant for block in blocks}
-    rivals, judged = [n for n in uniform if n in seen], [n for n in mixes if n in seen]
+    finalists = {block.contestant for block in blocks}
+    rivals, judged = [n for n in uniform if n in finalists], [n for n in mixes if n in finalists]
     if not rivals or not judged:
         return {}
     names = [*rivals, *judged]

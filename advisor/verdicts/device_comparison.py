@@ -80,12 +80,12 @@ def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> 
 
 
 def _require_different_devices(loaded: Sequence[tuple[Path, Profile]]) -> None:
-    seen: dict[tuple[str, str], Path] = {}
+    paths: dict[tuple[str, str], Path] = {}
     for path, profile in loaded:
         device = (profile.device.kind, profile.device.name)
-        if device in seen:
+        if device in paths:
             raise UsageError(
-                f"{seen[device]} and {path} are both of {profile.device.name}",
+                f"{paths[device]} and {path} are both of {profile.device.name}",
                 next_step="Omit one of them, or compare the two: advisor compare.",
             )
-        seen[device] = path
+        paths[device] = path

@@ -158,11 +158,11 @@ def decide(
     the indifference, or inside. A pure function: blocks may come in any order and from a saved profile.
     """
     listed = tuple(blocks)
-    seen = {block.contestant for block in listed}
-    names = [one.name for one in contestants if one.name in seen]
+    finalists = {block.contestant for block in listed}
+    names = [one.name for one in contestants if one.name in finalists]
     pairs = paired(listed, names, [one.name for one in contestants if one.alone])
     noise = None
-    if alias and {alias.name, alias.of} <= seen:
+    if alias and {alias.name, alias.of} <= finalists:
         noise = ratio(paired(listed, [alias.name, alias.of]), aim.certainty)
     return judge(pairs, contestants, aim, noise=noise, alias=alias, pace=pace)
 

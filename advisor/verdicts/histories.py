@@ -222,11 +222,11 @@ def _key(profile: Profile) -> tuple[object, ...]:
 
 def _tracks(entries: Sequence[Entry]) -> tuple[Track, ...]:
     points = [Point(entry.label, entry.profile) for entry in entries]
-    tracked = map(_shown, tracks(sweep_results("", "commit", points)))
+    tracked = map(_comparable, tracks(sweep_results("", "commit", points)))
     return tuple(track for track in tracked if track.with_figures)
 
 
-def _shown(track: Track) -> Track:
+def _comparable(track: Track) -> Track:
     """A prediction's kernels and copies; of a CPU the baseline, since on one memory all strategies do
     the same work."""
     if track.basis == "cpu":
@@ -255,14 +255,14 @@ def _times(stop: Stop) -> dict[str, tuple[float, ...] | None]:
 def _path_results(results: Mapping[str, AnyResult]) -> dict[str, AnyResult]:
     """Rows with what is left of their time without host stages; none where frames overlap, which wait for
     these."""
-    told: dict[str, AnyResult] = {}
+    rows: dict[str, AnyResult] = {}
     for name, row in results.items():
         if isinstance(row, Predicted) and row.latency_seconds is None:
-            left = math.fsum(s for term, s in row.terms.items() if not term.startswith("host:"))
-            if left > 0:
-                same = dict.fromkeys(("likely_seconds", "low_seconds", "high_seconds"), left)
-                told[name] = row.model_copy(update=same)
-    return told
+            seconds = math.fsum(s for term, s in row.terms.items() if not term.startswith("host:"))
+            if seconds > 0:
+                same = dict.fromkeys(("likely_seconds", "low_seconds", "high_seconds"), seconds)
+                rows[name] = row.model_copy(update=same)
+    return rows
 
 
 def _series(entries: tuple[Entry, ...], track: Track, count: int) -> Series:

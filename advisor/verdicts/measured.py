@@ -98,9 +98,9 @@ def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
     if final is None or not profile.blocks:
         return _apart(list(rows.values()), counts)
     scored = scores(profile.blocks, counts)
-    seen = {block.contestant for block in scored}
+    finalists = {block.contestant for block in scored}
     contestants = final.contestants
-    names = [name for name in rows if name in contestants and name in seen and name not in final.left]
+    names = [name for name in rows if name in contestants and name in finalists and name not in final.left]
     return paired(scored, names, final.alone)
 
 
@@ -162,14 +162,14 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
 
 def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Contestant]:
     """All rows: those without a block do not compete, but for the least memory."""
-    left, dropped, alone = (final.left, final.dropped, final.alone) if final else ({}, (), ())
+    withdrawn, dropped, alone = (final.left, final.dropped, final.alone) if final else ({}, (), ())
     return [
         Contestant(
             row.strategy,
             row.footprint.physical_bytes,
             code_change(row),
             mixed=bool(row.placements),
-            left=row.strategy in left,
+            left=row.strategy in withdrawn,
             dropped=row.strategy in dropped,
             alone=row.strategy in alone,
         )

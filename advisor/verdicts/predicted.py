@@ -127,8 +127,8 @@ def _fastest(draws: Draws) -> npt.NDArray[np.float64]:
 def _single(candidate: _Candidate) -> Recommendation:
     takes = f"{candidate.chosen.strategy} is predicted to take {_span(candidate.chosen)} a frame"
     if len(candidate.rows) == 1:
-        left = "no other strategy is predicted" if len(candidate.every) == 1 else "it is the only candidate"
-        return _recommendation(candidate, "near", [f"{takes}; {left}."], ())
+        alone = "no other strategy is predicted" if len(candidate.every) == 1 else "it is the only candidate"
+        return _recommendation(candidate, "near", [f"{takes}; {alone}."], ())
     share = _share(candidate)
     if candidate.confidence >= CLEAR:
         return _recommendation(candidate, "near", [f"{takes}; it is {share}."], ())

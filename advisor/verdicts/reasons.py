@@ -77,14 +77,14 @@ def with_mixes(result: Recommendation, bound: float | None, search: Search | Non
     """With the line on mixes, where they were searched and none is recommended."""
     if bound is None or search is None:
         return result
-    tried, left = len(search.tried), search.mixes - len(search.tried)
-    which = f"{tried} of {search.mixes} mixes" if left > 0 else f"{tried} mixes, which are all,"
+    tried, untried = len(search.tried), search.mixes - len(search.tried)
+    which = f"{tried} of {search.mixes} mixes" if untried > 0 else f"{tried} mixes, which are all,"
     if bound < TELLING:
         line = f"None of the {which} that were measured is better by more than {shown_bound(bound)}"
     else:
         line = f"Too few measurements to tell what the {which} that were measured gain"
     early = f" ({search.reason})" if search.reason else ""
-    line += f"; {left} were not tried{early}." if left > 0 else "."
+    line += f"; {untried} were not tried{early}." if untried > 0 else "."
     steps = (*result.steps, line)
     telling = bound if bound < TELLING else None
     return result.model_copy(update={"mix_bound": telling, "steps": steps, "reason": " ".join(steps)})

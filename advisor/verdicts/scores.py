@@ -200,9 +200,9 @@ def timed_again(profile: Profile) -> Profile:
         for old, new in zip(profile.results, rows, strict=True)
         if isinstance(old, Measured) and isinstance(new, Measured)
     )
-    shown = figures_of([row for row in rows if isinstance(row, Measured)], objective)
-    if same and chosen and chosen.speedup and {chosen.strategy, chosen.baseline} <= shown.keys():
-        ratio = shown[chosen.baseline or ""] / shown[chosen.strategy or ""]
+    figures = figures_of([row for row in rows if isinstance(row, Measured)], objective)
+    if same and chosen and chosen.speedup and {chosen.strategy, chosen.baseline} <= figures.keys():
+        ratio = figures[chosen.baseline or ""] / figures[chosen.strategy or ""]
         same = math.isclose(chosen.speedup, ratio, rel_tol=TOLERANCE)
     return profile if same else profile.model_copy(update={"results": rows, "recommendation": None})
 

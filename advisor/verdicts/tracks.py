@@ -264,8 +264,8 @@ def measured_stop(value: Value, profile: Profile | None) -> Stop:
         return Stop(value, {})
     against, profile = _doubt(profile), counted(profile)
     whole = not was_interrupted(profile) and not against
-    held = optima_of(profile.recommendation, predicted=False, complete=whole)
-    return Stop(value, {row.strategy: row for row in profile.results}, held, against)
+    optima = optima_of(profile.recommendation, predicted=False, complete=whole)
+    return Stop(value, {row.strategy: row for row in profile.results}, optima, against)
 
 
 def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
@@ -273,8 +273,8 @@ def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
         if profile and prediction.device.name == name:
             against, meeting = _doubt(profile, prediction), _overlapping(prediction)
             advised = prediction.recommendation
-            held = optima_of(advised, predicted=True, complete=not against, overlapping=meeting)
-            return Stop(value, {row.strategy: row for row in prediction.results}, held, against)
+            optima = optima_of(advised, predicted=True, complete=not against, overlapping=meeting)
+            return Stop(value, {row.strategy: row for row in prediction.results}, optima, against)
     return Stop(value, {})
 
 

@@ -147,21 +147,21 @@ def judged(
     question: Question,
     share: float,
     *,
-    left: Collection[str] = (),
+    withdrawn: Collection[str] = (),
     pace: Pace | None = None,
 ) -> Judged:
     """The judgement of the blocks so far. left: contestants that are out of it."""
     listed = tuple(blocks)
-    seen = {block.contestant for block in listed} - set(left)
-    names = [name for name in entry.names if name in seen]
+    finalists = {block.contestant for block in listed} - set(withdrawn)
+    names = [name for name in entry.names if name in finalists]
     merged = _merged(listed, entry)
     pairs = _paired(merged, [n for n in names if n != entry.control], entry)
     both = _paired(listed, names, entry)
-    here = [s for s in entry.strategies if {named(BASE, s), named(HEAD, s)} <= seen]
+    here = [s for s in entry.strategies if {named(BASE, s), named(HEAD, s)} <= finalists]
     certainty = 1 - (1 - CONFIDENCE) * share / max(1, len(here))
     here = [s for s in here if math.isfinite(pairs.among([named(HEAD, s), named(BASE, s)]).error[0, 1])]
     second, first = entry.control, named(HEAD, entry.strategies[0])
-    control = both.among([second, first]) if {second, first} <= seen else None
+    control = both.among([second, first]) if {second, first} <= finalists else None
     pairs = replace(pairs, error=pairs.error * _calibration(control))
     ratios = {strategy: _ratio(pairs, strategy, certainty) for strategy in here}
     noise = ratio(control, certainty) if control else None
@@ -385,8 +385,11 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
     )
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
     figures = (len(base.measured()), len(head.measured()))
-    whole, told = not any(map(was_interrupted, (base, head))), (base.recommendation, head.recommendation)
-    verdict = recommended(*told, figures=figures, basis="measured", whole=whole)
+    whole, recommendations = (
+        not any(map(was_interrupted, (base, head))),
+        (base.recommendation, head.recommendation),
+    )
+    verdict = recommended(*recommendations, figures=figures, basis="measured", whole=whole)
     if verdict.change == "same" and set(base.measured()) != set(head.measured()):
         reason = f"BASE ran under {figures[0]} strategies, HEAD under {figures[1]}."
         verdict = replace(verdict, change="cannot tell", reason=reason)

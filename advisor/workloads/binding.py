@@ -212,9 +212,9 @@ def no_kernel(**_: object) -> None:
 
 def bind(workload: Workload) -> BoundWorkload:
     """Binds every stage. Raises `WorkloadError` naming the stage, the parameter and the remedy."""
-    taken: set[str] = set()
-    setup = tuple(_bind(stage, "setup", workload, taken) for stage in workload.setup)
-    frame = tuple(_bind(stage, "frame", workload, taken) for stage in workload.frame_stages)
+    names: set[str] = set()
+    setup = tuple(_bind(stage, "setup", workload, names) for stage in workload.setup)
+    frame = tuple(_bind(stage, "frame", workload, names) for stage in workload.frame_stages)
     check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
     _require_fitting_stages(workload, (*setup, *frame))
     bound = BoundWorkload(workload, setup, frame, check)
@@ -222,10 +222,10 @@ def bind(workload: Workload) -> BoundWorkload:
     return bound
 
 
-def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> BoundStage:
-    names = (stage.name, *(f"{stage.name}-{number}" for number in range(2, len(taken) + 2)))
-    name = next(name for name in names if name not in taken)
-    taken.add(name)
+def _bind(stage: Stage, phase: Phase, workload: Workload, others: set[str]) -> BoundStage:
+    names = (stage.name, *(f"{stage.name}-{number}" for number in range(2, len(others) + 2)))
+    name = next(name for name in names if name not in others)
+    others.add(name)
     if phase == "setup" and stage.every > 1:
         raise WorkloadError(
             f"stage {name!r} of set-up has every={stage.every}, but set-up runs only once",
@@ -245,7 +245,7 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, taken: set[str]) -> Bo
                 f"passes of stage {name!r} names {buffer!r}, which the stage does not take",
                 next_step=f"It takes: {', '.join(access) or 'no buffer'}.",
             )
-    twin = _Taken()
+    twin = _Declared()
     if stage.cpu is not None:
         twin = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, own, side=stage.side)
         if (twin.access, twin.parts) != (own.access, own.parts):
@@ -312,9 +312,9 @@ def _require_flags(bound: BoundWorkload) -> None:
 
 
 def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
-    everything = _Taken(dict.fromkeys(workload.buffers, "in"))
-    taken = _parameters(function, "check", workload.buffers, everything)
-    access = taken.access
+    everything = _Declared(dict.fromkeys(workload.buffers, "in"))
+    declared = _parameters(function, "check", workload.buffers, everything)
+    access = declared.access
     written = {name for stage in stages for name in stage.use.writes()}
     for buffer in access:
         if buffer not in written:
@@ -322,11 +322,11 @@ def _bind_check(function: StageFunction, workload: Workload, stages: tuple[Bound
                 f"check reads buffer {buffer!r}, which no stage writes",
                 next_step="Remove that parameter from check, or write the buffer in a stage.",
             )
-    return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(taken.specials))
+    return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(declared.specials))
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _Declared:
     """A function's parameters: its access to each buffer, the specials, the forms it wants buffers in, and
     of which it touches a part."""
 
@@ -345,10 +345,10 @@ def _parameters(
     function: StageFunction,
     stage: str,
     buffers: Mapping[str, Buffer],
-    default: _Taken | None,
+    default: _Declared | None,
     arrays: ArrayForm | None = None,
     side: Side = "host",
-) -> _Taken:
+) -> _Declared:
     """The function's parameters; those without an annotation are as in `default`."""
     who = f"stage {located(stage, function)}"
     require_plain(function, who)
@@ -359,20 +359,20 @@ def _parameters(
             f"stage {stage!r} is {function!r}, whose parameters cannot be read",
             next_step="Wrap it in a plain Python function with named parameters.",
         ) from None
-    taken = _Taken()
+    declared = _Declared()
     for parameter in parameters:
         name = parameter.name
         _require_possible(parameter, who, buffers, side)
         if name in buffers:
             access, form = _mode(function, parameter, who, default)
-            taken.access[name] = access.mode
+            declared.access[name] = access.mode
             if part := part_of(access.part, buffers[name], f"{who}, buffer {name!r}"):
-                taken.parts[name] = part
+                declared.parts[name] = part
             if chosen := form or arrays:
-                taken.wanted[name] = chosen
+                declared.wanted[name] = chosen
         elif name in RESERVED:
-            taken.specials.add(name)
-    return taken
+            declared.specials.add(name)
+    return declared
 
 
 def _require_possible(
@@ -398,7 +398,7 @@ def _require_possible(
 
 
 def _mode(
-    function: StageFunction, parameter: inspect.Parameter, who: str, default: _Taken | None
+    function: StageFunction, parameter: inspect.Parameter, who: str, default: _Declared | None
 ) -> tuple[Access, ArrayForm | None]:
     """Its access to the buffer, or to a part of it, and the form that it wants."""
     name = parameter.name

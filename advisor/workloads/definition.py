@@ -275,10 +275,10 @@ def workload(function: Callable[..., object]) -> Definition:
     return Definition(function_of(function, "@workload"))
 
 
-def _require_number(given: int, most: int, what: str, next_step: str) -> None:
-    if given > most:
+def _require_number(number: int, most: int, what: str, next_step: str) -> None:
+    if number > most:
         raise WorkloadError(
-            f"the workload has {given} {what}; at most {most} can be profiled", next_step=next_step
+            f"the workload has {number} {what}; at most {most} can be profiled", next_step=next_step
         )
 
 

@@ -45,9 +45,9 @@ class Source:
     def excerpt(self, line: int) -> str:
         """The line between its neighbours, numbered as in the file, marked."""
         lines = self.text.splitlines()
-        shown = range(max(line - 1 - _AROUND, 0), min(line + _AROUND, len(lines)))
+        nearby = range(max(line - 1 - _AROUND, 0), min(line + _AROUND, len(lines)))
         return "\n".join(
-            f"{'>' if i == line - 1 else ' '} {self.first_line + i:4d} | {lines[i]}" for i in shown
+            f"{'>' if i == line - 1 else ' '} {self.first_line + i:4d} | {lines[i]}" for i in nearby
         )
 
 
@@ -342,7 +342,7 @@ class Kernel:
         device = self._device()
         if self._signature:
             require_count(self._signature, arguments)
-        given = tuple(self._argument(index, argument) for index, argument in enumerate(arguments))
+        values = tuple(self._argument(index, argument) for index, argument in enumerate(arguments))
         threads = self._extent("block", block)
         if math.prod(threads) > MOST_THREADS:
             raise self._wrong_shape(
@@ -351,7 +351,7 @@ class Kernel:
         blocks = self._extent("grid", grid) if grid is not None else self._blocks(arguments, size, threads)
         if device not in self._compiled:  # CuPy keeps it on disk for the next process
             self._compiled[device] = self._compile()
-        self._compiled[device](blocks, threads, given, shared_mem=shared)
+        self._compiled[device](blocks, threads, values, shared_mem=shared)
 
     def _blocks(
         self, arguments: Sequence[Any], size: int | None, threads: tuple[int, ...]
@@ -364,10 +364,10 @@ class Kernel:
             raise self._wrong_shape(f"size={size}", "Give a positive number of threads.")
         return (-(-size // math.prod(threads)),)
 
-    def _extent(self, what: str, given: Extent) -> tuple[int, ...]:
-        parts = (given,) if isinstance(given, (int, np.integer)) else tuple(given)
+    def _extent(self, what: str, extent: Extent) -> tuple[int, ...]:
+        parts = (extent,) if isinstance(extent, (int, np.integer)) else tuple(extent)
         if not 1 <= len(parts) <= 3 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in parts):
-            raise self._wrong_shape(f"{what}={given!r}", "Give one to three positive integers.")
+            raise self._wrong_shape(f"{what}={extent!r}", "Give one to three positive integers.")
         return tuple(int(n) for n in parts)
 
     def _wrong_shape(self, what: str, next_step: str) -> WorkloadError:

@@ -127,10 +127,10 @@ def user_traceback(error: BaseException, path: Path) -> str:
     theirs = [i for i, file in enumerate(files) if file and file.parent == folder]
     inside = theirs or [i for i in range(1, len(frames)) if _is_stage(frames[i - 1], frames[i])]
     linecache.checkcache()
-    shown = frames[inside[0] :] if inside else []
-    shown = [frame for frame in shown if _PACKAGE not in Path(frame.filename).resolve().parents]
-    lines = traceback.format_list(shown) + traceback.format_exception_only(type(error), error)
-    return ("Traceback (most recent call last):\n" if shown else "") + "".join(lines).rstrip()
+    excerpt = frames[inside[0] :] if inside else []
+    excerpt = [frame for frame in excerpt if _PACKAGE not in Path(frame.filename).resolve().parents]
+    lines = traceback.format_list(excerpt) + traceback.format_exception_only(type(error), error)
+    return ("Traceback (most recent call last):\n" if excerpt else "") + "".join(lines).rstrip()
 
 
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
@@ -276,8 +276,8 @@ def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -
     try:
         result = definition(**parameters)
     except ImpossibleBuffer as problem:
-        given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-        step = f"{problem.next_step} The parameters are {given}." if given else problem.next_step
+        values = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+        step = f"{problem.next_step} The parameters are {values}." if values else problem.next_step
         raise ImpossibleBuffer(problem.message, next_step=step) from None
     except AdvisorError as problem:
         raise _placed(problem, path) from None

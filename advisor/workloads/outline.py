@@ -98,10 +98,12 @@ def defaults_of(target: str) -> Mapping[str, Value]:
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
     """Defaults that are numbers, texts, or simple arithmetic such as 1 << 24."""
-    given = function.args
-    positional = given.args[len(given.args) - len(given.defaults) :]
-    pairs = [*zip(positional, given.defaults, strict=True)]
-    pairs += [(a, d) for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None]
+    signature = function.args
+    positional = signature.args[len(signature.args) - len(signature.defaults) :]
+    pairs = [*zip(positional, signature.defaults, strict=True)]
+    pairs += [
+        (a, d) for a, d in zip(signature.kwonlyargs, signature.kw_defaults, strict=True) if d is not None
+    ]
     defaults = {}
     for argument, default in pairs:
         whole = ast.Expression(default)

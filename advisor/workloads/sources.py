@@ -87,21 +87,21 @@ class _File:
     scope: dict[str, Any]
     lines: list[str] = field(default_factory=list)
     blocks: list[str] = field(default_factory=list)
-    told: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
     lost: list[str] = field(default_factory=list)
 
     def add(self, name: str, text: str) -> None:
         """A function or class by that name, after all that it uses."""
-        self.told.add(name)
-        for used in sorted(set(_globals_of(symtable.symtable(text, name, "exec"))) - self.told):
+        self.written.add(name)
+        for used in sorted(set(_globals_of(symtable.symtable(text, name, "exec"))) - self.written):
             self._bring(used)
         self.blocks.append(text)
 
     def _bring(self, name: str) -> None:
         value = self.scope.get(name, _NOWHERE)
-        if value is _NOWHERE or name in self.told:  # a builtin, or the user's own mistake, which will be told
+        if value is _NOWHERE or name in self.written:  # a builtin, or undefined, as an error will say
             return
-        self.told.add(name)
+        self.written.add(name)
         line = _import_of(name, value) or _literal(name, value)
         text = None if line else _source(name, value)
         if line:

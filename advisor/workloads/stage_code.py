@@ -90,15 +90,15 @@ def _tells(node: Any) -> bool:
     return isinstance(source, str) and _FETCH.search(source) is not None
 
 
-def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
+def _reached(function: Any, visited: set[int]) -> Iterator[Any]:
     """The code of the function, and the kernels, sources and functions that its names stand for."""
-    if not isinstance(function, FunctionType) or id(function) in seen:
+    if not isinstance(function, FunctionType) or id(function) in visited:
         return
-    seen.add(id(function))
+    visited.add(id(function))
     yield function.__code__
     for _, value in referred_to(function):
         yield value
-        yield from _reached(value, seen)
+        yield from _reached(value, visited)
 
 
 def referred_to(function: FunctionType) -> Iterator[tuple[str, Any]]:

@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
     die_with_parent(int(arguments[1]))
     job = ScriptJob.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     directory = Path(job.directory).resolve()  # the script may go elsewhere
-    secrets.remember(secrets.given(job.arguments, {}))
+    secrets.remember(secrets.secret_values(job.arguments, {}))
     try:
         outcome: Recorded | Problem = record(job)
     except AdvisorError as error:

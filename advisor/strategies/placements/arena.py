@@ -53,8 +53,8 @@ class ReusedAllocations:
         there = self._held.get(like)
         return there.pop() if there else None
 
-    def put(self, like: Hashable, held: Held) -> None:
-        self._held.setdefault(like, []).append(held)
+    def put(self, like: Hashable, allocation: Held) -> None:
+        self._held.setdefault(like, []).append(allocation)
 
     def clear(self) -> None:
         for there in self._held.values():
@@ -175,14 +175,14 @@ class Arena:
         """`how` tells apart what is not alike beside its kind and size."""
         reused = self._reused if kind != "managed" else None
         like = (kind, nbytes, self._node, id(self.backend), *how)
-        held = reused.take(like) if reused else None
-        if held is None:
-            held = self._taken(kind, nbytes, take), give
+        allocation = reused.take(like) if reused else None
+        if allocation is None:
+            allocation = self._taken(kind, nbytes, take), give
         elif kind in ("pinned", "pageable"):
-            ctypes.memset(held[0], 0, nbytes)  # as new pages are
-        pointer, give = held
+            ctypes.memset(allocation[0], 0, nbytes)  # as new pages are
+        pointer, give = allocation
         if reused:
-            self._cleanup.callback(reused.put, like, held)
+            self._cleanup.callback(reused.put, like, allocation)
         else:
             self._cleanup.callback(give, pointer)
         self.requested[self.backend.kind_of(kind)] += nbytes

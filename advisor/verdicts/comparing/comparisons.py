@@ -67,8 +67,8 @@ def recommended(
             none = "No strategy is a candidate for the best in both BASE and HEAD."
             return Recommended(*names, "changed", none)
         return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
-    told = basis == "predicted" or "open" not in (base.verdict, head.verdict)
-    if told and names[0] is not None and names[0] == names[1]:
+    conclusive = basis == "predicted" or "open" not in (base.verdict, head.verdict)
+    if conclusive and names[0] is not None and names[0] == names[1]:
         return Recommended(*names, "same", "")
     return Recommended(*names, "cannot tell", f"{', '.join(sorted(before & now))} may be the best in both.")
 
@@ -77,19 +77,19 @@ def _unsound(
     base: Recommendation | None, head: Recommendation | None, figures: tuple[int, int], *, whole: bool
 ) -> str:
     """Why nothing follows from the two recommendations; empty where something does."""
-    for side, told, count in (("BASE", base, figures[0]), ("HEAD", head, figures[1])):
-        if told is None:
+    for side, recommendation, count in (("BASE", base, figures[0]), ("HEAD", head, figures[1])):
+        if recommendation is None:
             return f"{side} recommends nothing."
-        if told.verdict == "untrusted":
+        if recommendation.verdict == "untrusted":
             return f"{side} cannot be trusted: its control differs from itself."
         if count < 2:
             return f"{side} has figures for only one strategy."
     return "" if whole else "A run was interrupted."
 
 
-def _best(told: Recommendation) -> frozenset[str]:
+def _best(recommendation: Recommendation) -> frozenset[str]:
     """Every strategy that may be the best by this recommendation."""
-    return frozenset(filter(None, (told.strategy, *told.tied_with)))
+    return frozenset(filter(None, (recommendation.strategy, *recommendation.tied_with)))
 
 
 _WITHIN_NOISE = "No predicted time differs by more than host stages vary on this CPU."
@@ -168,8 +168,10 @@ def compare(
 
 def around(base: Profile, head: Profile) -> Comparison:
     """All but measured figures: conditions, advice, and what is recommended on devices that both predict."""
-    found = _comparison(base, head, _devices(base, head, predicted=True))
-    return replace(found, devices=tuple(replace(each, rows=(), one_sided=()) for each in found.devices))
+    comparison = _comparison(base, head, _devices(base, head, predicted=True))
+    return replace(
+        comparison, devices=tuple(replace(each, rows=(), one_sided=()) for each in comparison.devices)
+    )
 
 
 def _comparison(
@@ -226,9 +228,9 @@ def require_gateable(base: Profile, head: Profile, around: Iterable[Condition], 
         )
     apart = [c for c in differing(around, "subject") if c.what in DECIDING]
     if apart:
-        told = "; ".join(f"{c.what}: {c.base} in BASE, {c.head} in HEAD" for c in apart)
+        differences = "; ".join(f"{c.what}: {c.base} in BASE, {c.head} in HEAD" for c in apart)
         raise UsageError(
-            f"BASE and HEAD differ in more than the code, so gates do not apply: {told}",
+            f"BASE and HEAD differ in more than the code, so gates do not apply: {differences}",
             next_step="Profile both under the same conditions, omit --fail-if, or add --anyway.",
         )
 
@@ -280,7 +282,7 @@ def _require_figures(side: str, profile: Profile) -> None:
 def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
     known = dict.fromkeys(r.strategy for profile in profiles for r in profile.results)
     known |= dict.fromkeys(
-        r.strategy for profile in profiles for made in profile.predictions for r in made.results
+        r.strategy for profile in profiles for prediction in profile.predictions for r in prediction.results
     )
     unknown = [name for name in strategies if name not in known]
     if unknown:
@@ -325,11 +327,11 @@ def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -
             "BASE and HEAD have no predicted device in common",
             next_step="Predict both for the same device: `advisor predict PROFILE --target DEVICE`.",
         )
-    asked = f" among {', '.join(only)}" if only else ""
-    told = [f"{gap.strategy} {gap.status} in {gap.missing_in.upper()}" for gap in devices[0].one_sided]
-    why = f": {', '.join(told[:6])}" if told else ""
+    among = f" among {', '.join(only)}" if only else ""
+    gaps = [f"{gap.strategy} {gap.status} in {gap.missing_in.upper()}" for gap in devices[0].one_sided]
+    why = f": {', '.join(gaps[:6])}" if gaps else ""
     return NothingMeasured(
-        f"no strategy{asked} has figures in both BASE and HEAD{why}",
+        f"no strategy{among} has figures in both BASE and HEAD{why}",
         next_step="Profile both with the same strategies.",
     )
 

@@ -43,8 +43,8 @@ def conditions(base: Profile, head: Profile) -> tuple[Condition, ...]:
     )
 
 
-def differing(found: Iterable[Condition], kind: Kind | None = None) -> tuple[Condition, ...]:
-    return tuple(c for c in found if c.status == "differs" and kind in (None, c.kind))
+def differing(compared: Iterable[Condition], kind: Kind | None = None) -> tuple[Condition, ...]:
+    return tuple(c for c in compared if c.status == "differs" and kind in (None, c.kind))
 
 
 def _condition(what: str, base: str | None, head: str | None, kind: Kind) -> Condition:
@@ -55,8 +55,8 @@ def _condition(what: str, base: str | None, head: str | None, kind: Kind) -> Con
 
 
 def _parameters(profile: Profile) -> str:
-    told = profile.workload.parameters.items()
-    return ", ".join(f"{name} = {value}" for name, value in told) or "none"
+    values = profile.workload.parameters.items()
+    return ", ".join(f"{name} = {value}" for name, value in values) or "none"
 
 
 def arguments(profile: Profile) -> str:
@@ -65,9 +65,9 @@ def arguments(profile: Profile) -> str:
 
 
 def _method(profile: Profile) -> str:
-    taken = profile.method
-    rounds = f"{taken.rounds} round{'' if taken.rounds == 1 else 's'}"
-    return f"{rounds}, {taken.max_seconds:g} s in all, {units.percent(taken.confidence)} intervals"
+    method = profile.method
+    rounds = f"{method.rounds} round{'' if method.rounds == 1 else 's'}"
+    return f"{rounds}, {method.max_seconds:g} s in all, {units.percent(method.confidence)} intervals"
 
 
 def _told(*texts: str) -> str | None:
@@ -88,8 +88,8 @@ def _cpu(profile: Profile) -> str | None:
 
 
 def _memory_class(profile: Profile) -> str:
-    told = profile.device.memory_class
-    return f"{profile.device.name} ({told})" if told else profile.device.name
+    memory_class = profile.device.memory_class
+    return f"{profile.device.name} ({memory_class})" if memory_class else profile.device.name
 
 
 def _power(profile: Profile) -> str | None:
@@ -99,10 +99,12 @@ def _power(profile: Profile) -> str | None:
 
 
 def _throttled(profile: Profile) -> str | None:
-    told = [s.throttle_reasons for s in profile.environment.gpu_readings if s.throttle_reasons is not None]
-    if not told:
+    readings = [
+        s.throttle_reasons for s in profile.environment.gpu_readings if s.throttle_reasons is not None
+    ]
+    if not readings:
         return None
-    return ", ".join(dict.fromkeys(reason for reasons in told for reason in reasons)) or "nothing"
+    return ", ".join(dict.fromkeys(reason for reasons in readings for reason in reasons)) or "nothing"
 
 
 _SUBJECTS: dict[str, Callable[[Profile], str | None]] = {

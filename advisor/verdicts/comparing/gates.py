@@ -94,13 +94,13 @@ def require_of_profiles(gates: Sequence[Gate], *, script: bool = False) -> None:
         )
 
 
-def judge(found: Comparison, gates: Sequence[Gate], *, anyway: bool = False) -> tuple[Ruling, ...]:
+def judge(comparison: Comparison, gates: Sequence[Gate], *, anyway: bool = False) -> tuple[Ruling, ...]:
     """anyway: gates apply to frames of different work too. Results do where both ran with HEAD's values."""
-    other_work = f"Frames do different work: {'; '.join(found.changed_work)}."
-    same_work = anyway or not found.changed_work
-    compared = bool(found.results and found.results.compared)
+    other_work = f"Frames do different work: {'; '.join(comparison.changed_work)}."
+    same_work = anyway or not comparison.changed_work
+    compared = bool(comparison.results and comparison.results.compared)
     return tuple(
-        rule(gate, list(_findings(found, gate)))
+        rule(gate, list(_findings(comparison, gate)))
         if same_work or (compared and gate.kind == "results-differ")
         else Ruling(gate, "not applicable", (other_work,))
         for gate in gates
@@ -138,26 +138,26 @@ def rule(gate: Gate, findings: Sequence[Finding]) -> Ruling:
     return Ruling(gate, "passed", tuple(f.reason for f in findings if f.reason))
 
 
-def _findings(found: Comparison, gate: Gate) -> Iterator[Finding]:
+def _findings(comparison: Comparison, gate: Gate) -> Iterator[Finding]:
     if gate.kind == "results-differ":
-        yield from _results(found.results)
+        yield from _results(comparison.results)
         return
-    for name in found.unmatched_devices:
+    for name in comparison.unmatched_devices:
         yield Finding("inconclusive", f"{name} is predicted in only one of the two.")
-    for device in found.devices:
+    for device in comparison.devices:
         if gate.kind == "recommendation-changes":
-            if device.device.kind == "cpu" and len(found.devices) > 1:
+            if device.device.kind == "cpu" and len(comparison.devices) > 1:
                 continue  # there is nothing to choose on it; devices are predicted
-            yield _recommendation(device, named=len(found.devices) > 1)
+            yield _recommendation(device, named=len(comparison.devices) > 1)
             continue
         yield from map(_lost, (gap for gap in device.one_sided if gap.missing_in == "head"))
-        judged = sum(len(each.rows) for each in found.devices)
+        judged = sum(len(each.rows) for each in comparison.devices)
         for row in device.rows:
-            at = f" on {device.device.name}" if len(found.devices) > 1 else ""
+            at = f" on {device.device.name}" if len(comparison.devices) > 1 else ""
             yield (
                 _footprint(row, gate, at)
                 if gate.kind == "footprint"
-                else _slower(row, gate, judged, found.confidence, at)
+                else _slower(row, gate, judged, comparison.confidence, at)
             )
 
 
@@ -232,12 +232,14 @@ def _footprint(row: Compared, gate: Gate, at: str) -> Finding:
 
 
 def _recommendation(device: ComparedDevice, *, named: bool) -> Finding:
-    told = device.recommended
+    recommended = device.recommended
     at = f" on {device.device.name}" if named else ""
-    sides = f"{_choice(told.base)} in BASE, {_choice(told.head)} in HEAD{at}"
-    if told.change == "same":
+    sides = f"{_choice(recommended.base)} in BASE, {_choice(recommended.head)} in HEAD{at}"
+    if recommended.change == "same":
         return Finding("passed", sides)
-    return Finding("failed" if told.change == "changed" else "inconclusive", f"{sides}. {told.reason}")
+    return Finding(
+        "failed" if recommended.change == "changed" else "inconclusive", f"{sides}. {recommended.reason}"
+    )
 
 
 def _choice(strategy: str | None) -> str:

@@ -39,9 +39,9 @@ class ComparedLine:
 
     @property
     def place(self) -> Place:
-        held = self.head or self.base
-        assert held is not None
-        return held.place
+        side = self.head or self.base
+        assert side is not None
+        return side.place
 
     @property
     def outcome(self) -> Outcome:
@@ -123,51 +123,51 @@ def _lines(base: Scope, head: Scope) -> Iterator[ComparedLine]:
 
 def _moved(scope: Scope) -> Mapping[_Key, Moved]:
     """By file, text and kind; lines of one text in their order."""
-    seen: Counter[tuple[str, str, CrossingKind]] = Counter()
-    found: dict[_Key, Moved] = {}
+    counts: Counter[tuple[str, str, CrossingKind]] = Counter()
+    moved: dict[_Key, Moved] = {}
     for _, crossing in sorted(scope.crossings, key=lambda pair: pair[1].place.line):
         key = (crossing.place.file, crossing.place.text, crossing.kind)
         seconds, frames = line_seconds(crossing), scope.frames
-        found[(*key, seen[key])] = Moved(
+        moved[(*key, counts[key])] = Moved(
             crossing.place,
             crossing.count / frames,
             crossing.bytes / frames,
             None if seconds is None else seconds / frames,
         )
-        seen[key] += 1
-    return found
+        counts[key] += 1
+    return moved
 
 
 def _advice_apart(run: ScriptRun, other: ScriptRun) -> Iterator[LineAdvice]:
     """What is advised in the first alone, once for all devices."""
     known = {(a.advice.rule, a.place.file, a.place.text) for a in other.advice}
-    for told in run.advice:
-        key = (told.advice.rule, told.place.file, told.place.text)
+    for line in run.advice:
+        key = (line.advice.rule, line.place.file, line.place.text)
         if key not in known:
             known.add(key)
-            yield told
+            yield line
 
 
-def judge_lines(found: LineComparison, gates: Sequence[Gate]) -> tuple[Ruling, ...]:
+def judge_lines(comparison: LineComparison, gates: Sequence[Gate]) -> tuple[Ruling, ...]:
     """Gates on bytes per frame. Bytes are counted, not sampled: they have no interval."""
-    return tuple(rule(gate, list(_findings(found, gate))) for gate in gates)
+    return tuple(rule(gate, list(_findings(comparison, gate))) for gate in gates)
 
 
-def _findings(found: LineComparison, gate: Gate) -> Iterator[Finding]:
-    for name in found.unmatched:
+def _findings(comparison: LineComparison, gate: Gate) -> Iterator[Finding]:
+    for name in comparison.unmatched:
         yield Finding("inconclusive", f"Only one of the two has {name}.")
-    for each in found.frames:
+    for each in comparison.frames:
         before, now = each.base.copied_bytes, each.head.copied_bytes
-        told = f"{units.size(before)} in BASE, {units.size(now)} in HEAD"
+        sizes = f"{units.size(before)} in BASE, {units.size(now)} in HEAD"
         if now <= before * (1 + gate.limit):
-            yield Finding("passed", f"Bytes per frame: {told}.")
+            yield Finding("passed", f"Bytes per frame: {sizes}.")
         else:
             grown = (line for line in each.lines if line.outcome in ("new", "more") and line.kind != "wait")
             more = [f"line {line.place.line} `{line.place.text}`" for line in grown]
             by = f", by {', '.join(more[:3])}" if more else ""
-            yield Finding("failed", f"A frame copies more: {told}{by}")
-    if not found.frames and not found.unmatched:
-        if found.head.script and found.head.script.crossings:
+            yield Finding("failed", f"A frame copies more: {sizes}{by}")
+    if not comparison.frames and not comparison.unmatched:
+        if comparison.head.script and comparison.head.script.crossings:
             yield Finding("failed", "Nothing crosses in BASE, but something does in HEAD.")
         else:
             yield Finding("passed", "Nothing crosses in HEAD.")

@@ -51,15 +51,17 @@ class PromisedSpeed:
     got: Ratio
 
 
-def promised_speed(found: Comparison) -> PromisedSpeed | None:
+def promised_speed(comparison: Comparison) -> PromisedSpeed | None:
     """None unless BASE recommended, by time on the same device, the one strategy that is compared."""
-    promise = _promise_of(found.base, found.head, [row.strategy for row in found.rows])
+    promise = _promise_of(comparison.base, comparison.head, [row.strategy for row in comparison.rows])
     if promise is None:
         return None
-    before, now = counted(found.base).measured().get(promise.baseline), found.rows[0].head
+    before, now = counted(comparison.base).measured().get(promise.baseline), comparison.rows[0].head
     if before is None or not isinstance(now, Measured):
         return None
-    return replace(promise, got=ratio_of(now, before, found.confidence, seed=found.head.method.seed))
+    return replace(
+        promise, got=ratio_of(now, before, comparison.confidence, seed=comparison.head.method.seed)
+    )
 
 
 def promised_to_versions(
@@ -76,34 +78,44 @@ def promised_to_versions(
 
 def _promise_of(base: Profile, head: Profile, strategies: Sequence[str]) -> PromisedSpeed | None:
     """The promise, as if it were kept, where the one strategy is BASE's choice by time on the same device."""
-    told = base.recommendation
-    if not (told and told.strategy and told.baseline and told.speedup and told.interval):
+    recommendation = base.recommendation
+    if not (
+        recommendation
+        and recommendation.strategy
+        and recommendation.baseline
+        and recommendation.speedup
+        and recommendation.interval
+    ):
         return None
-    sound = told.verdict != "untrusted" and told.objective == "time" and told.baseline != told.strategy
+    sound = (
+        recommendation.verdict != "untrusted"
+        and recommendation.objective == "time"
+        and recommendation.baseline != recommendation.strategy
+    )
     alike = not any(c.what in DECIDING for c in differing(conditions(base, head)))
-    if not (sound and alike and list(strategies) == [told.strategy]):
+    if not (sound and alike and list(strategies) == [recommendation.strategy]):
         return None
-    promised = Ratio(told.speedup, *told.interval)
-    return PromisedSpeed(told.strategy, told.baseline, promised, promised)
+    promised = Ratio(recommendation.speedup, *recommendation.interval)
+    return PromisedSpeed(recommendation.strategy, recommendation.baseline, promised, promised)
 
 
-def promises(found: LineComparison) -> tuple[Promise, ...]:
+def promises(comparison: LineComparison) -> tuple[Promise, ...]:
     """One for each loop in which HEAD follows advice of BASE, where both frames were measured alike."""
-    failed = any(side.script and side.script.exit_code for side in (found.base, found.head))
-    if failed or any(c.what in DECIDING for c in differing(found.conditions)):
+    failed = any(side.script and side.script.exit_code for side in (comparison.base, comparison.head))
+    if failed or any(c.what in DECIDING for c in differing(comparison.conditions)):
         return ()
-    return tuple(kept for frames in found.frames if (kept := _promise(found, frames)))
+    return tuple(promise for frames in comparison.frames if (promise := _promise(comparison, frames)))
 
 
-def _promise(found: LineComparison, frames: ComparedFrames) -> Promise | None:
+def _promise(comparison: LineComparison, frames: ComparedFrames) -> Promise | None:
     before, now = frames.base.loop, frames.head.loop
     if not (before and now and before.frame_seconds and now.frame_seconds):
         return None
-    gains = dict(_followed(found, frames))
+    gains = dict(_followed(comparison, frames))
     if not (gains and before.interval_seconds and now.interval_seconds):
         return None
     (low, high), (least, most) = before.interval_seconds, now.interval_seconds
-    seconds, tried = _together(found.base, frames.base, gains)
+    seconds, tried = _together(comparison.base, frames.base, gains)
     saved = before.frame_seconds - now.frame_seconds
     places = tuple(dict.fromkeys(place for place, _ in gains))
     return Promise(places, seconds, tried, saved, (low - most, high - least))
@@ -113,19 +125,19 @@ Followed = tuple[Place, str]
 """A line, and the rule whose advice HEAD follows there: other findings of the line promise nothing of it."""
 
 
-def _followed(found: LineComparison, frames: ComparedFrames) -> Iterator[tuple[Followed, float]]:
+def _followed(comparison: LineComparison, frames: ComparedFrames) -> Iterator[tuple[Followed, float]]:
     """What HEAD follows, with what the rule's advice on all crossings of the line was to gain."""
-    assert found.base.script is not None
-    assert found.head.script is not None
+    assert comparison.base.script is not None
+    assert comparison.head.script is not None
     crossings, still = dict(frames.base.crossings), {_use(c) for _, c in frames.head.crossings}
-    before, now = found.base.script.advice, found.head.script.advice
+    before, now = comparison.base.script.advice, comparison.head.script.advice
     gains: dict[Followed, float] = {}
-    for told in before:
-        gain, crossing = told.advice.gain, crossings.get(told.crossing)
-        if crossing is None or _use(crossing) in still or told.advice.device != found.base.device.name:
+    for line in before:
+        gain, crossing = line.advice.gain, crossings.get(line.crossing)
+        if crossing is None or _use(crossing) in still or line.advice.device != comparison.base.device.name:
             continue
-        if gain and gain.seconds_per_frame and not _fires(told, before, now):
-            key = told.place, told.advice.rule
+        if gain and gain.seconds_per_frame and not _fires(line, before, now):
+            key = line.place, line.advice.rule
             gains[key] = gains.get(key, 0.0) + gain.seconds_per_frame
     yield from gains.items()
 
@@ -136,13 +148,13 @@ def _use(crossing: Crossing) -> tuple[object, ...]:
     return place.file, place.text, crossing.kind, *how
 
 
-def _fires(told: LineAdvice, before: Sequence[LineAdvice], now: Sequence[LineAdvice]) -> bool:
+def _fires(line: LineAdvice, before: Sequence[LineAdvice], now: Sequence[LineAdvice]) -> bool:
     """Whether the rule fires in HEAD on that line, or on one of the file where it did not in BASE."""
     texts = [
-        {a.place.text for a in side if (a.advice.rule, a.place.file) == (told.advice.rule, told.place.file)}
+        {a.place.text for a in side if (a.advice.rule, a.place.file) == (line.advice.rule, line.place.file)}
         for side in (before, now)
     ]
-    return bool(texts[1] - (texts[0] - {told.place.text}))
+    return bool(texts[1] - (texts[0] - {line.place.text}))
 
 
 def _together(base: Profile, scope: Scope, gains: Mapping[Followed, float]) -> tuple[float, bool]:

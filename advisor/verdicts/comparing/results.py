@@ -73,11 +73,11 @@ class Results:
         """`HEAD computes something else: ...`; empty where it does not, or where that is unknown."""
         if not self.different:
             return ""
-        told = [each.sentence for each in self.different[:_FEW]]
+        differences = [each.sentence for each in self.different[:_FEW]]
         more = len(self.different) - _FEW
-        told += [f"{more} more"] if more > 0 else []
+        differences += [f"{more} more"] if more > 0 else []
         with_values = f" with {self.values} in both" * bool(self.values)
-        return f"HEAD computes something else{with_values}: {'; '.join(told)}"
+        return f"HEAD computes something else{with_values}: {'; '.join(differences)}"
 
     @property
     def notes(self) -> Iterator[str]:
@@ -94,7 +94,7 @@ class Results:
 def changed_work(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
     """Parameters with other values and buffers of another size, which both have: `image is 20 % larger`."""
     both = (name for name in base.parameters if name in head.parameters)
-    told = [
+    changes = [
         f"{name} is {head.parameters[name]} instead of {base.parameters[name]}"
         for name in both
         if base.parameters[name] != head.parameters[name]
@@ -106,8 +106,8 @@ def changed_work(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
         if before is not None and before != now:
             grown.setdefault(_size(before, now), []).append(buffer.name)
     for size, names in grown.items():
-        told.append(f"{_listed(names)} {'is' if len(names) == 1 else 'are'} {size}")
-    return tuple(told)
+        changes.append(f"{_listed(names)} {'is' if len(names) == 1 else 'are'} {size}")
+    return tuple(changes)
 
 
 def retyped(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:

@@ -100,10 +100,10 @@ def ratio_of(
     nothing in common: wider than it need be, and only a row that is the same in both is 1 for sure.
     """
     if not isinstance(base, Predicted) and not isinstance(head, Predicted):
-        found = stats.ratio_interval(
+        interval = stats.ratio_interval(
             head.rounds, base.rounds, confidence=confidence, resamples=resamples, seed=seed
         )
-        return found.around(head.median_seconds / base.median_seconds)
+        return interval.around(head.median_seconds / base.median_seconds)
     if not isinstance(base, Predicted) or not isinstance(head, Predicted):
         raise TypeError("measured and predicted times cannot be compared")
     if base == head:
@@ -153,27 +153,27 @@ def outcome(ratio: stats.Ratio) -> Outcome:
 
 def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[OneSided, ...]:
     """The strategies that have figures in one of the two alone, in BASE's order and then HEAD's."""
-    found = []
+    gaps = []
     for strategy in dict.fromkeys((*base, *head)):
         here, there = base.get(strategy), head.get(strategy)
         if has_figures(here) and not has_figures(there):
-            found.append(_missing(strategy, "head", there))
+            gaps.append(_missing(strategy, "head", there))
         elif has_figures(there) and not has_figures(here):
-            found.append(_missing(strategy, "base", here))
-    return tuple(found)
+            gaps.append(_missing(strategy, "base", here))
+    return tuple(gaps)
 
 
-def has_figures(found: AnyRow | None) -> TypeGuard[Figures]:
-    return isinstance(found, Figures)
+def has_figures(result: AnyRow | None) -> TypeGuard[Figures]:
+    return isinstance(result, Figures)
 
 
 def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow]:
     return {row.strategy: row for row in rows if not only or row.strategy in only}
 
 
-def _missing(strategy: str, side: Literal["base", "head"], found: AnyRow | None) -> OneSided:
-    if isinstance(found, (Failed, Skipped)):
-        return OneSided(strategy, side, found.status, found.reason)
+def _missing(strategy: str, side: Literal["base", "head"], result: AnyRow | None) -> OneSided:
+    if isinstance(result, (Failed, Skipped)):
+        return OneSided(strategy, side, result.status, result.reason)
     return OneSided(strategy, side, "not run", NOT_RUN)
 
 
@@ -231,9 +231,9 @@ def drift(rows: Sequence[Compared], workload: WorkloadRecord, confidence: float)
     if 2 * len(alone) >= len(paired):
         return None
     common = _ratio(np.median(head, axis=0), np.median(base, axis=0), confidence)
-    found = Drift(len(paired), common, alone)
+    result = Drift(len(paired), common, alone)
     rest = [pair for row, pair in zip(paired, parts, strict=False) if row.strategy not in alone]
-    return _explained(found, rest) if found.together and rest else found
+    return _explained(result, rest) if result.together and rest else result
 
 
 def _alone(
@@ -300,19 +300,19 @@ def _by_kind(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
     return np.array([now / before if before else 1.0 for now, before in zip(grown, whole, strict=True)])
 
 
-def _explained(found: Drift, parts: Sequence[_Pair]) -> Drift:
+def _explained(result: Drift, parts: Sequence[_Pair]) -> Drift:
     """With where in a frame it is, by the parts that every strategy has."""
     moved = _moved(parts)
     whole = sum(moved.values())
     if not whole:
-        return found
+        return result
     largest = max(moved, key=lambda name: moved[name] / whole)
     kinds = {kind: _sum(moved, kind) for kind in _KINDS}
-    cause, seconds = _cause(kinds, _factors(parts), whole, found.common)
+    cause, seconds = _cause(kinds, _factors(parts), whole, result.common)
     stage = ""
     if cause in ("host", "device") and moved[largest] / whole >= _MOST_OF_IT and len(moved) > 1:
         cause, seconds, stage = "stage", moved[largest], largest.partition(":")[2]
-    return replace(found, cause=cause, seconds=seconds, stage=stage)
+    return replace(result, cause=cause, seconds=seconds, stage=stage)
 
 
 _KINDS: tuple[Cause, ...] = ("host", "device", "copies")
@@ -326,7 +326,7 @@ def _parts(row: Measured, sides: Mapping[str, str]) -> dict[str, float]:
 
 def _factors(parts: Sequence[_Pair]) -> dict[Cause, float]:
     """By what each kind of part grew in the middle strategy; those of a notable share of the frame."""
-    found: dict[Cause, float] = {}
+    factors: dict[Cause, float] = {}
     for kind in _KINDS:
         sums = [tuple(_sum(side, kind) for side in pair) for pair in parts]
         shares = [
@@ -334,8 +334,8 @@ def _factors(parts: Sequence[_Pair]) -> dict[Cause, float]:
             for (before, _), pair in zip(sums, parts, strict=True)
         ]
         if median(shares) >= _NOTABLE:
-            found[kind] = median(now / before for before, now in sums if before)
-    return found
+            factors[kind] = median(now / before for before, now in sums if before)
+    return factors
 
 
 def _sum(parts: Mapping[str, float], kind: str) -> float:

@@ -87,9 +87,9 @@ def _operation(func: Any, args: Any, kwargs: Any, result: Any) -> Operation | No
         return None
     read, written = [], []
     for position, argument in enumerate(schema.arguments):
-        given = args[position] if position < len(args) else kwargs.get(argument.name)
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
         changed = argument.alias_info is not None and argument.alias_info.is_write
-        tensors = list(_tensors(given))
+        tensors = list(_tensors(value))
         written += tensors if changed else []
         read += [] if changed and (argument.is_out or name in _FILLS) else tensors
     written += [t for t in _tensors(result) if not any(t is other for other in written)]
