@@ -134,6 +134,12 @@ def test_the_sample_of_format_2_is_read() -> None:
     assert holds(json.loads(profile.to_json()), written)
 
 
+def test_nodes_of_pages_by_an_earlier_version_are_ignored() -> None:
+    pages = {"bytes": 64, "huge_bytes": 32, "absent": {}}
+    text = changed(lambda p: p["results"][0].update(host_pages={**pages, "nodes": {"0": 1.0}}))
+    assert parse(text, "p.json").results[0].host_pages.model_dump() == pages
+
+
 def refused(text: str) -> str:
     with pytest.raises(FileProblem) as raised:
         parse(text, "p.json")

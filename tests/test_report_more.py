@@ -34,7 +34,7 @@ def told(median: float, **fields: Any) -> dict[str, Any]:
             }
         }
     )
-    pages = HostPages(bytes=192 * MIB, huge_bytes=96 * MIB, nodes={"0": 0.25, "1": 0.75})
+    pages = HostPages(bytes=192 * MIB, huge_bytes=96 * MIB)
     given = {"p95": p95, "p99": p99, "cpu_seconds": 0.004, "energy": energy, "footprint": whole}
     return {**given, "host_pages": pages, **fields}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from advisor.profiles.row_figures import HostPages, PlaceMemory
 from advisor.profiles.schema import Device, Footprint, MemoryKind
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.placements.arena import Arena
-from advisor.strategies.placements.numa import page_nodes
 
 _ROLLUP, _STATUS = "smaps_rollup", "status"
 _PROCESS = Path("/proc/self")
@@ -157,17 +155,13 @@ def _field(path: Path, name: str) -> int | None:
     return int(values[0]) * 1024 if values else None
 
 
-MOST_PAGES = 64
-"""Pages of a buffer that are asked for their node, spread over all of it."""
 _SMAPS = Path("/proc/self/smaps")
 _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) .*\n((?:[A-Z]\w+:.*\n?)+)", re.MULTILINE)
 Span = tuple[int, int]
 """The first byte's address, and how many bytes."""
 
 
-def host_pages(
-    arrays: Iterable[Any], smaps: Path = _SMAPS, nodes_of: Callable[[Sequence[int]], list[int]] = page_nodes
-) -> HostPages | None:
+def host_pages(arrays: Iterable[Any], smaps: Path = _SMAPS) -> HostPages | None:
     """Pages of the buffers' host arrays; None where the host has none. Touches no memory.
 
     Shares of a mapping that holds more than a buffer are taken to be spread evenly over it.
@@ -176,33 +170,10 @@ def host_pages(
     spans = [span for span in spans if span[1]]
     if not spans:
         return None
-    nodes, why = _nodes(spans, nodes_of)
     huge = _huge_bytes(spans, smaps)
-    absent = {"nodes": why} if why else {}
-    if huge is None:
-        absent["huge_bytes"] = f"{_SMAPS} cannot be read, or does not list the buffers' pages"
-    total = sum(nbytes for _, nbytes in spans)
-    return HostPages(bytes=total, huge_bytes=huge, nodes=nodes, absent=absent)
-
-
-def _nodes(
-    spans: Sequence[Span], nodes_of: Callable[[Sequence[int]], list[int]]
-) -> tuple[dict[str, float], str]:
-    """The share of each node; else why there is none: the driver's own mappings have no pages to ask for."""
-    weights: defaultdict[str, float] = defaultdict(float)
-    try:
-        for begin, nbytes in spans:
-            step = max(mmap.PAGESIZE, nbytes // MOST_PAGES)
-            nodes = nodes_of(range(begin, begin + nbytes, step))
-            for node in nodes:
-                if node >= 0:
-                    weights[str(node)] += nbytes / len(nodes)
-    except OSError as problem:
-        return {}, f"move_pages: {problem.strerror}"
-    total = sum(weights.values())
-    if not total:
-        return {}, "the kernel does not report the node of these pages"
-    return {node: weight / total for node, weight in sorted(weights.items())}, ""
+    why = f"{_SMAPS} cannot be read, or does not list the buffers' pages"
+    absent = {"huge_bytes": why} if huge is None else {}
+    return HostPages(bytes=sum(nbytes for _, nbytes in spans), huge_bytes=huge, absent=absent)
 
 
 def _huge_bytes(spans: Sequence[Span], smaps: Path) -> int | None:

@@ -141,7 +141,7 @@ def parse(text: str | bytes, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     content = _content(data, name)
-    if [content.pop(key) for key in GONE if key in content]:
+    if _drop_gone(content):
         data = to_json(content, inf_nan_mode="constants")
     if wrong := first_problem(content, Profile):
         raise _damaged(name, wrong)
@@ -155,6 +155,17 @@ def parse(text: str | bytes, name: str) -> Profile:
     if conflict := contradiction(read):
         raise _damaged(name, ": ".join(conflict))
     return _harmless(read)
+
+
+def _drop_gone(content: dict[str, Any]) -> bool:
+    """Removes what earlier versions wrote and nothing reads. Returns whether there was any."""
+    rows = content.get("results")
+    records = (
+        [row.get("host_pages") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    )
+    pages = [record for record in records if isinstance(record, dict)]
+    gone = [content.pop(key) for key in GONE if key in content]
+    return bool(gone + [record.pop("nodes") for record in pages if "nodes" in record])
 
 
 def require_readable(saved: str | bytes, name: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
 
-from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds, Share
+from pydantic import ConfigDict, Field
+
+from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Record, Text, Word, optional, table
 
 MOST_ITERATIONS = 1_000_000
@@ -67,12 +69,17 @@ class PlaceMemory(Record):
     peak_bytes: Bytes = Field(description="The most after any step of a frame")
 
 
+def _with_nodes(schema: dict[str, Any]) -> None:
+    """Earlier versions wrote the share of the pages on each NUMA node; nothing reads it."""
+    schema["properties"]["nodes"] = {"deprecated": True}
+
+
 class HostPages(Record):
     """The pages of the buffers' host memory, as the kernel placed them."""
 
+    model_config = ConfigDict(json_schema_extra=_with_nodes)
     bytes: Bytes = Field(description="Host memory of all buffers")
     huge_bytes: Bytes | None = optional("Of these on huge pages, transparent or explicit")
-    nodes: dict[Word, Share] = table("NUMA node to the share of the pages on it")
     absent: dict[Word, Text] = Field(default_factory=dict)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,6 @@ from advisor.devices.host import gpu_numa_node
 
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 _GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236}
-_MOVE_PAGES = {"x86_64": 279, "aarch64": 239}
 _PREFERRED = 1
 _MASK_BITS = 1024
 
@@ -95,18 +94,6 @@ def may_set_policy(machine: str = platform.machine()) -> bool:
     except OSError:
         return False
     return True
-
-
-def page_nodes(addresses: Sequence[int], machine: str = platform.machine()) -> list[int]:
-    """The node of the page of each address; negative where the kernel does not tell. Moves nothing.
-
-    Raises OSError where the system call is refused.
-    """
-    count = len(addresses)
-    pages, nodes = (ctypes.c_void_p * count)(*addresses), (ctypes.c_int * count)(*[-1] * count)
-    myself, no_targets, no_flags = ctypes.c_int(0), ctypes.c_void_p(None), ctypes.c_int(0)
-    _call(_MOVE_PAGES, machine, myself, ctypes.c_ulong(count), pages, no_targets, nodes, no_flags)
-    return list(nodes)
 
 
 def _set_policy(wanted: Policy) -> None:
