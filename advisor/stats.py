@@ -48,7 +48,7 @@ class Ratio:
         return Ratio(1 / self.value, 1 / self.high, 1 / self.low)
 
     def around(self, value: float) -> Ratio:
-        """The same width around another value: that of the displayed figures."""
+        """An interval of the same width around another value, that of the displayed figures."""
         return Ratio(value, value * (self.low / self.value), value * (self.high / self.value))
 
 
@@ -205,7 +205,7 @@ def _percentiles(draws: Floats, confidence: float) -> tuple[float, float]:
 
 
 def _exp(value: float) -> float:
-    """Positive and finite, however little two wildly different processes tell."""
+    """The exponential, kept positive and finite for two very different processes."""
     return math.exp(min(max(value, -700.0), 700.0))
 
 

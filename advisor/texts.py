@@ -57,7 +57,7 @@ _LONGEST_WORD = 100
 
 
 def without_first_word(text: str, longest: int = _LONGEST_WORD) -> str:
-    """For a text whose beginning was cut, maybe within that word; a long word stays."""
+    """A text that was cut, perhaps within its first word, without that word; a long word stays."""
     blank = _BLANK.search(text[:longest])
     return text[blank.end() :] if blank else text
 

@@ -87,7 +87,7 @@ def fit_repeats(sizes: Sequence[float], repeats: Sequence[Sequence[float]]) -> t
 
 
 def rates(amount: float, seconds: Sequence[float]) -> Spread:
-    """`amount` per second for each of the times. Raises `ValueError` for times that no clock could tell."""
+    """`amount` per second for each of the times. Raises `ValueError` for times that are not positive."""
     if any(s <= 0 for s in seconds):
         raise ValueError("the times are below the clock's resolution")
     return spread([amount / s for s in seconds])
@@ -207,7 +207,7 @@ class Bench:
         return times
 
     def keep_rate(self, key: str, amount: float, seconds: Sequence[float], what: str = "") -> None:
-        """Keeps amount per second; `what` is the amount in bytes unless something else is told."""
+        """Keeps amount per second; `what` describes the amount, bytes by default."""
         self.keep(key, rates(amount, seconds), what or units.size(amount))
 
     def keep(self, key: str, spread: Spread, what: str) -> None:

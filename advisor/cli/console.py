@@ -1,4 +1,4 @@
-"""What the commands share: where messages and results go, which device is used, what if nothing was found."""
+"""Shared by the commands: where messages and results go, which device is used, what happens without one."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ _COMMON = r"\(.*?\)|\d+ ?GB|HBM\w*|SXM\d?|\b(NVIDIA|GeForce|Tesla|GPU|Generation
 
 
 def _words(name: str) -> tuple[set[str], str]:
-    """What tells one card from another, and the size of its memory."""
+    """The words that distinguish one card from another, and the size of its memory."""
     size = re.search(r"(\d+) ?GB", name, re.IGNORECASE)
     return set(re.findall(r"[^\s-]+", re.sub(_COMMON, " ", name, flags=re.IGNORECASE).lower())), (
         size[1] if size else ""

@@ -96,7 +96,7 @@ class Tree:
 
 
 def host_state(*, root: Path = ROOT) -> HostState:
-    """The host now. What the files do not tell is absent, with the reason."""
+    """The host now. What the files do not state is absent, with the reason."""
     tree = Tree(root)
     match = re.search(r"Max locked memory\s+(\d+|unlimited)\s", tree.text("proc/self/limits") or "", re.ASCII)
     locked: Limit | None = None

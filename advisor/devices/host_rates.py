@@ -221,7 +221,7 @@ def _saved_tables(text: str) -> dict[str, str]:
 
 
 def _tables(lines: Sequence[str]) -> Iterable[tuple[str, str]]:
-    """The same in its text, line by line: searched as one text, an odd file would take hours."""
+    """Tables of the text, line by line: a search of the whole text could take hours on an odd file."""
     name, below = "", -1
     for line in filter(None, lines):
         cells = line.split(maxsplit=2)

@@ -26,7 +26,7 @@ host's memory over PCIe or a coherent link."""
 
 @dataclass(frozen=True)
 class Learned:
-    """What measured stages tell: host stages' times in the trace, and kernels as a factor on the model's."""
+    """Results of measured stages: host stages' times in the trace, and kernels as a factor on the model's."""
 
     trace: Trace | None = None
     kernel_factor: Mapping[str, Values] = field(default_factory=dict)

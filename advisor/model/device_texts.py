@@ -92,7 +92,7 @@ def _known(entry: CatalogueEntry) -> dict[str, Figure]:
 
 
 def _absent(entry: CatalogueEntry) -> Iterator[str]:
-    """What the model takes for figures that are absent, and which it does without."""
+    """Absent figures: the model's assumptions, and those that it does not need."""
     absent = [key for key in Figures.model_fields if key not in _known(entry)]
     machine = Machine(entry)
     defaults = [key for key in absent if machine.find(key) is not None]

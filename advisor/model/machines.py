@@ -167,7 +167,7 @@ class Machine:
         return self._values[name]
 
     def get(self, name: str) -> Values:
-        """The same for a figure that every class has or has a default for."""
+        """Draws of a figure that every class has or has a default for."""
         value = self.find(name)
         assert value is not None, name
         return value
@@ -182,11 +182,11 @@ class Machine:
         return 0.0 if value is None else float(value[0])
 
     def memory_rate(self) -> Values:
-        """What the best streaming kernel gets of the device's memory."""
+        """Bytes per second that the best streaming kernel reaches in the device's memory."""
         return self.get("device_memory_bytes_per_second") * self.get("achievable_share")
 
     def kernel_rate(self) -> Values:
-        """What an ordinary one gets."""
+        """Bytes per second that an ordinary kernel reaches."""
         return self.memory_rate() * self.get("kernel_memory_share")
 
     def pageable_rate(self, direction: Literal["to_device", "to_host"]) -> Values:
@@ -228,7 +228,7 @@ class Machine:
         return self.get(name)
 
     def figure(self, name: str) -> Figure:
-        """The same with its range and its source."""
+        """A figure, or its default, with its range and its source."""
         known: Figure | None = getattr(self.entry.figures, name, None)
         figure = known or self._default(name)
         assert figure is not None, name

@@ -110,7 +110,7 @@ def _simplest(
     tried_for: Mapping[str, Sequence[str]],
     seconds: Callable[[Sequence[Placed]], Sequence[float]],
 ) -> tuple[dict[str, str], float]:
-    """With the placement of the smallest code change for each buffer, where it takes no longer."""
+    """The mix with the smallest code change for each buffer that takes no longer."""
     now = dict(best)
     for buffer, names in tried_for.items():
         others = sorted(changes(now, {buffer: names}), key=lambda placed: _change(placed[buffer]))

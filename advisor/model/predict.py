@@ -293,7 +293,7 @@ def with_estimates(profile: Profile, advice: Sequence[Advice]) -> tuple[Advice, 
 
 
 def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
-    """What is not known of this device or this workload, and what was taken for it."""
+    """Unknown facts of this device or workload, and what the model assumes instead."""
     target = machine.entry
     return (
         f"All figures for {target.name} are predicted, not measured. Ranges are the 5th to 95th "
@@ -349,7 +349,7 @@ def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
 
 
 def _assumed(traffic: Traffic, most: float) -> str:
-    """What was taken for accesses that tracing did not see."""
+    """Assumptions for accesses that tracing did not see."""
     past = sum(again.bytes for again in traffic.again)
     products = (
         f"; without a cache up to {1 + past / traffic.bytes_read:.3g}, as products of the declared arithmetic"

@@ -43,7 +43,7 @@ class Simulated:
     physical_bytes: int
 
     def counted(self, objective: Objective) -> Values:
-        """What the objective goes by: the latency of a frame, or the time between finished frames."""
+        """The time that the objective uses: the latency of a frame, or the time between finished frames."""
         return self.latency if self.latency is not None and counts_latency(objective) else self.seconds
 
 

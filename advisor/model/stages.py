@@ -83,7 +83,7 @@ def _arithmetic(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
 
 
 def _on(at: Context, traffic: Sequence[Traffic], path: Path) -> list[Traffic]:
-    """What goes that way, each by its share."""
+    """Traffic that goes that way, each buffer by its share."""
     shares = ((t, at.shares(t, path)) for t in traffic)
     return [t if share == 1 else _part(t, share) for t, share in shares if share]
 

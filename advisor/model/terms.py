@@ -37,7 +37,7 @@ def quantiles(name: str) -> Values:
 
 
 def constant(value: float) -> Values:
-    """The same in every draw."""
+    """One value in every draw."""
     return np.full(1 + DRAWS, value)
 
 
@@ -54,7 +54,7 @@ def triangular(low: float, likely: float, high: float, name: str) -> Values:
 
 
 def log_triangular(low: float, likely: float, high: float, name: str) -> Values:
-    """The same on a logarithmic scale, as fits rates and times whose ranges span factors."""
+    """`triangular` on a logarithmic scale, which suits rates and times whose ranges span factors."""
     draws = np.exp(triangular(np.log(low), np.log(likely), np.log(high), name))
     draws[0] = likely
     return draws

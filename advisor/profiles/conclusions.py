@@ -108,7 +108,7 @@ class Evidence(Record):
 
 
 class Gain(Record):
-    """What following the advice is worth. Measured where the proposed strategy ran too."""
+    """The gain from following the advice, measured where the proposed strategy ran too."""
 
     seconds_per_frame: float | None = None
     bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None

@@ -134,7 +134,7 @@ class Ceiling(Record):
 
 
 class LinePrediction(Record):
-    """What the crossings take on a device that they were not measured on, in the order of `crossings`."""
+    """Predicted times of the crossings on another device, in the order of `crossings`."""
 
     device: Word
     seconds: tuple[Interval | None, ...] = Field(description="Of one occurrence: 5th and 95th percentile")
@@ -160,7 +160,7 @@ class CopiedBytes(Record):
 
     @property
     def share(self) -> float | None:
-        """Of these bytes, those on lines; None where nothing was copied."""
+        """The share of these bytes that lines account for; None where nothing was copied."""
         if not (copied := self.up + self.down):
             return None
         return (min(self.up_on_lines, self.up) + min(self.down_on_lines, self.down)) / copied
@@ -194,7 +194,7 @@ class ScriptRun(Record):
 
 
 class LineAdvice(Record):
-    """What a rule says of a line."""
+    """A rule's advice on a line."""
 
     place: Place
     crossing: Count = Field(description="Index into the crossings")

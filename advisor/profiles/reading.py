@@ -181,7 +181,7 @@ def require_readable(saved: str | bytes, name: str) -> None:
 
 
 def _harmless(read: Profile) -> Profile:
-    """The profile without secrets and what a terminal obeys: anybody can have written the file.
+    """The profile without secrets and control characters: anybody can have written the file.
 
     Beyond `_MOST_MASKED` characters that may hold secrets, such texts are left out, since masking takes long.
     """

@@ -1,4 +1,4 @@
-"""What a report that is attached to a pull request must not tell: names of people and hosts, and secrets.
+"""Keeps names of people and hosts, and secrets, out of reports that are attached to pull requests.
 
 Environment variables are never read into a profile. Paths lose the working directory and the home directory,
 texts the names of user and host, and what looks like a secret its value.
@@ -88,7 +88,7 @@ class Masking:
 
 @dataclass(frozen=True)
 class Redactor:
-    """Hides what the texts of a run must not tell: where it ran, by whom, and its secrets."""
+    """Hides in the texts of a run where it ran, who ran it, and its secrets."""
 
     home: str
     directory: str

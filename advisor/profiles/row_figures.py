@@ -1,4 +1,4 @@
-"""What a row tells beside times: the slowest frames, energy, where its memory lies and how much it takes."""
+"""Figures of a row beside times: the slowest frames, energy, and its memory by place."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Copies(Record):
 
     @property
     def bytes_per_second(self) -> float | None:
-        """Rate while copying; None where the copies took no time that could be told."""
+        """Rate while copying; None where the copies took no measurable time."""
         return self.bytes / self.seconds if self.seconds > 0 else None
 
 
@@ -95,7 +95,7 @@ class Allocations(Record):
 
 
 class Activity(Record):
-    """What went on; None for what was not observed."""
+    """Activity that nsys recorded; None for kinds that it did not observe."""
 
     copies: tuple[Copies, ...] | None = None
     migrations: tuple[Migrations, ...] | None = None
@@ -183,7 +183,7 @@ def track(step: str) -> Track:
 
 
 def line_of(span: Span) -> str:
-    """What its line is called: its track, of several GPUs with the number of the GPU."""
+    """Name of its line: its track, with the number of the GPU where there are several."""
     return TRACKS[span.track] if span.gpu is None else f"GPU {span.gpu} {TRACKS[span.track]}"
 
 
@@ -238,7 +238,7 @@ def thinned(timeline: Timeline, most: int) -> Timeline:
 
 
 class Again(Record):
-    """What a library's routine reads again of a buffer, past its first pass, where no cache serves it."""
+    """Bytes of a buffer that a library's routine reads again after its first pass, served by no cache."""
 
     call: Text
     where: Text | None = optional("File and line of the call")

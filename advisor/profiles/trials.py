@@ -80,7 +80,7 @@ class Patch(Record):
 
 
 class Trials(Record):
-    """All trials of a script. `compared`: by what results are told equal; empty where nothing could be."""
+    """All trials of a script. `compared`: how results were compared; empty where nothing could be."""
 
     frame_seconds: PositiveSeconds | None = optional("The script as it is, in the same blocks")
     loop: Count | None = optional("Index of the loop whose frames were timed")

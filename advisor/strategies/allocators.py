@@ -22,7 +22,7 @@ class Allocator:
     before: tuple[str, ...] = ()
 
     def lines(self, cupy: str) -> tuple[str, ...]:
-        """What a file says after its imports."""
+        """Lines for a file after its imports."""
         lines = (*self.before, f"{{cupy}}.cuda.set_allocator({self.setting})  # {self.title}")
         return tuple(line.replace("{cupy}", cupy) for line in lines)
 

@@ -66,10 +66,10 @@ class Backend(Protocol):
         """Kernels launched within it run here; outside, on the first of the GPUs."""
 
     def enter(self) -> None:
-        """What `current` does first, for where nothing may be wasted."""
+        """The first half of `current`, for code that must not lose time."""
 
     def leave(self) -> None:
-        """What it does at last."""
+        """The second half of `current`."""
 
     def reach_peers(self, gpus: Sequence[int]) -> None:
         """Lets this GPU reach the memory of those of the workload that it can reach."""
@@ -81,7 +81,7 @@ class Backend(Protocol):
         """Versions of driver and runtime; empty where there are none."""
 
     def kind_of(self, kind: MemoryKind) -> MemoryKind:
-        """What memory asked for as one kind really is here: on the CPU everything is pageable."""
+        """The kind that memory of a requested kind really has here: on the CPU everything is pageable."""
 
     def malloc(self, nbytes: int) -> int: ...
     def free(self, pointer: int) -> None: ...
@@ -136,7 +136,7 @@ class Backend(Protocol):
     def synchronize(self) -> None: ...
 
     def default_stream(self) -> Any:
-        """The stream that libraries use which are told of none."""
+        """The stream that libraries use by default."""
 
     def new_stream(self) -> Any: ...
 

@@ -191,7 +191,7 @@ def _lock(edits: _Edits, change: Change) -> None:
 
 
 def _page_lock(edits: _Edits, statement: ast.stmt, array: str, call: ast.Call) -> None:
-    """By the same function of cupyx where there is one; else by registering what it made."""
+    """Page-locks with cupyx's function of the same name if there is one, else by registering the array."""
     pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy"))
     if pinned and not {"like", "device", None} & {word.arg for word in call.keywords}:
         edits.replace(call.func, f"{_imported(edits, 'cupyx')}.{pinned}")

@@ -40,7 +40,7 @@ _OVERLAPPING = next(strategy for strategy in STRATEGIES if strategy.pipelined)
 
 
 class MixRecord(Record):
-    """A mix as a process is told of it: what was chosen, and how all other buffers are placed."""
+    """A mix as passed to a process: what was chosen, and how all other buffers are placed."""
 
     chosen: dict[str, str]
     rest: str
@@ -106,7 +106,7 @@ def label(placements: Mapping[str, str], *, pipelined: bool = False) -> str:
 
 
 def identity(row: Row) -> str:
-    """What a row is compared by between profiles: a mix by its placements, any other by its name."""
+    """The key of a row in comparisons of profiles: a mix by its placements, any other by its name."""
     if not row.placements:
         return row.strategy
     return label(dict(sorted(row.placements.items())), pipelined=row.pipelined)

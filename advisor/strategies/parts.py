@@ -79,7 +79,7 @@ class Span:
 
 
 def region_of(key: Any, shape: tuple[int, ...]) -> Region:
-    """What an array of that shape gives for integers, slices and `...`. Raises `ValueError` for others."""
+    """The region that integers, slices and `...` select in that shape. Raises `ValueError` for others."""
     keys = list(key if isinstance(key, tuple) else (key,))
     text = f"[{', '.join(map(_written, keys))}]"
     missing = len(shape) - sum(part is not ... for part in keys)
@@ -125,7 +125,7 @@ def cells(regions: Iterable[Region]) -> tuple[Region, ...]:
 
 
 def joined(regions: Iterable[Region]) -> tuple[Region, ...]:
-    """The same, with neighbours made into one box wherever they fill it."""
+    """The boxes, with neighbours joined wherever they fill one box."""
     boxes = list(regions)
     for axis in reversed(range(len(boxes[0].shape))):
         rows: dict[Any, list[Region]] = {}

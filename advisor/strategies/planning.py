@@ -291,7 +291,7 @@ class _Tracker(State):
         return [n for n in (*copied, *migrated) if self.current.get(n) and stage.place not in self.current[n]]
 
     def _part(self, name: str, stage: StageUse) -> Part | None:
-        """What of it must come. Of what is overwritten all comes where its length would cost a copy."""
+        """The part to copy; all of an overwritten buffer where a part of that length would cost a copy."""
         part = stage.parts.get(name)
         if not isinstance(part, str) or stage.access[name] != "out":
             return part

@@ -181,7 +181,7 @@ def stage_uses(workload: WorkloadRecord, phase: Literal["setup", "frame"]) -> li
 
 
 def _part_of(buffer: BufferRecord, stage: str) -> Part | None:
-    """What the stage touches of it; None for all of it, and for nothing."""
+    """The part that the stage touches; None for all of it, and for nothing."""
     if stage in buffer.regions:
         return Region(buffer.regions[stage], buffer.shape)
     return buffer.valid if stage in buffer.access else None
@@ -244,7 +244,7 @@ Pending: TypeAlias = dict[str, set[int]]
 
 @dataclass(kw_only=True)
 class State:
-    """What holds between two stages of a frame."""
+    """Locations and pending work between two stages of a frame."""
 
     current: Places = field(default_factory=dict)
     """Where each buffer is current, in the program's own memory."""

@@ -1,4 +1,4 @@
-"""What a syntax tree tells of a user's source: statements by line, loops, imports, names that are set."""
+"""Facts from a syntax tree of a user's source: statements by line, loops, imports, names that are set."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def imported_name(tree: ast.Module, function: ast.expr, library: str) -> str:
 
 
 def alias_of(tree: ast.Module, library: str) -> str:
-    """What the file calls the library. Raises `CannotWrite` where it does not import it as a whole."""
+    """The file's name for the library. Raises `CannotWrite` where it does not import it as a whole."""
     name = next((name for name, full, _ in imports_of(tree) if full == library), None)
     if name is None:
         raise CannotWrite(f"the file does not import {library} as a module")

@@ -1,4 +1,4 @@
-"""What stands against a verdict: the workload failed, nothing was compared, or the host is noisy."""
+"""Reasons to doubt a verdict: the workload failed, nothing was compared, or the host is noisy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def failed_rows(profile: Profile) -> list[Failed]:
 
 
 def doubt(profile: Profile, prediction: Prediction | None = None) -> Doubt:
-    """What stands against the verdict over the measured rows, or against that of one prediction."""
+    """The reason to doubt the verdict over the measured rows, or that of one prediction."""
     if not profile.workload.frame_stages("device"):
         return "host only"
     if prediction is not None and all_failed(profile):

@@ -114,7 +114,7 @@ class Contestant(Candidate):
 
 @dataclass(frozen=True)
 class Aim:
-    """By what to choose. Blocks hold the number that counts: latency, period, energy or a quantile."""
+    """Criteria of the choice. Blocks hold the figure to minimize: latency, period, energy or a quantile."""
 
     baseline: str
     objective: Objective = "time"
@@ -252,7 +252,7 @@ MOST_GAIN = 10.0
 def most_gained(
     blocks: Sequence[Block], uniform: Sequence[str], mixes: Sequence[str], aim: Aim, alone: Collection[str]
 ) -> dict[str, float]:
-    """By mix of the final, as a share; all hold at once at the aim's certainty."""
+    """The most each mix of the final may gain, as a share; all hold at once at the aim's certainty."""
     finalists = {block.contestant for block in blocks}
     rivals, judged = [n for n in uniform if n in finalists], [n for n in mixes if n in finalists]
     if not rivals or not judged:

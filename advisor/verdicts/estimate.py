@@ -193,7 +193,7 @@ def _freedom(own: Floats, lenders: Floats, most: Floats) -> Floats:
 
 
 def margins(blocks: Iterable[Block], names: Sequence[str], confidence: float) -> dict[str, float]:
-    """How far off each contestant's own time may be, as a logarithm either way; 0 where nothing tells.
+    """Error of each contestant's own time, as a logarithm either way; 0 where nothing is known of it.
 
     It holds for processes yet to be started. What a process draws is drawn by all contestants in it alike, so
     several contestants tell no more of processes than one does: degrees of freedom are the final's processes

@@ -123,7 +123,7 @@ def decided(
     preferences: Preferences,
     final: FinalRecord,
 ) -> Decision:
-    """What the blocks of a final say. Steps are in rounds of blocks, whatever is counted."""
+    """The decision from the blocks of a final. Steps are in rounds of blocks, whatever is counted."""
     listed = tuple(blocks)
     scored, objective = scores(listed, preferences.objective), preferences.objective
     each = rounds_of_a_score(listed, objective)

@@ -74,7 +74,7 @@ def with_reason(
 
 
 def with_mixes(result: Recommendation, bound: float | None, search: Search | None) -> Recommendation:
-    """With the line on mixes, where they were searched and none is recommended."""
+    """The recommendation with a line on mixes, where they were searched and none is recommended."""
     if bound is None or search is None:
         return result
     tried, untried = len(search.tried), search.mixes - len(search.tried)
@@ -168,7 +168,7 @@ def needs(row: Sized) -> str:
 
 
 def least_memory(result: Recommendation, rows: Sequence[Measured]) -> str:
-    """By the footprint: what the chosen one needs, and what needs less and cannot be chosen."""
+    """Reasons by footprint: what the chosen one needs, and which need less and cannot be chosen."""
     needed = {row.strategy: row.footprint.physical_bytes for row in rows}
     if result.objective != "footprint" or result.strategy is None:
         return ""

@@ -57,7 +57,7 @@ def percentile(frames: Sequence[float]) -> float | None:
 
 
 def _stretch(block: saved.Block, objective: Objective) -> float:
-    """What the objective counts of a block's time, over the time between finished frames."""
+    """The objective's time of a block, over the time between finished frames."""
     if block.latency_seconds is None or not counts_latency(objective):
         return 1.0
     return block.latency_seconds / block.period_seconds
@@ -129,7 +129,7 @@ def counted(profile: Profile, objective: Objective | None = None) -> Profile:
 
 
 def counted_row(row: AnyRow) -> AnyRow:
-    """With the latency as its time, where frames overlap."""
+    """The row with its latency as its time, where frames overlap."""
     if not isinstance(row, (Measured, Predicted)) or row.latency_seconds is None:
         return row
     middle, low, high = seconds_of(row)

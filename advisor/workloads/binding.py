@@ -144,7 +144,7 @@ class BoundStage:
         )
 
     def without_kernel(self) -> BoundStage:
-        """With nothing in the place of a kernel that has no twin and declares its passes."""
+        """The stage, which does nothing where its kernel has no twin and declares its passes."""
         if self.side == "host" or self.stage.cpu is not None or not self.stage.passes:
             return self
         return replace(self, stage=replace(self.stage, cpu=no_kernel))

@@ -120,7 +120,7 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
 
 
 def module_file(name: str) -> Path:
-    """What `python -m NAME` runs, without importing anything. Raises `UsageError`."""
+    """The file that `python -m NAME` runs, without importing anything. Raises `UsageError`."""
     places: Sequence[str] | None = [str(Path.cwd()), *sys.path]
     spec = None
     for part in name.split("."):

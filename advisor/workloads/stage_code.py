@@ -102,7 +102,7 @@ def _reached(function: Any, visited: set[int]) -> Iterator[Any]:
 
 
 def referred_to(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function's names stand for: those of its closure, and of globals."""
+    """Values of the names that a function uses, from its closure and globals."""
     code, known = function.__code__, function.__globals__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # not assigned yet

@@ -49,7 +49,7 @@ class ReusedAllocations:
             self._of = what
 
     def take(self, like: Hashable) -> Held | None:
-        """What was put there last of these; None where there is none."""
+        """The last such allocation that was put there; None where there is none."""
         there = self._held.get(like)
         return there.pop() if there else None
 
@@ -94,7 +94,7 @@ class Arena:
             self._cleanup.close()
 
     def on(self, gpu: int) -> Arena:
-        """The same books, for memory of that GPU of the workload."""
+        """The same record of allocations, for memory of that GPU of the workload."""
         other = copy(self)
         other.backend = self.backend.gpus[gpu]
         other._node = self._nodes[gpu] if self._nodes else self._node

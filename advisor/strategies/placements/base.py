@@ -214,7 +214,7 @@ class Placement:
         return self
 
     def unavailable(self, device: Device) -> str | None:
-        """Why it cannot be used on that device, or None; what the device does not tell is no reason."""
+        """Why it cannot be used on that device, or None; an unknown attribute is no reason."""
         if device.kind == "cpu" and self.not_on_cpu:
             return self.not_on_cpu
         if self.locks and not self._is_copied and flag_is_off(device, "can_map_host_memory"):

@@ -371,7 +371,7 @@ def _about(advice: Advice, profile: Profile) -> tuple[str, str | None]:
 
 
 def _work(profile: Profile) -> tuple[object, ...]:
-    """What frames do, apart from how long it takes."""
+    """The work of a frame, apart from how long it takes."""
     traced = profile.traffic.model_dump(exclude=_TIMES) if profile.traffic else None
     return profile.workload.model_dump(exclude=_NAMES), traced
 

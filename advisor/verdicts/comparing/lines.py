@@ -21,7 +21,7 @@ _Key = tuple[str, str, CrossingKind, int]
 
 @dataclass(frozen=True)
 class Moved:
-    """What a line moves in a frame; `seconds` with the kernels it waits for, None without a GPU."""
+    """Bytes that a line moves in a frame; `seconds` with the kernels it waits for, None without a GPU."""
 
     place: Place
     times: float
@@ -122,7 +122,7 @@ def _lines(base: Scope, head: Scope) -> Iterator[ComparedLine]:
 
 
 def _moved(scope: Scope) -> Mapping[_Key, Moved]:
-    """By file, text and kind; lines of one text in their order."""
+    """Moved bytes by file, text and kind of line; lines of the same text in their order."""
     counts: Counter[tuple[str, str, CrossingKind]] = Counter()
     moved: dict[_Key, Moved] = {}
     for _, crossing in sorted(scope.crossings, key=lambda pair: pair[1].place.line):
@@ -139,7 +139,7 @@ def _moved(scope: Scope) -> Mapping[_Key, Moved]:
 
 
 def _advice_apart(run: ScriptRun, other: ScriptRun) -> Iterator[LineAdvice]:
-    """What is advised in the first alone, once for all devices."""
+    """Advice that only the first has, once for all devices."""
     known = {(a.advice.rule, a.place.file, a.place.text) for a in other.advice}
     for line in run.advice:
         key = (line.advice.rule, line.place.file, line.place.text)

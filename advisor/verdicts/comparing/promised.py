@@ -126,7 +126,7 @@ Followed = tuple[Place, str]
 
 
 def _followed(comparison: LineComparison, frames: ComparedFrames) -> Iterator[tuple[Followed, float]]:
-    """What HEAD follows, with what the rule's advice on all crossings of the line was to gain."""
+    """Advice that HEAD follows, with the gain that the rule promised for all crossings of the line."""
     assert comparison.base.script is not None
     assert comparison.head.script is not None
     crossings, still = dict(frames.base.crossings), {_use(c) for _, c in frames.head.crossings}

@@ -36,7 +36,7 @@ class BufferDifference:
 
     @property
     def sentence(self) -> str:
-        """With names between backticks."""
+        """The sentence with names between backticks."""
         if self.shapes:
             return f"`{self.buffer}` has shape {list(self.shapes[1])} instead of {list(self.shapes[0])}"
         share, same = self.wrong / self.elements, self.elements - self.wrong

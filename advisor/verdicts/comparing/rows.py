@@ -128,7 +128,7 @@ def _paired(base: Predicted, head: Predicted) -> stats.Ratio:
 
 
 def _timed(row: Predicted, stream: int) -> npt.NDArray[np.float64]:
-    """By how much the noise of its host stages changes the row's time, in each draw."""
+    """The factor by which noise of its host stages changes the row's time, in each draw."""
     ends = host_noise(row) / sum(row.terms.values())
     noise = np.random.default_rng(stream).triangular(-1.0, 0.0, 1.0, len(row.drawn))
     return np.asarray(1 + min(ends, 0.5) * noise)
@@ -279,7 +279,7 @@ def _parts_of(rows: Sequence[Compared], workload: WorkloadRecord) -> list[_Pair]
 
 
 def _moved(parts: Sequence[_Pair]) -> dict[str, float]:
-    """By how many seconds each part that all have grew in the middle strategy."""
+    """Seconds by which each part that all have grew in the median strategy."""
     names = set.intersection(*(set(before) & set(now) for before, now in parts)) if parts else set()
     return {name: median(now[name] - before[name] for before, now in parts) for name in sorted(names)}
 
@@ -301,7 +301,7 @@ def _by_kind(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
 
 
 def _explained(result: Drift, parts: Sequence[_Pair]) -> Drift:
-    """With where in a frame it is, by the parts that every strategy has."""
+    """The drift with its place in a frame, from the parts that every strategy has."""
     moved = _moved(parts)
     whole = sum(moved.values())
     if not whole:
@@ -325,7 +325,7 @@ def _parts(row: Measured, sides: Mapping[str, str]) -> dict[str, float]:
 
 
 def _factors(parts: Sequence[_Pair]) -> dict[Cause, float]:
-    """By what each kind of part grew in the middle strategy; those of a notable share of the frame."""
+    """The factor by which each kind of part grew in the median strategy, if a notable share of the frame."""
     factors: dict[Cause, float] = {}
     for kind in _KINDS:
         sums = [tuple(_sum(side, kind) for side in pair) for pair in parts]

@@ -38,7 +38,7 @@ class Bridge(ABC):
 
     @abstractmethod
     def wrap(self, array: Any) -> Any:
-        """The same memory as the library's own array. Raises what the library raises."""
+        """The memory as an array of the library. Raises what the library raises."""
 
     @abstractmethod
     def address(self, wrapped: Any) -> int:
