@@ -50,10 +50,10 @@ def beside(profile: Profile, *, targets_first: bool) -> Facts:
     if profile.device.kind == "cpu" or not profile.predictions:
         return Facts(())
     if targets_first:
-        told = measured_verdict(profile)
-        return Facts((Fact(f"Measured on {told.device}", told.headline),))
+        verdict = measured_verdict(profile)
+        return Facts((Fact(f"Measured on {verdict.device}", verdict.headline),))
     each = (prediction_verdict(profile, prediction) for prediction in profile.predictions)
-    return Facts(tuple(Fact(told.device, told.headline) for told in each))
+    return Facts(tuple(Fact(verdict.device, verdict.headline) for verdict in each))
 
 
 def _over(answers: Sequence[Answer]) -> tuple[Verdict, ...]:
@@ -185,7 +185,7 @@ def _likely(prediction: Prediction, indifference: float) -> str:
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
-    """For the recommended strategy or the baseline there, each change once, the largest saving first."""
+    """Advice for the recommended strategy or the baseline: each change once, the largest saving first."""
     here, chosen = words.name(device), recommendations(profile).get(device)
     advice = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
     over = ("", BASELINE, words.name(chosen.strategy) if chosen and chosen.strategy else "")

@@ -18,7 +18,7 @@ from advisor.report.page import MARKED, Page, Section, around, filled, lead, leg
 from advisor.report.recommendations import failures, nothing
 from advisor.report.records import records_of
 from advisor.report.sweep_verdicts import cell
-from advisor.report.tables import gaps, memory_told
+from advisor.report.tables import gaps, memory_sentence
 from advisor.strategies.mixes import numbered_alike
 from advisor.verdicts.caveats import Doubt, all_failed, doubt
 from advisor.verdicts.device_comparison import DeviceComparison
@@ -159,7 +159,7 @@ def _times(places: Sequence[Place]) -> tuple[blocks.Block, ...]:
 
 def _card(place: Place) -> blocks.Group:
     parts = filled(
-        blocks.Prose(f"{memory_told(place.device)} Profiled {place.origin}.".strip()),
+        blocks.Prose(f"{memory_sentence(place.device)} Profiled {place.origin}.".strip()),
         blocks.Items(gaps(place.stop.results.values()), f"Not {place.basis}"),
     )
     href = place.href if place.basis == "measured" else ""

@@ -181,7 +181,7 @@ def _strategy(row: FleetRow) -> blocks.TableCell:
 
 
 def _cost(axis: RatioScale, cost: float | None) -> tuple[blocks.TableCell, ...]:
-    """The time of the one strategy for all over the best one's; a prediction has none."""
+    """The time of the one strategy for all relative to the best one's; a prediction has none."""
     if not cost:
         return blocks.TableCell(""), blocks.TableCell(blocks.NOTHING)
     mark = "slower" * (cost > 1 + stats.EQUIVALENCE)

@@ -54,7 +54,7 @@ def source_of(crossing: Crossing, run: ScriptRun) -> tuple[str, str]:
 
 
 def _contents(crossing: Crossing) -> Iterator[str]:
-    """What is known of the bytes themselves."""
+    """Facts about the copied bytes themselves."""
     repeats = crossing.repeats
     if repeats and crossing.kind == "upload" and repeats.compared > 1 and repeats.same == repeats.compared:
         yield "the same bytes again"

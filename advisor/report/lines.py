@@ -199,7 +199,7 @@ def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: boo
 
 
 def _runs(placed: Sequence[tuple[float, Sample | None]]) -> Iterator[list[tuple[float, Sample]]]:
-    """Neighbours that both have figures; a lone point needs no line."""
+    """Runs of neighbouring points with figures; a single point has no line."""
     run: list[tuple[float, Sample]] = []
     for x, sample in (*placed, (0.0, None)):
         if sample:

@@ -41,7 +41,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All of one page. `kind` names its files; `basis` says where its figures are from.
+    """A whole page. `kind` names its files; `basis` says where its figures are from.
 
     `heading` stands over the HTML page in place of the name, where that is the verdict.
     `profile` is what it was made from, for JSON; `records` are its figures, for CSV; `document` is the JSON
@@ -64,7 +64,7 @@ class Page:
     document: str = ""
 
     def __post_init__(self) -> None:
-        """A section without blocks is none."""
+        """Drops sections without blocks."""
         object.__setattr__(self, "sections", tuple(s for s in self.sections if s.blocks or s.lead))
 
     @property
@@ -73,8 +73,10 @@ class Page:
 
 
 def filled(*blocks: Block | None) -> tuple[Block, ...]:
-    held = ((block, [getattr(block, n) for n in _CONTENTS if hasattr(block, n)]) for block in blocks if block)
-    return tuple(block for block, contents in held if not contents or any(contents))
+    pairs = (
+        (block, [getattr(block, n) for n in _CONTENTS if hasattr(block, n)]) for block in blocks if block
+    )
+    return tuple(block for block, contents in pairs if not contents or any(contents))
 
 
 def shown(section: Section, form: Form) -> tuple[Block, ...]:
@@ -92,8 +94,8 @@ def _flat(blocks: tuple[Block, ...], form: Form) -> Iterator[Block]:
 
 def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
     """The rows of lowest rank that there is room for, in their order."""
-    kept = sorted(range(len(rows)), key=lambda i: rows[i].rank)[:most]
-    return tuple(rows[i] for i in sorted(kept))
+    first = sorted(range(len(rows)), key=lambda i: rows[i].rank)[:most]
+    return tuple(rows[i] for i in sorted(first))
 
 
 MARKED = "→ marks the recommended strategy, ≈ those that cannot be distinguished from the best."
@@ -103,23 +105,25 @@ def lead(*blocks: Block | None, title: str = "Verdict and next step") -> Section
     return Section("verdict", title, filled(*blocks), nav="Verdict", lead=True)
 
 
-def around(failed: blocks.Failures, *told: Block | None, drawn: bool) -> tuple[Block | None, ...]:
+def around(failed: blocks.Failures, *answer: Block | None, drawn: bool) -> tuple[Block | None, ...]:
     """What failed comes first; on a page whose verdict has a chart, after the verdict."""
-    return (*told, failed) if drawn else (failed, *told)
+    return (*answer, failed) if drawn else (failed, *answer)
 
 
-def panels(told: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Group:
+def panels(verdicts: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Group:
     """Each device's sentence with its chart or table and the reason, beside one another."""
-    panes = (_pane(one, *pair, alone=len(told) == 1) for one, *pair in zip(told, figures, strict=True))
+    panes = (
+        _pane(one, *pair, alone=len(verdicts) == 1) for one, *pair in zip(verdicts, figures, strict=True)
+    )
     return Group("panels", tuple(panes), forms="html")
 
 
-def _pane(told: Verdict, figures: tuple[Block, ...], *, alone: bool) -> Group:
-    """Beside others the next step has no room of its own."""
-    after = Prose("" if alone else told.next_step, "Next", kind="next")
-    fold = Fold("Why", filled(Prose(told.reason), after), open=told.tone == "none")
-    told = told if alone else replace(told, next_step="")
-    return Group("pane", filled(blocks.Verdicts((told,)), *figures, fold))
+def _pane(verdict: Verdict, figures: tuple[Block, ...], *, alone: bool) -> Group:
+    """A device's pane; among several, the next step moves into the fold."""
+    after = Prose("" if alone else verdict.next_step, "Next", kind="next")
+    fold = Fold("Why", filled(Prose(verdict.reason), after), open=verdict.tone == "none")
+    verdict = verdict if alone else replace(verdict, next_step="")
+    return Group("pane", filled(blocks.Verdicts((verdict,)), *figures, fold))
 
 
 def circumstances(
@@ -129,7 +133,7 @@ def circumstances(
     machine: Sequence[Fact],
     facts: Sequence[Fact],
     notes: tuple[str, ...],
-    made: str,
+    origin: str,
 ) -> Section:
     """The section on method and machine; `facts` and `notes` are what the short forms say there."""
     folds = (
@@ -137,17 +141,15 @@ def circumstances(
         Fold("Workload", filled(Facts(tuple(ran)))),
         Fold("Machine and software", filled(Facts(tuple(machine)))),
     )
-    told = Facts(tuple(f for f in (*facts, Fact("advisor", made)) if f.value), forms="md")
-    sheet, said = Group("sheet", filled(*folds), forms="html"), blocks.Banners("note", notes, forms="md")
-    inside = filled(*others, sheet, told, said)
+    short = Facts(tuple(f for f in (*facts, Fact("advisor", origin)) if f.value), forms="md")
+    sheet, banners = Group("sheet", filled(*folds), forms="html"), blocks.Banners("note", notes, forms="md")
+    inside = filled(*others, sheet, short, banners)
     return Section("method", "Method and environment", inside, nav="Method", folded=True, closed=True)
 
 
 def legend(table: Table) -> str:
     """What the signs in a table's cells mean, for the forms that show no more than them."""
     marks = {cell.mark for row in table.rows for cell in row.cells}
-    told = {"chosen": "→ recommended", "rival": "≈ cannot be distinguished from the best"}
-    shown = ", ".join(text for mark, text in told.items() if mark in marks)
-    return " ".join(
-        filter(None, (f"{shown}." if shown else "", "Intervals and ranges are in the HTML page."))
-    )
+    meanings = {"chosen": "→ recommended", "rival": "≈ cannot be distinguished from the best"}
+    text = ", ".join(text for mark, text in meanings.items() if mark in marks)
+    return " ".join(filter(None, (f"{text}." if text else "", "Intervals and ranges are in the HTML page.")))

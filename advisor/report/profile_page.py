@@ -1,4 +1,4 @@
-"""The page of a workload's profile: the verdict, what to change, and everything that speaks for it."""
+"""The page of a workload's profile: the verdict, what to change, and its evidence."""
 
 from __future__ import annotations
 
@@ -105,24 +105,24 @@ def _doubtful(profile: Profile) -> bool:
 
 
 def _lead(profile: Profile, *, targets_first: bool) -> Section:
-    """`targets_first`: the machine's state is that of an earlier run, of which no warning helps."""
-    told = answers(profile, targets_first=targets_first)
-    steps = [answer.verdict.next_step for answer in told.items]
+    """The lead. `targets_first`: no warnings, since the machine's state is that of an earlier run."""
+    block = answers(profile, targets_first=targets_first)
+    steps = [answer.verdict.next_step for answer in block.items]
     next_step = steps[0] if len(steps) > 1 and len(set(steps)) == 1 else ""  # said once, for all devices
     warnings = () if targets_first else tuple(map(words.line, profile.environment.warnings))
     tables = tuple(buffers(profile))
-    if tables and len(told.items) == 1:  # a page has it beside the chart
-        told = replace(told, items=(replace(told.items[0], buffers=tables[0]),))
+    if tables and len(block.items) == 1:  # a page has it beside the chart
+        block = replace(block, items=(replace(block.items[0], buffers=tables[0]),))
         tables = (replace(tables[0], forms="md"), *tables[1:])
     return lead(
         blocks.Banners("note", tuple(map(words.line, profile.notes)), forms="html txt"),
         *around(
             blocks.Failures(failures(profile)),
             blocks.Banners("doubtful", (f"{FIRST_FRAMES}.",) * _doubtful(profile), "doubt"),
-            told,
+            block,
             beside(profile, targets_first=targets_first),
             *tables,
-            drawn=any(answer.bars for answer in told.items) and not _doubtful(profile),
+            drawn=any(answer.bars for answer in block.items) and not _doubtful(profile),
         ),
         blocks.Prose(next_step, label="Next", kind="next together"),
         blocks.Banners("warning", warnings, "caution"),
@@ -132,11 +132,11 @@ def _lead(profile: Profile, *, targets_first: bool) -> Section:
 def _advice(profile: Profile, concluded: tuple[blocks.Finding, ...]) -> Section:
     fired, quiet = tuple(f for f in concluded if f.fired), tuple(f for f in concluded if not f.fired)
     doubtful, silenced = _doubtful(profile), any(f.outcome == "silenced" for f in quiet)
-    told = tuple(with_code(profile, fired, none=doubtful))
+    items = tuple(with_code(profile, fired, none=doubtful))
     more = f"{len(quiet)} more: rules that passed{', were silenced' * silenced} or do not apply"
     parts = filled(
         blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
-        blocks.Findings(told, forms="html" if doubtful else "html txt"),
+        blocks.Findings(items, forms="html" if doubtful else "html txt"),
         None if fired else blocks.Prose("No rule found anything to change.", forms="html"),
         blocks.Fold(more, filled(blocks.Findings(quiet)), kind="folded"),
     )
@@ -160,5 +160,5 @@ def _circumstances(profile: Profile) -> Section:
             *wanted[:10],
         ),
         notes=tuple(map(words.line, profile.notes)),
-        made=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
+        origin=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
     )

@@ -41,15 +41,15 @@ _FOUND = {
 }
 _ONE = "Recorded by nsys: one of the steady frames"
 _LITTLE = ("pageable-transfer", "page-fault-migration")
-"""Rules that are told where they find something and give no advice."""
+"""Rules that the page names also where they find something too small for advice."""
 _NEAR = 0.05
-"""The share by which figures of two GPUs may differ that are told as the same."""
+"""Figures of two GPUs count as the same if they differ by at most this share."""
 _HARDLY = 0.001
-"""Of the busiest GPU's work: frameworks make a context on other GPUs too."""
+"""Least share of the busiest GPU's work to be shown: frameworks make a context on other GPUs too."""
 
 
 def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page:
-    """The page of a report, whose data are already `judged`."""
+    """The page of an nsys report whose advice is already decided."""
     fired, most = _fired(program), max((_worked(gpu) for gpu in program.gpus), default=0.0)
     gpus = [gpu for gpu in program.gpus if _worked(gpu) >= _HARDLY * most]
     quiet = [one for one in program.advice if one.outcome != "advice"]
@@ -200,15 +200,11 @@ def _saves(program: ProgramTrace, advice: Advice) -> str:
             return ""
         return "no gain from memory" if advice.rule == "host-bound-frame" else "already counted above"
     gpu = next((gpu for gpu in program.gpus if gpu.label == advice.device), program.gpus[0])
-    return f"at most {units.seconds(advice.gain.seconds_per_frame)}{_a_frame(gpu)}"
-
-
-def _a_frame(gpu: GpuTrace) -> str:
-    return " a frame" if gpu.frames else ""
+    return f"at most {units.seconds(advice.gain.seconds_per_frame)}{' a frame' if gpu.frames else ''}"
 
 
 def _findings(program: ProgramTrace, advice: Iterable[Advice]) -> tuple[Finding, ...]:
-    """Each advice once for GPUs that do the same."""
+    """Findings, with advice for GPUs that do the same given once."""
     alike = {
         gpu.label: other.label
         for gpu in program.gpus

@@ -24,7 +24,7 @@ from advisor.verdicts.reasons import counted, shown_bound
 FIX = "Fix the error above and run again."
 CONFIRM = "Run the same command on the device to confirm."
 FIGURES = re.compile(r"\d+(\.\d+)?")
-"""Reasons that differ in their figures only are told once."""
+"""Figures in reasons: reasons that differ only in these are joined."""
 _LIMIT = re.compile(r" --max-seconds[= ]\S+")
 _FRAME = re.compile(r'\s*File ".+", line \d+')
 _EXCERPT_LINES, _EXCERPT_WIDTH = 5, 74
@@ -53,10 +53,10 @@ def verdicts(profile: Profile) -> tuple[Verdict, ...]:
         return (measured_verdict(profile),)
     if profile.predictions:
         return tuple(prediction_verdict(profile, prediction) for prediction in profile.predictions)
-    told = "Nothing was measured on a GPU, and nothing was predicted for one"
+    headline = "Nothing was measured on a GPU, and nothing was predicted for one"
     why = "No target device was given." if profile.measured() else _first_reason(profile.results)
     step = "Name a device with --target, or run the same command on a machine with a CUDA GPU."
-    return (nothing(device, told, why, step, UNSURE),)
+    return (nothing(device, headline, why, step, UNSURE),)
 
 
 def measured_verdict(profile: Profile) -> Verdict:
@@ -66,18 +66,20 @@ def measured_verdict(profile: Profile) -> Verdict:
     if chosen.strategy and doubt(profile) == "alone":
         return _alone(profile, None, chosen)
     chosen = with_gain(chosen, profile)
-    told = _verdict("measured", profile.device, chosen, headline(chosen), remark(chosen, method.confidence))
+    verdict = _verdict(
+        "measured", profile.device, chosen, headline(chosen), remark(chosen, method.confidence)
+    )
     if chosen.strategy and chosen.verdict == "open" and not profile.script:
         # The command that would settle it; four times the time, which halves intervals, if none is known.
-        more, given = chosen.seconds_more, method.max_seconds
-        wanted = 10 * math.ceil((given + 1.2 * more if more else max(4 * given, 120)) / 10)
+        more, limit = chosen.seconds_more, method.max_seconds
+        wanted = 10 * math.ceil((limit + 1.2 * more if more else max(4 * limit, 120)) / 10)
         command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
-        return replace(told, next_step=f"Run again: {words.code(command, 300)}")
-    return told
+        return replace(verdict, next_step=f"Run again: {words.code(command, 300)}")
+    return verdict
 
 
 def with_gain(chosen: Recommendation, profile: Profile) -> Recommendation:
-    """With the gain over a baseline that was dropped before the final, which the verdict does not have."""
+    """Adds the gain over a baseline that was dropped before the final, which the verdict lacks."""
     base, over = baseline(profile), speeds(profile).get(chosen.strategy or "")
     if chosen.speedup is not None or base is None or over is None or profile.script:
         return chosen
@@ -85,7 +87,7 @@ def with_gain(chosen: Recommendation, profile: Profile) -> Recommendation:
 
 
 def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
-    """What the model expects of one device, with what stands against it in this very run."""
+    """The predicted verdict for one device, or why this run does not support one."""
     against, chosen = doubt(profile, prediction), prediction.recommendation
     if chosen is not None and against == "failed":
         return _doubtful(prediction, chosen)
@@ -95,7 +97,7 @@ def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
 
 
 def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
-    """What the model expects of one device. The word "predicted" stands in the headline itself.
+    """The predicted verdict for one device. Its headline has the word "predicted".
 
     `failed` is why the workload failed, where that is why nothing is predicted.
     """
@@ -105,15 +107,19 @@ def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
         most = max(reasons, key=reasons.__getitem__, default="")
         shared = 2 * reasons[most] > len(prediction.results)
         why = failed or (words.line(most, 300) if shared else _DECLINED)
-        told = f"Nothing predicted: {why}"
+        text = f"Nothing predicted: {why}"
         device = words.name(prediction.device.name)
-        return replace(nothing(device, told, _first_reason(prediction.results)), basis="predicted")
-    told = f"Predicted: {uncapitalised(headline(chosen, predicted=True))}"
-    return _verdict("predicted", prediction.device, chosen, told)
+        return replace(nothing(device, text, _first_reason(prediction.results)), basis="predicted")
+    text = f"Predicted: {uncapitalised(headline(chosen, predicted=True))}"
+    return _verdict("predicted", prediction.device, chosen, text)
 
 
 def _verdict(
-    basis: Literal["measured", "predicted"], device: Device, chosen: Recommendation, told: str, sure: str = ""
+    basis: Literal["measured", "predicted"],
+    device: Device,
+    chosen: Recommendation,
+    headline: str,
+    sure: str = "",
 ) -> Verdict:
     first = f"{chosen.strategy} takes " * (basis == "measured")  # the table has it
     steps = tuple(words.line(step) for step in chosen.steps if not first or not step.startswith(first))
@@ -121,7 +127,7 @@ def _verdict(
         basis=basis,
         tone=TONES[chosen.verdict],
         device=words.name(device.name),
-        headline=told,
+        headline=headline,
         remark=sure[:1].upper() + sure[1:],
         reason=words.line(" ".join(steps) if chosen.steps else chosen.reason),
         next_step=words.line(chosen.next_step),
@@ -132,9 +138,9 @@ def _verdict(
 def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
     """A prediction of a workload that failed here: never worded as a recommendation."""
     best, device = words.code(chosen.strategy or ""), words.name(prediction.device.name)
-    told = f"{best} is predicted to be the best" if chosen.strategy else uncapitalised(headline(chosen))
+    text = f"{best} is predicted to be the best" if chosen.strategy else uncapitalised(headline(chosen))
     why = words.line(f"{FIRST_FRAMES}. {chosen.reason}")
-    return Verdict("predicted", "inconclusive", device, f"Doubtful: {told}", reason=why)
+    return Verdict("predicted", "inconclusive", device, f"Doubtful: {text}", reason=why)
 
 
 def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendation) -> Verdict:
@@ -143,9 +149,9 @@ def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendati
     if asked_for_one(profile, prediction):
         done = "was predicted" if prediction else "was run"
         step = "Omit --strategy to compare it with the others."
-    told = f"Only {words.code(chosen.strategy or '')} {done}: nothing was compared"
+    text = f"Only {words.code(chosen.strategy or '')} {done}: nothing was compared"
     basis: Literal["measured", "predicted"] = "predicted" if prediction else "measured"
-    return replace(nothing(device, told, words.line(chosen.reason), words.line(step)), basis=basis)
+    return replace(nothing(device, text, words.line(chosen.reason), words.line(step)), basis=basis)
 
 
 def nothing(device: str, headline: str, reason: str = "", next_step: str = "", remark: str = "") -> Verdict:
@@ -167,8 +173,8 @@ def _unmeasured(profile: Profile) -> Verdict:
 
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
-    told = gaps(results)
-    return f"`{told[0].names[0]}`: {told[0].text}" if told else "No strategy was tried."
+    items = gaps(results)
+    return f"`{items[0].names[0]}`: {items[0].text}" if items else "No strategy was tried."
 
 
 _CLAIMS = {
@@ -179,7 +185,7 @@ _CLAIMS = {
 }
 """How sure each kind of verdict is."""
 _AMONG = {"footprint": " of those with the least memory", "budget": " that fits the memory budget", "": ""}
-"""Whom time was compared among, where memory ruled out others, which may be faster."""
+"""The strategies compared by time, where memory ruled out others that may be faster."""
 
 
 def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
@@ -202,14 +208,14 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
 
 
 def remark(chosen: Recommendation, confidence: float) -> str:
-    """How sure a headline is that says what is gained, and the mix that a strategy is preferred to."""
+    """The confidence of a headline that states a gain, and a mix that is faster than the strategy."""
     claim = "" if chosen.least_memory or chosen.strategy is None else _claim(chosen)
-    said = f"{claim} ({units.percent(confidence)})" * (claim not in headline(chosen))
-    return "; ".join(filter(None, (said, _simpler(chosen))))
+    certainty = f"{claim} ({units.percent(confidence)})" * (claim not in headline(chosen))
+    return "; ".join(filter(None, (certainty, _simpler(chosen))))
 
 
 def _claim(chosen: Recommendation) -> str:
-    """Empty where no bound is known."""
+    """The claim of a verdict; empty if no bound is known."""
     if chosen.verdict not in _CLAIMS or (chosen.verdict == "open" and chosen.bound is None):
         return ""
     timed = counted(chosen.objective).noun == "time"
@@ -241,14 +247,14 @@ def _faster(chosen: Recommendation, predicted: bool) -> str:
     """1.72× faster than `pageable` (1.6 to 1.8)."""
     if chosen.speedup is None or chosen.baseline is None:
         return ""
-    told, likely = direction(chosen), "likely " * (predicted and chosen.verdict != "open")
+    phrase, likely = direction(chosen), "likely " * (predicted and chosen.verdict != "open")
     between = words.gain_between(*chosen.interval) if chosen.interval else ""
     between = f" ({between})" * bool(between)
-    if told.startswith("as fast as"):
-        return f"{told}{between}"
+    if phrase.startswith("as fast as"):
+        return f"{phrase}{between}"
     if (noun := counted(chosen.objective).noun) != "time":
         return f"{words.code(chosen.baseline)} takes {units.ratio(chosen.speedup)} the {noun}{between}"
-    return f"{likely}{units.ratio(chosen.speedup)} {told}{between}"
+    return f"{likely}{units.ratio(chosen.speedup)} {phrase}{between}"
 
 
 def direction(chosen: Recommendation) -> str:
@@ -286,19 +292,19 @@ def _failure(rows: Sequence[Failed], before: str, after: str) -> Failure:
 
 
 def sweep_failures(sweep: SweepResults, parameter: str = "") -> tuple[Failure, ...]:
-    """Each failure once, with the strategies and values, or workloads, it holds for; `parameter` as shown."""
+    """Each failure once, with its strategies and values, or workloads; `parameter` as shown."""
     which = f"{parameter} = " * bool(parameter)
     failed = [point for point in sweep.points if point.profile is None and point.status == "failed"]
     rows = [(p.value, row) for p in sweep.points if p.profile for row in failed_rows(p.profile)]
-    told = []
+    failures = []
     for where in words.grouped(failed, lambda point: _key(point.reason, point.detail)).values():
         first, values = where[0], words.listing([words.value(p.value) for p in where], limit=12)
         headline = f"{which}{values} failed: {words.line(first.reason, 500)}"
-        told.append(Failure(headline, excerpt(first.detail), FIX, words.block(first.detail)))
+        failures.append(Failure(headline, excerpt(first.detail), FIX, words.block(first.detail)))
     for same in words.grouped(rows, lambda pair: _key(pair[1].reason, pair[1].detail)).values():
         values = words.listing(dict.fromkeys(words.value(value) for value, _ in same), limit=12)
-        told.append(_failure([row for _, row in same], "", f" failed at {which}{values}"))
-    return tuple(told)
+        failures.append(_failure([row for _, row in same], "", f" failed at {which}{values}"))
+    return tuple(failures)
 
 
 def excerpt(detail: str) -> str:
@@ -308,5 +314,7 @@ def excerpt(detail: str) -> str:
     if not frames:
         return ""
     last = lines[frames[-1] :]
-    kept = last if len(last) <= _EXCERPT_LINES else [*last[:2], "  …", *last[2 - _EXCERPT_LINES + 1 :]]
-    return "\n".join(t if len(t) <= _EXCERPT_WIDTH else f"{t[: _EXCERPT_WIDTH - 1]}…" for t in kept)
+    excerpt_lines = (
+        last if len(last) <= _EXCERPT_LINES else [*last[:2], "  …", *last[2 - _EXCERPT_LINES + 1 :]]
+    )
+    return "\n".join(t if len(t) <= _EXCERPT_WIDTH else f"{t[: _EXCERPT_WIDTH - 1]}…" for t in excerpt_lines)

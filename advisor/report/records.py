@@ -65,23 +65,23 @@ def records_of(*profiles: Profile) -> tuple[Record, ...]:
     return tuple(record for profile in profiles for record in _profile(profile))
 
 
-def compared(found: Comparison, promise: PromisedSpeed | None) -> tuple[Record, ...]:
+def compared(comparison: Comparison, promise: PromisedSpeed | None) -> tuple[Record, ...]:
     """The rows of BASE, then of HEAD, whose times over BASE's are added with their intervals.
 
     `promise`: the row of HEAD's strategy also has the speedup that BASE promised, and the one measured.
     """
-    ratios = {(d.device.name, row.head.strategy): row.ratio for d in found.devices for row in d.rows}
-    kept = (found.head.device.name, promise.strategy) if promise else None
+    ratios = {(d.device.name, row.head.strategy): row.ratio for d in comparison.devices for row in d.rows}
+    promised_row = (comparison.head.device.name, promise.strategy) if promise else None
 
     def with_ratios(record: Record) -> Record:
         at = (record["device"], record["strategy"]) if record["side"] == "HEAD" else None
         added = _ratio("over_base", ratios.get(at) if at else None)
         if promise:
-            added |= _ratio("promised", promise.promised if at == kept else None)
-            added |= _ratio("got", promise.got if at == kept else None)
+            added |= _ratio("promised", promise.promised if at == promised_row else None)
+            added |= _ratio("got", promise.got if at == promised_row else None)
         return {**record, **added}
 
-    return tuple(map(with_ratios, sides_of(found.base, found.head)))
+    return tuple(map(with_ratios, sides_of(comparison.base, comparison.head)))
 
 
 def _ratio(head: str, ratio: Ratio | None) -> dict[str, Cell]:
@@ -123,7 +123,7 @@ def _strategy(row: Result | PredictedResult) -> Record:
 
 
 def _verdict(strategy: str, chosen: Recommendation | None) -> Record:
-    """On the row of the recommended strategy; the others are known not to be it, where there is one."""
+    """The verdict, in the row of the recommended strategy; other rows have `recommended` false."""
     best = chosen if chosen and chosen.strategy == strategy else None
     low, high = best.interval if best and best.interval else (None, None)
     return {
@@ -136,25 +136,25 @@ def _verdict(strategy: str, chosen: Recommendation | None) -> Record:
 
 
 def _figures(row: Result | PredictedResult) -> Record:
-    """Times of a frame; low and high are the interval of what was measured, the range of what was not."""
+    """Times of a frame; low and high are the interval if measured, the range if predicted."""
     timed = row if isinstance(row, (Measured, Predicted)) else None
-    seen = row if isinstance(row, Measured) else None
+    measured = row if isinstance(row, Measured) else None
     middle, low, high = seconds_of(timed) if timed else (None, None, None)
     return {
         "frame_seconds": middle,
         "frame_low_seconds": low,
         "frame_high_seconds": high,
         "latency_seconds": timed.latency_seconds if timed else None,
-        "p95_seconds": seen.p95.seconds if seen and seen.p95 else None,
-        "p99_seconds": seen.p99.seconds if seen and seen.p99 else None,
-        "device_path_seconds": seen.device_path_seconds if seen else None,
-        "transfer_seconds": seen.transfer_seconds if seen else None,
-        **{name: getattr(seen, name, None) for name in FrameFigures.model_fields},
-        "setup_seconds": seen.setup_seconds if seen else None,
-        "to_device_bytes": seen.transfer_bytes.get("to-device") if seen else None,
-        "to_host_bytes": seen.transfer_bytes.get("to-host") if seen else None,
+        "p95_seconds": measured.p95.seconds if measured and measured.p95 else None,
+        "p99_seconds": measured.p99.seconds if measured and measured.p99 else None,
+        "device_path_seconds": measured.device_path_seconds if measured else None,
+        "transfer_seconds": measured.transfer_seconds if measured else None,
+        **{name: getattr(measured, name, None) for name in FrameFigures.model_fields},
+        "setup_seconds": measured.setup_seconds if measured else None,
+        "to_device_bytes": measured.transfer_bytes.get("to-device") if measured else None,
+        "to_host_bytes": measured.transfer_bytes.get("to-host") if measured else None,
         "memory_bytes": bytes_of(row),
-        "energy_joules": seen.energy.joules if seen and seen.energy else None,
+        "energy_joules": measured.energy.joules if measured and measured.energy else None,
         "reason": row.reason if isinstance(row, (Failed, Skipped)) else None,
     }
 
@@ -187,8 +187,8 @@ def _lines(run: ScriptRun, device: str) -> Iterator[Record]:
         empty = dict.fromkeys(("once_seconds", "once_low_seconds", "once_high_seconds"))
         basis = {"device": device, "kind": "measured"}
         yield {**basis, **at, **counts, **dict(zip(names, seconds, strict=True)), **empty}
-        for made in run.predictions:
-            likely, ends = made.likely_seconds[index], made.seconds[index] or (None, None)
+        for prediction in run.predictions:
+            likely, ends = prediction.likely_seconds[index], prediction.seconds[index] or (None, None)
             once = dict(zip(empty, (likely, *ends), strict=True))
-            basis = {"device": made.device, "kind": "predicted"}
+            basis = {"device": prediction.device, "kind": "predicted"}
             yield {**basis, **at, **dict.fromkeys((*counts, *names)), **once}

@@ -37,7 +37,7 @@ _TIMES = (
 
 
 def script_page(profile: Profile, run: ScriptRun) -> Page:
-    made, tool = words.created(profile.created), words.name(profile.tool.version)
+    created, tool = words.created(profile.created), words.name(profile.tool.version)
     program = words.line(_module(profile.workload.file) if run.module else profile.workload.file, 120)
     played = run.played is not None
     where = f"on {words.name(profile.device.name)}, 1 run observed (overhead about {_overhead(run)})"
@@ -48,31 +48,31 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
         where=where * (not played),
         basis="measured" if not played else "predicted" if run.predictions else "nothing",
         summary=words.line(profile.workload.summary, 300),
-        meta=(made,),
-        sections=tuple(_sections(profile, run, f"advisor {tool}, {made}")),
+        meta=(created,),
+        sections=tuple(_sections(profile, run, f"advisor {tool}, {created}")),
         tool=f"advisor {tool}",
-        created=made,
+        created=created,
         profile=profile,
         records=records_of(profile),
     )
 
 
 def _module(file: str) -> str:
-    """-m package, of the file that runs; a file that is not below the working directory by its path."""
+    """`-m package` for the file that runs; a file outside the working directory by its path."""
     path = PurePath(file)
     parts = [part for part in path.with_suffix("").parts if part != "__main__"]
     return f"-m {file if path.is_absolute() else '.'.join(parts)}"
 
 
 def _overhead(run: ScriptRun) -> str:
-    """Of the frames where they have one, else of the run: an estimate."""
+    """Estimated share of time that recording takes: of the frames where known, else of the run."""
     loops = [(loop.overhead_seconds, loop.seconds) for loop in run.loops if loop.overhead_seconds is not None]
     parts = loops or [(run.overhead_seconds, run.seconds)]
     overhead, seconds = (sum(column) for column in zip(*parts, strict=True))
     return units.percent(overhead / seconds) if seconds else "0 %"
 
 
-def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
+def _sections(profile: Profile, run: ScriptRun, origin: str) -> Iterator[Section]:
     yield lead(*_lead(profile, run))
     if run.crossings:
         if profile.trials is not None:
@@ -93,16 +93,16 @@ def _sections(profile: Profile, run: ScriptRun, made: str) -> Iterator[Section]:
             blocks.Bullets(tuple(map(words.line, run.unseen))),
         )
         yield Section("unseen", "Not seen", (head, unseen), nav="Not seen", folded=True)
-    yield _circumstances(profile, run, made)
+    yield _circumstances(profile, run, origin)
 
 
 def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
     if run.exit_code:
         error = f": {words.line(run.error, 300)}" if run.error else ""
-        told = (
+        text = (
             f"The script ended with exit code {run.exit_code}{error}. What follows was recorded until then."
         )
-        yield blocks.Banners("exit", (told,), "caution")
+        yield blocks.Banners("exit", (text,), "caution")
     yield blocks.Banners("note", tuple(map(words.line, profile.notes)))
     verdicts = tuple(_verdicts(profile, run))
     several = run.played is not None and len(verdicts) > 1
@@ -127,19 +127,19 @@ def _next_step(profile: Profile, run: ScriptRun) -> str:
 
 
 def _over_devices(run: ScriptRun) -> blocks.Block:
-    """For a screen: what memory can change on each device, in the loop where that is most."""
+    """One verdict for a terminal: what memory can change on each device, in the loop with the most."""
     most = max((c for c in run.ceilings if c.predicted), key=lambda c: c.seconds)
     scope = next(scope for scope in scopes(run) if scope.number == most.loop)
-    told = [c for c in run.ceilings if c.predicted and c.loop == most.loop]
+    ceilings = [c for c in run.ceilings if c.predicted and c.loop == most.loop]
     if not most.seconds:
         verdict = blocks.Verdict("predicted", "none", "", _UNPREDICTED, remark=" ".join(_accounts(run)))
         return blocks.Verdicts((verdict,), forms="txt")
-    between = words.seconds_between(min(c.seconds for c in told), max(c.seconds for c in told))
+    between = words.seconds_between(min(c.seconds for c in ceilings), max(c.seconds for c in ceilings))
     where = f" in the {loop_name(scope.loop, run)}" if scope.loop and len(scopes(run)) > 1 else ""
     most_of = f"memory can change at most {between} of a {_unit(scope)}{where}"
-    each = ", ".join(f"{words.name(c.device or '')} {_bound(c)}" for c in told)
+    each = ", ".join(f"{words.name(c.device or '')} {_bound(c)}" for c in ceilings)
     headline = f"Predicted by device: {most_of}"
-    if len(told) == 1:
+    if len(ceilings) == 1:
         each, headline = f"On {each}", f"Predicted: {most_of}"
     remark = " ".join((f"{each}.", *_accounts(run)))
     return blocks.Verdicts((blocks.Verdict("predicted", "clear", "", headline, remark=remark),), forms="txt")
@@ -163,15 +163,15 @@ def _accounts(run: ScriptRun) -> Iterator[str]:
 
 
 def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
-    told = scopes(run)
-    if not told:
+    all_scopes = scopes(run)
+    if not all_scopes:
         nothing = _NOTHING_SEEN if run.unseen else _NOTHING
         headline = nothing if run.exit_code == 0 else _FAILED
         basis: blocks.Basis = "nothing" if run.played else "measured"
         yield blocks.Verdict(basis, "none", words.name(profile.device.name), headline)
-    for scope in told:
+    for scope in all_scopes:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"
-        measured, where = ceiling_of(run, scope), f", {name}" * (len(told) > 1)
+        measured, where = ceiling_of(run, scope), f", {name}" * (len(all_scopes) > 1)
         if measured is not None:
             yield _measured(run, scope, measured, f"{name[:1].upper()}{name[1:]}")
         if run.played:
@@ -211,7 +211,7 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
 
 
 def _predicted(run: ScriptRun, scope: Scope, where: str = "") -> tuple[blocks.Verdict, ...]:
-    """The bound on each device for which there is one."""
+    """Verdicts with the predicted upper bound for each device that has one."""
     ceilings = ((p.device, ceiling_of(run, scope, p.device)) for p in run.predictions)
     what, reason = "Predicted: memory can change at most", f"{_BOUND} {_NO_FRAME}"
     return tuple(
@@ -250,11 +250,11 @@ def _advice(run: ScriptRun) -> Section:
     """Each change of a line once, with what it gains on each device; a terminal has a line for it."""
     alike = _by_change(run)
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
-    rows, found, codes = [], [], []
+    rows, findings, codes = [], [], []
     for same in alike:
         one, where = same[0], label(same[0].place, files(run))
-        told, snippet = finding([each.advice for each in same]), one.advice.snippet or ""
-        found.append(replace(told, devices=(f"line {where}", *told.devices)))
+        joined, snippet = finding([each.advice for each in same]), one.advice.snippet or ""
+        findings.append(replace(joined, devices=(f"line {where}", *joined.devices)))
         title, gain = words.line(one.advice.title, 70), _gain(run, same)
         rows.append(row(f"{where}  {title}", gain, f"({_certainty(same)})", rank=-max(map(_gained, same))))
         if snippet:
@@ -262,7 +262,7 @@ def _advice(run: ScriptRun) -> Section:
             codes.append(blocks.Code(f"Line {one.place.line}: code", words.block(snippet), language))
     parts = filled(
         blocks.Table("advice", "line", heads, tuple(rows), title="Advice:", codes=False, forms="txt"),
-        blocks.Findings(tuple(found), forms="html md"),
+        blocks.Findings(tuple(findings), forms="html md"),
         *codes[:3],
         None if alike else blocks.Prose(_no_advice(run), kind=""),
     )
@@ -270,13 +270,13 @@ def _advice(run: ScriptRun) -> Section:
 
 
 def _by_change(run: ScriptRun) -> list[list[LineAdvice]]:
-    """The largest gain first, on several devices together."""
+    """Advice grouped by change, over all devices; the largest gain first."""
     advice = sorted(run.advice, key=_gained, reverse=True)
     return list(words.grouped(advice, lambda one: (one.place, one.advice.rule, one.advice.title)).values())
 
 
 def _no_advice(run: ScriptRun) -> str:
-    """Page-locking in a frame has no predicted time, so that nothing is advised of it."""
+    """Why there is no advice; page-locking in a frame has no predicted time, so no rule covers it."""
     locks = [c for c in run.crossings if c.kind == "lock" and c.loop is not None] if run.played else []
     if not locks:
         return "No change of a line is worth its effort."
@@ -294,18 +294,18 @@ def _certainty(same: Sequence[LineAdvice]) -> str:
 
 
 def _gain(run: ScriptRun, same: Sequence[LineAdvice]) -> str:
-    """Of the smallest to the largest gain on a device, and of how long a frame."""
+    """The range of gains over the devices, and the time of the frame if it is known."""
     gains, loops = list(map(_gained, same)), {run.crossings[one.crossing].loop for one in same}
     frames = [s.seconds for s in scopes(run) if s.number in loops and s.seconds and not run.played]
     whole = f" of {units.seconds(frames[0])}" if len(frames) == 1 else ""
     return f"{words.seconds_between(min(gains), max(gains))}{whole}"
 
 
-def _gained(told: LineAdvice) -> float:
-    return (told.advice.gain and told.advice.gain.seconds_per_frame) or 0.0
+def _gained(change: LineAdvice) -> float:
+    return (change.advice.gain and change.advice.gain.seconds_per_frame) or 0.0
 
 
-def _circumstances(profile: Profile, run: ScriptRun, made: str) -> Section:
+def _circumstances(profile: Profile, run: ScriptRun, origin: str) -> Section:
     machine = environment(profile)
     assumed = dict.fromkeys(text for prediction in run.predictions for text in prediction.assumptions)
     method = (
@@ -320,5 +320,5 @@ def _circumstances(profile: Profile, run: ScriptRun, made: str) -> Section:
         machine=machine,
         facts=(blocks.Fact("command", words.code(profile.command, 500)), *machine[:10]),
         notes=tuple(map(words.line, profile.notes)),
-        made=made,
+        origin=origin,
     )

@@ -19,7 +19,7 @@ from advisor.report.page import MARKED, Page, Section, around, circumstances, fi
 from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
 from advisor.report.records import records_of
 from advisor.report.sweep_verdicts import at, cell, crossings, faster_when_larger, sweep_verdict
-from advisor.report.tables import memory_told, merged
+from advisor.report.tables import memory_sentence, merged
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.tracks import Stop, Track, fastest, tracks
@@ -52,17 +52,20 @@ def sweep_page(sweep: SweepResults) -> Page:
     points = (replace(point, profile=next(numbered)) if point.profile else point for point in sweep.points)
     sweep = replace(sweep, points=tuple(points))
     first = sweep.profiles[0] if sweep.profiles else None
-    parameter, found = words.name(sweep.parameter, 40), tracks(sweep)
-    looks = styles(list(dict.fromkeys(name for track in found for name in track.strategies)))
+    parameter, all_tracks = words.name(sweep.parameter, 40), tracks(sweep)
+    looks = styles(list(dict.fromkeys(name for track in all_tracks for name in track.strategies)))
     workload, span = words.name(sweep.workload), _span(sweep, parameter)
-    held = first.workload.parameters if first else {}
+    parameters = first.workload.parameters if first else {}
     swept = sweep.grid or (sweep.parameter,)
-    fixed = pairs({name: value for name, value in held.items() if name not in swept})
+    fixed = pairs({name: value for name, value in parameters.items() if name not in swept})
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
-    made = words.created(first.created) if first else ""
+    created = words.created(first.created) if first else ""
     tool = f"advisor {words.name(first.tool.version) if first else __version__}"
-    limits = (*(words.line(note, 500) for note in sweep.notes), *faster_when_larger(sweep, found, parameter))
+    limits = (
+        *(words.line(note, 500) for note in sweep.notes),
+        *faster_when_larger(sweep, all_tracks, parameter),
+    )
     notes = tuple(_notes(sweep, parameter))
     page = Page(
         kind="sweep",
@@ -71,39 +74,39 @@ def sweep_page(sweep: SweepResults) -> Page:
         where=f"over {span}{on_device}",
         basis="predicted" if predicted else "measured",
         summary=words.line(first.workload.summary, 300) if first else "",
-        meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", made))),
+        meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", created))),
         sections=(
-            _lead(sweep, found, parameter, looks, limits, notes),
-            *_grids(found, sweep),
-            *([overview] if (overview := _overview(found, sweep, parameter)).blocks else []),
+            _lead(sweep, all_tracks, parameter, looks, limits, notes),
+            *_grids(all_tracks, sweep),
+            *([overview] if (overview := _overview(all_tracks, sweep, parameter)).blocks else []),
             *(
                 _device(track, sweep, parameter, looks, i, alone=not (overview.blocks or sweep.grid))
-                for i, track in enumerate(found, 1)
+                for i, track in enumerate(all_tracks, 1)
             ),
-            _circumstances(sweep, first, fixed, limits + notes, ", ".join(filter(None, (tool, made)))),
+            _circumstances(sweep, first, fixed, limits + notes, ", ".join(filter(None, (tool, created)))),
         ),
         tool=tool,
-        created=made,
+        created=created,
         records=records_of(*sweep.profiles),
-        document=document(sweep, found),
+        document=document(sweep, all_tracks),
     )
     return described(page, *sweep.profiles)
 
 
 def _lead(
     sweep: SweepResults,
-    found: Sequence[Track],
+    all_tracks: Sequence[Track],
     parameter: str,
     looks: dict[str, Style],
     limits: tuple[str, ...],
     notes: tuple[str, ...],
 ) -> Section:
-    drawn = [(i, track) for i, track in enumerate(found, 1) if track.basis != "cpu"]
-    predicted, confidence = len(drawn) < len(found), _confidence(sweep)
-    told = tuple(sweep_verdict(track, parameter, confidence) for _, track in drawn)
-    if len(told) > 1 or sweep.grid:  # a table says what is the best where
-        told = tuple(replace(verdict, remark="") for verdict in told)
-    confirm = predicted and any(verdict.basis != "nothing" for verdict in told)
+    drawn = [(i, track) for i, track in enumerate(all_tracks, 1) if track.basis != "cpu"]
+    predicted, confidence = len(drawn) < len(all_tracks), _confidence(sweep)
+    verdicts = tuple(sweep_verdict(track, parameter, confidence) for _, track in drawn)
+    if len(verdicts) > 1 or sweep.grid:  # a table says what is the best where
+        verdicts = tuple(replace(verdict, remark="") for verdict in verdicts)
+    confirm = predicted and any(verdict.basis != "nothing" for verdict in verdicts)
     what = f"Nothing could be measured or predicted at any value of {parameter}"
     none = nothing("", what, next_step="Fix the errors in the rows and run again.")
     figures: list[tuple[blocks.Block, ...]] = []
@@ -124,8 +127,8 @@ def _lead(
         replace(following, forms="html"),  # below the charts it would not be on the first screen
         *around(
             blocks.Failures(sweep_failures(sweep, parameter)),
-            blocks.Verdicts(told or (none,), named=len(told) > 1 or predicted, forms="md txt"),
-            panels(told or (none,), figures or [()]),
+            blocks.Verdicts(verdicts or (none,), named=len(verdicts) > 1 or predicted, forms="md txt"),
+            panels(verdicts or (none,), figures or [()]),
             drawn=any(figures),
         ),
         replace(following, forms="md txt"),
@@ -135,9 +138,9 @@ def _lead(
     )
 
 
-def _grids(found: Sequence[Track], sweep: SweepResults) -> Iterator[Section]:
+def _grids(all_tracks: Sequence[Track], sweep: SweepResults) -> Iterator[Section]:
     """The tables of two parameters for forms without panels; a screen has those of the first device."""
-    for i, track in enumerate(t for t in found if t.basis != "cpu" and t.with_figures and sweep.grid):
+    for i, track in enumerate(t for t in all_tracks if t.basis != "cpu" and t.with_figures and sweep.grid):
         tables = tuple(grid_tables(track, sweep, i, _confidence(sweep)))
         yield Section(f"grid-{i}", words.name(track.device.name), tables, brief=not i, forms="md txt")
 
@@ -151,15 +154,15 @@ def _confidence(sweep: SweepResults) -> float | None:
 
 
 def _circumstances(
-    sweep: SweepResults, first: Profile | None, fixed: str, notes: tuple[str, ...], made: str
+    sweep: SweepResults, first: Profile | None, fixed: str, notes: tuple[str, ...], origin: str
 ) -> Section:
     ran = tuple(f for f in workload(first) if f.label in _WORKLOAD) if first else ()
-    taken = [fact for fact in method(first) if fact.label in _METHOD] if first else []
-    taken = [blocks.Fact("Command", words.line(sweep.command, 500)), blocks.Fact("Values", _VALUES), *taken]
+    facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
+    facts = [blocks.Fact("Command", words.line(sweep.command, 500)), blocks.Fact("Values", _VALUES), *facts]
     machine = environment(first) if first else ()
     return circumstances(
         blocks.Prose(_LINKS, forms="html"),
-        method=(*taken, blocks.Fact("Best strategy", _BEST)),
+        method=(*facts, blocks.Fact("Best strategy", _BEST)),
         ran=ran,
         machine=machine,
         facts=(
@@ -168,7 +171,7 @@ def _circumstances(
             blocks.Fact("command", words.code(sweep.command, 500) if sweep.command else ""),
         ),
         notes=notes,
-        made=made,
+        origin=origin,
     )
 
 
@@ -181,16 +184,18 @@ def _span(sweep: SweepResults, parameter: str) -> str:
     return f"{parameter} = {values[0]} to {values[-1]}"
 
 
-def _overview(found: Sequence[Track], sweep: SweepResults, parameter: str) -> Section:
+def _overview(all_tracks: Sequence[Track], sweep: SweepResults, parameter: str) -> Section:
     """Several devices: the recommended strategy of each at each value, in one table."""
-    shown = [track for track in found if track.basis != "cpu" and track.with_figures]
-    cells = [[blocks.TableCell(*_best(track.stops[i])) for track in shown] for i in range(len(sweep.points))]
+    devices = [track for track in all_tracks if track.basis != "cpu" and track.with_figures]
+    cells = [
+        [blocks.TableCell(*_best(track.stops[i])) for track in devices] for i in range(len(sweep.points))
+    ]
     table = blocks.Table(
         "sweep best",
         parameter,
         tuple(
             blocks.Column(words.name(t.device.name), figures=False, notes="time", basis=t.basis)
-            for t in shown
+            for t in devices
         ),
         tuple(_rows(sweep.points, cells)),
         caption="The recommended strategy at each value, with its time per frame.",
@@ -200,7 +205,7 @@ def _overview(found: Sequence[Track], sweep: SweepResults, parameter: str) -> Se
         left_out="device",
         whole=True,
     )
-    several = len(shown) > 1 and not sweep.grid
+    several = len(devices) > 1 and not sweep.grid
     return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)
 
 
@@ -220,7 +225,7 @@ def _device(
         f"device-{number}",
         "Measured on this CPU, not on a GPU" if cpu else device,
         filled(
-            blocks.Prose(ON_CPU if cpu else memory_told(track.device), forms="html"),
+            blocks.Prose(ON_CPU if cpu else memory_sentence(track.device), forms="html"),
             *figures,
             blocks.Items(
                 gaps, "Not predicted" if track.basis == "predicted" else "Not measured", forms="html"
@@ -242,18 +247,18 @@ def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> bl
     """
     device, predicted = words.name(track.device.name), track.basis == "predicted"
     order = (*(stop.optima.chosen for stop in track.stops), BASELINE, *track.with_figures)
-    shown = [name for name in dict.fromkeys(order) if name in track.with_figures]
+    names = [name for name in dict.fromkeys(order) if name in track.with_figures]
     where = "" if predicted else f", {CPU_LABEL if track.basis == 'cpu' else f'measured on {device}'}"
     caption = f"Time per frame relative to the fastest at each value{where}."
     rows: list[Sequence[str | blocks.TableCell]] = []
     for stop in track.stops:
-        least, told = fastest(stop), [cell(stop, name) for name in shown]
+        least, cells = fastest(stop), [cell(stop, name) for name in names]
         times = (
             replace(each, value=relative(stop, name), note=each.value) if stop.seconds(name) else each
-            for name, each in zip(shown, told, strict=True)
+            for name, each in zip(names, cells, strict=True)
         )
         rows.append((_best(stop)[0], units.seconds(least) if least else blocks.NOTHING, *times))
-    heads = blocks.Column("best", figures=False), *columns("fastest", *map(words.code, shown))
+    heads = blocks.Column("best", figures=False), *columns("fastest", *map(words.code, names))
     return blocks.Table(
         "sweep",
         parameter,
@@ -271,11 +276,11 @@ def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> bl
 
 
 def _rows(points: Sequence[Point], cells: Iterable[Sequence[str | blocks.TableCell]]) -> Iterator[blocks.Row]:
-    """A row for each value; why there is none where the value has no profile."""
-    for point, told in zip(points, cells, strict=True):
+    """A row for each value; its status and reason where the value has no profile."""
+    for point, values in zip(points, cells, strict=True):
         value = words.value(point.value)
         if point.profile:
-            yield row(value, *told, href=point.href)
+            yield row(value, *values, href=point.href)
         else:
             yield blocks.Row(value, (), missing=f"{point.status}: {words.line(point.reason, 200)}")
 
@@ -294,17 +299,19 @@ def _chart(
     predicted = track.basis == "predicted"
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
-    shown = leading(stops, track.with_figures)
+    drawn = leading(stops, track.with_figures)
     least = [fastest(stop) for stop in stops]
     times = {name: [sample(stop, name) for stop in stops] for name in track.with_figures}
     curves = [
         Curve(
-            name, looks[name], tuple(s.over(t) if s and t else None for s, t in zip(told, least, strict=True))
+            name,
+            looks[name],
+            tuple(s.over(t) if s and t else None for s, t in zip(samples, least, strict=True)),
         )
-        for name, told in times.items()
+        for name, samples in times.items()
     ]
-    left = len(curves) - len(shown)
-    note = f" The table also has {words.count(left, 'other strategy')}." * bool(left)
+    omitted = len(curves) - len(drawn)
+    note = f" The table also has {words.count(omitted, 'other strategy')}." * bool(omitted)
     changed = [
         Crossover(stops.index(low), stops.index(high), what)
         for low, high, what in crossings(track, parameter)
@@ -314,7 +321,7 @@ def _chart(
         f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}",
         parameter,
         [stop.value for stop in stops],
-        [curve for curve in curves if curve.strategy in shown],
+        [curve for curve in curves if curve.strategy in drawn],
         height=height,
         predicted=predicted,
         note=_ON_CHART[track.basis] + _CHANGES * bool(changed) + note,
@@ -325,12 +332,12 @@ def _chart(
 
 def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
     """Strategies recommended or among the two fastest at a value, and the baseline; all if few are left."""
-    found = {BASELINE} & set(strategies)
+    names = {BASELINE} & set(strategies)
     for stop in stops:
         timed = [name for name in strategies if stop.seconds(name)]
-        found.update(filter(None, (stop.optima.chosen,)))
-        found.update(sorted(timed, key=lambda name: (stop.seconds(name) or (0.0,))[0])[:2])
-    return found if len(strategies) - len(found) > _FEW else set(strategies)
+        names.update(filter(None, (stop.optima.chosen,)))
+        names.update(sorted(timed, key=lambda name: (stop.seconds(name) or (0.0,))[0])[:2])
+    return names if len(strategies) - len(names) > _FEW else set(strategies)
 
 
 def sample(stop: Stop, strategy: str) -> Sample | None:
@@ -339,41 +346,41 @@ def sample(stop: Stop, strategy: str) -> Sample | None:
     if not figures:
         return None
     middle, low, high = figures
-    told = f"{units.seconds(middle)} ({words.seconds_between(low, high)})"
+    text = f"{units.seconds(middle)} ({words.seconds_between(low, high)})"
     ends = (low, high) if words.known(low, high) else (middle, middle)
-    return Sample(middle, *ends, stop.optima.chosen == strategy, told)
+    return Sample(middle, *ends, stop.optima.chosen == strategy, text)
 
 
 def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
     """Each strategy without figures, once for each reason, with the values it holds for."""
-    found = [
+    results = [
         (stop, row) for name in track.strategies for stop in track.stops if (row := stop.results.get(name))
     ]
-    without = [(stop, row) for stop, row in found if isinstance(row, (Failed, Skipped))]
+    without = [(stop, row) for stop, row in results if isinstance(row, (Failed, Skipped))]
     profiled = sum(bool(stop.results) for stop in track.stops)
     alike = words.grouped(without, lambda pair: (pair[1].strategy, pair[1].status, pair[1].reason))
     for (strategy, status, reason), where in alike.items():
-        shown = "not predicted" if track.basis == "predicted" else status
+        label = "not predicted" if track.basis == "predicted" else status
         place = "" if len(where) == profiled else f" (at {at(parameter, [stop for stop, _ in where])})"
         row = where[0][1]
         detail = words.block(row.detail) if isinstance(row, Failed) else ""
-        yield blocks.Item((words.name(strategy),), shown, words.line(reason, 500) + place, detail)
+        yield blocks.Item((words.name(strategy),), label, words.line(reason, 500) + place, detail)
 
 
 def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
     """Notes of all values; those that differ only in figures appear once."""
-    said = [
+    notes = [
         (words.value(point.value), note)
         for point in sweep.points
         if point.profile
         for note in (*point.profile.notes, *point.profile.environment.warnings)
     ]
-    for told in words.grouped(said, lambda pair: FIGURES.sub("0", pair[1])).values():
-        values, note = [value for value, _ in told], words.line(told[0][1], 500).rstrip(".")
-        if len({text for _, text in told}) > 1:
-            more = words.count(len(told) - 1, "other value")
+    for same in words.grouped(notes, lambda pair: FIGURES.sub("0", pair[1])).values():
+        values, note = [value for value, _ in same], words.line(same[0][1], 500).rstrip(".")
+        if len({text for _, text in same}) > 1:
+            more = words.count(len(same) - 1, "other value")
             yield f"{note} (at {parameter} = {values[0]}; much the same at {more})."
-        elif len(told) == len(sweep.profiles):
+        elif len(same) == len(sweep.profiles):
             yield f"{note}."
         else:
             yield f"{note} (at {parameter} = {words.listing(values)})."

@@ -31,9 +31,9 @@ from advisor.verdicts.tracks import (
 
 _MOST_PARTS = 6
 _LESS = 0.01
-"""From so much less time on, a difference is seen in the three digits of a table."""
+"""Least share of time saved that is visible in the three digits of a table."""
 _FINER = 5
-"""Values of a closer look between two neighbours; more where it spans values that tie."""
+"""Number of values to refine with between two neighbours; more where values between them tie."""
 
 
 def sweep_verdict(track: Track, parameter: str, confidence: float | None = None) -> Verdict:
@@ -49,7 +49,7 @@ def sweep_verdict(track: Track, parameter: str, confidence: float | None = None)
     remark = f"Best: {headline}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
     headline = _for_range(track, parameter, one) if one else headline
     predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
-    told = f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:]
+    sentence = f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:]
     tone: Literal["clear", "tie", "inconclusive", "none"] = "clear"
     if not headline and not undecided:
         tone = "none"
@@ -61,7 +61,7 @@ def sweep_verdict(track: Track, parameter: str, confidence: float | None = None)
         basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
         tone=tone,
         device=words.name(track.device.name),
-        headline=told if headline else _nothing(track, parameter),
+        headline=sentence if headline else _nothing(track, parameter),
         reason=" ".join((*_changes(track, parameter, changed), *_remarks(track, parameter))),
         next_step=_narrower(track, parameter, changed),
         remark=remark,
@@ -82,8 +82,8 @@ def _for_range(track: Track, parameter: str, one: OneForAll) -> str:
     return f"{'likely' if likely else 'use'} {words.code(one.strategy)} for {where}: {cost}"
 
 
-def best_by_value(track: Track, parameter: str, told: Sequence[Stretch], *, ties: bool) -> str:
-    """The best strategy up to which value and from which on, or at which of those without an order."""
+def best_by_value(track: Track, parameter: str, ranges: Sequence[Stretch], *, ties: bool) -> str:
+    """The best strategy by ranges of the parameter, or at each value if these have no order."""
     if not _ordered(track):
         parts = []
         for strategy, where in group([stop.optima for stop in track.stops]).items():
@@ -91,10 +91,10 @@ def best_by_value(track: Track, parameter: str, told: Sequence[Stretch], *, ties
             likely = "likely " * any(stop.optima.likely for stop in stops)
             parts.append(f"{likely}{words.code(strategy)} at {at(parameter, stops)}")
         return "; ".join(parts)
-    told = told if ties else [replace(stretch, tied_with=frozenset()) for stretch in told]
-    parts = [_part(track, parameter, told, i) for i in range(len(told))]
-    if (left := len(parts) - _MOST_PARTS + 1) > 1:
-        parts[_MOST_PARTS - 2 : -1] = [words.count(left, "more stretch")]
+    ranges = ranges if ties else [replace(stretch, tied_with=frozenset()) for stretch in ranges]
+    parts = [_part(track, parameter, ranges, i) for i in range(len(ranges))]
+    if (omitted := len(parts) - _MOST_PARTS + 1) > 1:
+        parts[_MOST_PARTS - 2 : -1] = [words.count(omitted, "more stretch")]
     return ", ".join(parts)
 
 
@@ -107,8 +107,8 @@ def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
         low, high = track.stops[change.low], track.stops[change.high]
         between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
         likely = "likely " * change.likely
-        told = f"{likely}{change.before.strategy} to {change.after.strategy}, {between}"
-        yield low, high, told
+        text = f"{likely}{change.before.strategy} to {change.after.strategy}, {between}"
+        yield low, high, text
 
 
 def at(parameter: str, stops: Sequence[Stop]) -> str:
@@ -170,7 +170,7 @@ def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterato
 
 
 def _place(crossing: Place, parameter: str, *, whole: bool) -> str:
-    """In two digits: no draw knows more."""
+    """The place in two digits: simulations are no more precise."""
 
     def written(value: float) -> str:
         rounded = float(f"{value:.2g}")
@@ -209,7 +209,7 @@ def _remarks(track: Track, parameter: str) -> Iterator[str]:
 
 
 def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
-    """How to look closer at the first change, where there is room for a value that was not tested.
+    """A command that refines the first change with values between that were not tested.
 
     `--sweep` makes of LOW..HIGH:COUNT values a constant factor apart, whole if the two are.
     """
@@ -229,14 +229,14 @@ def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
     return ""
 
 
-def faster_when_larger(sweep: SweepResults, found: Sequence[Track], parameter: str) -> Iterator[str]:
+def faster_when_larger(sweep: SweepResults, all_tracks: Sequence[Track], parameter: str) -> Iterator[str]:
     """The first neighbouring values of which the larger is predicted faster: host stages are timed."""
     for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile and not sweep.grid):
         before, now = sweep.points[low].profile, sweep.points[high].profile
         if not before or not now or not now.workload.frame_stages("host"):
             continue
         larger = sum(b.bytes for b in now.workload.buffers) > sum(b.bytes for b in before.workload.buffers)
-        ends = [(track.stops[low], track.stops[high]) for track in found if track.basis == "predicted"]
+        ends = [(track.stops[low], track.stops[high]) for track in all_tracks if track.basis == "predicted"]
         times = [(a.seconds(name), b.seconds(name)) for a, b in ends for name in b.results]
         if larger and any(a and b and b[0] * (1 + _LESS) < a[0] for a, b in times):
             here, there = (words.value(sweep.points[i].value) for i in (high, low))

@@ -42,23 +42,23 @@ def apart(device: Device) -> bool:
     return device.kind != "cpu" and not shares_dram(device)
 
 
-def memory_told(device: Device) -> str:
+def memory_sentence(device: Device) -> str:
     kind = device.memory_class
     return f"Memory: {explained(kind, device.attributes)}." if kind else ""
 
 
 def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:
-    """For strategies with overlapping frames: the other one of the two times, and the frame rate."""
-    told: dict[str, str] = {}
+    """Strategies with overlapping frames: the time that the table does not show, and the frame rate."""
+    notes: dict[str, str] = {}
     for row in prediction.results if prediction else profile.results:
         if isinstance(row, (Measured, Predicted)) and row.latency_seconds is not None:
             between = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
             rate = f"{units.digits(1 / between)} frames/s"
             if counts_latency(profile.preferences.objective):
-                told[row.strategy] = f"latency; {units.seconds(between)} between finished frames, {rate}"
+                notes[row.strategy] = f"latency; {units.seconds(between)} between finished frames, {rate}"
             else:
-                told[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"
-    return told
+                notes[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"
+    return notes
 
 
 def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
@@ -78,7 +78,7 @@ def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
 def merged(single: Iterable[Item]) -> tuple[Item, ...]:
     """Joins gaps with the same status, text and detail, in order of first appearance."""
     alike = words.grouped(single, lambda item: (item.status, item.text, item.detail))
-    return tuple(Item(tuple(n for item in same for n in item.names), *told) for told, same in alike.items())
+    return tuple(Item(tuple(n for item in same for n in item.names), *key) for key, same in alike.items())
 
 
 def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
@@ -172,17 +172,17 @@ def by_gpu(profile: Profile) -> Iterator[Block]:
         Column("additional memory, peak", brief="memory"),
         Column("energy per frame", "above idle", brief="energy"),
     )
-    shown = _with_figures(columns, tuple(rows))
-    yield Table("gpus", "strategy and GPU", *shown, title="By GPU:", identifier="gpus", brief_notes=False)
+    filled = _with_figures(columns, tuple(rows))
+    yield Table("gpus", "strategy and GPU", *filled, title="By GPU:", identifier="gpus", brief_notes=False)
 
 
 def _with_figures(
     columns: tuple[Column, ...], rows: tuple[Row, ...]
 ) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
-    """Without columns in which no row has a figure."""
-    kept = [i for i in range(len(columns)) if any(row.cells[i].value != NOTHING for row in rows)]
-    told = tuple(replace(row, cells=tuple(row.cells[i] for i in kept)) for row in rows)
-    return tuple(columns[i] for i in kept), told
+    """The columns in which some row has a figure, and the rows with these alone."""
+    indices = [i for i in range(len(columns)) if any(row.cells[i].value != NOTHING for row in rows)]
+    shortened = tuple(replace(row, cells=tuple(row.cells[i] for i in indices)) for row in rows)
+    return tuple(columns[i] for i in indices), shortened
 
 
 def _cells(row: Measured) -> Iterator[TableCell]:
@@ -195,8 +195,8 @@ def _cells(row: Measured) -> Iterator[TableCell]:
         note = f"{units.digits(energy.watts)} W total, {units.digits(energy.idle_watts)} W idle"
     yield _cell(energy.joules if energy else None, units.joules, note)
     loops = row.iterations
-    told = ", ".join(units.digits(loop.mean, 3) for loop in loops[:4])
-    yield _cell(loops[0].mean if loops else None, lambda _: told)
+    counts = ", ".join(units.digits(loop.mean, 3) for loop in loops[:4])
+    yield _cell(loops[0].mean if loops else None, lambda _: counts)
 
 
 def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "") -> TableCell:
@@ -204,7 +204,7 @@ def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "")
 
 
 def _why(measured: Sequence[Measured]) -> Iterator[Block]:
-    """What has no figure, and why, said once for all of which it holds; and what counted the energy."""
+    """Missing figures with their reasons, grouped; and the source of the energy figures."""
     single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
     items = [
         Item(tuple(words.name(strategy) for strategy, _, _ in same), f"no {name}", words.line(why, 200))

@@ -24,7 +24,7 @@ from advisor.report.page import Page, Section, kept_rows, shown
 
 WIDTH: ContextVar[int] = ContextVar("columns", default=80)
 LINES = 22
-"""With a blank line, the files that were written and what opens a trace, that is 25."""
+"""Most lines of a page on a screen of 25; the rest is a blank line, the files and what opens a trace."""
 MARK = "→ "
 BAR = 12
 """Cells of a whole bar."""
@@ -35,7 +35,7 @@ _ALL = 10**6
 _WHOLE = 12
 """Rows of a table that a screen shows whole."""
 _FINE = ("ok", "info")
-"""States of a finding that ask for nothing."""
+"""States of a finding that need no action."""
 _CLAUSE = re.compile("[(;:.]")
 """A short reason ends here."""
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|[GM]B/s|bytes)(?!\w))")
@@ -60,7 +60,7 @@ SCREENS = (Room(8, 3, 3), Room(6, 3, 2), Room(4, 3, 2), Room(3, 2, 2), Room(2, 1
 
 
 def render(page: Page, *, bars: bool = False, details: bool = False, width: int = 80) -> str:
-    """What fits a screen, in the largest room that leaves it so short; or everything.
+    """The page as text: in the largest room that fits a screen, or everything.
 
     `bars` are for a terminal, where they take the place of the intervals.
     """
@@ -78,17 +78,21 @@ def render(page: Page, *, bars: bool = False, details: bool = False, width: int 
 
 
 class _Rest(str):
-    """A line that goes on with the text of the line before it: no screen ends between the two."""
+    """A line that continues the text of the line before it: no screen ends between the two."""
 
 
 def verdict(page: Page) -> str:
     """Each verdict in its own line, for scripts and --quiet."""
-    told: list[blocks.Verdict] = []
+    verdicts: list[blocks.Verdict] = []
     for block in chain.from_iterable(shown(section, "txt") for section in page.sections if section.lead):
         if isinstance(block, Answers):
-            told += block.sentences
-        told += block.items if isinstance(block, blocks.Verdicts) else ()
-    return "\n".join(f"{f'{v.device}: ' * (len(told) > 1)}{_decided(v)}" for v in told) or _title(page)
+            verdicts += block.sentences
+        verdicts += block.items if isinstance(block, blocks.Verdicts) else ()
+    lines = (
+        f"{f'{v.device}: ' * (len(verdicts) > 1)}{'. '.join(filter(None, (v.headline, v.remark)))}"
+        for v in verdicts
+    )
+    return "\n".join(lines) or _title(page)
 
 
 def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> list[str]:
@@ -128,8 +132,8 @@ def grid(
     shortened."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="", show_header=False)
     names, *others = ([head, *cells] for head, _, cells in columns)
-    left = max(WIDTH.get() - len(MARK) - sum(2 + max(map(cell_len, cells)) for cells in others), _NAME)
-    wide = min(max(least, *map(cell_len, names)), left)
+    room = max(WIDTH.get() - len(MARK) - sum(2 + max(map(cell_len, cells)) for cells in others), _NAME)
+    wide = min(max(least, *map(cell_len, names)), room)
     for i, (_, right, _) in enumerate(columns):
         table.add_column(justify="right" if right else "left", no_wrap=bool(i), min_width=0 if i else wide)
     before = []
@@ -147,24 +151,20 @@ def grid(
     ]
 
 
-def _decided(told: blocks.Verdict) -> str:
-    return ". ".join(filter(None, (told.headline, told.remark)))
-
-
 def _title(page: Page) -> str:
-    said = {"predicted": ": predicted. Nothing was measured on a GPU.", "nothing": ": without a GPU"}
-    return f"{page.name} {page.where}".rstrip() + said.get(page.basis, "")
+    suffixes = {"predicted": ": predicted. Nothing was measured on a GPU.", "nothing": ": without a GPU"}
+    return f"{page.name} {page.where}".rstrip() + suffixes.get(page.basis, "")
 
 
 def missing(items: Sequence[blocks.Item]) -> list[str]:
-    """What has no figures, in a line: with the first clause of each reason where these fit."""
+    """Strategies without figures in one line, with the first clause of each reason if these fit."""
     alike, lines = words.grouped(items, lambda item: item.status), [""] * 2
     for reasons in (True, False):
-        told = [
+        texts = [
             f"{status}: {', '.join(', '.join(item.names) + _short(item.text) * reasons for item in same)}"
             for status, same in alike.items()
         ]
-        lines = lines if len(lines) < 2 else wrap("; ".join(told), "  ", "  ")
+        lines = lines if len(lines) < 2 else wrap("; ".join(texts), "  ", "  ")
     return lines
 
 
@@ -176,37 +176,39 @@ def _short(reason: str) -> str:
 class _Writer:
     """Writes a block by the method of its name; what has none, such as a chart, is left out.
 
-    `left` counts what there was no room for.
+    `omitted` counts what there was no room for.
     """
 
     def __init__(self, room: Room, bars: bool) -> None:
         self.room, self.bars, self.indent, self.brief = room, bars, "", room is not EVERYTHING
-        self.left: Counter[str] = Counter()
+        self.omitted: Counter[str] = Counter()
 
     def page(self, page: Page) -> list[str]:
         paragraphs = [wrap(_title(page)), *chain.from_iterable(map(self.section, page.sections))]
-        left = ", ".join(words.count(n, f"more {noun}") for noun, n in self.left.items() if n > 0)
-        paragraphs.append(wrap(f"… {left}: --details" if left else ""))
+        omitted = ", ".join(words.count(n, f"more {noun}") for noun, n in self.omitted.items() if n > 0)
+        paragraphs.append(wrap(f"… {omitted}: --details" if omitted else ""))
         return [line for lines in paragraphs if lines for line in ("", *lines)][1:]
 
     def section(self, section: Section) -> Iterator[list[str]]:
-        """Its paragraphs; on a screen those of the sections that are `brief` alone."""
+        """The paragraphs of a section; a screen shows only the lead and the sections that are `brief`."""
         if self.brief and not (section.lead or section.brief):
             return
-        told, tight = shown(section, "txt"), self.room.lines == 1 and not section.lead
-        if tight and any(isinstance(block, blocks.Table) for block in told):
-            self.left["fact"] += sum(len(block.facts) for block in told if isinstance(block, blocks.Facts))
-            told = tuple(block for block in told if not isinstance(block, blocks.Facts))
+        visible, tight = shown(section, "txt"), self.room.lines == 1 and not section.lead
+        if tight and any(isinstance(block, blocks.Table) for block in visible):
+            self.omitted["fact"] += sum(
+                len(block.facts) for block in visible if isinstance(block, blocks.Facts)
+            )
+            visible = tuple(block for block in visible if not isinstance(block, blocks.Facts))
         self.indent = "  " if section.lead else ""
-        writers = (getattr(self, type(block).__name__.lower(), lambda _: iter(())) for block in told)
-        paragraphs = chain.from_iterable(write(block) for write, block in zip(writers, told, strict=True))
+        writers = (getattr(self, type(block).__name__.lower(), lambda _: iter(())) for block in visible)
+        paragraphs = chain.from_iterable(write(block) for write, block in zip(writers, visible, strict=True))
         yield from [list(chain.from_iterable(paragraphs))] if tight else paragraphs
 
     def first(self, items: Sequence[_Shown], noun: str, most: int = 0) -> Sequence[_Shown]:
         """The first items that there is room for; the others are counted."""
-        kept = items[: most or self.room.most]
-        self.left[noun] += len(items) - len(kept)
-        return kept
+        fitting = items[: most or self.room.most]
+        self.omitted[noun] += len(items) - len(fitting)
+        return fitting
 
     def wrap(self, text: str, indent: str = "", hanging: str = "") -> list[str]:
         return wrap(text, indent, hanging, most=self.room.lines)
@@ -215,59 +217,65 @@ class _Writer:
         """Verdicts, the chart of each device, the advice for all, which with --details is in the findings."""
         alone = len(block.items) == 1
         several: list[str] = []
-        told = (self._verdict(verdict, self.indent, not self.brief and alone) for verdict in block.sentences)
-        yield list(chain.from_iterable(told)) if alone or block.over else []
-        kept = self.first(block.items, "device", self.room.devices)
-        names = (_joined(bar.names) for answer in kept for bar in answer.leading(self.room.rows))
+        verdicts = (
+            self._verdict(verdict, self.indent, not self.brief and alone) for verdict in block.sentences
+        )
+        yield list(chain.from_iterable(verdicts)) if alone or block.over else []
+        items = self.first(block.items, "device", self.room.devices)
+        names = (_joined(bar.names) for answer in items for bar in answer.leading(self.room.rows))
         least = max(map(cell_len, names), default=0)
-        for answer in kept:
+        for answer in items:
             path = answer.apart
             apart = self.wrap(f"{path.label} {path.value}; {path.note}", self.indent) if path else []
             chart = self._chart(answer, least, head=not (self.brief and several))
             if alone:
                 yield [*chart, *(missing(answer.missing) if self.brief else ()), *apart]
             elif self.brief:
-                said = answer.verdict.headline.removeprefix("Predicted: ")
-                several += [*self.wrap(f"{answer.verdict.device}: {said}", self.indent), *chart]
+                headline = answer.verdict.headline.removeprefix("Predicted: ")
+                several += [*self.wrap(f"{answer.verdict.device}: {headline}", self.indent), *chart]
             else:
                 yield self._device(answer.verdict, named=True, reasons=True)
                 yield [*chart, *apart]
         yield several
         if self.brief:
-            every = [found for answer in block.items for found in answer.advice]
-            once = {(found.title, found.saves): found for found in every}
+            every = [finding for answer in block.items for finding in answer.advice]
+            once = {(finding.title, finding.saves): finding for finding in every}
             yield self._advice(list(once.values()), len(block.items))
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
-        kept, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
-        told = [self._device(told, named=block.named, reasons=reasons) for told in kept]
-        if self.room.lines == 1 and len(kept) > 1:
-            lines = (wrap(f"{v.device}: {v.headline}", self.indent) for v in kept)
-            told = [list(chain.from_iterable(lines))]
-        yield from told
+        items, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
+        paragraphs = [self._device(item, named=block.named, reasons=reasons) for item in items]
+        if self.room.lines == 1 and len(items) > 1:
+            lines = (wrap(f"{v.device}: {v.headline}", self.indent) for v in items)
+            paragraphs = [list(chain.from_iterable(lines))]
+        yield from paragraphs
 
-    def _device(self, told: blocks.Verdict, *, named: bool, reasons: bool) -> list[str]:
-        device = wrap(told.device, self.indent) if named else []
-        return [*device, *self._verdict(told, self.indent + "  " * named, reasons)]
+    def _device(self, verdict: blocks.Verdict, *, named: bool, reasons: bool) -> list[str]:
+        device = wrap(verdict.device, self.indent) if named else []
+        return [*device, *self._verdict(verdict, self.indent + "  " * named, reasons)]
 
-    def _verdict(self, told: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
-        texts = (told.remark, told.reason * reasons, f"Next: {told.next_step}" * bool(told.next_step))
-        return [line for text in (told.headline, *filter(None, texts)) for line in self.wrap(text, indent)]
+    def _verdict(self, verdict: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
+        texts = (
+            verdict.remark,
+            verdict.reason * reasons,
+            f"Next: {verdict.next_step}" * bool(verdict.next_step),
+        )
+        return [line for text in (verdict.headline, *filter(None, texts)) for line in self.wrap(text, indent)]
 
     def _chart(self, answer: Answer, least: int, *, head: bool) -> list[str]:
         """The recommended strategy, the baseline and the fastest of the others; equal ones are one line."""
-        kept = answer.leading(self.room.rows)
-        if not kept:
+        bars = answer.leading(self.room.rows)
+        if not bars:
             return []
-        self.left["strategy"] += sum(len(bar.names) for bar in answer.bars if bar not in kept)
-        figures = [self._figures(answer, bar) for bar in kept]
+        self.omitted["strategy"] += sum(len(bar.names) for bar in answer.bars if bar not in bars)
+        figures = [self._figures(answer, bar) for bar in bars]
         gain = "gain" * bool(answer.against)
         heads = ["", "", gain, "memory"] if self.brief else ["", "", gain, "", "memory"]
         right = [True, not (self.bars and self.brief), True, *[True] * (1 if self.brief else 2)]
-        columns: list[_Column] = [(answer.counts, False, [_joined(bar.names) for bar in kept])]
+        columns: list[_Column] = [(answer.counts, False, [_joined(bar.names) for bar in bars])]
         columns += zip(heads, right, zip(*figures, strict=True), strict=True)
-        lines = grid(columns, [bar.mark for bar in kept], least)
-        notes = (line for note in self._notes(answer, kept) for line in self.wrap(note, "  "))
+        lines = grid(columns, [bar.mark for bar in bars], least)
+        notes = (line for note in self._notes(answer, bars) for line in self.wrap(note, "  "))
         return [*lines[not head :], *notes]
 
     def _figures(self, answer: Answer, bar_: Bar) -> tuple[str, ...]:
@@ -280,33 +288,33 @@ class _Writer:
             between = bar(*ends, predicted=answer.predicted)
         return bar_.value, between, bar_.ratio, bar_.memory
 
-    def _notes(self, answer: Answer, kept: Sequence[Bar]) -> Iterator[str]:
-        """What must be known of a time; with all room, who is equal and who took no part in the final."""
-        yield from (f"({bar.name}: {bar.latency})" for bar in kept if bar.latency)
+    def _notes(self, answer: Answer, bars: Sequence[Bar]) -> Iterator[str]:
+        """Latencies; with all room also what memory counts, equal strategies, and those outside the final."""
+        yield from (f"({bar.name}: {bar.latency})" for bar in bars if bar.latency)
         if not self.brief:
             yield from (f"(memory: {of})" for of in (answer.memory_of,) if of)
-            yield from (f"({', '.join(bar.names)}: equal)" for bar in kept if len(bar.names) > 1)
-            outside = words.grouped((bar for bar in kept if bar.note), lambda bar: bar.note)
+            yield from (f"({', '.join(bar.names)}: equal)" for bar in bars if len(bar.names) > 1)
+            outside = words.grouped((bar for bar in bars if bar.note), lambda bar: bar.note)
             yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
 
-    def _advice(self, found: Sequence[blocks.Finding], devices: int) -> list[str]:
+    def _advice(self, findings: Sequence[blocks.Finding], devices: int) -> list[str]:
         lines = []
-        for told in self.first(found, "finding"):
-            room = WIDTH.get() - 4 - len(told.saves)
-            title = f"{told.title} ({told.places})" if told.lines else told.title
-            title += f" on {told.where}" if len(told.devices) < devices else ""
+        for finding in self.first(findings, "finding"):
+            room = WIDTH.get() - 4 - len(finding.saves)
+            title = f"{finding.title} ({finding.places})" if finding.lines else finding.title
+            title += f" on {finding.where}" if len(finding.devices) < devices else ""
             if room < _NAME:
-                lines += wrap(f"{title}: {told.saves}", "  ", "  ")
+                lines += wrap(f"{title}: {finding.saves}", "  ", "  ")
                 continue
             first, *rest = textwrap.wrap(title, room)
-            lines += [f"  {first:<{room}}  {told.saves}".rstrip(), *(f"    {line}" for line in rest)]
+            lines += [f"  {first:<{room}}  {finding.saves}".rstrip(), *(f"    {line}" for line in rest)]
         return ["Advice (times are per frame):", *lines] if lines else []
 
     def table(self, table: blocks.Table) -> Iterator[list[str]]:
         """On a screen the columns that fit, recommended ones first; otherwise the rest follows below."""
-        known = tuple(_with_cells(row, table) for row in table.rows if table.whole or not row.missing)
-        rows = kept_rows(known, max(self.room.rows, _WHOLE) if table.whole else self.room.rows)
-        self.left["row"] += len(known) - len(rows)
+        available = tuple(_with_cells(row, table) for row in table.rows if table.whole or not row.missing)
+        rows = kept_rows(available, max(self.room.rows, _WHOLE) if table.whole else self.room.rows)
+        self.omitted["row"] += len(available) - len(rows)
         if not rows:
             return
         columns = [_columns(table, rows, i) for i, c in enumerate(table.columns) if "txt" in c.forms]
@@ -314,7 +322,7 @@ class _Writer:
         if sum(map(len, groups)) < len(columns):  # notes go before columns do
             columns = [column[:1] for column in columns]
             groups = _fitting(columns, whole=False)
-        self.left[table.left_out or "column"] += len(columns) - sum(map(len, groups))
+        self.omitted[table.left_out or "column"] += len(columns) - sum(map(len, groups))
         names = table.names, table.by_number, [row.name for row in rows]
         marks, wraps = [""] * len(rows), not table.source_lines
         lines = [grid([names, *chain.from_iterable(group)], marks, wraps=wraps) for group in groups]
@@ -357,15 +365,15 @@ class _Writer:
         for item in block.items:
             who = (block.label, words.listing(item.names), item.status if item.text else "")
             beside, beneath = (item.points[:1], ()) if self.brief else ((), item.points)
-            self.left["reason"] += len(item.points) - len(beside or beneath)
-            said = ": ".join((words.line(item.text, _REASON) or item.status, *beside))
-            lines += self.wrap(f"{' '.join(filter(None, who))}: {said}", self.indent, "    ")
+            self.omitted["reason"] += len(item.points) - len(beside or beneath)
+            text = ": ".join((words.line(item.text, _REASON) or item.status, *beside))
+            lines += self.wrap(f"{' '.join(filter(None, who))}: {text}", self.indent, "    ")
             lines += [line for point in beneath for line in wrap(point, self.indent + "  ", "  ")]
         yield lines
 
     def findings(self, block: blocks.Findings) -> Iterator[list[str]]:
-        """On a screen what was found, and the next step of what is not fine."""
-        found, inner = [], self.indent + " " * 10
+        """Findings; on a screen without details, and with the next step only where something is wrong."""
+        paragraphs, inner = [], self.indent + " " * 10
         for finding in block.items:
             state = f"{f'[{finding.outcome}]':<10}{finding.rule}: {finding.title}"
             state += f" ({finding.places})" if finding.lines else ""
@@ -373,11 +381,11 @@ class _Writer:
             lines += [] if self.brief else wrap(finding.detail, inner)
             if finding.next_step and not (self.brief and finding.outcome in _FINE):
                 lines += self.wrap(f"next: {finding.next_step}", inner)
-            found.append(lines)
-        yield from [list(chain.from_iterable(found))] if self.brief else found
+            paragraphs.append(lines)
+        yield from [list(chain.from_iterable(paragraphs))] if self.brief else paragraphs
 
     def source(self, block: blocks.Source) -> Iterator[list[str]]:
-        """The lines that moved something, with all room."""
+        """The marked lines of a source, with what they moved."""
         marked = [row for row in block.rows if row.marked]
         columns: list[_Column] = [
             (block.file, False, [f"{row.number:>5}  {row.text.strip()}" for row in marked]),
@@ -397,14 +405,14 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def _with_cells(row: blocks.Row, table: blocks.Table) -> blocks.Row:
-    """A row without cells has its status, the first words of the reason, in the first of them."""
-    told = row.missing.partition(":")[0]
-    blank = (blocks.TableCell(told), *[blocks.TableCell("")] * (len(table.columns) - 1))
+    """The row; one without cells gets its status in the first cell."""
+    status = row.missing.partition(":")[0]
+    blank = (blocks.TableCell(status), *[blocks.TableCell("")] * (len(table.columns) - 1))
     return replace(row, cells=blank) if row.missing else row
 
 
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_Column]:
-    """A column as one or two of text: the values, and what qualifies them."""
+    """A column as one or two columns of text: the values and their notes."""
     column, cells = table.columns[i], [row.cells[i] for row in rows]
     head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (column.basis == "predicted")
     values = [blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells]
@@ -414,17 +422,17 @@ def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_C
 
 
 def _fitting(columns: list[list[_Column]], *, whole: bool) -> list[list[list[_Column]]]:
-    """Columns that fit beside one another, table after table; or one table of them, in their order."""
+    """Columns in groups that fit side by side, one group for each table; only the first unless `whole`."""
     order = list(range(len(columns)))
     if not whole:
         order.sort(key=lambda i: not any(line.startswith(MARK) for line in columns[i][0][2]))
     groups: list[list[int]] = [[]]
-    room = left = WIDTH.get() - len(MARK) - _NAME
+    room = remaining = WIDTH.get() - len(MARK) - _NAME
     for i in order:
         width = sum(2 + max(map(cell_len, (head, *cells))) for head, _, cells in columns[i])
-        if width > left and groups[-1]:
+        if width > remaining and groups[-1]:
             groups.append([])
-            left = room
+            remaining = room
         groups[-1].append(i)
-        left -= width
+        remaining -= width
     return [[columns[i] for i in sorted(group)] for group in (groups if whole else groups[:1])]

@@ -36,7 +36,7 @@ class Piece:
     category: Category
     title: str
     name: str
-    """Its number in the key, and its name where it is wide enough for that also on a phone."""
+    """The number in the key, with the span's name where both fit also on a phone."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Line:
 
 @dataclass(frozen=True)
 class TimelineRow:
-    """The spans of one kind, added up, in the picture's key; `number` is what they bear there."""
+    """The spans of one kind, added up, in the picture's key; `number` marks them in the picture."""
 
     number: str
     track: str
@@ -73,7 +73,7 @@ class TimelineView(Block):
 
 
 def timeline_view(name: str, median: float, timeline: Timeline, how: str = "") -> TimelineView:
-    """The picture of one frame of what has that name; `how` is said in place of its frames' median."""
+    """The picture of one frame of the strategy or GPU `name`; `how` replaces the note on the median."""
     spans = timeline.spans
     if len(spans) > MOST_DRAWN:
         # Migrations are drawn by direction alone: those of several causes alternate.
@@ -108,7 +108,7 @@ def _head(span: Span) -> str:
 
 
 def _short(span: Span) -> str:
-    """Its name where there is little room: on the host's line all are the host's, and so on."""
+    """The span's name where there is little room, without the side that its line already names."""
     ways = {"host-to-device": "to-device", "device-to-host": "to-host"}
     head = span.label.removeprefix("host:").removeprefix("device:")
     if span.track not in ("host", "kernel"):
@@ -117,7 +117,7 @@ def _short(span: Span) -> str:
 
 
 def _numbers(rows: Iterable[TimelineRow]) -> dict[tuple[str, str], str]:
-    """By line and label; of what is drawn without its cause, all that it may be."""
+    """Numbers by line and label; a label without its cause has the numbers of all causes."""
     labelled = [(row, label) for row in rows for label in {row.label, row.label.partition(",")[0]}]
     by_label = words.grouped(labelled, lambda pair: (pair[0].track, pair[1]))
     return {key: ", ".join(row.number for row, _ in same) for key, same in by_label.items()}
@@ -140,7 +140,7 @@ def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str
 
 
 def category(span: Span) -> Category:
-    """Its colour, the same as in the bars of the frame's parts."""
+    """The span's colour, as in the bars of a frame's parts."""
     if span.track == "host":
         return "wait" if span.label == "synchronize" else "host"
     return _COLOURS[span.track]

@@ -1,4 +1,4 @@
-"""What tools saw: within a frame or a run on a profile's page, and of one or two files of nsys as a page."""
+"""Traces: the timelines of a profile's page, and the page of one nsys file or of two compared."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from advisor.verdicts.comparing.gates import Finding
 
 SLOWER = "Traced times are usually longer than untraced ones and are not used for the verdict."
 NONE = "none"
-"""It was looked for, and not there."""
+"""Value of a figure that was traced and did not occur."""
 _PAGE = 4096
-"""Bytes: static memory below it comes with loading any kernel, whatever the strategy."""
+"""Bytes: less static memory comes with loading any kernel, whatever the strategy."""
 _CALLED = {"cpu_page_faults": "page faults by the CPU", "gpu_page_faults": "page faults by the GPU"}
 
 
@@ -34,12 +34,14 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     Nothing where no timeline was recorded and no trace was asked for.
     """
     rows, trace = profile.measured(), profile.trace
-    seen, chosen = {name: trace.of(name) for name in rows}, next(iter(marks(profile)), None)
-    recorded = {name: (found and found.timeline) or rows[name].timeline for name, found in seen.items()}
+    by_strategy, chosen = {name: trace.of(name) for name in rows}, next(iter(marks(profile)), None)
+    recorded = {
+        name: (traced and traced.timeline) or rows[name].timeline for name, traced in by_strategy.items()
+    }
     drawn = {name: timeline for name, timeline in recorded.items() if timeline}
     first = min(drawn, key=lambda name: (name != chosen, rows[name].median_seconds), default=None)
     folds = []
-    for name, traced in seen.items():
+    for name, traced in by_strategy.items():
         picture = (timeline_view(name, rows[name].median_seconds, drawn[name]),) if name == first else ()
         if parts := (*picture, *(_seen(traced) if traced else ())):
             here = name == chosen
@@ -79,23 +81,25 @@ def _seen(traced: StrategyTrace) -> tuple[blocks.Block, ...]:
     )
 
 
-def facts(seen: Activity, frames: int, idle: float | None = None, whole: str = "") -> Iterator[blocks.Fact]:
-    if seen.copies == ():
+def facts(
+    activity: Activity, frames: int, idle: float | None = None, whole: str = ""
+) -> Iterator[blocks.Fact]:
+    if activity.copies == ():
         yield blocks.Fact("copies", NONE)
-    for c in seen.copies or ():
+    for c in activity.copies or ():
         path = " to ".join(part for part in (c.source, c.destination) if part)
         each = f"{_number(c.count, frames, 'copy')}, {units.seconds(c.seconds / frames)}"
         rate = units.rate(c.bytes_per_second) if c.bytes_per_second else ""
         value = "; ".join(filter(None, (path, each, rate)))
         yield blocks.Fact(f"copies {c.kind}", f"{units.size(round(c.bytes / frames))} ({value})")
-    yield from _migrations(seen.migrations or (), frames)
-    for who, faults in (("CPU", seen.cpu_page_faults), ("GPU", seen.gpu_page_faults)):
+    yield from _migrations(activity.migrations or (), frames)
+    for who, faults in (("CPU", activity.cpu_page_faults), ("GPU", activity.gpu_page_faults)):
         if faults is not None:
             yield blocks.Fact(f"page faults by the {who}", _plain(faults / frames))
-    for k in seen.kernels or ():
+    for k in activity.kernels or ():
         value = f"{units.seconds(k.seconds / frames)} ({_number(k.count, frames, 'run')})"
         yield blocks.Fact(f"kernel {words.name(k.name)}", value)
-    for s in seen.synchronizations or ():
+    for s in activity.synchronizations or ():
         value = f"{units.seconds(s.seconds / frames)} ({_number(s.count, frames, 'wait')})"
         yield blocks.Fact(f"waits, {s.kind}", value)
     if idle is not None:
@@ -106,18 +110,18 @@ def steps(trace: StrategyTrace) -> Iterator[blocks.Fact]:
     """Each range with the host's time in it, and what was launched or happened there; per frame."""
     for step in trace.ranges:
         observed = facts(step.activity, trace.frames)
-        seen = [
+        texts = [
             f"{fact.label} {fact.value.partition(' (')[0]}"
             for fact in observed
             if fact.value not in ("0", NONE)
         ]
         times = f"{units.seconds(step.seconds)} each, {_number(step.count, trace.frames, 'time')}"
-        yield blocks.Fact(words.name(step.name), "; ".join([times, *seen]))
+        yield blocks.Fact(words.name(step.name), "; ".join([times, *texts]))
 
 
-def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[blocks.Fact]:
-    """All that moved one way, then by cause."""
-    for direction, mine in words.grouped(seen, lambda m: m.direction).items():
+def _migrations(migrations: Sequence[Migrations], frames: int) -> Iterator[blocks.Fact]:
+    """Totals of each direction, with the causes."""
+    for direction, mine in words.grouped(migrations, lambda m: m.direction).items():
         causes = []
         for m in mine:
             size = f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else ""
@@ -128,7 +132,7 @@ def _migrations(seen: Sequence[Migrations], frames: int) -> Iterator[blocks.Fact
 
 
 def _number(count: int, frames: int, noun: str) -> str:
-    """How many a frame: 1 run, 2.5 runs."""
+    """The number per frame: 1 run, 2.5 runs."""
     return f"{_plain(count / frames)} {noun if count == frames else words.plural(noun)}"
 
 
@@ -137,7 +141,7 @@ def _plain(value: float) -> str:
 
 
 def not_observed(absent: Mapping[str, str]) -> list[str]:
-    """The figures that are absent, called as where they are there; those with the same reason together."""
+    """The names of absent figures, grouped by reason."""
     by_reason = words.grouped(absent, lambda figure: absent[figure])
     return [
         f"{words.listing(_CALLED.get(n, n.replace('_', ' ')) for n in names)} ({words.line(why, 200)})"
@@ -146,15 +150,15 @@ def not_observed(absent: Mapping[str, str]) -> list[str]:
 
 
 def trace_page(trace: FileTrace, file: str = "") -> Page:
-    """One file of advisor's own: each strategy with its figures per frame. Of any other, its GPUs."""
+    """The page of one file: the strategies of an advisor run, or the GPUs of any other program."""
     tool = words.name(trace.tool or "nsys export of unknown version")
     name = f"{words.name(file)} ({tool})" if file else tool
     if trace.program is not None:
         return program_page(trace.program, name, trace.notes)
     notes = blocks.Banners("note", tuple(map(words.line, trace.notes)))
     parts = filled(notes, *map(_strategy, trace.strategies), blocks.Prose(SLOWER))
-    known = {"strategy", "frames", "frame_seconds", "idle_share"}
-    records = ({"kind": "traced", **each.model_dump(include=known)} for each in trace.strategies)
+    fields = {"strategy", "frames", "frame_seconds", "idle_share"}
+    records = ({"kind": "traced", **each.model_dump(include=fields)} for each in trace.strategies)
     sections = (Section("figures", "Figures", parts, brief=True),)
     return Page("trace", "trace", name, sections, records=tuple(records))
 
@@ -163,8 +167,8 @@ def _strategy(trace: StrategyTrace) -> blocks.Block:
     frames = f"{words.count(trace.frames, 'steady frame')} of {units.seconds(trace.frame_seconds)}"
     ranges = [replace(fact, label=f"in {fact.label}") for fact in steps(trace)]
     observed = facts(trace.activity, trace.frames, trace.idle_share, "the frame")
-    seen = *observed, *ranges, *(blocks.Fact("not observed", why) for why in not_observed(trace.absent))
-    return blocks.Facts(seen, f"{words.name(trace.strategy)}: {frames}, figures per frame")
+    figures = *observed, *ranges, *(blocks.Fact("not observed", why) for why in not_observed(trace.absent))
+    return blocks.Facts(figures, f"{words.name(trace.strategy)}: {frames}, figures per frame")
 
 
 _PARTS: tuple[tuple[str, Callable[[GpuTrace], float | None]], ...] = (

@@ -22,7 +22,7 @@ _WITHOUT_REASON: dict[TrialOutcome, str] = {"open": "more frames could tell"}
 
 
 def trials_section(tried: Trials) -> Section:
-    """What `--try` gave. Times alternate within processes; ratios hold for all changes at once."""
+    """The results of `--try`. Times alternate within processes; ratios hold for all changes at once."""
     patch, compared = tried.patch, []
     if tried.compared:
         compared = [f"Compared with the unchanged script: {'; '.join(map(words.line, tried.compared))}."]

@@ -85,7 +85,9 @@ def _sections(
     title = f"HEAD compared with BASE on {where}"
     yield Section("ratios", title, ratios, nav="Ratios", brief=True, forms="html txt")
     seconds = run.judged.seconds
-    parts = tuple(_table(name, told, seconds.get(name)) for name, told in run.changes.items() if told)
+    parts = tuple(
+        _table(name, changes, seconds.get(name)) for name, changes in run.changes.items() if changes
+    )
     yield Section("parts", "Parts of a frame", parts, nav="What changed", brief=True, folded=True)
     recommendations = (
         Fact(words.name(device.device.name), recommended(device))
@@ -100,7 +102,7 @@ def _sections(
 
 
 def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] = ()) -> Page:
-    """HEAD runs and BASE has no such workload, or fails: that is all there is to say."""
+    """The page where HEAD runs, and BASE fails or has no such workload."""
     first = (Prose("HEAD runs. Its times will be compared from the next change on."),)
     unexplained = [replace(each, reasons=()) for each in rulings]  # the page's name has the reason
     return Page(
@@ -113,15 +115,17 @@ def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] 
 
 
 def _next_step(comparison: VersionComparison) -> str:
-    """What to do about the answer: the results first, then what is open, then the part that takes longer."""
+    """The next step: check results first, then settle open verdicts, then look at slower parts."""
     run, judged = comparison.run, comparison.run.judged
     if run.results.different:
         return "Check the results before the times."
     if judged.noise and not judged.trusted:
         return "Repeat the run on an idle machine."
     if judged.open:
-        known = judged.seconds_more is not None or judged.processes < FEWEST_PROCESSES
-        return "Run again with a larger --max-seconds." if known else "More time is unlikely to settle this."
+        settles = judged.seconds_more is not None or judged.processes < FEWEST_PROCESSES
+        return (
+            "Run again with a larger --max-seconds." if settles else "More time is unlikely to settle this."
+        )
     slower = [name for name, ratio in judged.ratios.items() if ratio.low > 1]
     if not slower:
         return "Nothing is slower. No action is needed."
@@ -131,7 +135,7 @@ def _next_step(comparison: VersionComparison) -> str:
 
 
 def answer(comparison: VersionComparison) -> str:
-    """The one line: other results and other work, then by how much, under what, and which part of a frame."""
+    """The answer in one line: changed results and work, then ratios by strategy and the part that changed."""
     work = (*comparison.changed_work, *retyped(comparison.base.workload, comparison.head.workload))
     changed = "; ".join(words.line(text, 120) for text in work[:_MOST_CHANGES])
     times = f"{changed}: {_times(comparison)}" if changed else _times(comparison)
@@ -142,32 +146,32 @@ def _times(comparison: VersionComparison) -> str:
     run, judged = comparison.run, comparison.run.judged
     if judged.noise and not judged.trusted:
         return f"untrusted: a second copy of HEAD takes {_ends(judged.noise)} than HEAD; repeat the run"
-    said = {name: _said(comparison, name, ratio) for name, ratio in judged.ratios.items()}
-    told = []
-    alike = words.grouped(said, lambda name: said[name])
+    texts = {name: _ratio_words(comparison, name, ratio) for name, ratio in judged.ratios.items()}
+    sentences = []
+    alike = words.grouped(texts, lambda name: texts[name])
     for text, names in sorted(alike.items(), key=lambda pair: _URGENCY.index(pair[0].split()[0])):
         ratio, part = judged.ratios[names[0]], ""
         of_it = [c for c in run.changes[names[0]] if c.sure and (c.seconds > 0) == (ratio.value > 1)]
         if of_it and not ratio.low <= 1 <= ratio.high:
             part = f": {_name(of_it[0].part)} {_signed(of_it[0].seconds)}"
-        told.append(f"{text} under {words.listing(map(words.name, names))}{part}")
+        sentences.append(f"{text} under {words.listing(map(words.name, names))}{part}")
     if judged.open and judged.processes < FEWEST_PROCESSES:
-        told.append("raise --max-seconds")
+        sentences.append("raise --max-seconds")
     elif judged.open and judged.seconds_more is None:
         stay = "they stay" if len(judged.open) > 1 else "it stays"
-        told.append(f"if {stay} so, no reasonable time settles it")
+        sentences.append(f"if {stay} so, no reasonable time settles it")
     elif judged.open and judged.seconds_more is not None:
-        told.append(f"about {units.digits(judged.seconds_more, 2)} s more would settle it")
-    return "; ".join(told)
+        sentences.append(f"about {units.digits(judged.seconds_more, 2)} s more would settle it")
+    return "; ".join(sentences)
 
 
 _TOO_WIDE = 10
-"""Times its low end from which an interval says only that it comes from very few """
+"""An interval whose ends differ by this factor shows only that there are too few blocks."""
 _URGENCY = ("slower", "open:", "faster", "at", "the")
-"""First words of what is said of a strategy, in the order in which they are told."""
+"""First words of a strategy's text, in their order in the answer."""
 
 
-def _said(comparison: VersionComparison, name: str, ratio: stats.Ratio) -> str:
+def _ratio_words(comparison: VersionComparison, name: str, ratio: stats.Ratio) -> str:
     question = comparison.run.question
     if ratio.low > 1 or ratio.high < 1:
         return words.slower(ratio)
@@ -189,7 +193,7 @@ def _percent(share: float) -> str:
 
 
 def _name(label: str) -> str:
-    """stage blend, as the page calls a step's label."""
+    """The page's name of a step, such as `stage blend`."""
     side, colon, stage = label.partition(":")
     return f"{_KINDS[side]} {words.name(stage)}" if colon else _COPIES.get(label, label)
 
@@ -202,22 +206,26 @@ def _how(comparison: VersionComparison) -> str:
     run, judged = comparison.run, comparison.run.judged
     spread = f"; blocks of one version differ by {_percent(judged.spread)}" if judged.spread else ""
     inside = "round" if run.apart else "process"
-    told = [
+    sentences = [
         f"{words.count(judged.rounds, 'round')} in {words.count(judged.processes, 'process')}{spread}.",
         f"Ratios within a {inside}, {comparison.confidence * 100:g} % intervals.",
     ]
     if judged.rounds < FEWEST_FOR_NOISE:
-        told.append(f"With so few rounds, blocks are assumed to vary by {_percent(SUPPOSED_NOISE)}.")
+        sentences.append(f"With so few rounds, blocks are assumed to vary by {_percent(SUPPOSED_NOISE)}.")
     if judged.open and run.preparing_seconds:
-        told.append(f"Checking and screening took {units.digits(run.preparing_seconds, 2)} s of the time.")
+        sentences.append(
+            f"Checking and screening took {units.digits(run.preparing_seconds, 2)} s of the time."
+        )
     if judged.noise and judged.noise.high < _TOO_WIDE * judged.noise.low:
-        told.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
-    told += [f"{words.name(name)} left the final: {words.line(why, 200)}." for name, why in run.left.items()]
-    return " ".join(told)
+        sentences.append(f"A second copy of HEAD takes {_ends(judged.noise)} than HEAD.")
+    sentences += [
+        f"{words.name(name)} left the final: {words.line(why, 200)}." for name, why in run.left.items()
+    ]
+    return " ".join(sentences)
 
 
 def _apart(comparison: VersionComparison) -> str:
-    """Says that the versions share no process, why, and what that costs."""
+    """A sentence on versions that ran in separate processes: why, and what that costs."""
     if not comparison.run.apart:
         return ""
     if comparison.run.judged.wider == 1:  # no copy of HEAD tells by how much

@@ -89,14 +89,14 @@ def block(text: str, limit: int = BLOCK_LENGTH) -> str:
 
 def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
     """a, b and c; after `limit` items only how many more there are."""
-    shown = list(items)
-    if len(shown) > limit:
-        shown = [*shown[: limit - 1], f"{len(shown) - limit + 1} more"]
-    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+    texts = list(items)
+    if len(texts) > limit:
+        texts = [*texts[: limit - 1], f"{len(texts) - limit + 1} more"]
+    return f" {last} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def at_most(cost: Ratio, where: str) -> str:
-    """What one strategy for several devices or values costs there where it is the worst choice."""
+    """The cost of one strategy for all devices or values, where it is the worst choice."""
     if cost.high <= 1:
         return "the fastest everywhere"
     most, between = units.ratio(cost.value), ratio_between(cost.low, cost.high)
@@ -108,9 +108,9 @@ def one_for_all(strategy: str, cost: Ratio, device: str) -> str:
     return f"One strategy for all: {name(strategy)}, {at_most(cost, f'on {name(device)}')}"
 
 
-def on_devices(told: Iterable[tuple[str, str]]) -> str:
-    """`pinned` on A and B; `zero-copy` on C: what is told of each device, given as pairs."""
-    alike = grouped(told, lambda pair: pair[0]).items()
+def on_devices(phrases: Iterable[tuple[str, str]]) -> str:
+    """`pinned` on A and B; `zero-copy` on C: from pairs of a text and its device."""
+    alike = grouped(phrases, lambda pair: pair[0]).items()
     return "; ".join(f"{text} on {listing(device for _, device in same)}" for text, same in alike)
 
 
@@ -133,7 +133,7 @@ def plural(noun: str) -> str:
 
 
 _UNKNOWN = 1e3
-"""An interval that is wider than this many times its low end is told as unknown: hardly any figures."""
+"""An interval whose ends differ by more than this factor is called unknown: it has too few figures."""
 
 
 def known(low: float, high: float) -> bool:
@@ -191,11 +191,11 @@ def _seconds(value: float, digits: int) -> str:
 def places(lines: Iterable[str], most: int = 5) -> str:
     """camera.py:12, 13 and 20; filters.py:4."""
     by_file = grouped(lines, lambda line: line.rpartition(":")[0])
-    told = (
+    texts = (
         f"{file}:{listing([line.rpartition(':')[2] for line in same], limit=most)}"
         for file, same in by_file.items()
     )
-    return "; ".join(told)
+    return "; ".join(texts)
 
 
 def created(text: str) -> str:

@@ -21,9 +21,9 @@ _APPLY = "Open a workload's report in the table for the code to change."
 
 def workloads_page(results: WorkloadResults) -> Page:
     first = results.profiles[0] if results.profiles else None
-    shown = [track for track in tracks(results) if track.basis != "cpu"]
-    predicted = all(track.basis == "predicted" for track in shown)
-    made = words.created(first.created) if first else ""
+    gpu_tracks = [track for track in tracks(results) if track.basis != "cpu"]
+    predicted = all(track.basis == "predicted" for track in gpu_tracks)
+    created = words.created(first.created) if first else ""
     notes = tuple(words.line(note, 500) for note in results.notes)
     failures = blocks.Failures(sweep_failures(results))
     page = Page(
@@ -32,36 +32,42 @@ def workloads_page(results: WorkloadResults) -> Page:
         name=words.count(len(results.points), "workload"),
         where=f"on {words.name(first.device.name)}" if first and not predicted else "",
         basis="nothing" if not results.has_figures else "predicted" if predicted else "measured",
-        meta=(made,) * bool(made),
+        meta=(created,) * bool(created),
         sections=(
             lead(
-                blocks.Verdicts((_verdict(results, shown),)),
+                blocks.Verdicts((_verdict(results, gpu_tracks),)),
                 blocks.Banners("note", notes),
             ),
             Section(
-                "workloads", "Recommended", filled(_table(results, shown), failures), "Workloads", brief=True
+                "workloads",
+                "Recommended",
+                filled(_table(results, gpu_tracks), failures),
+                "Workloads",
+                brief=True,
             ),
             circumstances(
                 method=(blocks.Fact("Command", words.line(results.command, 500)),),
                 machine=environment(first) if first else (),
                 facts=(blocks.Fact("command", words.code(results.command, 500) if results.command else ""),),
                 notes=notes,
-                made=f"advisor {__version__}, {made}".rstrip(", "),
+                origin=f"advisor {__version__}, {created}".rstrip(", "),
             ),
         ),
-        created=made,
+        created=created,
         records=records_of(*results.profiles),
-        document=document(results, shown),
+        document=document(results, gpu_tracks),
     )
     return described(page, *results.profiles)
 
 
-def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
-    """How many of them have a recommendation, and what became of the others."""
-    has_advice = [any(track.stops[i].optima.chosen for track in shown) for i in range(len(results.points))]
+def _verdict(results: WorkloadResults, gpu_tracks: list[Track]) -> blocks.Verdict:
+    """The number of workloads with a recommendation, and the state of the others."""
+    has_advice = [
+        any(track.stops[i].optima.chosen for track in gpu_tracks) for i in range(len(results.points))
+    ]
     ended = [
-        "recommendation" if known else "without recommendation" if point.profile else point.status
-        for known, point in zip(has_advice, results.points, strict=True)
+        "recommendation" if chosen else "without recommendation" if point.profile else point.status
+        for chosen, point in zip(has_advice, results.points, strict=True)
     ]
     counts = words.grouped(sorted(ended, key=lambda state: state != "recommendation"), str)
     many = {
@@ -69,7 +75,7 @@ def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
         for state, same in counts.items()
     }
     headline = f"{words.count(len(ended), 'workload')}: {', '.join(many.values())}"
-    measured = bool(shown) and shown[0].basis == "measured"
+    measured = bool(gpu_tracks) and gpu_tracks[0].basis == "measured"
     return blocks.Verdict(
         "nothing" if not any(has_advice) else "measured" if measured else "predicted",
         "clear" if all(has_advice) else "inconclusive" if any(has_advice) else "none",
@@ -79,16 +85,16 @@ def _verdict(results: WorkloadResults, shown: list[Track]) -> blocks.Verdict:
     )
 
 
-def _table(results: WorkloadResults, shown: list[Track]) -> blocks.Table:
+def _table(results: WorkloadResults, gpu_tracks: list[Track]) -> blocks.Table:
     columns = (
         blocks.Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis)
-        for t in shown
+        for t in gpu_tracks
     )
     return blocks.Table(
         "sweep best",
         "workload",
         tuple(columns),
-        tuple(_rows(results, shown)),
+        tuple(_rows(results, gpu_tracks)),
         caption="The recommended strategy of each workload, and its gain over the baseline.",
         title="Recommended, with the gain over the baseline:",
         identifier="workloads",
@@ -97,9 +103,9 @@ def _table(results: WorkloadResults, shown: list[Track]) -> blocks.Table:
     )
 
 
-def _rows(results: WorkloadResults, shown: list[Track]) -> Iterator[blocks.Row]:
+def _rows(results: WorkloadResults, gpu_tracks: list[Track]) -> Iterator[blocks.Row]:
     for i, point in enumerate(results.points):
-        cells = tuple(_cell(point, track.stops[i], track) for track in shown)
+        cells = tuple(_cell(point, track.stops[i], track) for track in gpu_tracks)
         missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
         yield blocks.Row(
             words.value(point.value), cells * bool(point.profile), href=point.href, missing=missing
