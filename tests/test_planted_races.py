@@ -222,7 +222,8 @@ def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """CuPy on NumPy, without the times of its copies."""
     monkeypatch.syspath_prepend(str(PACKAGES))
     for name in ("cupy", "cupyx"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setitem(sys.modules, name, None)  # undone also where CuPy was not imported yet
+        del sys.modules[name]
     module = importlib.import_module("cupy")
     for name in ("PAGEABLE", "PINNED", "NEW"):
         monkeypatch.setattr(module, name, 0)

@@ -14,10 +14,6 @@ _MISNAMED: dict[str, Callable[[dict[str, Any]], object]] = {
     "advice.0.strategy": lambda p: p["advice"][0].update(strategy="ghost"),
     "advice.0.device": lambda p: p["advice"][0].update(device="ghost"),
     "advice.0.gain.over": lambda p: p["advice"][0]["gain"].update(over="ghost"),
-    "alternatives.0.device": lambda p: p["alternatives"][0].update(device="ghost"),
-    "alternatives.0.strategy": lambda p: p["alternatives"][0].update(strategy="ghost"),
-    "sensitivity.0.device": lambda p: p["sensitivity"][0].update(device="ghost"),
-    "sensitivity.0.strategy": lambda p: p["sensitivity"][0].update(factor=2, strategy="ghost"),
     "predictions.0.recommendation.tied_with": lambda p: p["predictions"][0]["recommendation"].update(
         tied_with=["ghost"]
     ),
@@ -60,11 +56,8 @@ def profiles() -> Iterator[Case]:
             json.dumps({"format": 2, **{f"k{i}": i for i in range(700_000)}})
         ),
         "gzip that ends early": b"\x1f\x8b\x08\x00abc",
-        "a budget below zero": saved(lambda p: p["alternatives"][0].update(budget_bytes=-1)),
-        "a speedup of zero": saved(lambda p: p["alternatives"][0].update(speedup=0)),
-        "a factor without a strategy": saved(lambda p: p["sensitivity"][0].update(factor=2, strategy=None)),
-        "a sensitivity twice": saved(lambda p: p["sensitivity"].append(p["sensitivity"][0])),
-        "an alternative twice": saved(lambda p: p["alternatives"].append(p["alternatives"][0])),
+        "a budget below zero": saved(lambda p: p["preferences"].update(memory_budget_bytes=-1)),
+        "a speedup of zero": saved(lambda p: p["predictions"][0]["recommendation"].update(speedup=0)),
         "an unknown buffer": saved(lambda p: p["workload"]["stages"][0].update(access={"ghost": "in"})),
         "an endless FIFO": lambda path: __import__("os").mkfifo(path),
         "a folder": Path.mkdir,
