@@ -57,10 +57,10 @@ def page_of(subject: Profile | SweepResults | DeviceComparison, *, targets_first
 
     targets_first: of a profile that was measured, the devices that were predicted come first.
     """
-    if isinstance(subject, WorkloadResults):
-        return workloads_page(subject)
     if isinstance(subject, SweepResults):
-        return sweep_page(subject)
+        points = (replace(p, profile=p.profile and with_headlines(p.profile)) for p in subject.points)
+        subject = replace(subject, points=tuple(points))
+        return workloads_page(subject) if isinstance(subject, WorkloadResults) else sweep_page(subject)
     if isinstance(subject, DeviceComparison):
         return devices_page(subject)
     if subject.script:
