@@ -47,6 +47,7 @@ from advisor.profiles.scratch import scratch
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import HostRates
+from advisor.report.profile_page import with_headlines
 from advisor.rules.advise import advise, require_rules
 from advisor.rules.concluding import conclude, like_device, predict_targets
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, require_fits
@@ -109,7 +110,8 @@ def profile(
             tools = captures or NsysCaptures(settings.options.nsys, reports, left=_left(settings))
             complete = traced(complete, settings, progress, folder, tools)
     hidden = anonymous(complete, include_host=settings.options.include_host)
-    return _published(conclude(hidden, _targets(settings, hidden), settings.strategies), settings)
+    concluded = conclude(hidden, _targets(settings, hidden), settings.strategies)
+    return _published(with_headlines(concluded), settings)
 
 
 def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: Progress) -> Profile:
