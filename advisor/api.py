@@ -273,11 +273,7 @@ def profile(
     _require_no_import()
     _SIGNATURE.bind(workload, parameters, **arguments)
     values = {**({"parameters": assignments(parameters)} if parameters else {}), **arguments}
-    with (
-        naming_arguments(),
-        source_of(workload) as target,
-        scratch() as folder,
-    ):
+    with naming_arguments(), source_of(workload) as target, scratch() as folder:
         source = configuration.arguments(workload=str(target), **values)
         script = scripts.is_script(*scripts.file_and_name(str(target)), ())
         sources = configuration.places(source, script=script)

@@ -54,14 +54,7 @@ from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, require_fits
 from advisor.strategies.registry import BASELINE, Strategy, to_place
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.scores import timed_again
-from advisor.verdicts.versions import (
-    BASE,
-    HEAD,
-    VersionComparison,
-    VersionRun,
-    changes,
-    differences,
-)
+from advisor.verdicts.versions import BASE, HEAD, VersionComparison, VersionRun, changes, differences
 from advisor.verdicts.versions import compare_versions as comparing_versions
 from advisor.version import __version__
 from advisor.workloads.outline import imported_early
@@ -152,11 +145,7 @@ def _measured(
 ) -> Run:
     """All phases of the measurement; after Ctrl-C, what was measured."""
     measurement = Measurement(
-        settings,
-        launcher,
-        progress,
-        folder,
-        save=lambda so_far: _save(so_far, settings, context, keep_in),
+        settings, launcher, progress, folder, save=lambda so_far: _save(so_far, settings, context, keep_in)
     )
     _require(settings, measurement.describe())
     measurement.prepare()

@@ -198,11 +198,7 @@ def test_two_profiles_of_one_device_among_others() -> None:
             "Likely pinned on both devices: each may be the best",
             "inconclusive",
         ),
-        (
-            [clear("managed"), unclear("pinned", "x")],
-            "Use managed on D0; undecided on D1",
-            "inconclusive",
-        ),
+        ([clear("managed"), unclear("pinned", "x")], "Use managed on D0; undecided on D1", "inconclusive"),
         ([clear("pinned"), None], "Use pinned on D0", "clear"),
         ([None, None], "Nothing is recommended on D0 and D1", "none"),
     ],

@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.report.axes import decimal_step
-from advisor.report.charts import (
-    LEGEND_LIMIT,
-    Part,
-    Stack,
-    chart,
-    frame_chart,
-    prediction_chart,
-)
+from advisor.report.charts import LEGEND_LIMIT, Part, Stack, chart, frame_chart, prediction_chart
 
 
 def share(text: str) -> float:

@@ -68,10 +68,7 @@ FASTER = "2.00× faster than `pageable`"
             {**OPEN, "speedup": None, "interval": None},  # the rows tell it
             f"Undecided: `pinned` leads, {FASTER}. Another may be 8.0 % faster (95 %)",
         ),
-        (
-            OPEN,
-            f"Undecided: `pinned` leads, {FASTER} (1.98 to 2.02). Another may be 8.0 % faster (95 %)",
-        ),
+        (OPEN, f"Undecided: `pinned` leads, {FASTER} (1.98 to 2.02). Another may be 8.0 % faster (95 %)"),
         (
             {**NEAR, "interval": (0.98, 1.01)},
             "Use `pinned`: as fast as `pageable` (0.98 to 1.0). No other is more than 2.0 % faster (95 %)",

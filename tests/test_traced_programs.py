@@ -89,11 +89,7 @@ LABELS = (
     Labelled("asyncapi", None, ((DOWN, "pinned"), (UP, "pinned")), (), (*COPIES[:3], *PAGES, *PIN)),
     Labelled("multicopy", 20, ((DOWN, "pinned"), (UP, "pinned")), (), (*COPIES[:3], *PAGES, *PIN)),
     Labelled(
-        "serialcopy",
-        20,
-        ((DOWN, "pinned"), (UP, "pinned")),
-        ("serial-copies",),
-        (*COPIES[:3], *PAGES, *PIN),
+        "serialcopy", 20, ((DOWN, "pinned"), (UP, "pinned")), ("serial-copies",), (*COPIES[:3], *PAGES, *PIN)
     ),
     Labelled(
         "pageablecopy", 20, ((DOWN, "pageable"), (UP, "pageable")), ("pageable-transfer",), (*PAGES, *PIN)

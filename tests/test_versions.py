@@ -757,11 +757,7 @@ def test_one_that_was_chosen_from_fewer_is_not_known_to_be_recommended_still() -
     ],
 )
 def test_what_a_baseline_promised_is_told_with_what_head_gains(
-    strategies: tuple[str, ...],
-    changes: Any,
-    told: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    strategies: tuple[str, ...], changes: Any, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The baseline has the name of the revision; the user says which strategy HEAD uses."""
     found = compared({"pageable": (1.0, 0.99, 1.01), "pinned": (1.0, 0.99, 1.01)})

@@ -66,10 +66,6 @@ def pinned_across_processes(n: int = 1 << 22, pin_first: bool = False) -> Worklo
     return Workload(
         buffers={name: Buffer(n, np.float32) for name in ("batch", "result")},
         setup=[host(start)],
-        frame=[
-            host(receive, arrays="torch"),
-            device(double, arrays="torch", flops=float(n)),
-            host(use),
-        ],
+        frame=[host(receive, arrays="torch"), device(double, arrays="torch", flops=float(n)), host(use)],
         check=check,
     )

@@ -66,10 +66,7 @@ def texture_sampling(
         assert wrong.mean() < 0.001, f"{wrong.sum()} of {wrong.size} samples are wrong"
 
     return Workload(
-        buffers={
-            "image": Buffer((height, width), np.float32),
-            "result": Buffer((height, width), np.float32),
-        },
+        buffers={"image": Buffer((height, width), np.float32), "result": Buffer((height, width), np.float32)},
         frame=[host(produce), device(rotate, cpu=rotate_on_cpu, passes={"image": 1}), host(consume)],
         check=check,
     )

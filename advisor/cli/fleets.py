@@ -56,8 +56,7 @@ TaskSeconds = Annotated[
     ),
 ]
 Wait = Annotated[
-    float,
-    _cluster(metavar="SECONDS", min=0, max=10**6, help="How long to wait for the first worker."),
+    float, _cluster(metavar="SECONDS", min=0, max=10**6, help="How long to wait for the first worker.")
 ]
 Resume = Annotated[bool, _cluster("--resume", help="Keep the results in --out and run the rest.")]
 TlsCaFile = Annotated[File, _file(help="TLS: certificate of the trusted authority.")]

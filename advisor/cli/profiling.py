@@ -134,11 +134,7 @@ def _require_recording(values: Mapping[str, Any], *, script: bool) -> None:
             for name, why in _SCRIPTS_ONLY.items()
         ),
         (values["checked"] and not tries, "--check has no effect without --try", "Add --try."),
-        (
-            apply and script and not tries,
-            "--apply has no effect on a script without --try",
-            "Add --try.",
-        ),
+        (apply and script and not tries, "--apply has no effect on a script without --try", "Add --try."),
         (
             apply and not script and not (function and Path(file).is_file()),
             _without_function(apply, file if function else ""),

@@ -9,16 +9,7 @@ from typing import Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import (
-    AROUND,
-    GATE_FAILED,
-    Output,
-    put,
-    read_trace,
-    require_figures,
-    say,
-    text,
-)
+from advisor.cli.console import AROUND, GATE_FAILED, Output, put, read_trace, require_figures, say, text
 from advisor.errors import NothingMeasured
 
 

@@ -45,12 +45,7 @@ class Results:
     """The rows of one run and of the one it resumes; saved and reported as they arrive."""
 
     def __init__(
-        self,
-        request: Request,
-        directory: Path,
-        progress: Progress,
-        write: Write,
-        tell: Callable[[str], None],
+        self, request: Request, directory: Path, progress: Progress, write: Write, tell: Callable[[str], None]
     ) -> None:
         self._request, self._path, self._progress = request, directory, progress
         self._write, self._tell = write, tell

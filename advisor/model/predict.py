@@ -196,11 +196,7 @@ def _judged(
 
 
 def _on_a_busy_machine(
-    chosen: Recommendation,
-    profile: Profile,
-    machine: Machine,
-    strategies: Sequence[Strategy],
-    known: Learned,
+    chosen: Recommendation, profile: Profile, machine: Machine, strategies: Sequence[Strategy], known: Learned
 ) -> Recommendation:
     """Open where the choice is another one if host stages take as much longer, or less, as other programs on
     this CPU may have cost them."""

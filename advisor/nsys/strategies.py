@@ -48,11 +48,7 @@ _UNSEEN = (
 _Rows = dict[int, tuple[int, int, float]]
 """Count, bytes and seconds by kind."""
 _FAULTS = {"cpu_page_faults": Tables.CPU_FAULTS, "gpu_page_faults": Tables.GPU_FAULTS}
-_TABLES = {
-    **_FAULTS,
-    "kernels": Tables.KERNELS,
-    "allocations": Tables.MEMORY,
-}
+_TABLES = {**_FAULTS, "kernels": Tables.KERNELS, "allocations": Tables.MEMORY}
 
 
 def strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTrace, ...]:

@@ -181,13 +181,7 @@ def _predicted_parts(row: Predicted) -> Iterator[Part]:
             yield Part(*_TERMS.get(term, (words.name(term, 40), "rest")), seconds)
 
 
-def chart(
-    identifier: str,
-    title: str,
-    stacks: Sequence[Stack],
-    *,
-    predicted: bool = False,
-) -> Chart:
+def chart(identifier: str, title: str, stacks: Sequence[Stack], *, predicted: bool = False) -> Chart:
     """Lays the stacks out under one another, over an axis from 0 to a little past the longest."""
     stacks = _folded(stacks)
     ends = (max(sum(p.amount for p in s.parts), s.interval[1] if s.interval else 0.0) for s in stacks)

@@ -10,14 +10,7 @@ from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answering import answers, beside
 from advisor.report.evidence import HERE, noise, predictions, stages
-from advisor.report.machine import (
-    environment,
-    measured_label,
-    method,
-    pairs,
-    preferences,
-    workload,
-)
+from advisor.report.machine import environment, measured_label, method, pairs, preferences, workload
 from advisor.report.mixes import buffers, described
 from advisor.report.page import Page, Section, around, circumstances, filled, lead
 from advisor.report.recommendations import FIRST_FRAMES, failures, prediction_verdict, verdicts

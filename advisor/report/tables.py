@@ -22,18 +22,7 @@ from advisor.profiles.schema import (
     Skipped,
 )
 from advisor.report import words
-from advisor.report.blocks import (
-    NOTHING,
-    Block,
-    Column,
-    Fold,
-    Item,
-    Items,
-    Prose,
-    Row,
-    Table,
-    TableCell,
-)
+from advisor.report.blocks import NOTHING, Block, Column, Fold, Item, Items, Prose, Row, Table, TableCell
 from advisor.rules.base import shares_dram
 
 

@@ -34,10 +34,7 @@ def workloads_page(results: WorkloadResults) -> Page:
         basis="nothing" if not results.has_figures else "predicted" if predicted else "measured",
         meta=(created,) * bool(created),
         sections=(
-            lead(
-                blocks.Verdicts((_verdict(results, gpu_tracks),)),
-                blocks.Banners("note", notes),
-            ),
+            lead(blocks.Verdicts((_verdict(results, gpu_tracks),)), blocks.Banners("note", notes)),
             Section(
                 "workloads",
                 "Recommended",

@@ -223,12 +223,7 @@ def advice_of(rule: Rule, device: str, finding: Finding) -> Advice:
 
 
 def _advice(rule: Rule, device: str, **fields: Any) -> Advice:
-    stands = {
-        "rule": rule.id,
-        "device": device,
-        "title": rule.text.title,
-        "sources": rule.text.sources,
-    }
+    stands = {"rule": rule.id, "device": device, "title": rule.text.title, "sources": rule.text.sources}
     return Advice(**{**stands, **fields})
 
 

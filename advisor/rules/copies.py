@@ -223,10 +223,7 @@ _OVERLAPPED = "pinned-pipelined"
 
 def serial_copies(case: Case, limits: Limits) -> Finding:
     """Copies, kernels and host stages take turns where they could run beside one another."""
-    serial, overlapped = (
-        case.rows.get(_SERIAL) or case.rows.get(BASELINE),
-        case.rows.get(_OVERLAPPED),
-    )
+    serial, overlapped = (case.rows.get(_SERIAL) or case.rows.get(BASELINE), case.rows.get(_OVERLAPPED))
     if serial is None:
         return case.without(_SERIAL)
     path = serial.part(serial.transfer_seconds + serial.device_seconds)

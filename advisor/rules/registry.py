@@ -52,12 +52,7 @@ RULES: tuple[Rule, ...] = (
     Rule("uncached-host-read", zero_copy.uncached_host_read),
     Rule("write-combined-read", write_combining.write_combined_read, (WRITE_COMBINED,)),
     Rule("write-combined-without-gain", write_combining.write_combined_without_gain, (WRITE_COMBINED,)),
-    Rule(
-        "page-fault-migration",
-        managed.page_fault_migration,
-        ("managed",),
-        traced=managed.TRACED_FAULTS,
-    ),
+    Rule("page-fault-migration", managed.page_fault_migration, ("managed",), traced=managed.TRACED_FAULTS),
     Rule(
         "ping-pong-migration",
         managed.ping_pong_migration,
@@ -66,11 +61,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("prefetch-unsupported", managed.prefetch_unsupported),
     Rule("system-memory-available", zero_copy.system_memory_available, ("system", BASELINE)),
-    Rule(
-        "coherence-reversed",
-        zero_copy.coherence_reversed,
-        (zero_copy.CACHED, zero_copy.UNCACHED),
-    ),
+    Rule("coherence-reversed", zero_copy.coherence_reversed, (zero_copy.CACHED, zero_copy.UNCACHED)),
     Rule("numa-remote", machine.numa_remote),
     Rule("link-below-best", machine.link_below_best),
     Rule("peer-access-off", several_gpus.peer_access_off, (BASELINE, PEER)),

@@ -8,16 +8,7 @@ from collections.abc import Mapping
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import Device, WorkloadRecord
-from advisor.rules.base import (
-    PEER,
-    Case,
-    Finding,
-    Limits,
-    advice,
-    not_applicable,
-    passed,
-    unbeaten,
-)
+from advisor.rules.base import PEER, Case, Finding, Limits, advice, not_applicable, passed, unbeaten
 from advisor.rules.rows import Row, moves
 from advisor.strategies.registry import BASELINE
 

@@ -118,10 +118,7 @@ def _final_of(profile: Profile) -> FinalRecord | None:
 
 
 def decided(
-    blocks: Iterable[saved.Block],
-    rows: Sequence[Measured],
-    preferences: Preferences,
-    final: FinalRecord,
+    blocks: Iterable[saved.Block], rows: Sequence[Measured], preferences: Preferences, final: FinalRecord
 ) -> Decision:
     """The decision from the blocks of a final. Steps are in rounds of blocks, whatever is counted."""
     listed = tuple(blocks)

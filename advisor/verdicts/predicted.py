@@ -52,10 +52,7 @@ class _Candidate:
 
 
 def recommend_predicted(
-    results: Sequence[PredictedResult],
-    draws: Draws,
-    *,
-    preferences: Preferences | None = None,
+    results: Sequence[PredictedResult], draws: Draws, *, preferences: Preferences | None = None
 ) -> Recommendation | None:
     """The choice among predicted rows; None when there are none. Memory rules out before time is looked at.
 

@@ -82,11 +82,7 @@ class Imposed:
         replace(owner, name, wrap)
 
     def _replace_uploads(
-        self,
-        module: Any,
-        body: Callable[[Callable[[], Any], Any, Any, Any], Any],
-        *,
-        assigns: bool = True,
+        self, module: Any, body: Callable[[Callable[[], Any], Any, Any, Any], Any], *, assigns: bool = True
     ) -> None:
         """`body` gets the copy to make, its source, the array that it sets and its stream, or None."""
 

@@ -135,9 +135,7 @@ class _Session:
         return TrialRun(
             blocks=tuple(self.alternation.whole_rounds) if self.job.task == "time" else (),
             results=Results(
-                downloads=downloads,
-                files=files_digest([*map(Path, self.job.files)]),
-                exit_code=ended.code,
+                downloads=downloads, files=files_digest([*map(Path, self.job.files)]), exit_code=ended.code
             ),
             refused={name: change.refused for name, change in self.changes.items() if change.refused},
             error=ended.error[:1000],
