@@ -71,7 +71,7 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
 
 
 def _elsewhere(works: Sequence[GpuWork]) -> list[Intervals]:
-    """Of each, when other GPUs of its process worked; without gaps below 10 µs, to save memory."""
+    """When other GPUs of its process worked, for each GPU; without gaps below 10 µs, to save memory."""
     unions = []
     for work in works:
         others = [each for each in works if each.process == work.process and each is not work]

@@ -96,8 +96,9 @@ def verdict(page: Page) -> str:
 
 
 def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> list[str]:
-    """As many whole sentences as `most` lines hold, the first at least; `hanging` goes before all lines but
-    the first. No unit leaves its number."""
+    """Wraps as many whole sentences as `most` lines hold, the first at least.
+
+    `hanging` goes before all lines but the first. No unit leaves its number."""
     sentences, lines = words.sentences(_UNIT.sub("\N{NO-BREAK SPACE}", text)), list[str]()
     for count in range(len(sentences), 0, -1):
         lines = textwrap.wrap(

@@ -56,7 +56,7 @@ class Gpu:
         return gpu, event
 
     def seconds_between(self, begin: tuple[int, Any], end: tuple[int, Any]) -> float:
-        """Of two marks that are done, and read once: their events serve again."""
+        """Seconds between two completed marks. Read once: their events are reused."""
         seconds = float(self._elapsed(begin[1], end[1])) * 1e-3
         self._spare[begin[0]] += (begin[1], end[1])
         return seconds

@@ -87,7 +87,7 @@ class OwnFiles:
 
     @classmethod
     def of(cls, file: Path, module: str) -> OwnFiles:
-        """Those of a script; module: what `python -m` is given, whose folder `file` lies in."""
+        """The files of a script; module: what `python -m` is given, whose folder `file` lies in."""
         package = str(file.resolve().parent) if module else None
         return cls(tuple(map(str, script_roots(file))), package)
 

@@ -28,7 +28,7 @@ class Price:
     noting: float | None
 
     def of(self, record: Record) -> float:
-        """Of all crossings of a line: where noting them took longer than here, so did the rest."""
+        """The cost of all crossings of a line: where noting them took longer than here, so did the rest."""
         in_place = record.noting / record.noted if record.noted else self.noting
         slower = max(in_place / self.noting, 1.0) if in_place and self.noting else 1.0
         return record.overhead + (record.count - record.detailed) * self.seconds * slower
@@ -67,7 +67,7 @@ class Overheads:
         return cls(recorder, loops, price, launch, head_cost(), allocations, seconds)
 
     def of(self, loop: Loop | None = None) -> float:
-        """Of all iterations of a loop, or of the run; allocations are taken to be spread evenly over it."""
+        """The cost of all iterations of a loop, or of the run, over which allocations are taken as even."""
         recorder, seconds = self.recorder, loop.seconds if loop else self.seconds
         chains = [(record, [each.loop for each in record.loops]) for record in recorder.records.values()]
         inside = [(record, chain) for record, chain in chains if loop is None or loop in chain]

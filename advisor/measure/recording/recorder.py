@@ -298,7 +298,7 @@ class ScriptRecorder:
             self._count_unread(self._uploads.pop(device, None))
 
     def _count_unread(self, upload: tuple[Record, weakref[Any] | None] | None) -> None:
-        """Of an upload that no call read until now: whether its array is gone, and others have its memory."""
+        """Counts an upload that no call has read as unread if its array is gone: others have its memory."""
         if upload is not None and upload[1] is not None and upload[1]() is None:
             upload[0].unread += 1
 
