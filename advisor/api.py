@@ -39,7 +39,7 @@ from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts import versions
 from advisor.verdicts.comparing import comparisons, promised
-from advisor.verdicts.versions import INDIFFERENCE, Question
+from advisor.verdicts.versions import Question
 from advisor.workloads import scripts
 from advisor.workloads.loading import MODULE_PREFIX
 from advisor.workloads.parameters import Value
@@ -172,7 +172,9 @@ def run_versions(
     named = options.strategies
     fewer = choose((BASELINE, *named)) if backend == "cpu" else STRATEGIES
     settings = replace(settings, strategies=fewer, began=begin)
-    question = Question(tuple(limits), options.indifference or INDIFFERENCE)
+    question = Question(tuple(limits))
+    if options.indifference:
+        question = replace(question, indifference=options.indifference, nearly=options.indifference)
     saved = None
     if against and outputs.is_baseline(Path(against)):
         saved = concluding.concluded(reading.load(reading.in_directory(outputs.baseline_folder(against))))

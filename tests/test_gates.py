@@ -117,8 +117,8 @@ def test_one_slow_strategy_fails_and_its_sentence_says_how_sure() -> None:
     told, reasons = ruled("slower=5%", profile(), head)
     assert told == "failed"
     assert len(reasons) == 1
-    assert reasons[0].startswith("`pinned` takes 1.50× the time, at least 1.")
-    assert reasons[0].endswith("(97.5 % interval)")
+    assert reasons[0].startswith("`pinned`: +50 %, at least +")
+    assert reasons[0].endswith(" (97.5 % interval); limit +5 %")
     assert ruled("slower=5%", profile(), head, strategies=["pageable"])[0] == "passed"
 
 
@@ -202,7 +202,7 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
 
     told, reasons = ruled("slower=5%", of(0.010, "a"), of(0.030, "a"))
     assert told == "failed"
-    assert reasons[0].endswith("(predicted ranges)")
+    assert reasons[0].endswith("(predicted ranges); limit +5 %")
     assert ruled("slower=5%", of(0.010, "a"), of(0.011, "a"))[0] == "inconclusive"
     assert ruled("slower=5%", of(0.010, "a"), of(0.010, "a"))[0] == "passed"
     told, reasons = ruled("slower=5%", of(0.010, "a", "b"), of(0.010, "a"))
@@ -236,7 +236,7 @@ def test_what_is_far_beyond_the_limit_fails_however_few_the_rounds() -> None:
         sides = [one(seconds, spread=0.95, rounds=2, frames=3) for seconds in (0.020, 0.020 * factor)]
         told, reasons = ruled("slower=5%", profile(results=sides[0]), later(results=sides[1]))
         assert told == status, reasons
-    assert "more than 2 times the limit" in reasons[0]
+    assert reasons == ("`pinned`: 3.00× the time of BASE; limit +5 %",)
 
 
 def test_results_need_a_run_of_both_versions() -> None:

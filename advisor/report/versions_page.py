@@ -64,7 +64,7 @@ def _sections(
     ratios, apart = figures(device, where, 1, comparison), Prose(_apart(comparison), forms="html txt")
     verdict = Verdict(
         basis="measured",
-        tone="clear" if run.judged.settled and run.judged.trusted else "inconclusive",
+        tone="clear" if run.judged.decided and run.judged.trusted else "inconclusive",
         device=where,
         headline=answer(comparison),
         remark=how,
@@ -121,7 +121,7 @@ def _next_step(comparison: VersionComparison) -> str:
         return "Check the results before the times."
     if judged.noise and not judged.trusted:
         return "Repeat the run on an idle machine."
-    if judged.open:
+    if judged.undecided:
         settles = judged.seconds_more is not None or judged.processes < FEWEST_PROCESSES
         return (
             "Run again with a larger --max-seconds." if settles else "More time is unlikely to settle this."
@@ -155,12 +155,12 @@ def _times(comparison: VersionComparison) -> str:
         if of_it and not ratio.low <= 1 <= ratio.high:
             part = f": {_name(of_it[0].part)} {_signed(of_it[0].seconds)}"
         sentences.append(f"{text} under {words.listing(map(words.name, names))}{part}")
-    if judged.open and judged.processes < FEWEST_PROCESSES:
+    if judged.undecided and judged.processes < FEWEST_PROCESSES:
         sentences.append("raise --max-seconds")
-    elif judged.open and judged.seconds_more is None:
-        stay = "they stay" if len(judged.open) > 1 else "it stays"
+    elif judged.undecided and judged.seconds_more is None:
+        stay = "they stay" if len(judged.undecided) > 1 else "it stays"
         sentences.append(f"if {stay} so, no reasonable time settles it")
-    elif judged.open and judged.seconds_more is not None:
+    elif judged.undecided and judged.seconds_more is not None:
         sentences.append(f"about {units.digits(judged.seconds_more, 2)} s more would settle it")
     return "; ".join(sentences)
 
@@ -175,9 +175,9 @@ def _ratio_words(comparison: VersionComparison, name: str, ratio: stats.Ratio) -
     question = comparison.run.question
     if ratio.low > 1 or ratio.high < 1:
         return words.slower(ratio)
-    if question.same(ratio):
-        return f"the same within {question.indifference * 100:g} % ({_ends(ratio)})"
-    if name not in comparison.run.judged.open:
+    if (share := question.same_within(ratio)) is not None and name not in comparison.run.judged.undecided:
+        return f"the same within {share * 100:g} % ({_ends(ratio)})"
+    if name not in comparison.run.judged.undecided:
         return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
     return f"open: {_ends(ratio)}" if ratio.high / ratio.low < _TOO_WIDE else "open: too few blocks"
 
@@ -212,7 +212,7 @@ def _how(comparison: VersionComparison) -> str:
     ]
     if judged.rounds < FEWEST_FOR_NOISE:
         sentences.append(f"With so few rounds, blocks are assumed to vary by {_percent(SUPPOSED_NOISE)}.")
-    if judged.open and run.preparing_seconds:
+    if judged.undecided and run.preparing_seconds:
         sentences.append(
             f"Checking and screening took {units.digits(run.preparing_seconds, 2)} s of the time."
         )

@@ -40,7 +40,10 @@ from advisor.verdicts.final import (
 
 BASE, HEAD = "BASE", "HEAD"
 INDIFFERENCE = 0.02
-"""Versions within this share of one another are the same, where no gate asks for another."""
+"""Where no gate asks for another, measuring ends once an interval is within this share."""
+NEARLY = stats.EQUIVALENCE
+"""Versions are the same too if the interval is within this share when the time is up. Of identical code on
+two idle cores, 45 s leave intervals of 1.5 to 4.1 % either way."""
 CONFIDENCE = 0.99
 """For all ratios at all looks: 2 of 1140 simulated runs tell the same code apart; at 0.975, 8 of 960."""
 PARTS_CONFIDENCE = 0.95
@@ -50,10 +53,12 @@ PARTS_CONFIDENCE = 0.95
 @dataclass(frozen=True)
 class Question:
     """What the final is to answer for each strategy: whether HEAD is slower by more than the `limits` of
-    gates; without any whether it is slower, faster, or within the indifference."""
+    gates; without any whether it is slower, faster, or within the indifference. `nearly`: the indifference
+    once the time is up."""
 
     limits: tuple[float, ...] = ()
     indifference: float = INDIFFERENCE
+    nearly: float = NEARLY
 
     def answered(self, ratio: stats.Ratio) -> bool:
         """Whether the interval leaves nothing open."""
@@ -62,7 +67,20 @@ class Question:
         return ratio.low > 1 or ratio.high < 1 or self.same(ratio)
 
     def same(self, ratio: stats.Ratio) -> bool:
-        return ratio.low >= 1 / (1 + self.indifference) and ratio.high <= 1 + self.indifference
+        return _within(ratio, self.indifference)
+
+    def same_within(self, ratio: stats.Ratio) -> float | None:
+        """The least share that the interval is within; None where it is beyond both."""
+        shares = self.indifference, min((self.nearly, *self.limits))
+        return next((share for share in shares if _within(ratio, share)), None)
+
+    def undecided(self, ratio: stats.Ratio) -> bool:
+        """Whether it has no answer if measuring ends here."""
+        return not self.answered(ratio) and (bool(self.limits) or self.same_within(ratio) is None)
+
+
+def _within(ratio: stats.Ratio, share: float) -> bool:
+    return ratio.low >= 1 / (1 + share) and ratio.high <= 1 + share
 
 
 @dataclass(frozen=True)
@@ -95,7 +113,8 @@ class Judged:
     """What the blocks say. `ratios` are HEAD's time over BASE's, by strategy, where both have blocks.
 
     `seconds` are the times of BASE and of HEAD with that ratio: geometric means of the rounds of both.
-    `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered.
+    `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered,
+    `undecided` those of them that have no answer if measuring ends here.
     `wider`: of versions in processes apart, how many times as wide the interval is as inside a process.
     `growth`: how many times the rounds each of `open` takes if its ratio stays; infinite where it stays open.
     `spread`: standard deviation of a version's blocks beside the other's, as a share.
@@ -112,6 +131,7 @@ class Judged:
     growth: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.0
     seconds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    undecided: tuple[str, ...] = ()
     gains: Mapping[str, stats.Ratio] = field(default_factory=dict)
     """BASE's time under the first strategy over HEAD's under each."""
 
@@ -130,6 +150,11 @@ class Judged:
     def settled(self) -> bool:
         """All is answered, by processes enough."""
         return bool(self.ratios) and not self.open and self.processes >= FEWEST_PROCESSES
+
+    @property
+    def decided(self) -> bool:
+        """All have an answer if measuring ends here, by processes enough."""
+        return bool(self.ratios) and not self.undecided and self.processes >= FEWEST_PROCESSES
 
     @property
     def complete(self) -> bool:
@@ -173,6 +198,7 @@ def judged(
         pairs.rounds,
         _wider(both, entry),
         spread=both.noise,
+        undecided=tuple(s for s, interval in ratios.items() if question.undecided(interval)),
         seconds={strategy: _seconds(merged, strategy) for strategy in here},
         gains={s: ratio(pairs.among([named(BASE, here[0]), named(HEAD, s)]), certainty) for s in here},
     )
@@ -417,7 +443,7 @@ def _outcome(run: VersionRun, strategy: str) -> Outcome:
         return "slower"
     if ratio.high < 1:
         return "faster"
-    return "same" if run.question.same(ratio) else "cannot tell"
+    return "cannot tell" if run.question.same_within(ratio) is None else "same"
 
 
 def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:

@@ -169,25 +169,32 @@ def _lost(gap: OneSided) -> Finding:
 
 
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> Finding:
-    most = 1 + gate.limit
+    most, limit = 1 + gate.limit, f"limit {_more(1 + gate.limit)} %"
     off = row.off if isinstance(row, Paired) and not row.trusted else 1.0
     if not isinstance(row.base, Predicted) and row.ratio.value > FAR * most * off and row.ratio.low > 0:
-        takes = f"`{row.strategy}`{at} takes {units.ratio(row.ratio.value)} the time"
-        return Finding("failed", f"{takes}, more than {FAR:g} times the limit of {units.ratio(most)}")
+        times = units.ratio(row.ratio.value)
+        return Finding("failed", f"`{row.strategy}`{at}: {times} the time of BASE; {limit}")
     if isinstance(row, Paired) and not row.trusted:
         return Finding(
             "inconclusive", "A second copy of HEAD differs from HEAD, so the run cannot be trusted."
         )
     if row.ratio.high <= most:
         return Finding("passed", "")
-    takes = f"`{row.strategy}`{at} takes {units.ratio(row.ratio.value)}"
+    change = f"`{row.strategy}`{at}: {_more(row.ratio.value)} %"
     if row.ratio.low > most:
         level = confidence if isinstance(row, Paired) else 1 - (1 - confidence) / judged
         strict = _ratio_at(row, level)
         if strict.low > most:
-            return Finding("failed", f"{takes} the time, at least {units.ratio(strict.low)}{_at(row, level)}")
-    ends = f"{units.ratio(row.ratio.low)} to {units.ratio(row.ratio.high)}"
-    return Finding("inconclusive", f"{takes} ({ends}) the time; the limit is {units.ratio(most)}")
+            return Finding("failed", f"{change}, at least {_more(strict.low)} %{_at(row, level)}; {limit}")
+    ends = f"{_more(row.ratio.low)} to {_more(row.ratio.high)}"
+    return Finding("inconclusive", f"{change} ({ends}); {limit}")
+
+
+def _more(ratio: float) -> str:
+    """By how many percent a time differs from BASE's: +3.1, -12, +0."""
+    share = (ratio - 1) * 100
+    sign, size = "-" if share <= -0.05 else "+", abs(share)
+    return f"{sign}{size:.{int(size < 9.95 and round(size, 1) % 1 > 0)}f}"
 
 
 def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
