@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from fakes import FakeClock
 
-from advisor.measure.sampling import COUNTERS, Samples, breakdown, sample, settled, warm_up
+from advisor.measure.sampling import (
+    CLOCK_READINGS,
+    COUNTERS,
+    Samples,
+    breakdown,
+    sample,
+    settled,
+    timed_together,
+    warm_up,
+)
 from advisor.profiles.row_figures import FrameFigures
 
 
@@ -64,13 +73,40 @@ def test_warm_up_ends_in_time() -> None:
         ([[1.03, *[1.0] * 9], [0.97, *[1.0] * 9]], 0),
         ([[1.0]], 0),
         ([], 0),
+        ([[2.0, 1.5, *[1.0] * 8], [90.0, 50.0]], 2),
     ],
-    ids=["from the first", "after two", "a single slow one", "two", "noise", "one frame", "nobody"],
+    ids=[
+        "from the first",
+        "after two",
+        "a single slow one",
+        "two",
+        "noise",
+        "one frame",
+        "nobody",
+        "cut short",
+    ],
 )
 def test_frames_have_settled_once_they_are_as_quick_as_later_ones(
     curves: list[list[float]], frames: int
 ) -> None:
     assert settled(curves) == frames
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds", "period", "ran"),
+    [(20, 0.25, 1, 20), (20, 1.0, 1, 6), (2, 30.0, 1, 1), (40, 1.0, 2, 6), (8, 30.0, 4, 4)],
+    ids=["quick", "cut short", "one slow frame", "whole periods", "a period"],
+)
+def test_frames_that_are_timed_together_end_after_so_many_seconds(
+    count: int, seconds: float, period: int, ran: int
+) -> None:
+    """The clock takes 1 ms each time: it is read a few times only."""
+    frames = Frames(seconds)
+    frames.clock = FakeClock(step=0.001)
+    spent, frames_run = timed_together(frames, frames.clock, 7, count, most=5.0, period=period)
+    assert frames_run == ran
+    assert frames.indices == [*range(7, 7 + ran)]
+    assert seconds * ran <= spent <= seconds * ran + 0.001 * (CLOCK_READINGS + 1)
 
 
 def test_warm_up_has_three_frames_at_least() -> None:

@@ -22,20 +22,20 @@ from builders import cuda_device, measured, profile, recommendation, vector_add_
 from every import every
 from fakes import FakeClock, RecordingBackend, job
 from rendering import Accepted, markup
-from running import REPOSITORY, asked
+from running import REPOSITORY, FakeLauncher, asked
 from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, ChargingLauncher, simulated
 
 from advisor import api, configuration, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Left, Message, Problem, RoundDone
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
 from advisor.profiles import outputs
 from advisor.profiles.blocks import Block
-from advisor.profiles.schema import WorkloadRecord
+from advisor.profiles.schema import Measured, WorkloadRecord
 from advisor.profiles.scratch import scratch
 from advisor.report.pages import render, versions_page
 from advisor.report.versions_page import answer
@@ -835,6 +835,27 @@ def test_nothing_is_started_once_the_time_to_measure_is_over(tmp_path: Path, sta
     with pytest.raises(NothingMeasured, match="within --max-seconds 10"):
         screen()
     assert clock() == starting
+
+
+def test_tracing_a_version_takes_no_time_from_its_first_figures(tmp_path: Path) -> None:
+    """Checking a HEAD that is far slower than BASE takes all of its share."""
+    clock, answer = FakeClock(), FakeLauncher()
+    settings = replace(asked("w.py", backend="cpu", max_seconds=45.0), began=clock())
+
+    def launch(job: Job) -> Ended:
+        clock.advance(15.0 if job.task == "reference" else 1.0)
+        return answer(job)
+
+    both = Versions(settings, settings, (), Question())
+    measurement = VersionMeasurement(both, cast(Any, launch), Silent(), tmp_path, clock=clock)
+    with measurement.version(HEAD) as head:
+        head.describe()
+        head.prepare()
+        head.screen(["pageable"])
+    assert [job.task for job in answer.jobs] == ["reference", "measure"]
+    run = measurement.runs[HEAD]
+    assert isinstance(run.rows[0], Measured)
+    assert "could not be traced on the CPU: time: --max-seconds ran out" in run.notes[0]
 
 
 def test_a_version_that_took_all_the_time_is_named(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ from advisor.measure.sampling import (
     by_period,
     quiet,
     timed_block,
+    timed_together,
     unpreempted_clock,
 )
 from advisor.measure.tasks import compared, first_frames
@@ -70,6 +71,9 @@ STEPS_SECONDS = 0.025
 """After a block the steps of a version's frame are timed three times, once where that takes as long."""
 WARM_SHARE = 0.4
 """Share of a capped block's seconds that the frames before it take at most."""
+LONGEST_BLOCK = 10
+"""Times `block_seconds` after which the block of a version ends, however few its frames: one that is far
+slower than the other would take all of the time."""
 
 
 @dataclass
@@ -150,7 +154,9 @@ class Final:
         return BlockDone(block=block, warming_seconds=tuple(warming), steps=steps)
 
     def _most(self) -> float:
-        return self.job.block_seconds if self.job.capped else math.inf
+        if self.job.capped:
+            return self.job.block_seconds
+        return LONGEST_BLOCK * self.job.block_seconds if self.job.jobs else math.inf
 
     def _steps(self, loop: FrameLoop, ready: Kept) -> dict[str, float]:
         slow = 0.0 if self.job.base.backend == "cpu" else STEPS_SECONDS
@@ -159,11 +165,11 @@ class Final:
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         spending, frames, most = Spending(), self.job.frames, self._most()
-        if self.job.jobs:  # reading the clock between frames would be a share of short ones
-            begin = self.clock()
-            for index in range(first, first + frames):
-                loop.frame(index)
-            seconds = [self.clock() - begin]
+        if self.job.jobs:
+            spent, frames = timed_together(
+                loop.frame, self.clock, first, frames, most=most, period=loop.period
+            )
+            seconds = [spent]
         else:
             seconds = timed_block(loop.frame, self.clock, first, frames, most=most, period=loop.period)
             frames = len(seconds)

@@ -158,6 +158,8 @@ class Measurement:
     ran_out: bool = False
     """The time ended a process."""
     preparation: Preparation = field(default_factory=Preparation)
+    figures_first: bool = False
+    """Tracing may not take the time of the first figures."""
     end: float = math.inf
     """On the clock: no process runs on after it, not even one without which there are no figures."""
 
@@ -179,7 +181,10 @@ class Measurement:
 
     def prepare(self) -> None:
         """Traces the workload on the CPU; raises as `describe` does."""
-        ended = self._launch(Step("trace", "zero-copy", "trace", "tracing the workload"))
+        step, most = Step("trace", "zero-copy", "trace", "tracing the workload"), math.inf
+        if self.figures_first:
+            most = self.deadline - self.clock()
+        ended = self._launch(step, most) if most > 0 else Ended(None, "late", LATE)
         trace = self.preparation.trace(ended, on_cpu=self.settings.backend == "cpu")
         self._run = replace(self._run, trace=trace, notes=tuple(self.preparation.notes))
 
@@ -309,19 +314,20 @@ class Measurement:
     def _measured(self) -> dict[str, Measured]:
         return {row.strategy: row for row in self.run().rows if isinstance(row, Measured)}
 
-    def _launch(self, step: Step) -> Ended:
+    def _launch(self, step: Step, most: float = math.inf) -> Ended:
+        """most: seconds after which it is ended, though time may be left for others."""
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
         self.progress.begin(step.shown)
         left = self.deadline - self.clock()
         least = 0.0 if self.timed else min(FIRST_SECONDS, self.end - self.clock())
-        limits = {"left_seconds": left, "limit_seconds": max(left, least)}
+        limits = {"left_seconds": left, "limit_seconds": min(max(left, least), most)}
         ended = self.launcher(job.model_copy(update={"timeline": step.timeline, **limits}))
         printed = step.task == "reference" and ended.outcome is not None  # otherwise the error has the log
         if printed and (lines := first_lines(Path(job.directory) / LOG)):
             self.progress.printed(lines)
         self.progress.end()
         self.launched += 1
-        self.ran_out |= ended.how == "late"
+        self.ran_out |= ended.how == "late" and math.isinf(most)
         return ended
 
     def _take(self, step: Step) -> None:

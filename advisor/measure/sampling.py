@@ -23,6 +23,8 @@ STEADY = 0.02
 """Frames that are quicker than those before by no more are warm."""
 LEAST_WARM = 0.01
 """Seconds that warming up takes at least: on an H200 the first 10 ms after a wait tell nothing."""
+CLOCK_READINGS = 8
+"""Of frames that are timed together, one more at most."""
 _CLOCK_DIGITS = 9
 """The clock counts nanoseconds; further digits of a difference of floats are noise, and half of the file."""
 
@@ -81,10 +83,13 @@ def warm_up(
 def settled(curves: Iterable[Sequence[float]]) -> int:
     """How many frames contestants take, on average, until they are no slower than in the later half.
 
-    curves: for each contestant the seconds of frames that follow one another, as many for all. Single frames
-    are noise: the median of a tenth of all counts. 0 where they were so from the first.
+    curves: for each contestant the seconds of frames that follow one another; those that the time cut short
+    tell nothing. Single frames are noise: the median of a tenth of all counts. 0 where they were so from the
+    first.
     """
-    times = np.array([frames for frames in curves if len(frames) > 1])
+    every = list(curves)
+    longest = max(map(len, every), default=0)
+    times = np.array([frames for frames in every if len(frames) == longest > 1])
     if not times.size:
         return 0
     half, width = times.shape[1] // 2, max(1, times.shape[1] // 10)
@@ -136,6 +141,22 @@ def timed_block(
         if marks[-1] - marks[0] >= most and (index + 1 - first) % period == 0:
             break
     return [round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks)]
+
+
+def timed_together(
+    frame: Callable[[int], None], clock: Clock, first: int, count: int, *, most: float, period: int
+) -> tuple[float, int]:
+    """Seconds of `count` frames, and how many ran: after `most` seconds it ends with a period.
+
+    The clock is read a few times only: between frames that would be a share of short ones.
+    """
+    step, ran, begin = period * math.ceil(count / period / CLOCK_READINGS), 0, clock()
+    while ran < count and (not ran or clock() - begin < most):
+        ahead = min(ran + step, count)
+        for index in range(first + ran, first + ahead):
+            frame(index)
+        ran = ahead
+    return clock() - begin, ran
 
 
 def breakdown(

@@ -116,7 +116,9 @@ class VersionMeasurement:
         options = replace(settings.options, max_seconds=given, rounds=1)
         settings = replace(settings, began=self.clock(), options=options, final=False)
         progress, folder, end = _VersionProgress(self.progress, name), self.directory / name, self.deadline
-        measurement = Measurement(settings, self.launcher, progress, folder, clock=self.clock, end=end)
+        measurement = Measurement(
+            settings, self.launcher, progress, folder, clock=self.clock, figures_first=True, end=end
+        )
         try:
             yield measurement
             run = self.runs[name] = measurement.run()
