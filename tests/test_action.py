@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from builders import failed, measured, profile, recommendation
-from running import FILES, REPOSITORY, environment
+from running import FILES, REPOSITORY, environment, started
 from test_comparing import later
 
 from advisor.profiles.reading import load
@@ -25,9 +25,6 @@ from advisor.profiles.schema import Profile
 ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
 COMMENT = yaml.safe_load((REPOSITORY / "action/comment/action.yml").read_text(encoding="utf-8"))
 STEPS = {step["name"]: step for action in (ACTION, COMMENT) for step in action["runs"]["steps"]}
-SHIM = f"""#!/usr/bin/env bash
-exec {sys.executable} -m advisor "$@"
-"""
 STAND_IN = """#!/usr/bin/env bash
 printf '%s\\n' "$@" >"$ADVISOR_TEST/arguments"
 if [ -f "$ADVISOR_TEST/made.json" ]; then
@@ -97,7 +94,7 @@ class Job:
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     made = Job(tmp_path)
-    made.program("advisor", SHIM)
+    made.program("advisor", started().program())
     made.program("gh", GH)
     return made
 
@@ -968,7 +965,8 @@ def test_the_whole_of_it_with_the_real_program(job: Job) -> None:
 
 
 def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream: Upstream) -> None:
-    """All of it with the real program on the CPU: base, profile, both versions, gate, comment."""
+    """All of it with the program that users start, on the CPU: base, profile, both versions, gate, comment."""
+    job.program("advisor", f'#!/usr/bin/env bash\nexec {sys.executable} -m advisor "$@"\n')
     folder = cloned(upstream, job, "refs/pull/7/merge")
     before = upstream.git("status", "--porcelain", "--ignored", at=folder)
     job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))

@@ -3,6 +3,7 @@
 What it does is what `python -m advisor` does, in a process and a session of its own;
 the imports, which take most of a command's CPU time, are shared. A case with a shell starts an interpreter.
 A `forked` command forks the server of its workers too, in place of starting it.
+`program` is a shell script that stands for `advisor` there, with the caller's folder, variables and streams.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import gc
 import json
 import os
 import selectors
+import shlex
 import signal
 import socket
 import subprocess
@@ -21,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, Any, NoReturn
 
 from advisor.cli import app
 from advisor.cli.console import Around
@@ -55,18 +57,27 @@ class Started:
     """The last one's CPU seconds, and the most megabytes it had: those of the interpreter at least."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.started"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        with socket.socket(socket.AF_UNIX) as callers:
+            callers.bind("")
+            callers.listen()
+            self._address: bytes = callers.getsockname()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.started", str(callers.fileno())],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                pass_fds=(callers.fileno(),),
+            )
 
     def close(self) -> None:
         """It ends with its stdin, which this closes."""
         with self._process:
             pass
+
+    def program(self) -> str:
+        client = [sys.executable, "-I", "-S", str(Path(__file__).with_name("client.py"))]
+        return f'#!/bin/sh\nexec {shlex.join(client)} {self._address[1:].decode()} "$@"\n'
 
     def run(
         self,
@@ -113,19 +124,51 @@ def main() -> None:
     _undo_handlers()  # nohup and a shell's background have them ignored
     gc.freeze()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    for line in sys.stdin:
-        request = json.loads(line)
-        if not (pid := os.fork()):
-            answers.close()
-            _become(**request)
-        print(pid, file=answers)
-        _, status, used = os.wait4(pid, 0)
-        code, seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-        print(code, seconds, used.ru_maxrss / 1024, file=answers)
+    callers, selector = socket.socket(fileno=int(sys.argv[1])), selectors.DefaultSelector()
+    selector.register(callers, selectors.EVENT_READ)
+    selector.register(0, selectors.EVENT_READ)
+    while True:
+        ready = {key.fd for key, _ in selector.select()}
+        if 0 in ready:
+            if not (line := sys.stdin.readline()):
+                return
+            _answer(json.loads(line), answers, [answers, callers, selector])
+        if callers.fileno() in ready:
+            caller, _ = callers.accept()
+            with caller, caller.makefile("w", buffering=1) as answer, caller.makefile() as request:
+                _, streams, _, _ = socket.recv_fds(caller, 1, 3)
+                own = [answers, callers, selector, caller, answer, request]
+                _answer(json.load(request), answer, own, streams)
+
+
+def _answer(
+    request: dict[str, Any], answers: IO[str], own: Sequence[Any], streams: Sequence[int] = ()
+) -> None:
+    """Runs a command to its end; says its process before, and its exit code and what it used after."""
+    if not (pid := os.fork()):
+        for each in own:
+            each.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        _become(**request)
+    for stream in streams:
+        os.close(stream)
+    print(pid, file=answers)
+    _, status, used = os.wait4(pid, 0)
+    seconds = used.ru_utime + used.ru_stime
+    print(os.waitstatus_to_exitcode(status), seconds, used.ru_maxrss / 1024, file=answers)
 
 
 def _become(
-    command: list[str], folder: str, variables: dict[str, str], output: str, errors: str, *, forked: bool
+    command: list[str],
+    folder: str,
+    variables: dict[str, str],
+    output: str = "",
+    errors: str = "",
+    *,
+    forked: bool,
+    streams: bool = False,
 ) -> NoReturn:
     """What a shell and `python -m advisor` set up; ends as the interpreter does."""
     os.setsid()
@@ -134,12 +177,12 @@ def _become(
     os.environ.update(variables)
     sys.argv = [str(ROOT / "advisor" / "__main__.py"), *command]
     sys.path[0] = folder
-    for number, path in enumerate((os.devnull, output, errors)):
+    for number, path in enumerate(() if streams else (os.devnull, output, errors)):
         if path:
             opened = os.open(path, os.O_RDWR)
             os.dup2(opened, number)
             os.close(opened)
-    if not errors:
+    if not errors and not streams:
         os.dup2(1, 2)
     if forked:
         app.main(Around(launching=_launching, began=time.monotonic()))
