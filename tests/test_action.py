@@ -94,7 +94,7 @@ class Job:
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     made = Job(tmp_path)
-    made.program("advisor", started().program())
+    made.program("advisor", started().program)
     made.program("gh", GH)
     return made
 
@@ -965,7 +965,7 @@ def test_the_whole_of_it_with_the_real_program(job: Job) -> None:
 
 
 def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream: Upstream) -> None:
-    """All of it with the program that users start, on the CPU: base, profile, both versions, gate, comment."""
+    """All of it with the program that users start: base, profile, both versions, gate, comment."""
     job.program("advisor", f'#!/usr/bin/env bash\nexec {sys.executable} -m advisor "$@"\n')
     folder = cloned(upstream, job, "refs/pull/7/merge")
     before = upstream.git("status", "--porcelain", "--ignored", at=folder)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from running import Command, Said, environment, missing
+from running import Command, Said, environment, missing, started
 from test_revisions import git
 
 import advisor
@@ -306,12 +306,14 @@ INTERRUPTIONS = [(at, *way) for at, way in zip(PLACES, WAYS, strict=True)]
 """Each place, and each signal once and often: a case takes two seconds."""
 
 
-def started(repository: Path, tmp_path: Path, at: str) -> tuple[subprocess.Popen[str], Path]:
+def begun(
+    command: list[str], repository: Path, tmp_path: Path, at: str
+) -> tuple[subprocess.Popen[str], Path]:
     """A comparison that has come to that message, and the folder of its temporary files."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "advisor", "compare", "--run", "w.py", *QUICK],
+        [*command, "compare", "--run", "w.py", *QUICK],
         cwd=repository,
         env=environment(TMPDIR=str(temporary)),
         stderr=subprocess.PIPE,
@@ -329,7 +331,7 @@ def test_ctrl_c_leaves_nothing(
     repository: Path, tmp_path: Path, number: signal.Signals, at: str, times: int
 ) -> None:
     """Whatever it interrupts, and however often: no worktree, no folder, no report, and never exit code 0."""
-    process, temporary = started(repository, tmp_path, at)
+    process, temporary = begun(started().command, repository, tmp_path, at)
     for _ in range(times):
         process.send_signal(number)
         time.sleep(0.02)
@@ -346,7 +348,7 @@ def test_what_a_killed_comparison_left_goes_with_the_next(
 ) -> None:
     """The user's repository has nothing of it at any moment."""
     before = {file: file.stat().st_mtime_ns for file in (repository / ".git").rglob("*")}
-    process, temporary = started(repository, tmp_path, "HEAD: checking")
+    process, temporary = begun([sys.executable, "-m", "advisor"], repository, tmp_path, "HEAD: checking")
     process.kill()
     process.communicate()
     assert list(temporary.glob("advisor-*/base/w.py"))

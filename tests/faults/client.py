@@ -1,7 +1,8 @@
-"""`advisor ADDRESS ...`: has the command run by the interpreter of `started.py`, as if it were run here."""
+"""Has a command run by the interpreter of `started.py`, as if it were run here; signals are passed on."""
 
 import json
 import os
+import signal
 import socket
 import sys
 
@@ -12,7 +13,11 @@ with socket.socket(socket.AF_UNIX) as server:
     server.sendall(json.dumps({**request, "forked": True, "streams": True}).encode())
     server.shutdown(socket.SHUT_WR)
     with server.makefile() as answers:
-        code = int(answers.read().split()[1])
+        process = int(answers.readline())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, _: os.kill(process, number))
+        code = int(answers.readline().split()[0])
 if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 sys.exit(code)

@@ -3,7 +3,6 @@
 What it does is what `python -m advisor` does, in a process and a session of its own;
 the imports, which take most of a command's CPU time, are shared. A case with a shell starts an interpreter.
 A `forked` command forks the server of its workers too, in place of starting it.
-`program` is a shell script that stands for `advisor` there, with the caller's folder, variables and streams.
 """
 
 from __future__ import annotations
@@ -75,9 +74,16 @@ class Started:
         with self._process:
             pass
 
+    @property
+    def command(self) -> list[str]:
+        """Stands for `python -m advisor` in the caller's folder, with its variables, streams and signals."""
+        client = Path(__file__).with_name("client.py")
+        return [sys.executable, "-I", "-S", str(client), self._address[1:].decode()]
+
+    @property
     def program(self) -> str:
-        client = [sys.executable, "-I", "-S", str(Path(__file__).with_name("client.py"))]
-        return f'#!/bin/sh\nexec {shlex.join(client)} {self._address[1:].decode()} "$@"\n'
+        """A shell script that stands for `advisor`."""
+        return f'#!/bin/sh\nexec {shlex.join(self.command)} "$@"\n'
 
     def run(
         self,
