@@ -214,7 +214,7 @@ def test_a_loader_is_told_for_its_batches_alone(loop: int, upload: int, lines: t
 REFUSED = {
     "not seen": (CUPY, Change("lock", 8), "was not seen"),
     "new in each frame": (TORCH, Change("lock", 8, 9, 7), "makes a new array in each frame"),
-    "no form of a call": (CUPY, Change("reuse", 13, None, 7), "is not of the form name = call"),
+    "no form of a call": (CUPY, Change("hoist", 13, None, 7), "is not of the form name = call"),
     "no download": (CUPY, Change("reuse", 8, None, 7), "is neither x.get() nor asnumpy(x) alone"),
     "no loop": (CUPY, Change("hoist", 5, None, 7), "not in the loop itself"),
     "already asynchronous": (TORCH, Change("non-blocking", 9, None, 7), "has no call of to or cuda without"),

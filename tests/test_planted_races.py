@@ -127,6 +127,27 @@ RACES = {
         " if late:\n  d = cupy.asarray(gray)\n gray[...] = -1\n log.append(d.get()[0])",
         GUARDED,
     ),
+    "a view that a branch uploads which the run did not take": (
+        "lock",
+        GRAY + "view = gray[:]\nfor i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n"
+        " if late:\n  d = cupy.asarray(view)\n gray[...] = -1\n log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "a function that uploads it, called in such a branch": (
+        "lock",
+        GRAY + "def up(host):\n return cupy.asarray(host)\nfor i in range(6):  #loop\n gray[...] = i\n"
+        " d = cupy.asarray(gray)  #line\n if late:\n  d = up(host=gray)\n gray[...] = -1\n"
+        " log.append(d.get()[0])",
+        GUARDED,
+    ),
+    "a method that gives it, uploaded in such a branch": (
+        "lock",
+        "class Camera:\n def __init__(self):\n  self.gray = np.zeros(4)  #origin\n def read(self):\n"
+        "  return self.gray\ncamera = Camera()\nfor i in range(6):  #loop\n camera.gray[...] = i\n"
+        " d = cupy.asarray(camera.read())  #line\n frame = camera.read()\n if late:\n"
+        "  d = cupy.asarray(frame)\n camera.gray[...] = -1\n log.append(d.get()[0])",
+        GUARDED,
+    ),
     "an attribute that another method overwrites": (
         "lock",
         "class Camera:\n def __init__(self):\n  self.gray = np.zeros(4)  #origin\n def up(self):\n"
@@ -145,6 +166,26 @@ RACES = {
         "for i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n out = d.get()  #line\n"
         " kept.append(out)\n"
         "log += [out[0] for out in kept]",
+        KEEPS,
+    ),
+    "downloads of which an expression takes values": (
+        "reuse",
+        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
+        " log.append(float((d * 2).get()[1:].sum()) + i)  #line",
+        GUARDED,
+    ),
+    "downloads that are copied into an array": (
+        "reuse",
+        "rows = np.zeros((6, 4))\nfor turn in range(2):\n for i in range(6):  #loop\n"
+        "  d = cupy.asarray(np.full(4, i + turn))\n  rows[i] = cupy.asnumpy(d)  #line\n"
+        " log += [*rows[:, 0]]",
+        GUARDED,
+    ),
+    "downloads that a list keeps": (
+        "reuse",
+        "rows = [0] * 6\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
+        " rows[i] = d.get()  #line\n"
+        "log += [row[0] for row in rows]",
         KEEPS,
     ),
     "a downloaded array that is kept through a slice": (

@@ -7,34 +7,32 @@ written with certainty raises `CannotWrite`: nothing is guessed.
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeGuard
 
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import BY_NAME
-from advisor.strategies.patches import lines_of
+from advisor.strategies.source_edits import SourceEdits
 from advisor.strategies.syntax import (
     CannotWrite,
     alias_of,
     calls_in,
-    function_of,
     imported_name,
     imports_of,
     is_inside,
     is_loader,
-    last_name,
     line_after,
     loop_of,
     names_changed,
     names_in,
-    names_of_its_own,
     names_set,
+    outermost_loop,
     statement_at,
 )
+from advisor.strategies.uses import BLOCKING, assigned_name, download, require_read_at_once, upload_lines
 
 _PINNED = {
     "empty": "empty_pinned",
@@ -47,9 +45,6 @@ _TORCH_ALLOCATING = ("empty", "zeros", "ones", "full", "rand", "randn", "tensor"
 """torch functions that take pin_memory=True."""
 BOM, TAB = "\ufeff", "\t"
 _IMPORTS = (ast.Import, ast.ImportFrom)
-_BLOCKING = ("array", "asarray", "asanyarray")
-"""Uploads of CuPy's that take blocking=True: the source may be written again once they return."""
-_BY_ADDRESS = ("copy_from_host_async", "copy_from_async", "memcpyAsync", "from_numpy", "as_tensor")
 _LEAVING = (
     *(ast.Return, ast.Yield, ast.YieldFrom, ast.Await),
     *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -73,85 +68,6 @@ class Change:
     """Another file makes the array that is page-locked; here are uploads of it alone."""
 
 
-@dataclass
-class _Edits:
-    """Texts to replace, as offsets into the source, and lines to put in before a line."""
-
-    source: str
-    tree: ast.Module
-    replaced: dict[tuple[int, int], str] = field(default_factory=dict)
-    inserted: dict[int, list[str]] = field(default_factory=dict)
-    added: set[tuple[tuple[int, int], str]] = field(default_factory=set)
-    """Arguments that calls have got: several changes may need the same."""
-
-    def __post_init__(self) -> None:
-        self.lines = lines_of(self.source)
-        self.newline = "\r\n" if "\r\n" in self.source else "\n"
-        self._starts = [0]
-        for line in self.lines:
-            self._starts.append(self._starts[-1] + len(line))
-
-    def offset(self, line: int, column: int) -> int:
-        """Into the source as text; columns of a syntax tree count bytes."""
-        text = self.lines[line - 1].encode()[:column].decode()
-        return self._starts[line - 1] + len(text)
-
-    def span(self, node: ast.expr) -> tuple[int, int]:
-        begin = self.offset(node.lineno, node.col_offset)
-        return begin, self.offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
-
-    def text(self, node: ast.expr) -> str:
-        begin, end = self.span(node)
-        return self.source[begin:end]
-
-    def replace(self, node: ast.expr, text: str) -> None:
-        self.replaced[self.span(node)] = text
-
-    def add_argument(self, call: ast.Call, argument: str) -> None:
-        """One more keyword argument, in a row of its own where the closing parenthesis has one."""
-        span = self.span(call)
-        if (span, argument) in self.added:
-            return
-        self.added.add((span, argument))
-        end = span[1] - 1
-        values = [*call.args, *(word.value for word in call.keywords)]
-        if not values:
-            self.replaced[end, end] = argument
-            return
-        value = max(values, key=lambda each: self.span(each)[1])
-        last = self.span(value)[1]
-        while closed := re.match(r"\s*\)", self.source[last:end]):
-            last += closed.end()
-        tail = self.source[last:end]
-        row_end = re.search(r"\r?\n", tail)
-        if row_end is None:
-            self.replaced[last, last] = self.replaced.get((last, last), "") + f", {argument}"
-            return
-        comma = "," if "," in re.sub("#.*", "", tail) else ""
-        row, begins = self.lines[value.lineno - 1], last + row_end.start()
-        indentation = row[: len(row) - len(row.lstrip())]
-        self.replaced[last, last] = "" if comma else ","
-        added = f"{self.newline}{indentation}{argument}{comma}"
-        self.replaced[begins, begins] = self.replaced.get((begins, begins), "") + added
-
-    def insert(self, line: int, indentation: str, *texts: str) -> None:
-        """Lines before `line`; those that are there already are not doubled."""
-        known = self.inserted.setdefault(line, [])
-        known += [new for text in texts if (new := f"{indentation}{text}{self.newline}") not in known]
-
-    def result(self) -> str:
-        pieces = {(self._starts[line - 1],) * 2: "".join(texts) for line, texts in self.inserted.items()}
-        end = len(self.source)
-        if (end, end) in pieces and not self.source.endswith("\n"):
-            pieces[end, end] = self.newline + pieces[end, end].removesuffix(self.newline)
-        edited, last = self.source, end
-        for (begin, end), text in sorted({**self.replaced, **pieces}.items(), reverse=True):
-            if end > last:
-                raise CannotWrite("another change moves the same line")
-            edited, last = edited[:begin] + text + edited[end:], begin
-        return edited
-
-
 def edited(source: str, changes: Sequence[Change]) -> str:
     """The source with the changes. Raises `CannotWrite` where one cannot be written, `SyntaxError` where the
     source is not Python."""
@@ -159,7 +75,7 @@ def edited(source: str, changes: Sequence[Change]) -> str:
         return BOM + edited(source.removeprefix(BOM), changes)
     if "\r" in source.replace("\r\n", ""):
         raise CannotWrite("the file has lines that end with a carriage return alone")
-    edits = _Edits(source, ast.parse(source))
+    edits = SourceEdits(source, ast.parse(source))
     for change in changes:
         _WRITERS[change.kind](edits, change)
     result = edits.result()
@@ -170,7 +86,7 @@ def edited(source: str, changes: Sequence[Change]) -> str:
     return result
 
 
-def _lock(edits: _Edits, change: Change) -> None:
+def _lock(edits: SourceEdits, change: Change) -> None:
     """The array that crosses is page-locked where it is made, once; its uploads wait until they are done."""
     array, lines = "what was uploaded", {change.line, *change.uploads} - {0}
     if change.origin is not None:
@@ -183,14 +99,14 @@ def _lock(edits: _Edits, change: Change) -> None:
             edits.add_argument(call, "pin_memory=True")
             return
         _page_lock(edits, statement, array, call)
-        lines |= _other_uploads(edits, statement, array)
+        lines |= upload_lines(edits.tree, statement, array)
     elif not change.made_elsewhere:
         raise CannotWrite("the line that allocates the array was not seen")
     for line in sorted(lines):
         _block(edits, line, array)
 
 
-def _page_lock(edits: _Edits, statement: ast.stmt, array: str, call: ast.Call) -> None:
+def _page_lock(edits: SourceEdits, statement: ast.stmt, array: str, call: ast.Call) -> None:
     """Page-locks with cupyx's function of the same name if there is one, else by registering the array."""
     pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy"))
     if pinned and not {"like", "device", None} & {word.arg for word in call.keywords}:
@@ -202,27 +118,10 @@ def _page_lock(edits: _Edits, statement: ast.stmt, array: str, call: ast.Call) -
     edits.insert(line_after(statement), _indentation(edits, statement), locking, lifting)
 
 
-def _other_uploads(edits: _Edits, origin: ast.stmt, array: str) -> set[int]:
-    """Lines that may upload the array too, by its name, though the run did not come by. Raises `CannotWrite`
-    where its address is given to what copies asynchronously."""
-    lines, scope = set(), function_of(edits.tree, origin)
-    for call in calls_in(scope):
-        if not any(edits.text(node) == array for each in call.args for node in names_in(each)):
-            continue
-        if (inner := function_of(edits.tree, call)) is not scope and array in names_of_its_own(inner):
-            continue
-        name = last_name(call.func)
-        if name in _BY_ADDRESS:
-            raise CannotWrite(f"line {call.lineno} copies from it by {name}")
-        if name == "set" or imported_name(edits.tree, call.func, "cupy") in _BLOCKING:
-            lines.add(call.lineno)
-    return lines
-
-
-def _block(edits: _Edits, line: int, array: str) -> None:
+def _block(edits: SourceEdits, line: int, array: str) -> None:
     """Copies of a line end before the host goes on, which may write the array again."""
     on_line = [c for c in calls_in(edits.tree) if c.lineno <= line <= (c.end_lineno or 0)]
-    uploads = [call for call in on_line if imported_name(edits.tree, call.func, "cupy") in _BLOCKING]
+    uploads = [call for call in on_line if imported_name(edits.tree, call.func, "cupy") in BLOCKING]
     for call in uploads:
         if all(word.arg not in ("blocking", None) for word in call.keywords):
             edits.add_argument(call, "blocking=True")
@@ -243,21 +142,24 @@ def _names_stream(call: ast.Call) -> bool:
     return second or any(word.arg == "stream" for word in call.keywords)
 
 
-def _reuse(edits: _Edits, change: Change) -> None:
+def _reuse(edits: SourceEdits, change: Change) -> None:
     """A download goes into one page-locked array that is kept, not into new memory in each frame."""
-    statement, target, call = _assigned_call(edits, change.line)
-    loop = loop_of(edits.tree, statement, change.loop)
-    if target in names_set(loop, without=statement):
+    statement = statement_at(edits.tree, change.line)
+    inner = loop_of(edits.tree, statement, change.loop)
+    call, source = download(edits.tree, statement)
+    target = assigned_name(statement, call)
+    if target in names_set(inner, without=statement):
         raise CannotWrite(f"{target} is given other values in the loop")
-    source, name = _downloaded(edits, call), ""
-    indentation, host_array = _indentation(edits, statement), _new_name(edits, f"{target}_host")
-    if isinstance(source, ast.Name):
-        name = source.id
-    else:
-        name, text = _new_name(edits, f"{target}_device"), edits.text(source)
+    if not target:
+        require_read_at_once(edits.tree, statement, call, source)
+    name, indentation = getattr(source, "id", ""), _indentation(edits, statement)
+    host_array = edits.new_name(f"{target or name or 'result'}_host")
+    if not name:
+        name, text = edits.new_name(f"{target or 'result'}_device"), edits.text(source)
         edits.insert(
             statement.lineno, indentation, f"{name} = ({text})" if "\n" in text else f"{name} = {text}"
         )
+    loop = outermost_loop(edits.tree, inner)
     edits.insert(loop.lineno, _indentation(edits, loop), f"{host_array} = None")
     edits.insert(
         statement.lineno,
@@ -269,13 +171,7 @@ def _reuse(edits: _Edits, change: Change) -> None:
     edits.replace(call, f"{name}.get(out={host_array})")
 
 
-def _new_name(edits: _Edits, name: str) -> str:
-    if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(edits.tree)):
-        raise CannotWrite(f"the name {name} is taken")
-    return name
-
-
-def _non_blocking(edits: _Edits, change: Change) -> None:
+def _non_blocking(edits: SourceEdits, change: Change) -> None:
     """The uploads of the line return before they are done."""
     uploads = _torch_uploads(edits, change.line)
     if not uploads:
@@ -284,7 +180,7 @@ def _non_blocking(edits: _Edits, change: Change) -> None:
         edits.add_argument(call, "non_blocking=True")
 
 
-def _torch_uploads(edits: _Edits, line: int) -> list[ast.Call]:
+def _torch_uploads(edits: SourceEdits, line: int) -> list[ast.Call]:
     """Blocking calls of `to` and `cuda`, all to one place. Raises `CannotWrite` where one of several may be a
     download: the host would read what has not arrived."""
     moves = [
@@ -314,7 +210,7 @@ def _tells_whether_it_blocks(call: ast.Call) -> bool:
     return flags or any(word.arg in ("non_blocking", None) for word in call.keywords)
 
 
-def _pin_memory(edits: _Edits, change: Change) -> None:
+def _pin_memory(edits: SourceEdits, change: Change) -> None:
     """The loader that makes the batches gives them in page-locked memory, and their copies do not block."""
     if change.origin is None:
         raise CannotWrite("the line that makes the DataLoader was not seen")
@@ -332,7 +228,7 @@ def _pin_memory(edits: _Edits, change: Change) -> None:
         edits.add_argument(call, "non_blocking=True")
 
 
-def _hoist(edits: _Edits, change: Change) -> None:
+def _hoist(edits: SourceEdits, change: Change) -> None:
     """An upload of the same bytes in each frame goes before the loop."""
     statement = statement_at(edits.tree, change.line)
     if isinstance(statement, ast.Expr) and _sets_array(statement.value):
@@ -369,7 +265,7 @@ def _sets_array(value: ast.expr) -> TypeGuard[ast.Call]:
     )
 
 
-def _allocator(edits: _Edits, change: Change) -> None:
+def _allocator(edits: SourceEdits, change: Change) -> None:
     """CuPy's allocator is set after the imports that follow its own."""
     cupy, body = alias_of(edits.tree, "cupy"), edits.tree.body
     here = next((n for name, _, n in imports_of(edits.tree) if name == cupy and n in body), None)
@@ -381,7 +277,7 @@ def _allocator(edits: _Edits, change: Change) -> None:
     edits.insert(line_after(last), "", edits.newline.join(("", *([""] * (len(lines) > 1)), *lines)))
 
 
-_WRITERS: Mapping[ChangeKind, Callable[[_Edits, Change], None]] = {
+_WRITERS: Mapping[ChangeKind, Callable[[SourceEdits, Change], None]] = {
     "lock": _lock,
     "reuse": _reuse,
     "non-blocking": _non_blocking,
@@ -392,7 +288,7 @@ _WRITERS: Mapping[ChangeKind, Callable[[_Edits, Change], None]] = {
 
 
 def _assigned_call(
-    edits: _Edits, line: int, targets: tuple[type[ast.expr], ...] = (ast.Name,)
+    edits: SourceEdits, line: int, targets: tuple[type[ast.expr], ...] = (ast.Name,)
 ) -> tuple[ast.stmt, str, ast.Call]:
     """The statement `name = call(...)` on that line, the name and the call."""
     statement = statement_at(edits.tree, line)
@@ -410,17 +306,7 @@ def _assigned_call(
     return statement, edits.text(target), value
 
 
-def _downloaded(edits: _Edits, call: ast.Call) -> ast.expr:
-    """The array on the GPU that `x.get()` or `cupy.asnumpy(x)` downloads."""
-    function = call.func
-    if isinstance(function, ast.Attribute) and function.attr == "get" and not call.args + call.keywords:
-        return function.value
-    if imported_name(edits.tree, function, "cupy") == "asnumpy" and not call.keywords and len(call.args) == 1:
-        return call.args[0]
-    raise CannotWrite(f"line {call.lineno} is neither x.get() nor asnumpy(x) alone")
-
-
-def _imported(edits: _Edits, library: str) -> str:
+def _imported(edits: SourceEdits, library: str) -> str:
     """What the file calls the library, which it imports if need be: cupyx after cupy, Python's own before the
     others."""
     imports = [(name, full, node) for name, full, node in imports_of(edits.tree) if node in edits.tree.body]
@@ -440,6 +326,6 @@ def _imported(edits: _Edits, library: str) -> str:
     return library
 
 
-def _indentation(edits: _Edits, statement: ast.stmt) -> str:
+def _indentation(edits: SourceEdits, statement: ast.stmt) -> str:
     line = edits.lines[statement.lineno - 1]
     return line[: len(line) - len(line.lstrip())]

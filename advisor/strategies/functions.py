@@ -7,24 +7,15 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from advisor.profiles.schema import Profile
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import Strategy
-from advisor.strategies.syntax import LOOPS, CannotWrite, calls_in, imported_name
+from advisor.strategies.syntax import LOOPS, CannotWrite, calls_in, imported_name, parents
+from advisor.strategies.uses import is_read, is_upload
 
 PAGE_LOCKING = ("pinned", "registered")
 """Strategies that are the copies of the code as it is, from and to page-locked arrays that are kept."""
-_UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray")
-_METHODS = (
-    *("all", "any", "argmax", "argmin", "astype", "copy", "dot", "fill", "item", "max", "mean", "min"),
-    *("prod", "std", "sum", "tobytes", "tolist", "var"),
-)
-_FACTS = ("dtype", "nbytes", "ndim", "shape", "size")
-_READERS = ("abs", "bool", "float", "int", "len", "print", "repr", "str")
-_NUMPY = ("allclose", "array_equal", "copyto", "max", "mean", "min", "save", "std", "sum", "var")
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ def page_locked(source: str, function: str, names: Sequence[str]) -> Applied:
 
 def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Change:
     """Raises `CannotWrite` where the text does not show that the change is safe."""
-    ups = [call.lineno for call in calls_in(tree) if _is_upload(tree, call, name)]
+    ups = [call.lineno for call in calls_in(tree) if is_upload(tree, call, name)]
     downs = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and _is_download(tree, n, name)]
     here = [line for line in ups if function.lineno <= line <= (function.end_lineno or 0)]
     if not here and not downs:
@@ -111,12 +102,6 @@ def _is_stored(name: ast.Name) -> bool:
     return not isinstance(name.ctx, ast.Load)
 
 
-def _is_upload(tree: ast.Module, call: ast.Call, name: str) -> bool:
-    plain = len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == name
-    sets = isinstance(call.func, ast.Attribute) and call.func.attr == "set"
-    return plain and (sets or imported_name(tree, call.func, "cupy") in _UPLOADS)
-
-
 def _is_download(tree: ast.Module, statement: ast.Assign, name: str) -> bool:
     call = statement.value
     if not (_sets(statement, name) and isinstance(call, ast.Call)):
@@ -142,27 +127,9 @@ def _is_on_gpu(tree: ast.Module, value: ast.AST, visited: frozenset[str]) -> boo
 def _require_unkept(tree: ast.Module, name: str) -> None:
     """Raises `CannotWrite` where the array gets a second name, is passed on, or is returned: who holds it may
     read it after it was written again."""
-    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    above = parents(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Name) or node.id != name or _is_stored(node):
             continue
-        if not _is_read(tree, node, above, name):
+        if not is_read(tree, node, above, name):
             raise CannotWrite(f"line {node.lineno} passes it on")
-
-
-def _is_read(tree: ast.Module, node: ast.expr, above: dict[ast.AST, ast.AST], name: str) -> bool:
-    """Whether only values leave the expression that holds the array or a view of it."""
-    parent = above[node]
-    if isinstance(parent, ast.Subscript) and parent.value is node:
-        return not isinstance(parent.ctx, ast.Load) or _is_read(tree, parent, above, name)
-    if isinstance(parent, ast.Attribute):
-        called = isinstance(above[parent], ast.Call) and parent.attr in _METHODS
-        return parent.attr in _FACTS or called
-    if isinstance(parent, ast.keyword):
-        return parent.arg == "out" and isinstance(above[above[parent]], ast.Expr)
-    if isinstance(parent, ast.Call):
-        function = imported_name(tree, parent.func, "numpy")
-        plain = isinstance(parent.func, ast.Name) and parent.func.id in _READERS
-        values = function in _NUMPY or isinstance(getattr(np, function or "-", None), np.ufunc)
-        return plain or values or _is_upload(tree, parent, name)
-    return isinstance(parent, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue))

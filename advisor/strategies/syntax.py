@@ -198,6 +198,20 @@ def loop_of(tree: ast.AST, statement: ast.stmt, line: int | None) -> Loop:
     )
 
 
+def outermost_loop(tree: ast.AST, loop: Loop) -> Loop:
+    """The loop that holds this one and all others around it, in the same function."""
+    function = function_of(tree, loop)
+    around = [
+        n for n in ast.walk(function) if isinstance(n, LOOPS) and any(each is loop for each in ast.walk(n))
+    ]
+    return next((n for n in around if function_of(tree, n) is function), loop)
+
+
+def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
+    """What holds each node of a tree."""
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
 def names_set(loop: Loop, without: ast.stmt) -> Iterator[str]:
     """Names that the loop sets or deletes, but for one statement."""
     skipped = set(map(id, ast.walk(without)))

@@ -1,0 +1,198 @@
+"""How a source uses an array: where it is uploaded, where only values are read, and what is downloaded."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from advisor.strategies.syntax import (
+    CannotWrite,
+    calls_in,
+    function_of,
+    imported_name,
+    last_name,
+    names_in,
+    names_of_its_own,
+    parents,
+)
+
+BLOCKING = ("array", "asarray", "asanyarray")
+"""Uploads of CuPy's that take blocking=True: the source may be written again once they return."""
+_UPLOADS = (*BLOCKING, "ascontiguousarray")
+_BY_ADDRESS = ("copy_from_host_async", "copy_from_async", "memcpyAsync", "from_numpy", "as_tensor")
+_METHODS = (
+    *("all", "any", "argmax", "argmin", "astype", "copy", "dot", "fill", "item", "max", "mean", "min"),
+    *("prod", "std", "sum", "tobytes", "tolist", "var"),
+)
+_FACTS = ("dtype", "nbytes", "ndim", "shape", "size")
+_READERS = ("abs", "bool", "float", "int", "len", "print", "repr", "str")
+_NUMPY = ("allclose", "array_equal", "copyto", "max", "mean", "min", "save", "std", "sum", "var")
+_LATER = (
+    *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.BoolOp, ast.IfExp),
+    *(ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr),
+)
+"""What may evaluate a part of it later, several times or never."""
+
+
+def upload_lines(tree: ast.Module, origin: ast.stmt, array: str) -> set[int]:
+    """Lines that may upload what a statement makes though the run did not come by: under any name that the
+    file gives it, also in functions that get or return it. Raises `CannotWrite` where its address is given to
+    what copies asynchronously."""
+    lines = set[int]()
+    scope = function_of(tree, origin) if array.isidentifier() else tree
+    todo, visited = [(scope, array)], set[tuple[int, str]]()
+    while todo:
+        scope, name = todo.pop()
+        if (id(scope), name) in visited:
+            continue
+        visited.add((id(scope), name))
+        for call in _calls_with(tree, scope, name):
+            called = last_name(call.func)
+            if called in _BY_ADDRESS:
+                raise CannotWrite(f"line {call.lineno} copies from it by {called}")
+            if called == "set" or imported_name(tree, call.func, "cupy") in BLOCKING:
+                lines.add(call.lineno)
+            todo += _parameters(tree, call, name)
+        todo += _other_names(tree, scope, name)
+    return lines
+
+
+def _calls_with(tree: ast.Module, scope: ast.AST, name: str) -> Iterator[ast.Call]:
+    """Calls in a scope that get the array, or a part of it, as an argument."""
+    for call in calls_in(scope):
+        values = [*call.args, *(word.value for word in call.keywords)]
+        if not any(_mentions(each, name) for each in values):
+            continue
+        inner = function_of(tree, call)
+        if inner is scope or name not in names_of_its_own(inner):
+            yield call
+
+
+def _parameters(tree: ast.Module, call: ast.Call, name: str) -> Iterator[tuple[ast.AST, str]]:
+    """Functions of the file that a call may reach, each with its parameter that gets the array."""
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef) or function.name != last_name(call.func):
+            continue
+        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        if isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"]):
+            names = names[1:]
+        given = [*zip(names, call.args, strict=False), *((w.arg, w.value) for w in call.keywords if w.arg)]
+        for parameter, value in given:
+            if _mentions(value, name):
+                yield function, parameter
+
+
+def _other_names(tree: ast.Module, scope: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
+    """Variables that are set from it or from a function that returns it, each with its scope. What CuPy makes
+    of it is another array."""
+    returning = {
+        getattr(function_of(tree, node), "name", "")
+        for node in ast.walk(scope)
+        if isinstance(node, (ast.Return, ast.Yield)) and node.value and _mentions(node.value, name)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.For)):
+            continue
+        value = node.iter if isinstance(node, ast.For) else node.value
+        if value is None or (isinstance(value, ast.Call) and imported_name(tree, value.func, "cupy")):
+            continue
+        inside = function_of(tree, node)
+        set_here = _mentions(value, name) and (
+            scope in (inside, tree) or any(n is node for n in ast.walk(scope))
+        )
+        if set_here or any(last_name(call.func) in returning for call in calls_in(value)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((inside, n.id) for t in targets for n in ast.walk(t) if isinstance(n, ast.Name))
+
+
+def _mentions(value: ast.AST, name: str) -> bool:
+    return any(ast.unparse(each) == name for each in names_in(value))
+
+
+def is_upload(tree: ast.Module, call: ast.Call, name: str) -> bool:
+    plain = len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == name
+    sets = isinstance(call.func, ast.Attribute) and call.func.attr == "set"
+    return plain and (sets or imported_name(tree, call.func, "cupy") in _UPLOADS)
+
+
+def is_read(tree: ast.Module, node: ast.expr, above: Mapping[ast.AST, ast.AST], name: str) -> bool:
+    """Whether only values leave the expression that holds the array or a view of it."""
+    parent = above[node]
+    if isinstance(parent, ast.Subscript) and parent.value is node:
+        return not isinstance(parent.ctx, ast.Load) or is_read(tree, parent, above, name)
+    if isinstance(parent, ast.Attribute):
+        called = isinstance(above[parent], ast.Call) and parent.attr in _METHODS
+        return parent.attr in _FACTS or called
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "out" and isinstance(above[above[parent]], ast.Expr)
+    if isinstance(parent, ast.Call):
+        function = imported_name(tree, parent.func, "numpy")
+        plain = isinstance(parent.func, ast.Name) and parent.func.id in _READERS
+        values = function in _NUMPY or isinstance(getattr(np, function or "-", None), np.ufunc)
+        return plain or values or is_upload(tree, parent, name)
+    return isinstance(parent, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue))
+
+
+def download(tree: ast.Module, statement: ast.stmt) -> tuple[ast.Call, ast.expr]:
+    """The one `x.get()` or `cupy.asnumpy(x)` of a statement, and its array on the GPU."""
+    downloads = []
+    for call in calls_in(statement):
+        function = call.func
+        if isinstance(function, ast.Attribute) and function.attr == "get" and not call.args + call.keywords:
+            downloads.append((call, function.value))
+        elif imported_name(tree, function, "cupy") == "asnumpy" and not call.keywords and len(call.args) == 1:
+            downloads.append((call, call.args[0]))
+    if len(downloads) > 1:
+        raise CannotWrite(f"line {statement.lineno} downloads several arrays")
+    if not downloads:
+        raise CannotWrite(f"line {statement.lineno} is neither x.get() nor asnumpy(x) alone")
+    return downloads[0]
+
+
+def assigned_name(statement: ast.stmt, call: ast.Call) -> str:
+    """The variable that is set to what the call returns; empty where that is used in another way."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and statement.value is call:
+        return getattr(statement.targets[0], "id", "")
+    if isinstance(statement, ast.AnnAssign) and statement.value is call:
+        return getattr(statement.target, "id", "")
+    return ""
+
+
+def require_read_at_once(tree: ast.Module, statement: ast.stmt, call: ast.Call, source: ast.expr) -> None:
+    """Raises `CannotWrite` where a statement may keep what it downloads, or where its array on the GPU cannot
+    be evaluated before the statement."""
+    above = parents(statement)
+    if not (_is_copied(tree, statement, call) or is_read(tree, call, above, "")):
+        raise CannotWrite(f"line {call.lineno} passes on what it downloads")
+    node: ast.AST = call
+    while node is not statement:
+        parent = above[node]
+        before = [] if isinstance(parent, (ast.Assign, ast.AnnAssign)) else [*ast.iter_child_nodes(parent)]
+        before = before[: before.index(node)] if before else []
+        if isinstance(parent, _LATER) or (isinstance(parent, ast.Compare) and node is not parent.left):
+            raise CannotWrite(f"line {call.lineno} does not always download")
+        calls = any(isinstance(each, (ast.Call, *_LATER)) for part in before for each in ast.walk(part))
+        if calls and not isinstance(source, ast.Name):
+            raise CannotWrite(f"line {call.lineno} calls something before it downloads")
+        node = parent
+
+
+def _is_copied(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
+    """Whether a statement copies it into an array, or drops it."""
+    if isinstance(statement, ast.Expr):
+        return statement.value is call
+    if isinstance(statement, ast.AugAssign):
+        return statement.value is call
+    if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
+        return False
+    target = statement.targets[0]
+    if not isinstance(target, ast.Subscript):
+        return False
+    sliced = any(isinstance(each, (ast.Slice, ast.Tuple)) for each in ast.walk(target.slice))
+    container = ast.unparse(target.value)
+    made = (n for n in ast.walk(tree) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == container)
+    values = [node.value for node in made]
+    arrays = [v for v in values if isinstance(v, ast.Call) and imported_name(tree, v.func, "numpy")]
+    return sliced or (bool(arrays) and len(arrays) == len(values))
