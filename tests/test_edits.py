@@ -77,6 +77,18 @@ CASES = {
         ],
         ["w = cp.asarray(table)"],
     ),
+    "lock: what arithmetic made is registered": (
+        CUPY.replace('np.load("t.npy")', "np.ones(9) * 2"),
+        Change("lock", 9, 6, 7),
+        [
+            "import weakref",
+            "",
+            "cp.cuda.runtime.hostRegister(table.ctypes.data, table.nbytes, 0)  # page-locked",
+            "weakref.finalize(table, cp.cuda.runtime.hostUnregister, table.ctypes.data)",
+            "w = cp.asarray(table, blocking=True)",
+        ],
+        ["w = cp.asarray(table)"],
+    ),
     "lock: an attribute, a row for each argument, arguments that cupyx has not": (
         "import os\n" + HEAD + "class A:\n    def __init__(self):\n"
         "        self.gray = np.zeros(3, like=x)\n    def up(self):\n        return cp.asarray(\n"
@@ -254,6 +266,31 @@ REFUSED = {
         "table is set in the loop",
     ),
     "name taken": (CUPY + "res_host = 3\n", Change("reuse", 12, None, 7), "the name res_host is taken"),
+    "downloads that are passed on": (
+        CUPY.replace("print(out", "keep(d.get()); print(out").replace("; ", "\n        "),
+        Change("reuse", 13, None, 7),
+        "line 13 passes on what it downloads",
+    ),
+    "a list that keeps downloads": (
+        CUPY.replace("res = cp", "res[i] = cp"),
+        Change("reuse", 12, None, 7),
+        "line 12 passes on what it downloads",
+    ),
+    "not always downloaded": (
+        CUPY.replace("res = cp.asnumpy(d)", "res = i and cp.asnumpy(d).sum()"),
+        Change("reuse", 12, None, 7),
+        "line 12 does not always download",
+    ),
+    "several downloads": (
+        CUPY.replace("res = cp.asnumpy(d)", "res = cp.asnumpy(d) - d.get()"),
+        Change("reuse", 12, None, 7),
+        "line 12 downloads several arrays",
+    ),
+    "called before": (
+        CUPY.replace("res = cp.asnumpy(d)", "res = next(i) + cp.asnumpy(d * 2)"),
+        Change("reuse", 12, None, 7),
+        "line 12 calls something before it downloads",
+    ),
     "several statements": (
         "import cupy\na = f(); b = g()\n",
         Change("hoist", 2, None, 1),

@@ -43,6 +43,8 @@ _PINNED = {
 """NumPy's allocating functions and those of cupyx with the same arguments."""
 _TORCH_ALLOCATING = ("empty", "zeros", "ones", "full", "rand", "randn", "tensor", "arange", "eye")
 """torch functions that take pin_memory=True."""
+_MAKING = (ast.Call, ast.BinOp, ast.UnaryOp)
+"""Expressions whose array is a new one: `np.ones(9) * 2` as well as `np.load("x.npy")`."""
 BOM, TAB = "\ufeff", "\t"
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _LEAVING = (
@@ -90,15 +92,16 @@ def _lock(edits: SourceEdits, change: Change) -> None:
     """The array that crosses is page-locked where it is made, once; its uploads wait until they are done."""
     array, lines = "what was uploaded", {change.line, *change.uploads} - {0}
     if change.origin is not None:
-        statement, array, call = _assigned_call(edits, change.origin, (ast.Name, ast.Attribute))
+        statement, array, value = _assigned(edits, change.origin, (ast.Name, ast.Attribute), _MAKING)
         if is_inside(edits.tree, statement, change.loop):
             raise CannotWrite(f"line {change.origin} makes a new array in each frame")
-        if imported_name(edits.tree, call.func, "torch") in _TORCH_ALLOCATING:
-            if any(word.arg in ("pin_memory", None) for word in call.keywords):
+        called = value if isinstance(value, ast.Call) else None
+        if called and imported_name(edits.tree, called.func, "torch") in _TORCH_ALLOCATING:
+            if any(word.arg in ("pin_memory", None) for word in called.keywords):
                 raise CannotWrite(f"pin_memory of line {change.origin} is set already")
-            edits.add_argument(call, "pin_memory=True")
+            edits.add_argument(called, "pin_memory=True")
             return
-        _page_lock(edits, statement, array, call)
+        _page_lock(edits, statement, array, called)
         lines |= upload_lines(edits.tree, statement, array)
     elif not change.made_elsewhere:
         raise CannotWrite("the line that allocates the array was not seen")
@@ -106,10 +109,10 @@ def _lock(edits: SourceEdits, change: Change) -> None:
         _block(edits, line, array)
 
 
-def _page_lock(edits: SourceEdits, statement: ast.stmt, array: str, call: ast.Call) -> None:
+def _page_lock(edits: SourceEdits, statement: ast.stmt, array: str, call: ast.Call | None) -> None:
     """Page-locks with cupyx's function of the same name if there is one, else by registering the array."""
-    pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy"))
-    if pinned and not {"like", "device", None} & {word.arg for word in call.keywords}:
+    pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy")) if call else None
+    if call and pinned and not {"like", "device", None} & {word.arg for word in call.keywords}:
         edits.replace(call.func, f"{_imported(edits, 'cupyx')}.{pinned}")
         return
     cupy, weakref = alias_of(edits.tree, "cupy"), _imported(edits, "weakref")
@@ -287,10 +290,17 @@ _WRITERS: Mapping[ChangeKind, Callable[[SourceEdits, Change], None]] = {
 }
 
 
-def _assigned_call(
-    edits: SourceEdits, line: int, targets: tuple[type[ast.expr], ...] = (ast.Name,)
-) -> tuple[ast.stmt, str, ast.Call]:
+def _assigned_call(edits: SourceEdits, line: int) -> tuple[ast.stmt, str, ast.Call]:
     """The statement `name = call(...)` on that line, the name and the call."""
+    statement, name, value = _assigned(edits, line, (ast.Name,), (ast.Call,))
+    assert isinstance(value, ast.Call)
+    return statement, name, value
+
+
+def _assigned(
+    edits: SourceEdits, line: int, targets: tuple[type[ast.expr], ...], values: tuple[type[ast.expr], ...]
+) -> tuple[ast.stmt, str, ast.expr]:
+    """The statement `name = value` on that line, the name and the value, which are of these kinds."""
     statement = statement_at(edits.tree, line)
     target: ast.expr | None = None
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -299,9 +309,8 @@ def _assigned_call(
         target = statement.target
     value = getattr(statement, "value", None)
     dotted = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
-    if not isinstance(target, targets) or not (isinstance(target, ast.Name) or dotted):
-        raise CannotWrite(f"line {line} is not of the form name = call(...)")
-    if not isinstance(value, ast.Call):
+    named = isinstance(target, targets) and (isinstance(target, ast.Name) or dotted)
+    if target is None or not named or not isinstance(value, values):
         raise CannotWrite(f"line {line} is not of the form name = call(...)")
     return statement, edits.text(target), value
 
