@@ -107,8 +107,7 @@
       if (at >= 0) read[at].classList.remove("read");
       at = (Math.max(at, step < 0 ? 0 : -1) + step + read.length) % read.length;
       read[at].classList.add("read");
-      told.textContent = [read[at].closest("[data-names]")?.dataset.names, read[at].querySelector("title").textContent]
-        .filter(Boolean).join(", ");
+      told.textContent = read[at].querySelector("title").textContent;
     });
   }
 

@@ -29,9 +29,9 @@ def test_what_was_asked_for_comes_first_and_the_other_is_told(form: str) -> None
 @every(
     ("memory_class", "right", "told"),
     [
-        ("discrete", 0.905, "right in 90 % of 42 published choices"),
-        ("discrete", 0.5, "right in 50 % of 42 published choices"),
-        ("tegra-coherent", 1.0, "checked on 2 published choices"),
+        ("discrete", 0.905, "right in 90 % of 42 published cases"),
+        ("discrete", 0.5, "right in 50 % of 42 published cases"),
+        ("tegra-coherent", 1.0, "checked on 2 published cases"),
         ("discrete-hmm", None, "not checked"),
     ],
 )
@@ -48,7 +48,7 @@ def test_how_often_the_model_was_right_is_told_where_it_was_checked_often(
     device = prediction("GH200").device.model_copy(update={"memory_class": memory_class})
     run = cpu_profile(predictions=(prediction("GH200").model_copy(update={"device": device}),))
     page = " ".join(render(page_of(run), "details").split())
-    assert f"model was {told} of memory class {memory_class}" in page
+    assert f"model was {told} of {memory_class} memory" in page
     row = known.get(memory_class)  # type: ignore[call-overload]
     if row is None:
         assert "nothing published to check memory class discrete-hmm" in page

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from builders import (
     all_strategies,
     cpu_profile,
@@ -25,9 +24,10 @@ from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import words
-from advisor.report.charts import Chart, frame_chart, overlap_note, prediction_chart
+from advisor.report.blocks import Table
 from advisor.report.machine import environment, method
 from advisor.report.pages import page_of
+from advisor.report.parts import legend, overlap_note, parts_of
 from advisor.report.tables import gaps
 from advisor.verdicts.scores import counted
 
@@ -64,15 +64,14 @@ def test_at_most_three_warnings_stand_beside_the_verdict(number: int, further: s
 
 def test_host_copies_are_a_part_of_the_frame() -> None:
     row = measured("pinned", 0.020, host_copy_seconds=0.001)
-    segments = frame_chart(profile(results=(row,))).bars[0].segments
-    labels = [s.label for s in segments]
+    parts = {part.key: part.value for part in parts_of(profile(results=(row,)))["pinned"]}
+    labels = list(parts)
     assert labels.index("consume") < labels.index("host copy") < labels.index("copies")
-    assert [s.value for s in segments if s.label == "host copy"] == ["1.00 ms"]
-    without = frame_chart(profile()).bars[0].segments
-    assert "host copy" not in [s.label for s in without]
+    assert parts["host copy"] == "1.00 ms"
+    assert "host copy" not in [part.key for part in parts_of(profile())["pinned"]]
     terms = {"host:a": 0.01, "host-copy": 0.01}
-    model = prediction_chart(prediction(results=(predicted("pinned", 0.02, terms=terms),)), 1)
-    assert [(k.label, k.category) for k in model.legend] == [("a", "host"), ("host copy", "host-copy")]
+    model = prediction(results=(predicted("pinned", 0.02, terms=terms),))
+    assert legend(parts_of(model).values()) == {"a": "host", "host copy": "host-copy"}
 
 
 def overlapped(objective: Objective = "throughput", **fields: Any) -> Profile:
@@ -83,20 +82,18 @@ def overlapped(objective: Objective = "throughput", **fields: Any) -> Profile:
     return profile(results=(measured("pageable", 0.020), row), recommendation=chosen, preferences=wanted)
 
 
-def test_parts_of_overlapping_frames_are_drawn_as_long_as_they_took() -> None:
+def test_the_table_says_of_overlapping_frames_that_parts_may_exceed_them() -> None:
     run = overlapped(transfer_seconds=0.009)
-    bar = frame_chart(run).bars[1]
-    assert sum(float(s.width[:-1]) for s in bar.segments) == pytest.approx(100 * 0.017 / 0.0204, rel=0.01)
-    assert 100 * bar.whisker[2] < sum(float(s.width[:-1]) for s in bar.segments)
+    assert [part.value for part in parts_of(run)["pinned-pipelined"]][-2:] == ["9.00 ms", "1.00 ms"]
     assert "`pinned-pipelined`" in overlap_note(run)
     assert overlap_note(profile()) == ""
     assert "may add up to more than the time per frame" in shown(run, "html")
-    assert "may exceed" not in shown(profile(), "html")
+    assert "may add up" not in shown(profile(), "html")
 
 
 def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
-    segments = frame_chart(overlapped(transfer_seconds=0.0)).bars[1].segments
-    assert [s.label for s in segments] == ["produce", "consume", "add"]
+    parts = parts_of(overlapped(transfer_seconds=0.0))["pinned-pipelined"]
+    assert [part.key for part in parts] == ["produce", "consume", "add"]
 
 
 def test_latency_stands_beside_the_rate_of_frames() -> None:
@@ -115,9 +112,9 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     assert bar.latency == "latency; 10.0 ms between finished frames, 100 frames/s"
     low, high = run.measured()["pinned-pipelined"].interval_seconds
     assert bar.between == words.seconds_between(2 * low, 2 * high)
-    chart = blocks(page, Chart)[0]
-    assert [bar.value for bar in chart.bars] == ["20.0 ms", "20.0 ms"]
-    assert "the latency of a frame" in chart.notes[1]
+    (table,) = blocks(page, Table, "stages")
+    assert [row.cells[0].value for row in table.rows] == ["20.0 ms", "20.0 ms"]
+    assert "the time per frame is the latency" in table.caption
     assert counted(run).measured()["pageable"] == run.measured()["pageable"]
     assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
 
@@ -137,12 +134,9 @@ def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -
     told = "latency; 10.0 ms between finished frames, 100 frames/s"
     assert shown(run, "txt").count(f"\n  (pinned-pipelined: {told})\n") == 1
     assert told.removeprefix("latency; ") in shown(run, "md")
-    first, second = blocks(page_of(run), Chart, "predictions")
-    assert first.notes[1].startswith(
-        "With overlapping frames (`pinned-pipelined`), the bracket shows the latency of a frame"
-    )
-    assert len(second.notes) == 1
-    assert shown(run, "html").count("the bracket shows the latency of a frame") == 1
+    first, second = blocks(page_of(run), Table, "predictions")
+    assert "With overlapping frames (`pinned-pipelined`), the time per frame is the latency" in first.caption
+    assert "overlapping" not in second.caption
 
 
 def test_hints_are_listed_by_buffer() -> None:

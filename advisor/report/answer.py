@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from advisor.report import words
 from advisor.report.blocks import SIGNS, Block, Fact, Finding, Item, Table, Verdict
+from advisor.report.parts import Category, Part, legend
 
 SNIPPET_LINES = 15
 """Lines of code on the first screen; all of it is folded below."""
@@ -20,7 +22,7 @@ class Bar:
 
     `amount` is what the objective counts, with its interval from `low` to `high`: seconds, or joules. `ratio`
     is the baseline's over it. The other texts are ready: `between` is the interval, `note` why it took no
-    part in the final. `brief`: a phone or a terminal with little room shows it.
+    part in the final, `parts` where its time goes. `brief`: a phone or a terminal with little room shows it.
     """
 
     names: tuple[str, ...]
@@ -36,6 +38,7 @@ class Bar:
     speed: float | None = None
     latency: str = ""
     note: str = ""
+    parts: tuple[Part, ...] = ()
     chosen: bool = False
     tied: bool = False
     baseline: bool = False
@@ -128,6 +131,15 @@ class Answer:
         """Percent of the chart's width; what is beyond its end is cut there."""
         return round(100 * min(amount / self.extent, 1.0), 2)
 
+    def segments(self, bar: Bar) -> Iterator[tuple[Part, float, float]]:
+        """The parts of a bar with left edge and width in percent; shares of it where they overlap in time."""
+        whole, begin = sum(part.amount for part in bar.parts), 0.0
+        for part in bar.parts:
+            end = begin + bar.amount * part.amount / whole
+            left = self.share(begin)
+            yield part, left, round(self.share(end) - left, 2)
+            begin = end
+
 
 @dataclass(frozen=True)
 class Answers(Block):
@@ -139,6 +151,11 @@ class Answers(Block):
     @property
     def sentences(self) -> tuple[Verdict, ...]:
         return self.over or tuple(answer.verdict for answer in self.items)
+
+    @property
+    def legend(self) -> dict[str, Category]:
+        """The colours of the bars' parts."""
+        return legend(bar.parts for answer in self.items for bar in answer.bars)
 
     @property
     def changes(self) -> list[tuple[Change, str, int]]:

@@ -14,7 +14,7 @@ from advisor.report import words
 from advisor.report.advising import findings, recommendations, written
 from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
 from advisor.report.blocks import SIGNS, Fact, Facts, Finding, Verdict
-from advisor.report.charts import largest_parts, marks
+from advisor.report.parts import Part, marks, parts_of, where_time_goes
 from advisor.report.recommendations import measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
@@ -30,6 +30,7 @@ from advisor.verdicts.reasons import counted as counts
 from advisor.verdicts.scores import counted, figure_of, seconds_of
 
 ADVICES = 3
+Parts = Mapping[str, tuple[Part, ...]]
 _SCREENED = re.compile(r"screened out: ([\d.,]+) times the best time in screening")
 _HEART = ("# Once.", "class Slot:")
 """How the part of a snippet begins that is not helpers."""
@@ -72,17 +73,15 @@ def _over(answers: Sequence[Answer]) -> tuple[Verdict, ...]:
 
 def measured_answer(profile: Profile) -> Answer:
     marked = undoubted(profile)
-    chosen, verdict = marked.recommendation, verdicts(profile)[0]
+    chosen, verdict, base = marked.recommendation, verdicts(profile)[0], baseline(profile)
     best = profile.recommendation.strategy if profile.recommendation else None
-    row = profile.measured().get(best or "")
-    if row and verdict.tone != "none" and (largest := largest_parts(row)):
-        parts = f"A frame of {words.code(row.strategy)}: {largest}."
-        steps = (*(verdict.steps or filter(None, (verdict.reason,))), parts)
-        verdict = replace(verdict, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
-    base, how = baseline(profile), counts(profile.preferences.objective)
+    how = counts(profile.preferences.objective)
+    parts = parts_of(counted(marked)) if how.noun == "time" else {}
+    if verdict.tone != "none":
+        verdict = _explained(verdict, parts, best, base.strategy if base else "")
     answer = Answer(
         verdict,
-        tuple(measured_bars(counted(marked), overlaps(profile))),
+        tuple(measured_bars(counted(marked), overlaps(profile), parts)),
         counts=f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame",
         against=words.name(base.strategy) if base else "",
         memory_of="host and device" if apart(profile.device) else "",
@@ -92,16 +91,26 @@ def measured_answer(profile: Profile) -> Answer:
     return drawn(_with_change(_with_facts(answer, chosen), profile, profile.device, chosen))
 
 
+def _explained(verdict: Verdict, parts: Parts, best: str | None, base: str) -> Verdict:
+    """Adds to the reason where the time of a frame goes."""
+    where = where_time_goes(parts.get(best or "", ()), best or "", parts.get(base, ()), base)
+    steps = tuple(filter(None, (*(verdict.steps or (verdict.reason,)), where)))
+    return replace(verdict, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
+
+
 def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     at = profile.predictions.index(prediction)
     marked = counted(undoubted(profile)).predictions[at]
     chosen, notes = marked.recommendation, overlaps(profile, prediction)
     verdict, indifference = prediction_verdict(profile, prediction), profile.preferences.indifference
+    parts = parts_of(prediction) if counts(profile.preferences.objective).noun == "time" else {}
     if verdict.tone != "none" and prediction.recommendation and prediction.recommendation.strategy:
+        base = prediction.recommendation.baseline or BASELINE
+        verdict = _explained(verdict, parts, prediction.recommendation.strategy, base)
         verdict = replace(verdict, remark=_likely(prediction, indifference))
     answer = Answer(
         verdict,
-        tuple(predicted_bars(marked, notes, indifference)),
+        tuple(predicted_bars(marked, notes, indifference, parts)),
         against=words.name((chosen and chosen.baseline) or BASELINE),
         memory_of="host and device" if apart(prediction.device) else "",
         advice=() if all_failed(profile) else _advice(profile, prediction.device.name),
@@ -172,16 +181,17 @@ FEW = 5
 
 def _likely(prediction: Prediction, indifference: float) -> str:
     """Confidence in a prediction: the share of simulations, and the model's accuracy on families left out."""
-    accuracy = by_class().get(prediction.device.memory_class or "discrete")
-    choices = words.count(accuracy.choices, "published choice") if accuracy else ""
+    kind = prediction.device.memory_class or "discrete"
+    accuracy = by_class().get(kind)
+    choices = words.count(accuracy.choices, "published case") if accuracy else ""
     checked = f"checked on {choices}" if accuracy else "not checked"
     if accuracy and accuracy.choices >= FEW and accuracy.right_share is not None:
         checked = f"right in {units.percent(accuracy.right_share)} of {choices}"
-    checked = f"model was {checked} of memory class {prediction.device.memory_class}"
+    checked = f"the model was {checked} of {kind} memory"
     if prediction.confidence is None:
-        return f"The {checked}"
-    near = f"In {simulations(prediction.confidence)}, within {indifference * 100:g} % of the fastest"
-    return f"{near}; the {checked}"
+        return f"T{checked[1:]}"
+    near = f"Within {indifference * 100:g} % of the fastest in {simulations(prediction.confidence)}"
+    return f"{near}; {checked}"
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
@@ -199,7 +209,7 @@ _REACH = 4.0
 """The chart ends at this multiple of the best, or at the baseline if that is slower."""
 
 
-def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
+def measured_bars(profile: Profile, notes: Mapping[str, str], parts: Parts) -> Iterator[Bar]:
     """Contestants clearly within the indifference with the same memory share a bar; others have their own.
 
     The rows are as the objective counts them; `notes` are what `overlaps` says of them.
@@ -224,6 +234,7 @@ def measured_bars(profile: Profile, notes: Mapping[str, str]) -> Iterator[Bar]:
             baseline=base is not None and base.strategy in group,
             note=words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100),
             latency=notes.get(row.strategy, ""),
+            parts=parts.get(row.strategy, ()),
         )
 
 
@@ -241,7 +252,9 @@ def _joined(
     return bars
 
 
-def predicted_bars(prediction: Prediction, notes: dict[str, str], indifference: float) -> Iterator[Bar]:
+def predicted_bars(
+    prediction: Prediction, notes: Mapping[str, str], indifference: float, parts: Parts
+) -> Iterator[Bar]:
     """Strategies share a bar if likely times are within the indifference and memory is the same."""
     chosen = prediction.recommendation
     name, base_name = (chosen.strategy, chosen.baseline or BASELINE) if chosen else (None, BASELINE)
@@ -259,6 +272,7 @@ def predicted_bars(prediction: Prediction, notes: dict[str, str], indifference: 
             chosen=first.strategy == name,
             baseline=base in group,
             latency=notes.get(first.strategy, ""),
+            parts=parts.get(first.strategy, ()),
         )
 
 
@@ -291,6 +305,7 @@ def _bar(
     baseline: bool,
     note: str = "",
     latency: str = "",
+    parts: tuple[Part, ...] = (),
 ) -> Bar:
     amount, low, high = figures
     between = known(speed) if speed and not baseline else None
@@ -308,6 +323,7 @@ def _bar(
         speed=speed.value if speed else None,
         latency=latency,
         note=note,
+        parts=parts,
         chosen=chosen,
         tied=tied,
         baseline=baseline,

@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor import units
 from advisor.model.accuracy import by_class
-from advisor.profiles.schema import Measured, MemoryClass, Prediction, Profile, Skipped
+from advisor.profiles.schema import Measured, MemoryClass, Predicted, Prediction, Profile, Skipped
 from advisor.report import blocks, words
 from advisor.report.answer import Answers
 from advisor.report.answering import FEW, predicted_answer
-from advisor.report.charts import frame_chart, overlap_note, prediction_chart
-from advisor.report.machine import ON_CPU
+from advisor.report.machine import CPU_TITLE, ON_CPU
 from advisor.report.page import Section, filled
+from advisor.report.parts import overlap_note, parts_table
 from advisor.report.tables import by_gpu, gaps, more_figures
 from advisor.verdicts.caveats import doubt, undoubted
 from advisor.verdicts.measured import baseline, speeds
 from advisor.verdicts.scores import counted
 
 HERE = " on this CPU"
-_TIMES = "Where the time of a frame goes"
-_PARTS = "Grouped by kind, not by time; each part is a median. The bracket is the interval of the frame."
+_PARTS = "The parts of a frame by kind, each a median."
 
 
-def stages(profile: Profile, *, badge: str = "") -> Section:
-    cpu, missing = profile.device.kind == "cpu", gaps(profile.results)
-    drawn: blocks.Block | None = None
-    if profile.measured():
-        notes = tuple(filter(None, (_PARTS, overlap_note(profile))))
-        drawn = replace(frame_chart(fastest_first(counted(undoubted(profile)))), notes=notes)
+def stages(profile: Profile, *, badge: str = "") -> Iterator[Section]:
+    """The parts of each strategy's frame, and what has no figures, named in the title."""
+    cpu, missing, ordered = (
+        profile.device.kind == "cpu",
+        gaps(profile.results),
+        fastest_first(counted(profile)),
+    )
+    rows = ordered.measured().values()
+    caption = f"{_PARTS} {overlap_note(profile)}".strip()
     parts = filled(
         blocks.Prose(ON_CPU if cpu else "", forms="html"),
-        drawn,
-        *by_gpu(fastest_first(counted(profile))),
-        blocks.Items(missing, "Not measured" * bool(drawn), forms="html"),
+        parts_table(ordered, rows, caption, "frame") if rows else None,
+        *by_gpu(ordered),
+        None if rows or missing else blocks.Prose("Nothing was run.", forms="html"),
+    )
+    title, nav = (CPU_TITLE, "On this CPU") if cpu else ("Where the time of a frame goes", "Stages")
+    if rows or not missing:
+        yield Section("stages", title, parts, nav=nav, badge=badge)
+    names = words.listing((name for gap in missing for name in gap.names), limit=4)
+    items = (
+        blocks.Items(missing, forms="html"),
         blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),
     )
-    return Section(
-        "stages",
-        "Measured on this CPU, not on a GPU" if cpu else _TIMES if drawn else "Not measured",
-        parts or (blocks.Prose("Nothing was run.", forms="html"),),
-        nav="On this CPU" if cpu else "Stages",
-        badge=badge,
-    )
+    title = f"{'Not run on this CPU' if cpu else 'Not measured'}: {names}"
+    yield Section("missing", title, filled(*items), nav="" if rows else nav)
 
 
 def noise(profile: Profile) -> Section:
@@ -62,7 +67,7 @@ def fastest_first(profile: Profile) -> Profile:
 
 
 WHERE = "docs/accuracy.md"
-_RANGE = "Predicted. The bracket is the range of the frame."
+_PREDICTED = "Predicted time of a frame on {}, its range and its parts."
 
 
 def predictions(profile: Profile, *, leading: bool) -> Section:
@@ -105,14 +110,16 @@ def _accuracy(memory_class: MemoryClass) -> str:
 def _device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:
     prediction, name = profile.predictions[index], words.name(marked.device.name)
     declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
-    predicted = len(declined) < len(prediction.results)
-    notes = filter(None, (_RANGE, overlap_note(profile, prediction)))
-    chart = replace(prediction_chart(marked, index + 1), notes=tuple(notes)) if predicted else None
+    rows = sorted(
+        (row for row in marked.results if isinstance(row, Predicted)), key=lambda row: row.likely_seconds
+    )
+    caption = f"{_PREDICTED.format(name)} {overlap_note(profile, prediction)}".strip()
+    table = parts_table(marked, rows, caption, f"predicted-{index}")
     assumptions = blocks.Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
     missing = gaps(declined)
     named = tuple(replace(gap, status=f"not predicted on {name}") for gap in missing)
     parts = filled(
-        chart,
+        table if rows else None,
         blocks.Items(tuple(replace(gap, status="") for gap in missing), "Not predicted", forms="html"),
         blocks.Items(named, forms="txt"),
         blocks.Fold("Assumptions", filled(assumptions)),

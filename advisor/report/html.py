@@ -21,7 +21,7 @@ from advisor.report.axes import percent
 from advisor.report.blocks import Block, Fold, Group, Verdicts
 from advisor.report.page import Page
 
-MACROS = ("answers.html.j2", "blocks.html.j2", "charts.svg.j2", "lines.svg.j2")
+MACROS = ("answers.html.j2", "blocks.html.j2", "lines.svg.j2", "timelines.svg.j2")
 """A block is drawn by the macro of its name in these files."""
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|[GM]B/s|%)(?![\w/]))")
 _PACKAGE = Path(__file__).resolve().parent.parent

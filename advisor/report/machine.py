@@ -66,6 +66,7 @@ def _size(value: Limit | None) -> str:
 
 
 CPU_LABEL = "measured on this CPU, not on a GPU"
+CPU_TITLE = "Measured on this CPU, not on a GPU"
 ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 
 _UNCOMMITTED = {True: ", with uncommitted changes", None: ", perhaps with uncommitted changes", False: ""}

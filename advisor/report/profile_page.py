@@ -21,10 +21,6 @@ from advisor.verdicts.caveats import all_failed, doubt
 _FROM_FIRST_FRAMES = "The workload failed under every strategy here: all below is based on its first frames."
 
 
-_OPEN = ("verdict", "stages")
-"""Sections that stand open on a page of measured figures: what to do, and why."""
-
-
 def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     """targets_first: the devices to predict come first, also of a profile that was measured on a GPU."""
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
@@ -44,7 +40,7 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
         sections=(
             _lead(profile, targets_first=targets_first),
             *(predicted if leading else ()),
-            stages(profile, badge=badge),
+            *stages(profile, badge=badge),
             _advice(profile, concluded),
             *(() if leading else predicted),
             noise(profile),
@@ -60,8 +56,7 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
         profile=profile,
         records=records_of(profile),
     )
-    sections = (replace(s, closed=leading or s.anchor not in _OPEN) for s in page.sections)
-    return replace(page, sections=tuple(sections))
+    return replace(page, sections=tuple(replace(section, closed=True) for section in page.sections))
 
 
 def with_headlines(profile: Profile) -> Profile:

@@ -121,8 +121,8 @@ def _verdict(
     headline: str,
     sure: str = "",
 ) -> Verdict:
-    first = f"{chosen.strategy} takes " * (basis == "measured")  # the table has it
-    steps = tuple(words.line(step) for step in chosen.steps if not first or not step.startswith(first))
+    said = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
+    steps = tuple(words.line(step) for step in chosen.steps if not step.startswith(said))  # the chart has it
     return Verdict(
         basis=basis,
         tone=TONES[chosen.verdict],

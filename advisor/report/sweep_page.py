@@ -13,7 +13,7 @@ from advisor.report.blocks import columns, row
 from advisor.report.combining import document
 from advisor.report.grid import grid_tables, relative, span
 from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
-from advisor.report.machine import CPU_LABEL, ON_CPU, environment, method, pairs, workload
+from advisor.report.machine import CPU_LABEL, CPU_TITLE, ON_CPU, environment, method, pairs, workload
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
@@ -223,7 +223,7 @@ def _device(
     further = tuple(gap for gap in gaps if gap.status != "failed")  # failures are told with the verdict
     return Section(
         f"device-{number}",
-        "Measured on this CPU, not on a GPU" if cpu else device,
+        CPU_TITLE if cpu else device,
         filled(
             blocks.Prose(ON_CPU if cpu else memory_sentence(track.device), forms="html"),
             *figures,

@@ -10,7 +10,7 @@ from advisor.profiles.traces import Span, Timeline, in_lines, lanes, line_of, th
 from advisor.report import words
 from advisor.report.axes import Tick, percent
 from advisor.report.blocks import Block
-from advisor.report.charts import Category
+from advisor.report.parts import Category
 
 LINE_HEIGHT = 40
 AXIS_HEIGHT = 22

@@ -126,13 +126,12 @@ def _single(candidate: _Candidate) -> Recommendation:
     if len(candidate.rows) == 1:
         alone = "no other strategy is predicted" if len(candidate.every) == 1 else "it is the only candidate"
         return _recommendation(candidate, "near", [f"{takes}; {alone}."], ())
-    share = _share(candidate)
+    steps = (f"{takes}.", f"{candidate.chosen.strategy} is {_share(candidate)}.")
     if candidate.confidence >= CLEAR:
-        return _recommendation(candidate, "near", [f"{takes}; it is {share}."], ())
+        return _recommendation(candidate, "near", steps, ())
     rivals = _rivals(candidate)
-    others = listing([row.strategy for row in rivals])
-    reason = f"{takes} and is likely the best: it is {share}; in the others the fastest is {others}."
-    return _recommendation(candidate, "open", [reason], rivals)
+    others = f"In the other simulations the fastest is {listing([row.strategy for row in rivals])}."
+    return _recommendation(candidate, "open", (*steps, others), rivals)
 
 
 def _share(candidate: _Candidate) -> str:
@@ -163,7 +162,7 @@ def _tie(among: _Candidate, equals: Sequence[Predicted]) -> Recommendation:
     percent = max(1, math.ceil((max(likely) / min(likely) - 1) * 100 - 1e-9))
     steps = [
         f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another "
-        f"({winner.name}: {_span(candidate.chosen)} a frame; {candidate.margin * 100:g} % counts as equal).",
+        f"({candidate.margin * 100:g} % counts as equal).",
         reasons.tie_broken(candidates, winner),
         f"{winner.name} is {_share(candidate)}.",
     ]

@@ -122,7 +122,7 @@ def test_where_everything_failed_the_first_screen_says_why_and_what_to_do(
 
 def test_predicted_bars_are_hatched_and_say_so_once(browser: Browser, tmp_path: Path) -> None:
     with opened(predicted_run(), 1280, browser, tmp_path) as visited:
-        fills = "[...document.querySelectorAll('.race .fill')].map((e) => getComputedStyle(e).fill)"
+        fills = "[...document.querySelectorAll('.race rect.segment')].map((e) => getComputedStyle(e).fill)"
         assert all("hatch-" in fill for fill in visited.ask(fills))
         assert visited.page.inner_text("body").count("Hatched: predicted, not measured.") == 1
 

@@ -101,8 +101,8 @@ def test_sorted_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(
 @pytest.mark.parametrize("name", PROFILES)
 def test_charts_are_drawn_in_colour(name: str, browser: Browser, tmp_path: Path) -> None:
     with visit(browser, shown(PROFILES[name](), "html"), tmp_path, width=390) as seen:
-        bars = "[...document.querySelectorAll('.bars rect.segment')]"
-        assert seen.ask(f"Math.max(...{bars}.map((e) => e.getBoundingClientRect().width))") > 40
+        bars = "[...document.querySelectorAll('.race rect.segment')]"
+        assert seen.ask(f"Math.max(...{bars}.map((e) => e.getBoundingClientRect().width))") > 10
         assert seen.ask(f"getComputedStyle({bars}[0]).fill") not in ("none", "rgb(0, 0, 0)")
         assert seen.complaints == []
 
@@ -112,7 +112,7 @@ def test_predicted_bars_have_stripes_and_measured_ones_have_none(browser: Browse
     for run, hatched in ((profile(), False), (cpu_profile(predictions=cpu_profile().predictions[:1]), True)):
         with visit(browser, shown(run, "html"), tmp_path) as seen:
             fills = seen.ask(
-                "[...document.querySelectorAll('.bars rect.segment')].map((e) => getComputedStyle(e).fill)"
+                "[...document.querySelectorAll('.race rect.segment')].map((e) => getComputedStyle(e).fill)"
             )
             assert any("hatch-" in fill for fill in fills) == hatched
             stripes = seen.ask(

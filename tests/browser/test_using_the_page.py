@@ -49,21 +49,6 @@ def test_all_is_there_without_a_script(browser: Browser, tmp_path: Path) -> None
 
 
 def test_arrow_keys_read_the_exact_values_of_a_chart(browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, shown(load(H200), "html"), tmp_path) as seen:
-        seen.page.locator(".bars").first.focus()
-        told = seen.page.locator("figure.chart output").first
-        assert told.inner_text() == "The arrow keys read the exact values."
-        seen.page.keyboard.press("ArrowRight")
-        marks = "[...document.querySelectorAll('.bars')[0].querySelectorAll('rect title')]"
-        first, second, *_, last = seen.ask(f"{marks}.map((one) => one.textContent)")
-        name = seen.page.locator(".bars .bar").first.get_attribute("data-names")
-        assert told.inner_text() == f"{name}, {first}"
-        seen.page.keyboard.press("ArrowRight")
-        assert told.inner_text() == f"{name}, {second}"
-        for _ in range(2):
-            seen.page.keyboard.press("ArrowLeft")
-        assert told.inner_text().endswith(last)
-        assert seen.page.locator(".bars").first.locator(".read").count() == 1
     with visit(browser, render(page_of(cpu_sweep()), "html"), tmp_path) as seen:
         seen.page.locator("svg.area").first.focus()
         seen.page.keyboard.press("ArrowRight")
