@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import types
@@ -23,8 +24,8 @@ from advisor.verdicts.trials import AS_IS, judged, trial_times
 class Loop:
     """A loop of frames whose time depends on the contestant in force; its GPU work ends when waited for."""
 
-    def __init__(self, seconds: dict[str, float], jitter: float = 0.0) -> None:
-        self.seconds, self.jitter = seconds, jitter
+    def __init__(self, seconds: dict[str, float], jitter: float = 0.0, frames: float = math.inf) -> None:
+        self.seconds, self.jitter, self.frames = seconds, jitter, frames
         self.now, self.force, self.pending = 0.0, AS_IS, 0.0
         self.switches: list[str] = []
         self.random = random.Random(1)
@@ -38,6 +39,7 @@ class Loop:
             switch=self._switch,
             synchronize=self._synchronize,
             clock=lambda: self.now,
+            frames=self.frames,
         )
 
     def _switch(self, contestant: str) -> None:
@@ -69,6 +71,14 @@ def test_each_round_has_each_contestant_once_and_no_work_of_another() -> None:
         assert block.seconds / block.frames == pytest.approx(loop.seconds[block.contestant])
     assert loop.switches[-1] == AS_IS
     assert len({tuple(b.contestant for b in blocks if b.round == n) for n in rounds}) > 1
+
+
+@every(("frame", "frames", "block"), [(2e-4, 300, 12), (2e-4, 100, 5), (2e-4, 9000, 50), (0.02, 300, 2)])
+def test_blocks_are_shorter_where_the_loop_has_few_frames(frame: float, frames: int, block: int) -> None:
+    """Eight rounds, but no block of less than 1 ms."""
+    blocks = Loop(dict.fromkeys((AS_IS, "lock", "reuse"), frame), frames=frames).run(frames)
+    assert {each.frames for each in blocks} == {block}
+    assert len({each.round for each in blocks}) >= min(7, frames // (3 * (block + 1)) - 1)
 
 
 @every(("frame", "frames"), [(0.5, 2), (0.001, 10), (1e-6, 1000)])

@@ -67,13 +67,14 @@ def _judged(trial: Trial, measured: TrialTimes, difference: str, dropped: str) -
     if dropped:
         return trial.model_copy(update={**figures, "outcome": "not-faster", "reason": dropped})
     if speedup is None:
-        return trial.model_copy(update={**figures, "outcome": "open", "reason": "too few frames were timed"})
+        return trial.model_copy(update={**figures, "outcome": "open", "reason": _TOO_FEW})
     sure = speedup.low > 1
     settled = sure or speedup.high < 1 + _LEAST_GAIN
     outcome = "faster" if sure else "not-faster" if settled else "open"
     return trial.model_copy(update={**figures, "outcome": outcome})
 
 
+_TOO_FEW = "the loop has too few frames: run it with more"
 _LEAST_GAIN = 0.01
 """A gain whose interval ends below this is none: 1 % is the least that our clock's blocks tell apart
 (decisions/0010)."""

@@ -14,8 +14,11 @@ from collections.abc import Callable, Sequence
 from advisor.profiles.trials import TrialBlock
 
 LEAST_FRAMES = 2
-LEAST_SECONDS = 0.01
-"""The length of a block: 1,000 times the 10 µs or so that its two waits for the GPU take."""
+BLOCK_SECONDS, LEAST_SECONDS = 0.01, 0.001
+"""The length of a block: 1,000 times the 10 µs or so that its two waits for the GPU take; 100 times where the
+loop has few frames."""
+ROUNDS = 8
+"""Rounds that a loop's frames are shared out to, where longer blocks would leave fewer."""
 MOST_FRAMES = 1000
 
 
@@ -23,7 +26,8 @@ class Alternation:
     """Called at the head of each frame; switches contestants and collects their blocks.
 
     switch: puts a contestant into force, the one before being lifted. synchronize: waits for the GPU. end:
-    called at the first frame, gives the time on the clock after which no further one begins.
+    called at the first frame, gives the time on the clock after which no further one begins. frames: those
+    that the loop is expected to have.
     """
 
     def __init__(
@@ -37,8 +41,10 @@ class Alternation:
         clock: Callable[[], float],
         warm_up: int = 3,
         end: Callable[[], float] = lambda: math.inf,
+        frames: float = math.inf,
     ) -> None:
         self.blocks: list[TrialBlock] = []
+        self._most_frames = frames / (ROUNDS * len(contestants)) - 1  # one of each block is not timed
         self._contestants, self._process = tuple(contestants), process
         self._switch, self._synchronize, self._clock = switch, synchronize, clock
         self._random = random.Random(f"{seed}-{process}")
@@ -85,7 +91,9 @@ class Alternation:
         elif self._to_warm_up == 0:
             self._synchronize()
             seconds = max(self._clock() - self._warm_up_begin, 1e-9)
-            self._frames_of_block = min(max(LEAST_FRAMES, round(LEAST_SECONDS / seconds)), MOST_FRAMES)
+            fitting = max(self._most_frames, LEAST_SECONDS / seconds)
+            frames = round(min(BLOCK_SECONDS / seconds, fitting))
+            self._frames_of_block = min(max(LEAST_FRAMES, frames), MOST_FRAMES)
             self._next()
 
     def _end_block(self) -> None:

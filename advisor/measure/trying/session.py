@@ -352,7 +352,8 @@ class Session:
         left = self.end - monotonic()
         if left <= 0:
             raise TimeUp
-        place = self.script.loops[self.loop].place
+        recorded = self.script.loops[self.loop]
+        place = recorded.place
         file = self.start / place.file
         lines = loop_lines(file.read_bytes())
         if place.line not in lines:
@@ -367,6 +368,7 @@ class Session:
             contestants=dict(contestants),
             loop_file=str(file),
             loop=lines.index(place.line),
+            frames=recorded.frames,
             sources=dict(sources or {}),
             files=self.files,
             most_seconds=left if left < math.inf else None,

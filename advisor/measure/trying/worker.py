@@ -52,6 +52,8 @@ class TrialJob(Record):
     loop_file: str
     loop: int
     """Which loop of the file it is, in the order of lines: its line moves where the file is changed."""
+    frames: float | None = None
+    """How many it had when it was recorded."""
     sources: dict[str, str] = Field(default_factory=dict)
     """Texts that stand in for files, which stay as they are."""
     files: tuple[str, ...] = ()
@@ -110,6 +112,7 @@ class _Session:
             synchronize=self._synchronize,
             clock=perf_counter,
             end=self._end,
+            frames=job.frames or math.inf,
         )
 
     def _end(self) -> float:
