@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from builders import profile
 from running import asked
 
 from advisor import pipeline
@@ -28,8 +29,9 @@ from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import Session, candidates, try_script
 from advisor.measure.trying.worker import TrialJob, TrialRun, _Session
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
+from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile
-from advisor.profiles.trials import Trial, TrialBlock, Trials
+from advisor.profiles.trials import Patch, Trial, TrialBlock, Trials
 from advisor.verdicts.ceilings import spared_seconds
 
 PACKAGES = Path(__file__).parent / "trial_packages"
@@ -380,6 +382,22 @@ def test_a_patch_that_is_slower_than_the_script_is_not_handed_over(tmp_path: Pat
     assert patch
     assert patch.equal
     assert (patch.holds, patch.is_unproved) == (False, False)
+
+
+def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path) -> None:
+    """Else no line with a token, a home or a carriage return could be patched."""
+    token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+    text = f"--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-token = '{token}'\r\n+token = 1\r\n"
+    patch = Patch(text=text, lines=2, equal=True, speedup=1.5)
+    tried = Trials(patch=patch, seconds=1.0)
+    masked = anonymous(profile(trials=tried), include_host=False)
+    assert masked.trials
+    assert masked.trials.patch
+    assert "ghp_" not in masked.to_json()
+    (file,) = profiling._patch(masked, asked("x.py"), tmp_path)
+    assert file.read_bytes().decode() == text
+    loaded = Patch.model_validate_json(masked.trials.patch.model_dump_json())
+    assert loaded.exact[0] == loaded.text
 
 
 def test_names_of_a_patch_start_where_its_files_lie(tmp_path: Path) -> None:

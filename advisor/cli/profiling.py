@@ -216,7 +216,7 @@ def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:
     patch = result.trials.patch if result.trials else None
     if patch is None or not patch.holds:
         return []
-    return [outputs.write(directory, _patch_name(settings), patch.text)]
+    return [outputs.write(directory, _patch_name(settings), patch.exact[0])]
 
 
 def _patch_name(settings: Settings) -> str:
@@ -235,7 +235,8 @@ def _apply(result: Profile) -> None:
             f"there is no patch with equal results to apply{reason}", next_step="See the report's trials."
         )
     try:
-        changed = apply(patch.text, Path.cwd() / patch.folder)
+        text, folder = patch.exact
+        changed = apply(text, Path.cwd() / folder)
     except CannotWrite as reason:
         raise UsageError(f"the patch does not apply: {reason}", next_step="Apply it by hand.") from None
     for file in changed:

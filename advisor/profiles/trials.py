@@ -6,9 +6,9 @@ with blocks of the script as it is. `promised` is what the advice estimated befo
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from advisor.profiles.amounts import Count, Interval, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Record, Text, Word, optional
@@ -63,6 +63,16 @@ class Patch(Record):
     interval: Interval | None = None
     promised_seconds: Seconds | None = optional("Per frame: those of its changes, at most the ceiling")
     reason: Text = optional("Why it was not run, failed, or is only code to consider", "")
+    _exact: tuple[str, str] = PrivateAttr(("", ""))
+
+    def model_post_init(self, _: Any) -> None:
+        self._exact = self.text, self.folder
+
+    @property
+    def exact(self) -> tuple[str, str]:
+        """Its text and folder as the user's files have them, to write and apply. Pages and profiles hold them
+        with secrets and names masked, and without carriage returns."""
+        return self._exact
 
     @property
     def holds(self) -> bool:

@@ -388,9 +388,8 @@ class Session:
             diff(os.path.relpath(file, folder), before, after) for file, (before, after) in written.items()
         )
         lines = sum(row[:1] in "+-" and row[:3] not in ("+++", "---") for row in text.splitlines() if row)
-        patch = Patch(text=text, lines=lines, left_out=left_out)
-        if folder != self.start:
-            patch = patch.model_copy(update={"folder": os.path.relpath(folder, self.start)})
+        elsewhere = os.path.relpath(folder, self.start) if folder != self.start else ""
+        patch = Patch(text=text, folder=elsewhere, lines=lines, left_out=left_out)
         if not text:
             return patch.model_copy(update={"reason": "none of the changes could be written"}), ()
         difference = self._difference(self._results("the patch", sources=sources))
