@@ -32,13 +32,20 @@ from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Left, Mes
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
-from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
+from advisor.measure.version_measurement import (
+    SCREENED_NOISE,
+    VersionFinal,
+    VersionMeasurement,
+    Versions,
+    require_both,
+)
 from advisor.profiles import outputs
 from advisor.profiles.blocks import Block
 from advisor.profiles.schema import Measured, WorkloadRecord
 from advisor.profiles.scratch import scratch
 from advisor.report.pages import render, versions_page
 from advisor.report.versions_page import answer
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.comparing.results import changed_work
 from advisor.verdicts.estimate import Block as Timed
@@ -505,6 +512,22 @@ def test_a_comparison_whose_time_ends_with_screening_stays_open(tmp_path: Path, 
     assert final.why_apart
     assert final.judged().open == ("pageable",)
     assert ended < seconds
+
+
+def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tmp_path: Path) -> None:
+    """One that takes 40 times as long of a core is, though each was measured in one process alone."""
+    final, _ = simulated(tmp_path, 1, 0.0, KINDS["mid"], 7.0, CPU)
+    row = final.rows[HEAD][BASELINE]
+    for cpu_seconds, claimed in ((1.2, False), (40.0, True), (None, True)):
+        waited = {"median_seconds": 40 * row.median_seconds, "cpu_seconds": cpu_seconds}
+        if cpu_seconds:
+            waited["cpu_seconds"] = cpu_seconds * row.median_seconds
+        rows = {**final.rows, HEAD: {BASELINE: row.model_copy(update=waited)}}
+        again = replace(final, rows=rows, state=replace(final.state, blocks=[]))
+        again._compare_screening()
+        ratio = again.judged().ratios[BASELINE]
+        assert (ratio.low > 1) == claimed, ratio
+        assert again.judged().supposed == SCREENED_NOISE
 
 
 def test_the_clock_stands_still_without_a_cpu(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 from advisor.texts import listed
 from advisor.verdicts.comparing.results import Results, changed_work
+from advisor.verdicts.estimate import SUPPOSED_NOISE
 from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores, timed, timings
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
@@ -51,6 +52,9 @@ CONCLUDING_PREDICTIONS = 30
 """They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
 LEAST_FINAL = LEAST_SECONDS / 4
 """With less time left none is begun; it has fewer contestants than one of strategies."""
+SCREENED_NOISE = 0.5
+"""Standard deviation, as a logarithm, of what screening measured in one process of each version: on a busy
+CPU those of the same code differ by a factor of 1.6 (`rows.HOST_NOISE`)."""
 _MOST_VALUES = 3
 _LONGER = "Run again with a longer --max-seconds."
 
@@ -325,12 +329,23 @@ class VersionFinal:
         for place, version in enumerate((BASE, HEAD)):
             one = Block(process=0, round=0, place=place, contestant="", frames=1, seconds=1, frame_seconds=())
             for name in self.entry.strategies:
-                row = {"contestant": named(version, name), "seconds": self.rows[version][name].median_seconds}
+                row = {"contestant": named(version, name), "seconds": self._screened_seconds(version, name)}
                 self.state.blocks.append(one.model_copy(update=row))
+
+    def _screened_seconds(self, version: str, strategy: str) -> float:
+        """A frame's. On the CPU device without waiting for a core: at a load of 15, of two processes of the
+        same code one waited in its few frames, and took 12 times as long.
+        """
+        row = self.rows[version][strategy]
+        on_cpu = self.jobs[HEAD].backend == "cpu"
+        return min(row.median_seconds, (on_cpu and row.cpu_seconds) or math.inf)
 
     def judged(self) -> Judged:
         blocks, state = scores(self.state.blocks, self.objective), self.state
-        return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
+        noise = SCREENED_NOISE if self.screened else SUPPOSED_NOISE
+        return judged(
+            blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace, noise=noise
+        )
 
     def steps(self) -> list[Steps]:
         return [

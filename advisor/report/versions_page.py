@@ -27,7 +27,7 @@ from advisor.report.page import Page, Section, filled
 from advisor.report.records import compared
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.results import retyped
-from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE
+from advisor.verdicts.estimate import FEWEST_FOR_NOISE
 from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, VersionComparison
 
@@ -211,7 +211,7 @@ def _how(comparison: VersionComparison) -> str:
         f"Ratios within a {inside}, {comparison.confidence * 100:g} % intervals.",
     ]
     if judged.rounds < FEWEST_FOR_NOISE:
-        sentences.append(f"With so few rounds, blocks are assumed to vary by {_percent(SUPPOSED_NOISE)}.")
+        sentences.append(f"With so few rounds, blocks are assumed to vary by {_percent(judged.supposed)}.")
     if judged.undecided and run.preparing_seconds:
         sentences.append(
             f"Checking and screening took {units.digits(run.preparing_seconds, 2)} s of the time."

@@ -117,7 +117,8 @@ class Judged:
     `undecided` those of them that have no answer if measuring ends here.
     `wider`: of versions in processes apart, how many times as wide the interval is as inside a process.
     `growth`: how many times the rounds each of `open` takes if its ratio stays; infinite where it stays open.
-    `spread`: standard deviation of a version's blocks beside the other's, as a share.
+    `spread`: standard deviation of a version's blocks beside the other's, as a share; `supposed` where rounds
+    are few.
     """
 
     ratios: Mapping[str, stats.Ratio]
@@ -131,6 +132,7 @@ class Judged:
     growth: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.0
     seconds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    supposed: float = SUPPOSED_NOISE
     undecided: tuple[str, ...] = ()
     gains: Mapping[str, stats.Ratio] = field(default_factory=dict)
     """BASE's time under the first strategy over HEAD's under each."""
@@ -174,14 +176,18 @@ def judged(
     *,
     withdrawn: Collection[str] = (),
     pace: Pace | None = None,
+    noise: float = SUPPOSED_NOISE,
 ) -> Judged:
-    """The judgement of the blocks so far. left: contestants that are out of it."""
+    """The judgement of the blocks so far.
+
+    withdrawn: contestants that are out of it. noise: of a block, where rounds are few.
+    """
     listed = tuple(blocks)
     finalists = {block.contestant for block in listed} - set(withdrawn)
     names = [name for name in entry.names if name in finalists]
     merged = _merged(listed, entry)
-    pairs = _paired(merged, [n for n in names if n != entry.control], entry)
-    both = _paired(listed, names, entry)
+    pairs = _paired(merged, [n for n in names if n != entry.control], entry, noise)
+    both = _paired(listed, names, entry, noise)
     here = [s for s in entry.strategies if {named(BASE, s), named(HEAD, s)} <= finalists]
     certainty = 1 - (1 - CONFIDENCE) * share / max(1, len(here))
     here = [s for s in here if math.isfinite(pairs.among([named(HEAD, s), named(BASE, s)]).error[0, 1])]
@@ -189,15 +195,15 @@ def judged(
     control = both.among([second, first]) if {second, first} <= finalists else None
     pairs = replace(pairs, error=pairs.error * _calibration(control))
     ratios = {strategy: _ratio(pairs, strategy, certainty) for strategy in here}
-    noise = ratio(control, certainty) if control else None
     result = Judged(
         ratios,
-        noise,
+        ratio(control, certainty) if control else None,
         tuple(s for s, interval in ratios.items() if not question.answered(interval)),
         pairs.processes,
         pairs.rounds,
         _wider(both, entry),
         spread=both.noise,
+        supposed=noise,
         undecided=tuple(s for s, interval in ratios.items() if question.undecided(interval)),
         seconds={strategy: _seconds(merged, strategy) for strategy in here},
         gains={s: ratio(pairs.among([named(BASE, here[0]), named(HEAD, s)]), certainty) for s in here},

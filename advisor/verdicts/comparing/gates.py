@@ -5,7 +5,8 @@ Several strategies are compared with one limit at once. To fail, one of them mus
 confidence 1 - (1 - c) / k, so that all k together raise a false alarm in at most 1 - c of the runs
 (Bonferroni's inequality; Dunn, "Multiple Comparisons Among Means", JASA 56, 1961). To pass, every one of them
 must lie below it, which needs no such correction (intersection-union test; Berger, Technometrics 24, 1982).
-A time that is `FAR` beyond the limit fails whatever its interval is: no noise of a few rounds explains it.
+A time that is `FAR` beyond the limit, and clearly slower where both versions ran in one run, fails though the
+limit is in its interval: no noise of a few rounds explains it.
 """
 
 from __future__ import annotations
@@ -171,7 +172,10 @@ def _lost(gap: OneSided) -> Finding:
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> Finding:
     most, limit = 1 + gate.limit, f"limit {_more(1 + gate.limit)} %"
     off = row.off if isinstance(row, Paired) and not row.trusted else 1.0
-    if not isinstance(row.base, Predicted) and row.ratio.value > FAR * most * off and row.ratio.low > 0:
+    slower = row.ratio.low > (
+        1 if isinstance(row, Paired) else 0
+    )  # a paired interval holds for few rounds too
+    if not isinstance(row.base, Predicted) and row.ratio.value > FAR * most * off and slower:
         times = units.ratio(row.ratio.value)
         return Finding("failed", f"`{row.strategy}`{at}: {times} the time of BASE; {limit}")
     if isinstance(row, Paired) and not row.trusted:
