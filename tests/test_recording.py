@@ -277,6 +277,25 @@ finally:
     assert script.loops[0].frames >= 3
 
 
+def test_ctrl_c_while_numpy_allocates_ends_the_script(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a callback of NumPy's raises is lost, and the array with it."""
+    note = recording.origins._note
+    sent: list[int] = []
+
+    def interrupted(address: int, size: int) -> int:
+        if size == 40_000 and not sent:
+            sent.append(size)
+            signal.raise_signal(signal.SIGINT)
+        return note(address, size)
+
+    monkeypatch.setattr(recording.origins, "_note", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recording.run("import time\na = np.ones(5000)\ngpu.up(a)\nfor n in range(100): time.sleep(0.1)\n")
+    assert line(recording, 3).count == 1
+
+
 def test_a_script_that_leaves_no_record_says_so(tmp_path: Path) -> None:
     done = profiled(tmp_path, "import os\nos.abort()\n")
     assert done.returncode == 3

@@ -206,11 +206,12 @@ from cupy import ElementwiseKernel as K, ReductionKernel as R
 x = cupy.asarray([1.0, -2.0, 3.0])
 d = K("T x, float64 k", "T y", "const T s = x > 0 && !(x > 2) ? x : 0.5f; y = k * s; y += 1", "d")(x, 2)
 n = R("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "n")(x.reshape(3, 1), axis=1)
-i, whole = K("T x", "int32 y, bool z", "y = x * 2.5; z = x != 1")(x)
+i, whole = K(in_params="T x", out_params="int32 y, bool z", operation="y = x * 2.5; z = x != 1")(x)
 print(*d.tolist(), *n.tolist(), *i.tolist(), i.dtype, *whole.tolist(), file=open("out", "w"))
 K("raw T x, int32 k", "T y", "y = x[i]", "shifted")(x, 1, size=3).get()
 K("T x, int32 k", "int32 y", "y = k / 2", "halved")(x, 1).get()
 cupy.testing.assert_allclose(K("T x", "T y", "if (x > 0) y = x;", "chosen")(x).get(), [1, 0, 3])
+cupy.testing.assert_array_equal(x, x)
 """
     (tmp_path / "s.py").write_text(source)
     run = record(tmp_path / "s.py", tmp_path, "cpu")
@@ -222,7 +223,11 @@ cupy.testing.assert_allclose(K("T x", "T y", "if (x > 0) y = x;", "chosen")(x).g
         "s.py:9: kernel halved",
         "s.py:10: kernel chosen",
     ]
-    assert rows(run)[-2:] == [(9, DOWN, "ndarray.get", 1, 12, PAGED), (10, DOWN, "ndarray.get", 1, 24, PAGED)]
+    assert rows(run)[-3:] == [
+        (9, DOWN, "ndarray.get", 1, 12, PAGED),
+        (10, DOWN, "ndarray.get", 1, 24, PAGED),
+        (11, DOWN, "cupy.asnumpy", 2, 48, PAGED),
+    ]
 
 
 def test_numba_kernels_reach_mapped_and_managed_memory_where_it_is(tmp_path: Path) -> None:
@@ -250,7 +255,7 @@ with cuda.profiling():
 
 
 def test_names_that_scripts_print_or_set_do_not_end_them(tmp_path: Path) -> None:
-    source = """import cupy, cupy.testing, cupyx
+    source = """import collections, cupy, cupy.testing, cupyx
 y, x = cupy.mgrid[:2, :3]
 square = cupy.memoize(for_each_device=True)(lambda n: n * n)
 third = cupy.vectorize(lambda n: n / 3)
@@ -258,12 +263,13 @@ cupy.fft.config.use_multi_gpus = False
 cupy.show_config()
 with cupyx.profiler.profile():
     cupy.testing.assert_allclose(third(y * square(3)), [[0, 0, 0], [3, 3, 3]])
+cupy.stack(collections.deque([x, y]))
 free, total = cupy.cuda.Device(0).mem_info
 print(f"{free / total:.0%}", cupy.cuda.runtime.runtimeGetVersion(), cupy.ogrid[:4].get())
 """
     (tmp_path / "s.py").write_text(source)
     run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert (run.error, rows(run)[-1]) == ("", (10, DOWN, "ndarray.get", 1, 32, PAGED))
+    assert (run.error, rows(run)[-1]) == ("", (11, DOWN, "ndarray.get", 1, 32, PAGED))
 
 
 @pytest.mark.parametrize(

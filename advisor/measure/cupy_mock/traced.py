@@ -8,6 +8,7 @@ A view costs nothing; a broadcast operand counts the bytes it has in memory, not
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, cast
@@ -149,8 +150,8 @@ for _name in METHODS:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The value with `change` of all that is in its lists, tuples and dicts."""
-    if isinstance(value, list):
+    """The value with `change` of all that is in its lists, deques, tuples and dicts."""
+    if isinstance(value, (list, deque)):
         return [mapped(each, change) for each in value]
     if isinstance(value, tuple):
         parts = [mapped(each, change) for each in value]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import PYFUNCTYPE, Structure, c_char, c_char_p, c_size_t, c_uint8, c_void_p
 from time import perf_counter
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +25,8 @@ LEAST = 4096
 MOST = 1 << 16
 """Allocations that are remembered: of an older one the line is not known."""
 _TRIALS = 500
+_ONCE_MORE = 0.01
+"""Seconds after which an interrupt comes again that came while NumPy called the handler."""
 NO_HANDLER = "The lines that allocate host arrays: NumPy {} has no memory handler that can be set here"
 _GET, _SET = 305, 304
 """Places of PyDataMem_GetHandler and PyDataMem_SetHandler in NumPy's C API (numpy/_core/code_generators/
@@ -55,6 +61,7 @@ class Origins:
         self._lines = lines
         self._allocations: dict[int, tuple[Site | None, int]] = {}
         self._kept: list[Any] = []
+        self._callbacks: tuple[CodeType, ...] = ()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -66,10 +73,24 @@ class Origins:
             yield
             return
         set_handler(self._made(before))
+        if (interrupt := signal.getsignal(signal.SIGINT)) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
         try:
             yield
         finally:
             set_handler(before)
+            signal.signal(signal.SIGINT, interrupt)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Ctrl-C: what is raised while NumPy calls the handler would be lost, so it waits for its end."""
+        around = frame
+        while around is not None and around.f_code not in self._callbacks:
+            around = around.f_back
+        if around is None:
+            signal.default_int_handler(number, frame)
+        again = threading.Timer(_ONCE_MORE, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
 
     def _handlers(self) -> tuple[Any, Any]:
         """The function that sets a handler, and the present one."""
@@ -93,6 +114,7 @@ class Origins:
         def clear(context: int, count: int, size: int) -> int:
             return self._note(calloc(context, count, size), count * size)
 
+        self._callbacks = allocate.__code__, clear.__code__
         calls = _MALLOC(allocate), _CALLOC(clear)
         functions = (*(ctypes.cast(call, c_void_p) for call in calls), old.realloc, old.free)
         handler = _Handler(b"advisor", 1, _Allocator(old.ctx, *functions))

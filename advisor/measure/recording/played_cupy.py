@@ -67,7 +67,7 @@ def modules() -> dict[str, ModuleType]:
     cupy.cuda = _cuda()
     cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: Pool()
     cupy.ElementwiseKernel, cupy.ReductionKernel = kernels(watch)
-    cupy.testing = _Checks(cupy.testing, watch)
+    cupy.testing = _Checks(cupy, watch)
     cupy.RawKernel, cupy.RawModule = _raw_kernels(watch)
     cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function
     cupy.show_config = lambda *_, **__: print(NAME)
@@ -344,17 +344,23 @@ def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:
 
 
 class _Checks(ModuleType):
-    """cupy.testing, which checks nothing once a kernel was not run."""
+    """cupy.testing: downloads what it is given, and checks nothing once a kernel was not run."""
 
-    def __init__(self, testing: Any, watch: PlayedWatch) -> None:
+    def __init__(self, cupy: Any, watch: PlayedWatch) -> None:
         super().__init__("cupy.testing")
-        self._testing, self._watch = testing, watch
+        self._cupy, self._checks, self._watch = cupy, cupy.testing, watch
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        check = getattr(self._testing, name)
-        return lambda *args, **options: check(*args, **options) if self._watch.runs_all_kernels else None
+        check = getattr(self._checks, name)
+
+        def checked(*args: Any, **options: Any) -> Any:
+            for array in filter(lambda each: isinstance(each, DeviceArray), args):
+                self._cupy.asnumpy(array)
+            return check(*args, **options) if self._watch.runs_all_kernels else None
+
+        return checked
 
 
 # cupyx

@@ -45,10 +45,10 @@ def kernels(watch: Any) -> tuple[type, type]:
 
     class ElementwiseKernel:
         def __init__(
-            self, inputs: str, outputs: str, operation: str, name: str = "kernel", *_: Any, **__: Any
+            self, in_params: str, out_params: str, operation: str, name: str = "kernel", *_: Any, **__: Any
         ) -> None:
             self.name, self._operation = name, operation
-            self._inputs, self._outputs = _parameters(inputs), _parameters(outputs)
+            self._inputs, self._outputs = _parameters(in_params), _parameters(out_params)
 
         def __call__(self, *args: Any, size: int | None = None, **_: Any) -> Any:
             types, values = _bound((*self._inputs, *self._outputs), args)
@@ -67,12 +67,12 @@ def kernels(watch: Any) -> tuple[type, type]:
                 not_run(self.name, watch)
 
     class ReductionKernel:
-        def __init__(self, inputs: str, outputs: str, *operation: Any, **named: Any) -> None:
+        def __init__(self, in_params: str, out_params: str, *operation: Any, **named: Any) -> None:
             names = ("map_expr", "reduce_expr", "post_map_expr", "identity", "name")
             its = dict(zip(names, operation, strict=False)) | named
             self.name = its.get("name", "reduce_kernel")
             self._parts = its["map_expr"], its["reduce_expr"], its["post_map_expr"]
-            self._inputs, self._outputs = _parameters(inputs), _parameters(outputs)
+            self._inputs, self._outputs = _parameters(in_params), _parameters(out_params)
 
         def __call__(self, *args: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
             types, values = _bound((*self._inputs, *self._outputs), args)
