@@ -18,6 +18,10 @@ give() {
     exit 0
 }
 
+# What the profile's code wrote there must not pass for a comparison.
+refuse_links
+rm -f -- "$ADVISOR_OUT"/compare.*
+
 options=()
 gates=()
 while IFS= read -r line; do
@@ -44,8 +48,6 @@ if [ "$ADVISOR_PROFILE_CODE" != 0 ]; then
     echo "::error::advisor profile exited with $ADVISOR_PROFILE_CODE, so nothing was compared." >&2
     give 4 failed
 fi
-refuse_links
-rm -f -- "$ADVISOR_OUT"/compare.*
 if ! [ -f "$ADVISOR_OUT/profile.json" ]; then
     missing="the options left no profile.json in $ADVISOR_OUT (--format, --out, --help and --sweep do that)"
     if [ "${#gates[@]}" -gt 0 ]; then

@@ -299,12 +299,16 @@ def test_gates_without_anything_to_compare_with_are_a_mistake_and_neither_is_fin
 
 @pytest.mark.parametrize(("code", "left"), [("0", False), ("3", False), ("130", True)])
 def test_nothing_is_compared_after_a_profile_that_failed(job: Job, code: str, left: bool) -> None:
-    """Whether it says so or only left nothing; half a profile does not stand for a whole one."""
+    """Whether it says so or only left nothing; half a profile does not stand for a whole one, nor what the
+    workload wrote for a comparison."""
     job.save(profile(), "base.json")
+    (job.root / "out").mkdir()
+    (job.root / "out/compare.md").write_text("### the same\n", encoding="utf-8")
     if left:
         job.save(later(), "out/profile.json")
     job("compare", ADVISOR_PROFILE_CODE=code, ADVISOR_BASELINE="base.json", ADVISOR_FAIL_IF="slower=5%")
     assert job.outputs["outcome"] == "failed"
+    assert not (job.root / "out/compare.md").exists()
 
 
 @pytest.mark.parametrize(("profile_code", "compare_code"), [("", ""), ("0", "")])

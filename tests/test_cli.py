@@ -156,6 +156,13 @@ def test_the_help_of_profile_groups_all_options_with_defaults_and_limits(command
         assert not option.facts or option.positional or f"[{option.facts}]" in text.replace("- ", "-")
 
 
+def test_the_help_of_fleet_has_no_options_of_scripts_and_plain_ranges(command: Command) -> None:
+    text = " ".join(command("fleet", "--help").out.split())
+    assert "1 to 256" in text
+    assert "<=" not in text
+    assert not {"--try", "--check", "--apply", "--save", "--frame", "-m,"} & set(text.split())
+
+
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     """Of a command's own help typer itself may import pydantic."""
     code = (

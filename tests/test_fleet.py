@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from builders import measured, profile, vector_add_workload
 from every import every
+from running import Command
 
 from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
@@ -388,6 +389,18 @@ def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> Non
 def test_a_wrong_where_is_answered(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_where([text])
+
+
+@pytest.mark.parametrize("text", ["import cupy\n", "import numpy as np\n", "import advisor\n"])
+def test_a_file_without_a_workload_is_refused_before_the_cluster_is_reached(
+    command: Command, text: str
+) -> None:
+    """Nobody answers at that address."""
+    Path("plain.py").write_text(text)
+    said = command("fleet", "plain.py", "--scheduler", "tcp://127.0.0.1:1", "--wait", "600")
+    assert said.code == UsageError.exit_code
+    assert "plain.py has no function marked with @workload" in said.err
+    assert not Path("advisor-fleet").exists()
 
 
 def test_where_takes_parts_of_names() -> None:

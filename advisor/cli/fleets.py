@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from advisor.fleets.request import Request
     from advisor.measure.options import Options
 
-_LEFT_OUT = ("workload", "arguments", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out")
-"""Of the options of `advisor profile`: what concerns one machine, or its files."""
+_SCRIPTS = ("arguments", "module", "frame", "count_bytes", "tries", "checked")
+_LEFT_OUT = (*_SCRIPTS, "workload", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out", "save", "apply")
+"""Of the options of `advisor profile`: what concerns scripts, one machine, or its files."""
 _cluster = partial(typer.Option, rich_help_panel="Cluster")
 _file = partial(_cluster, metavar="FILE")
 File = Path | None
@@ -63,8 +64,7 @@ TlsCaFile = Annotated[File, _file(help="TLS: certificate of the trusted authorit
 TlsCert = Annotated[File, _file(help="TLS: this client's certificate.")]
 TlsKey = Annotated[File, _file(help="TLS: this client's private key.")]
 Workloads = Annotated[
-    list[str],
-    typer.Argument(metavar="FILE[::NAME]...", help="Workload files. Several run one after another."),
+    list[str], typer.Argument(metavar="FILE[::NAME]", help="Workload files. Several run one after another.")
 ]
 Emit = Annotated[
     File,

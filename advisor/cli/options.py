@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from itertools import pairwise
@@ -16,6 +17,8 @@ from advisor.measure.options import OPTIONS, Option
 
 THE_PATCH = "patch"
 """What --apply means without a value."""
+_RANGE = re.compile(r"\b(\d[\d.]*)<=x<=(\d[\d.]*)")
+"""As typer writes it."""
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -60,7 +63,8 @@ class Grouped(TyperCommand):
                 getattr(parameter, "rich_help_panel", None) or f"{parameter.param_type_name}s".capitalize()
             )
             if record := parameter.get_help_record(ctx):
-                panels.setdefault(title, []).append(record)
+                names, text = record
+                panels.setdefault(title, []).append((names, _RANGE.sub(r"\1 to \2", text)))
         for title, records in panels.items():
             with formatter.section(title):
                 formatter.write_dl(records)

@@ -102,7 +102,7 @@ def make_request(
     options = configuration.merged(sources)
     file, name = scripts.file_and_name(options.workload)
     package = gather(file, send)
-    _require_profilable(file, name, options)
+    _require_profilable(package, file, name, options)
     sweep, parameters = _sweep_of(options)
     prefix = f"{sweep.parameter}=" if sweep else ""
     template = Task(
@@ -129,10 +129,11 @@ def make_request(
     )
 
 
-def _require_profilable(file: Path, name: str | None, options: Options) -> None:
-    if scripts.is_script(file, name, ()):
+def _require_profilable(package: Package, file: Path, name: str | None, options: Options) -> None:
+    marked = name is not None or any(b"workload" in content for content in package.files.values())
+    if not marked or scripts.is_script(file, name, ()):
         raise UsageError(
-            f"{file} has no @workload, so it is a script; a fleet profiles workloads",
+            f"{file} has no function marked with @workload; a fleet profiles workloads",
             next_step="Write a workload: advisor new mine.py.",
         )
     if own := [target for target in options.targets if target.endswith(".toml")]:
