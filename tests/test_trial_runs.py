@@ -340,6 +340,7 @@ def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) 
         (lambda run: Results(printed=("done",)), None),
         (lambda run: Results(downloads=(("a.py:3", "x"), ("a.py:5", str(run))), printed=("frames 9",)), None),
         (lambda run: Results(files={"out.npy": str(run)}, printed=("frames 9",)), None),
+        (lambda _: Results(files={"old.npy": ""}, printed=("frames 9",)), None),
         (lambda run: Results(downloads=(("a.py:3", "x"),), printed=(f"{run} ms",)), True),
         (lambda run: Results(printed=("total 9", "done")), True),
     ],

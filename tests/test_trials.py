@@ -8,6 +8,7 @@ import sys
 import types
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -253,3 +254,17 @@ def test_tensors_are_compared_by_their_bytes() -> None:
     assert results._bytes(torch.ones(0)) == b""
     assert b"sparse" in results._bytes(torch.eye(2).to_sparse())
     assert results._bytes(np.arange(2, dtype="u1")) == b"\0\1"
+
+
+def test_a_file_that_the_script_does_not_write_proves_nothing(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("1")
+    watched = {"old": results.WatchedFile(old), "new": results.WatchedFile(new)}
+    new.write_text("1")
+    digests = {name: file.digest() for name, file in watched.items()}
+    assert (digests["old"], bool(digests["new"])) == ("", True)
+    first = results.Results(files=digests, printed=("9",))
+    equality = results.Equality(first, first)
+    assert equality.unproved == "the script does not write old (--check)"
+    assert equality.compared == ("1 printed line", "the file new")
+    assert equality.unlike == ()

@@ -136,6 +136,11 @@ def _require_recording(values: Mapping[str, Any], *, script: bool) -> None:
         (values["checked"] and not tries, "--check has no effect without --try", "Add --try."),
         (apply and script and not tries, "--apply has no effect on a script without --try", "Add --try."),
         (
+            script and apply not in ("", options.THE_PATCH),
+            f"--apply {apply}: a script's patch changes the files of its lines",
+            "Omit the value.",
+        ),
+        (
             apply and not script and not (function and Path(file).is_file()),
             _without_function(apply, file if function else ""),
             "Name the function that the workload stands for: --apply FILE::FUNCTION.",

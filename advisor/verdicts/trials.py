@@ -45,17 +45,18 @@ def judged(
     measured: TrialTimes,
     differing: Mapping[str, str],
     dropped: Mapping[str, str] | None = None,
+    untimed: str = "the loop has too few frames: run it with more",
 ) -> tuple[Trial, ...]:
     """The trials with their figures and outcomes. differing: those with other results, in words. dropped:
-    those that a first process left out, with the reason."""
+    those that a first process left out, with the reason. untimed: why others have no figures."""
     left_out = dropped or {}
     return tuple(
-        _judged(trial, measured, differing.get(trial.name, ""), left_out.get(trial.name, ""))
+        _judged(trial, measured, differing.get(trial.name, ""), left_out.get(trial.name, ""), untimed)
         for trial in trials
     )
 
 
-def _judged(trial: Trial, measured: TrialTimes, difference: str, dropped: str) -> Trial:
+def _judged(trial: Trial, measured: TrialTimes, difference: str, dropped: str, untimed: str) -> Trial:
     if trial.outcome == "refused":
         return trial
     speedup = measured.speedups.get(trial.name)
@@ -67,14 +68,13 @@ def _judged(trial: Trial, measured: TrialTimes, difference: str, dropped: str) -
     if dropped:
         return trial.model_copy(update={**figures, "outcome": "not-faster", "reason": dropped})
     if speedup is None:
-        return trial.model_copy(update={**figures, "outcome": "open", "reason": _TOO_FEW})
+        return trial.model_copy(update={**figures, "outcome": "open", "reason": untimed})
     sure = speedup.low > 1
     settled = sure or speedup.high < 1 + _LEAST_GAIN
     outcome = "faster" if sure else "not-faster" if settled else "open"
     return trial.model_copy(update={**figures, "outcome": outcome})
 
 
-_TOO_FEW = "the loop has too few frames: run it with more"
 _LEAST_GAIN = 0.01
 """A gain whose interval ends below this is none: 1 % is the least that our clock's blocks tell apart
 (decisions/0010)."""

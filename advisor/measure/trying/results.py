@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -88,12 +88,21 @@ def _bytes(result: Any) -> bytes:
         return repr(result).encode()
 
 
-def files_digest(files: Sequence[Path]) -> dict[str, str]:
-    """Digests of the files that the user named; empty of one that is not there."""
-    return {
-        str(file): hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest() if file.is_file() else ""
-        for file in files
-    }
+class WatchedFile:
+    """A file that the user named, before the script runs."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._before = self._changed()
+
+    def _changed(self) -> int | None:
+        return self._file.stat().st_mtime_ns if self._file.is_file() else None
+
+    def digest(self) -> str:
+        """Empty where the script did not write it: an older file proves nothing."""
+        if self._changed() in (None, self._before):
+            return ""
+        return hashlib.blake2b(self._file.read_bytes(), digest_size=16).hexdigest()
 
 
 class Equality:
@@ -104,6 +113,7 @@ class Equality:
         pairs = zip(first.downloads, second.downloads, strict=False)
         self._downloads = [at for at, (one, other) in enumerate(pairs) if one == other]
         self._files = _agreeing(first.files, second.files)
+        missing = [name for name, digest in first.files.items() if not digest]
         self._printed = [
             number
             for number, (one, other) in enumerate(zip(first.printed, second.printed, strict=False))
@@ -115,15 +125,17 @@ class Equality:
                 for at, (line, _) in enumerate(first.downloads)
                 if at not in self._downloads
             ),
-            *(f"the file {name}" for name in sorted({*first.files} - {*self._files})),
+            *(f"the file {name}" for name in sorted({*first.files} - {*self._files, *missing})),
         )
         prints_others = len(self._printed) < len(first.printed)
         figures = not prints_others and any(re.search(r"\d", line) for line in first.printed)
-        proves = not self.unlike and bool(self._downloads or self._files or figures)
+        proves = not (self.unlike or missing) and bool(self._downloads or self._files or figures)
         if prints_others:
             self.unlike += ("some of what it prints",)
         differing = f"two unchanged runs differ in {'; '.join(self.unlike)}"
-        self.unproved = "" if proves else differing if self.unlike else _NOTHING_TO_COMPARE
+        if missing:
+            differing = f"the script does not write {' and '.join(missing)} (--check)"
+        self.unproved = "" if proves else differing if self.unlike or missing else _NOTHING_TO_COMPARE
         """Why a changed run without a difference is not known to be equal; empty where it is. What a script
         prints may differ, as times do; one that downloads other values differs from itself."""
 

@@ -61,6 +61,7 @@ _LEAST_SPEEDUP = 1.01
 stays in 19 of 20; what is dropped has little to gain."""
 _NO_FASTER = "dropped early: no faster in its first process"
 _UNPROVED = "faster, but nothing proves that results are equal"
+_ENDED = "the trials ended before it was timed"
 _NOT_COMPARED = "the time ended before results were compared"
 RunTrial = Callable[[TrialJob], TrialRun]
 
@@ -122,6 +123,8 @@ class Session:
     _unchanged: Equality | None = None
     _ran_twice: bool = False
     _all_compared: bool = False
+    _ended: str = ""
+    """Why trials ended before all was tried."""
 
     def trials(self, suggested: Sequence[Candidate], most: float) -> Trials:
         """most: seconds of a frame that memory can change. A script that fails unchanged ends them."""
@@ -130,14 +133,14 @@ class Session:
             reason = "No change that can be imposed fits the lines of this loop."
             return Trials(loop=self.loop, reason=reason, seconds=0.0)
         changes = tuple(each.change for each in suggested)
-        patch, written, ended = None, tuple[str, ...](), ""
+        patch, written = None, tuple[str, ...]()
         try:
             kept = self._kept(suggested, changes)
             patch, written = self._patched(kept, {c.name: c for c in changes}) if kept else (None, ())
         except TimeUp:
-            ended = "The time (--max-seconds) ended before all was tried."
+            self._ended = "The time (--max-seconds) ended before all was tried."
         except WorkloadError as problem:
-            ended = f"Trials ended early: {problem.message}. {problem.next_step}"
+            self._ended = f"Trials ended early: {problem.message}. {problem.next_step}"
         promised = {
             i: seconds for c in suggested if c.change.name in written for i, seconds in c.promised.items()
         }
@@ -155,7 +158,7 @@ class Session:
             unlike=equality.unlike if equality else (),
             patch=patch,
             seconds=monotonic() - began,
-            reason=ended,
+            reason=self._ended,
         )
 
     def _kept(self, suggested: Sequence[Candidate], changes: Sequence[ScriptChange]) -> list[Trial]:
@@ -203,7 +206,8 @@ class Session:
             else each.trial
             for each in suggested
         ]
-        return judged(refused, self._times(), self._differing, self._dropped)
+        untimed = {"untimed": _ENDED} if self._ended else {}
+        return judged(refused, self._times(), self._differing, self._dropped, **untimed)
 
     def _times(self) -> TrialTimes:
         """Times from the main processes; for what screening left out, from the screening."""

@@ -27,7 +27,7 @@ from advisor.measure.recording.running import program_of, run
 from advisor.measure.trying.allocators import imposed
 from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import Imposed, ScriptChange
-from advisor.measure.trying.results import Downloads, Results, files_digest
+from advisor.measure.trying.results import Downloads, Results, WatchedFile
 from advisor.profiles.base import Record
 from advisor.profiles.text_files import write_atomically
 from advisor.profiles.trials import TrialBlock
@@ -92,6 +92,7 @@ class _Session:
         self.loops = Loops()
         for name, text in job.sources.items():
             self.loops.compiled(text.encode(), name)
+        self.files = {name: WatchedFile(Path(name).absolute()) for name in job.files}
         self.own = OwnFiles.of(Path(self.script.file), self.script.module)
         checks = job.task == "results"
         self.changes: dict[str, Imposed] = {
@@ -135,11 +136,10 @@ class _Session:
         seconds = perf_counter() - begin
         self._switch("")
         downloads = self.downloads.by_line() if self.downloads else ()
+        files = {name: file.digest() for name, file in self.files.items()}
         return TrialRun(
             blocks=tuple(self.alternation.whole_rounds) if self.job.task == "time" else (),
-            results=Results(
-                downloads=downloads, files=files_digest([*map(Path, self.job.files)]), exit_code=ended.code
-            ),
+            results=Results(downloads=downloads, files=files, exit_code=ended.code),
             refused={name: change.refused for name, change in self.changes.items() if change.refused},
             error=ended.error[:1000],
             seconds=seconds,
