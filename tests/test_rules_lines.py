@@ -347,6 +347,27 @@ def test_a_value_that_a_library_asks_for_is_not_the_lines_to_keep() -> None:
     assert said(at("loss = (model(x)", line, whole))["implicit-wait"].title.startswith("Keep")
 
 
+def test_a_tensor_in_page_locked_memory_is_copied_without_a_wait() -> None:
+    source = "for x in loader:\n    y = x.to(dev)\n"
+    at = Place(file="camera.py", line=2, text="y = x.to(dev)")
+    one = upload(place=at, call="Tensor.to", library="torch", memory="pinned", origin=None)
+
+    def advice(line: Crossing) -> Advice | None:
+        run = script_run(line)
+        loop = run.loops[0].model_copy(update={"place": at.model_copy(update={"line": 1})})
+        kept = SourceExcerpt(file="camera.py", first=1, lines=tuple(source.splitlines()))
+        return said(concluded(run.model_copy(update={"sources": (kept,), "loops": (loop,)}))).get(
+            "implicit-wait"
+        )
+
+    found = advice(one)
+    assert found is not None
+    assert found.title == "Copy with `non_blocking=True`"
+    assert "+    y = x.to(dev, non_blocking=True)" in (found.snippet or "")
+    for near in ({"non_blocking": True}, {"memory": "pageable"}, {"call": "Module.to"}, {"loop": None}):
+        assert advice(one.model_copy(update=near)) is None, near
+
+
 def test_what_a_library_asks_of_a_tensor_itself_is_not_the_lines_to_keep() -> None:
     for text, name in (("m = Categorical(probs)", "__bool__"), ("opt.step(closure)", "__float__")):
         line = wait(host_seconds=FRAMES * 0.2e-3, call=f"Tensor.{name}", library="torch")

@@ -271,6 +271,8 @@ def pin_per_frame(case: LineCase, limits: Limits) -> Finding | None:
 
 def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
     crossing, saved = case.crossing, case.frame_seconds
+    if crossing.kind == "upload":
+        return _blocking_upload(case, limits)
     if crossing.kind != "wait" or case.scope.loop is None or not case.is_worth(saved, limits):
         return None
     kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
@@ -291,6 +293,26 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
         "The gain is the time of the calls, without the kernels that they wait for.",
         saved=saved,
         after=after,
+    )
+
+
+def _blocking_upload(case: LineCase, limits: Limits) -> Finding | None:
+    """A tensor in page-locked memory, whose copy the host waits for where it need not."""
+    crossing, saved = case.crossing, (case.seconds - case.call_seconds) * case.times
+    blocks = crossing.memory == "pinned" and not crossing.non_blocking
+    if not blocks or crossing.call not in ("Tensor.to", "Tensor.cuda") or case.scope.loop is None:
+        return None
+    if not case.is_worth(saved, limits):
+        return None
+    return case.advice(
+        "Copy with `non_blocking=True`",
+        f"{case.moved} from page-locked memory, and the host waits until each copy is done. With "
+        "`non_blocking=True` the call returns at once, and only work on the GPU waits for the copy.",
+        "Nothing may write into that memory until then; batches of a DataLoader are new ones.",
+        "The gain is the host's: a frame in which the host waits for the GPU anyway does not get shorter.",
+        saved=saved,
+        after=f"# non_blocking=True in each call of to or cuda\n{crossing.place.text}",
+        change="non-blocking",
     )
 
 
