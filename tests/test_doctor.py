@@ -168,7 +168,7 @@ def test_nvml() -> None:
         (HostState(memory_available_bytes=64 * GIB, memory_limit="unlimited"), "memory", "ok"),
         (HostState(locked_memory_limit=65536), "locked memory", "info"),
         (HostState(locked_memory_limit=1 << 40), "locked memory", "ok"),
-        (HostState(container=True), "surroundings", "info"),
+        (HostState(container=True), "runs in", "info"),
     ],
 )
 def test_the_host(host: HostState, subject: str, state: str) -> None:

@@ -502,7 +502,7 @@ def test_rows_without_a_gpu_show_their_predictions() -> None:
     alone = row("EPYC", strategy=None, verdict=None, basis="predicted", costs={}, predicted=guesses)
     page = fleet_page(request().record().model_copy(update={"rows": (alone,)}))
     (line,) = (line for line in pages.render(page, "md").splitlines() if line.startswith("| EPYC"))
-    assert line == "| EPYC | pinned (1 target), managed (1 target) | predicted |"
+    assert line == "| EPYC | pinned on L4; managed on Orin | predicted |"
     assert "Without a result" not in pages.render(page, "html")
 
 

@@ -207,7 +207,7 @@ def test_a_gain_is_counted_once() -> None:
     found = findings(run)
     assert [f.gain for f in found] == [
         "827 µs less per frame and 1.00 MiB less memory (estimated)",
-        "the same 827 µs less per frame and 1.00 MiB less memory, not in addition (estimated)",
+        "827 µs less per frame and 1.00 MiB less memory (estimated), already counted above",
         "827 µs less per frame and 1.00 MiB less memory (estimated)",
     ]
 

@@ -654,12 +654,12 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
         (
             {"pinned": (1.0, 0.96, 1.04)},
             {"question": Question((), 0.03, 0.03)},
-            "open: 4.0 % less to 4.0 % more time under pinned; if it stays so, no reasonable time settles it",
+            "open: 4.0 % less to 4.0 % more time under pinned; more time is unlikely to settle this",
         ),
         (
             {"pinned": (1.0, 0.97, 1.03)},
             {"question": Question((0.02,))},
-            "open: 3.0 % less to 3.0 % more time under pinned; if it stays so, no reasonable time settles it",
+            "open: 3.0 % less to 3.0 % more time under pinned; more time is unlikely to settle this",
         ),
         (
             {"pinned": (0.99, 0.94, 1.04)},
@@ -675,7 +675,7 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
         (
             {"pinned": (1.03, 1.0, 1.06)},
             {},
-            "open: 0.0 % more to 6.0 % more time under pinned; if it stays so, no reasonable time settles it",
+            "open: 0.0 % more to 6.0 % more time under pinned; more time is unlikely to settle this",
         ),
         (
             {"pinned": (1.1, 1e-9, 1e300)},

@@ -157,9 +157,10 @@ def devices_calibrate(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure this machine in under two minutes and write a catalogue entry for predictions anywhere.
+    """Measure this machine for predictions.
 
-    Without a GPU, measure only the CPU; --base inserts it into the entry of a catalogue card.
+    In under two minutes, write a catalogue entry that predicts anywhere. Without a GPU, measure only the CPU;
+    --base inserts it into the entry of a catalogue card.
     """
     from advisor.calibration import calibrations
     from advisor.devices.catalogue import load
@@ -196,10 +197,10 @@ def devices_import(
     name: options.EntryName = None,
     force: options.Force = False,
 ) -> None:
-    """Write a catalogue entry with your host's copy rates, as nvbandwidth, bandwidthTest or UnifiedMemoryPerf
-    printed them.
+    """Use the copy rates that a benchmark printed.
 
-    Needs no GPU. The card is the one that the output names, or --base.
+    Write a catalogue entry with your host's rates, as nvbandwidth, bandwidthTest or UnifiedMemoryPerf printed
+    them. Needs no GPU. The card is the one that the output names, or --base.
     """
     from advisor import units
     from advisor.calibration import assembling, calibrations

@@ -250,10 +250,10 @@ def _host_findings(facts: Facts) -> Iterator[Finding]:
         yield _power_mode(facts.board)
     if facts.host.wsl:
         means = "managed memory cannot be prefetched"
-        yield info("surroundings", "Windows Subsystem for Linux", means)
+        yield info("runs in", "Windows Subsystem for Linux", means)
     elif facts.host.container:
         means = "other users of the GPU and some of the host's state may not be visible"
-        yield info("surroundings", "a container", means)
+        yield info("runs in", "a container", means)
 
 
 def _memory(facts: Facts) -> Finding:

@@ -152,7 +152,7 @@ def _gain(gain: Gain, again: bool) -> str:
     parts = [f"{_less(units.seconds, s)} per frame" for s in (gain.seconds_per_frame,) if s]
     parts += [f"{_less(units.size, b)} memory" for b in (gain.bytes,) if b]
     if again:
-        return f"the same {words.listing(parts)}, not in addition ({gain.basis})"
+        return f"{words.listing(parts)} ({gain.basis}), already counted above"
     model = ""  # its estimate of a gain that was measured
     if gain.estimated_seconds_per_frame is not None:
         model = f"; the model estimates {_less(units.seconds, gain.estimated_seconds_per_frame)}"
@@ -167,7 +167,7 @@ def _saves(gain: Gain, again: bool) -> str:
     if gain.seconds_per_frame:
         text = _less(units.seconds, gain.seconds_per_frame)
     if again:
-        return f"the same {text}"
+        return f"{text}, already counted above"
     text += f" than {words.name(gain.over)}" if gain.over else ""
     return f"{text} (estimated)" if gain.basis == "estimated" else text
 

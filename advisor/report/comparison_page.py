@@ -168,7 +168,7 @@ def _comparable(comparison: Comparison, apart: Sequence[Condition], sides: tuple
         Prose(" ".join(alike)),
         Banners("note", tuple(notes)),
     )
-    return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True)
+    return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True, closed=True)
 
 
 def _changed(comparison: Comparison, apart: Sequence[Condition]) -> str:
@@ -304,7 +304,7 @@ def advice(comparison: Comparison) -> Section:
         parts += Items(whole, title, forms="html"), Items(brief, label=label, forms="md txt")
     same = "No advice changed beyond noise." * (not comparison.new_advice and not comparison.gone_advice)
     changes = filled(*parts, Prose(same, forms="html"))
-    return Section("advice", "Advice", changes, nav="Advice", folded=True)
+    return Section("advice", "Advice", changes, nav="Advice", folded=True, closed=True)
 
 
 def _verdict(device: ComparedDevice, name: str, confidence: float) -> Verdict:

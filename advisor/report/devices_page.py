@@ -98,8 +98,10 @@ def devices_page(compared: DeviceComparison) -> Page:
                 ),
                 blocks.Banners("note", notes, forms="html"),
             ),
-            Section("times", "Side by side", _times(places), nav="Side by side", forms="html txt"),
-            Section("devices", each, tuple(map(_card, places)), nav=each, forms="html"),
+            Section(
+                "times", "Side by side", _times(places), nav="Side by side", closed=True, forms="html txt"
+            ),
+            Section("devices", each, tuple(map(_card, places)), nav=each, closed=True, forms="html"),
             Section("each", each, filled(*short), folded=True, forms="md txt"),
         ),
         records=records_of(*numbered),

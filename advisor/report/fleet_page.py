@@ -171,12 +171,10 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
 
 
 def _strategy(row: FleetRow) -> blocks.TableCell:
-    """The measured choice; else the predicted ones, with how many targets each has."""
+    """The measured choice; else the predicted ones, with the devices that each is for."""
     if row.strategy:
         return blocks.TableCell(words.name(row.strategy), mark="chosen")
-    alike = words.grouped(row.predicted, lambda one: one.strategy).items()
-    counts = ((words.name(name), f" ({words.count(len(same), 'target')})") for name, same in alike)
-    choices = ", ".join(name + count * (len(row.predicted) > 1) for name, count in counts)
+    choices = words.on_devices((words.name(one.strategy), words.name(one.device)) for one in row.predicted)
     return blocks.TableCell(choices or row.basis)
 
 

@@ -55,7 +55,7 @@ def lines_comparison_page(
             Section("changed", "Changed", filled(*changed), forms="md"),
             Section("lines", "All lines", tables, nav="Lines", brief=True, folded=True),
             Section("advice", "Advice", filled(*advice), nav="Advice", folded=True),
-            Section("comparable", "Comparable?", (conditions,), nav="Comparable?", folded=True),
+            Section("comparable", "Comparable?", (conditions,), nav="Comparable?", folded=True, closed=True),
         ),
     )
 

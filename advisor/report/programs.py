@@ -83,7 +83,7 @@ def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page
         ),
         Section("advice", "Advice", filled(*advice), nav="Advice", forms="html"),
         *(_gpu_section(gpu, first=gpu is drawn) for gpu in gpus),
-        Section("more", "Not found and not recorded", filled(*limits), nav="Limits", brief=True),
+        Section("more", "Not found and not recorded", filled(*limits), nav="Limits", brief=True, closed=True),
     )
     return Page(kind="trace", brand="trace", name=name, sections=sections, records=flows_of(gpus))
 

@@ -18,7 +18,7 @@ from advisor.report.line_tables import files, label, lines_table, loop_name, sou
 from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, filled, lead
 from advisor.report.records import records_of
-from advisor.report.trials_section import trials_section
+from advisor.report.trials_section import fast, trials_section
 from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
 
 _BOUND = (
@@ -78,21 +78,23 @@ def _sections(profile: Profile, run: ScriptRun, origin: str) -> Iterator[Section
         if profile.trials is not None:
             yield trials_section(profile.trials)
         yield Section("lines", "Lines", filled(*_lines(run)), nav="Lines", brief=True)
-        yield _advice(run)
+        yield replace(_advice(run), closed=bool(profile.trials and profile.trials.trials))
         source = filled(blocks.Prose("Figures are totals of the run."), *sources(run))
-        yield Section("source", "Source", source, nav="Source", forms="html txt")
+        yield Section("source", "Source", source, nav="Source", closed=True, forms="html txt")
         if run.predictions and not run.played:  # a measured script on other devices
-            verdicts = tuple(_predicted(run, scope) for scope in scopes(run))
-            parts = blocks.Verdicts(sum(verdicts, ()), named=True), *_tables(run, "predicted")
+            verdicts = tuple(verdict for scope in scopes(run) for verdict in _predicted(run, scope))
+            parts = blocks.Verdicts(verdicts), *_tables(run, "predicted")
             title, nav = "On other devices", "Other devices"
             yield Section("predicted", title, parts, nav=nav, badge="predicted")
-        yield Section("totals", "Totals of the run", (totals(run),), nav="Totals", forms="html txt")
+        yield Section(
+            "totals", "Totals of the run", (totals(run),), nav="Totals", closed=True, forms="html txt"
+        )
     if run.unseen:
         head, unseen = (
             blocks.Prose("Not seen:", forms="txt"),
             blocks.Bullets(tuple(map(words.line, run.unseen))),
         )
-        yield Section("unseen", "Not seen", (head, unseen), nav="Not seen", folded=True)
+        yield Section("unseen", "Not seen", (head, unseen), nav="Not seen", folded=True, closed=True)
     yield _circumstances(profile, run, origin)
 
 
@@ -105,12 +107,9 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
         yield blocks.Banners("exit", (text,), "caution")
     yield blocks.Banners("note", tuple(map(words.line, profile.notes)))
     verdicts = tuple(_verdicts(profile, run))
-    several = run.played is not None and len(verdicts) > 1
-    yield blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="html md" if several else "html md txt")
-    if several:
-        yield _over_devices(run)
-    yield blocks.Prose(" ".join(_accounts(run)), forms="html md" if several else "html md txt")
-    yield blocks.Prose(_next_step(profile, run), "Next", kind="next together", forms="html")
+    yield blocks.Verdicts(verdicts, named=run.played is None and len(verdicts) > 1)
+    yield blocks.Prose(_next_step(profile, run), "Next", kind="next together", forms="html md")
+    yield blocks.Prose(" ".join(_accounts(run)))
     doubts = profile.environment.warnings if run.played is None else ()  # nothing was timed here
     yield blocks.Banners("warning", tuple(map(words.line, doubts)), "caution")
 
@@ -119,36 +118,17 @@ def _next_step(profile: Profile, run: ScriptRun) -> str:
     """The patch that was proved, else the change of a line that gains most."""
     patch = profile.trials.patch if profile.trials else None
     if patch and patch.holds:
-        return f"Apply the patch of {words.count(patch.lines, 'line')} below."
+        return f"Apply the patch of {words.count(patch.lines, 'line')} below: got {fast(patch)} as fast."
     for same in _by_change(run)[:1]:
         where, title = label(same[0].place, files(run)), words.line(same[0].advice.title, 200)
         return f"Line {where}: {title} (saves {_gain(run, same)}, {_certainty(same)})."
     return ""
 
 
-def _over_devices(run: ScriptRun) -> blocks.Block:
-    """One verdict for a terminal: what memory can change on each device, in the loop with the most."""
-    most = max((c for c in run.ceilings if c.predicted), key=lambda c: c.seconds)
-    scope = next(scope for scope in scopes(run) if scope.number == most.loop)
-    ceilings = [c for c in run.ceilings if c.predicted and c.loop == most.loop]
-    if not most.seconds:
-        verdict = blocks.Verdict("predicted", "none", "", _UNPREDICTED, remark=" ".join(_accounts(run)))
-        return blocks.Verdicts((verdict,), forms="txt")
-    between = words.seconds_between(min(c.seconds for c in ceilings), max(c.seconds for c in ceilings))
-    where = f" in the {loop_name(scope.loop, run)}" if scope.loop and len(scopes(run)) > 1 else ""
-    most_of = f"memory can change at most {between} of a {_unit(scope)}{where}"
-    each = ", ".join(f"{words.name(c.device or '')} {_bound(c)}" for c in ceilings)
-    headline = f"Predicted by device: {most_of}"
-    if len(ceilings) == 1:
-        each, headline = f"On {each}", f"Predicted: {most_of}"
-    remark = " ".join((f"{each}.", *_accounts(run)))
-    return blocks.Verdicts((blocks.Verdict("predicted", "clear", "", headline, remark=remark),), forms="txt")
-
-
-def _bound(ceiling: Ceiling, scope: Scope | None = None) -> str:
-    between, of = ceiling.interval_seconds, f" of a {_unit(scope)}" if scope else ""
+def _bound(ceiling: Ceiling) -> str:
+    between = ceiling.interval_seconds
     interval = f" ({words.seconds_between(*between)})" if between else ""
-    return f"{units.seconds(ceiling.seconds)}{of}{interval}"
+    return f"{units.seconds(ceiling.seconds)}{interval}"
 
 
 def _accounts(run: ScriptRun) -> Iterator[str]:
@@ -171,11 +151,11 @@ def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
         yield blocks.Verdict(basis, "none", words.name(profile.device.name), headline)
     for scope in all_scopes:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"
-        measured, where = ceiling_of(run, scope), f", {name}" * (len(all_scopes) > 1)
+        measured = ceiling_of(run, scope)
         if measured is not None:
             yield _measured(run, scope, measured, f"{name[:1].upper()}{name[1:]}")
         if run.played:
-            yield from _predicted(run, scope, where)
+            yield from _predicted(run, scope)
 
 
 def _unit(scope: Scope) -> str:
@@ -210,20 +190,27 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     return blocks.Verdict("measured", tone, f"{name}{frames}", headline, reason=_BOUND, remark=remark)
 
 
-def _predicted(run: ScriptRun, scope: Scope, where: str = "") -> tuple[blocks.Verdict, ...]:
-    """Verdicts with the predicted upper bound for each device that has one."""
-    ceilings = ((p.device, ceiling_of(run, scope, p.device)) for p in run.predictions)
-    what, reason = "Predicted: memory can change at most", f"{_BOUND} {_NO_FRAME}"
-    return tuple(
-        blocks.Verdict(
-            "predicted",
-            "clear",
-            words.name(device) + where,
-            f"{what} {_bound(ceiling, scope)}" if ceiling.seconds else _UNPREDICTED,
-            reason=reason if ceiling.seconds else "",
-        )
-        for device, ceiling in ceilings
-        if ceiling
+def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:
+    """The most that memory can change in a frame, over all devices and on each of them."""
+    ceilings = [c for p in run.predictions if (c := ceiling_of(run, scope, p.device))]
+    loop = f" in the {loop_name(scope.loop, run)}" if scope.loop and len(scopes(run)) > 1 else ""
+    bounds = [f"{words.name(c.device or '')} {_bound(c)}" for c in ceilings]
+    if not any(c.seconds for c in ceilings):
+        if ceilings:
+            yield blocks.Verdict("predicted", "none", "", _UNPREDICTED)
+        return
+    if len(ceilings) == 1:
+        most, where = _bound(ceilings[0]), f" on {words.name(ceilings[0].device or '')}"
+    else:
+        seconds = [c.seconds for c in ceilings]
+        most, where = words.seconds_between(min(seconds), max(seconds)), ""
+    yield blocks.Verdict(
+        "predicted",
+        "clear",
+        "",
+        f"Predicted: memory can change at most {most} of a {_unit(scope)}{loop}{where}",
+        reason=f"{_BOUND} {_NO_FRAME}",
+        remark=f"{', '.join(bounds)}." * (len(bounds) > 1),
     )
 
 
@@ -250,11 +237,15 @@ def _advice(run: ScriptRun) -> Section:
     """Each change of a line once, with what it gains on each device; a terminal has a line for it."""
     alike = _by_change(run)
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
-    rows, findings, codes = [], [], []
+    rows, findings, codes, told = [], [], [], dict[tuple[str, str], str]()
     for same in alike:
         one, where = same[0], label(same[0].place, files(run))
         joined, snippet = finding([each.advice for each in same]), one.advice.snippet or ""
-        findings.append(replace(joined, devices=(f"line {where}", *joined.devices)))
+        sentences = words.sentences(joined.detail)
+        new = [sentence for sentence in sentences if (joined.rule, sentence) not in told]
+        told = {(joined.rule, sentence): where for sentence in sentences} | told
+        detail = " ".join(new) or f"As for line {told[joined.rule, sentences[0]]}."
+        findings.append(replace(joined, detail=detail, devices=(f"line {where}", *joined.devices)))
         title, gain = words.line(one.advice.title, 70), _gain(run, same)
         rows.append(row(f"{where}  {title}", gain, f"({_certainty(same)})", rank=-max(map(_gained, same))))
         if snippet:

@@ -54,7 +54,7 @@ def _answer(tried: Trials) -> str:
             promised = f"promised {units.seconds(seconds)}{ratio}"
         lines = words.count(patch.lines, "line")
         where = f" (its names start from {words.line(patch.folder)})" if patch.folder else ""
-        result = f"applied to a copy: {promised}, got {_fast(patch)}"
+        result = f"applied to a copy: {promised}, got {fast(patch)}"
         if patch.holds:
             return f"Patch of {lines}{where}, {result}; results equal."
         reason = words.line(patch.reason) or "nothing proves that results are equal"
@@ -62,7 +62,7 @@ def _answer(tried: Trials) -> str:
     if patch and not patch.text:
         return "What was faster could not be written as a patch."
     if patch:
-        why = patch.reason or (f"got {_fast(patch)}" if patch.speedup else "too few of its frames were timed")
+        why = patch.reason or (f"got {fast(patch)}" if patch.speedup else "too few of its frames were timed")
         return f"The patch does not hold: {words.line(why)}."
     if tried.reason:
         proved = any(trial.outcome == "faster" for trial in tried.trials)
@@ -76,12 +76,12 @@ def _table(tried: Trials) -> blocks.Table:
         line = f"{trial.place.line}  " if trial.place else ""
         text = trial.reason or _WITHOUT_REASON.get(trial.outcome, "")
         reason = f": {words.line(text, 120)}" if text else ""
-        figures = _seconds(trial.frame_seconds), _fast(trial), _seconds(trial.promised_seconds)
+        figures = _seconds(trial.frame_seconds), fast(trial), _seconds(trial.promised_seconds)
         outcome = f"{_OUTCOMES[trial.outcome]}{reason}"
         rows.append(row(f"{line}{words.line(trial.title, 70)}", *figures, outcome))
     if (patch := tried.patch) and patch.speedup:
         equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]
-        rows.append(row("patch, on a copy", NOTHING, _fast(patch), _seconds(patch.promised_seconds), equal))
+        rows.append(row("patch, on a copy", NOTHING, fast(patch), _seconds(patch.promised_seconds), equal))
     return blocks.Table(
         "trials",
         "line",
@@ -100,5 +100,5 @@ def _seconds(value: float | None) -> str:
     return NOTHING if value is None else units.seconds(value)
 
 
-def _fast(tried: Trial | Patch) -> str:
+def fast(tried: Trial | Patch) -> str:
     return units.times(Ratio(tried.speedup, *tried.interval)) if tried.speedup and tried.interval else NOTHING

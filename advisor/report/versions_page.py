@@ -14,6 +14,7 @@ from advisor.report.blocks import (
     Column,
     Fact,
     Facts,
+    Fold,
     Prose,
     Table,
     TableCell,
@@ -67,14 +68,12 @@ def _sections(
         tone="clear" if run.judged.decided and run.judged.trusted else "inconclusive",
         device=where,
         headline=answer(comparison),
-        remark=how,
         next_step=_next_step(comparison),
     )
     first = (
         Facts(about, forms="txt"),
         Verdicts((verdict,), forms="html"),
-        Prose(how, forms="txt"),
-        apart,
+        Fold("How it was measured", filled(Prose(how), apart), forms="html txt"),
         Prose(_NEUTRAL * bool(comparison.changed_work)),
         Prose(promise(comparison.promise), kind=""),
     )
@@ -97,7 +96,7 @@ def _sections(
     notes = tuple(words.line(note, 500) for note in comparison.notes)
     around = filled(Facts(tuple(recommendations)), Banners("note", notes))
     title = "Recommendation and notes"
-    yield Section("around", title, around, nav="Recommendation", folded=True)
+    yield Section("around", title, around, nav="Recommendation", folded=True, closed=True)
     yield advice(comparison)
 
 
@@ -158,8 +157,7 @@ def _times(comparison: VersionComparison) -> str:
     if judged.undecided and judged.processes < FEWEST_PROCESSES:
         sentences.append("raise --max-seconds")
     elif judged.undecided and judged.seconds_more is None:
-        stay = "they stay" if len(judged.undecided) > 1 else "it stays"
-        sentences.append(f"if {stay} so, no reasonable time settles it")
+        sentences.append("more time is unlikely to settle this")
     elif judged.undecided and judged.seconds_more is not None:
         sentences.append(f"about {units.digits(judged.seconds_more, 2)} s more would settle it")
     return "; ".join(sentences)

@@ -78,16 +78,20 @@ def with_mixes(result: Recommendation, bound: float | None, search: Search | Non
     if bound is None or search is None:
         return result
     tried, untried = len(search.tried), search.mixes - len(search.tried)
-    which = f"{tried} of {search.mixes} mixes" if untried > 0 else f"{tried} mixes, which are all,"
+    line = f"{tried} of {search.mixes} mixes measured" if untried > 0 else f"All {tried} mixes measured"
     if bound < TELLING:
-        line = f"None of the {which} that were measured is better by more than {shown_bound(bound)}"
+        line += f"; none is more than {shown_bound(bound)} {'faster' if _timed(result) else 'better'}"
     else:
-        line = f"Too few measurements to tell what the {which} that were measured gain"
+        line += "; too few blocks to bound their gain"
     early = f" ({search.reason})" if search.reason else ""
     line += f"; {untried} were not tried{early}." if untried > 0 else "."
     steps = (*result.steps, line)
     telling = bound if bound < TELLING else None
     return result.model_copy(update={"mix_bound": telling, "steps": steps, "reason": " ".join(steps)})
+
+
+def _timed(result: Recommendation) -> bool:
+    return counted(result.objective).noun == "time"
 
 
 def by_screening(result: Recommendation, times: float) -> Recommendation:
@@ -128,9 +132,13 @@ def _groups(result: Recommendation) -> str:
 
 
 def _saves(result: Recommendation) -> str:
-    if not result.saved_bytes or result.saved_bytes <= 0 or result.fastest is None:
+    """Which tie-breaker chose it over the fastest."""
+    if result.fastest in (None, result.strategy):
         return ""
-    return f"It needs {units.size(result.saved_bytes)} less than {result.fastest}."
+    if result.saved_bytes and result.saved_bytes > 0:
+        return f"It needs {units.size(result.saved_bytes)} less than {result.fastest}."
+    smaller = f"{result.strategy} needs a smaller code change than {result.fastest}."
+    return smaller if result.verdict == "near" else ""
 
 
 def _noise(result: Recommendation) -> str:
