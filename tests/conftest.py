@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rendering import Accepted
     from running import Command
 
-settings.register_profile("same-every-time", derandomize=True, deadline=None)
+settings.register_profile("same-every-time", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("fuzz", print_blob=True, deadline=None)
 settings.load_profile("same-every-time")
 

@@ -35,6 +35,11 @@ def ours(held: Held) -> dict[str, list[Outcome]]:
     return held.ours
 
 
+@pytest.fixture(scope="module")
+def without_family(held: Held) -> LeftOut:
+    return LeftOut(held.fit)
+
+
 GOALS = {
     "right_share": (0.9, 1.0), "regret_mean": (0.0, 0.02), "ratio_error_median": (0.0, 0.25),
     "inside_share": (0.8, 0.95), "width_median": (1.0, 4.0),
@@ -105,8 +110,8 @@ def test_every_class_with_cases_has_its_error_on_devices_left_out(held: Held) ->
 # Leaving out
 
 
-def test_a_device_left_out_is_its_specification_alone(held: Held) -> None:
-    entry = LeftOut(held.fit).machine(held.without[0].case).entry
+def test_a_device_left_out_is_its_specification_alone(held: Held, without_family: LeftOut) -> None:
+    entry = without_family.machine(held.without[0].case).entry
     known = {name for name, figure in entry.figures if figure is not None}
     assert known <= set(left_out.SPECIFIED)
     assert "memory_bytes" in known
@@ -139,9 +144,9 @@ def test_the_names_in_sources_are_told_apart() -> None:
     assert behind("RTX 2060, RTX 3060, RTX 4090, GTX 1080") == {"Turing", "Ampere", "Ada", "Pascal"}
 
 
-def test_what_was_read_of_a_device_alone_is_left_out_with_it(held: Held) -> None:
+def test_what_was_read_of_a_device_alone_is_left_out_with_it(without_family: LeftOut) -> None:
     nano = next(case for case in published.cases() if case.device == "nano")
-    without = LeftOut(held.fit).machine(nano)
+    without = without_family.machine(nano)
     machine = Machine(left_out.sheet(load("nano")))
     name = "host_uncached_read_bytes_per_second"
     assert machine.get(name)[0] == pytest.approx(167e6)
@@ -156,8 +161,8 @@ def test_the_file_holds_what_the_cases_tell(held: Held) -> None:
         assert held.fit.among.layers[i].figures[name].figures == max(count, 1), key
 
 
-def test_the_file_holds_what_left_out_figures_leave_unexplained(held: Held) -> None:
-    for (i, name), ends in factors(LeftOut(held.fit).scores, held.fit.among).items():
+def test_the_file_holds_what_left_out_figures_leave_unexplained(held: Held, without_family: LeftOut) -> None:
+    for (i, name), ends in factors(without_family.scores, held.fit.among).items():
         figure = held.fit.among.layers[i].figures[name]
         assert (figure.low, figure.high) == pytest.approx((ends["low"], ends["high"]), rel=0.1), name
 

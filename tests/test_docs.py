@@ -266,6 +266,8 @@ def made_small(words: list[str], folder: Path) -> list[str]:
     own_size = any(word.startswith("n=") for word in words)
     sized = ["--set", "n=1024"] if file.name == "vector_add.py" and not own_size else []
     quick = SHORT if "--target" in words else QUICK
+    if "--local" in words:
+        words[words.index("--local") + 1] = "1"
     return [*words, *quick, *ONE_STRATEGY, *sized]
 
 

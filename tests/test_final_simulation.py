@@ -21,7 +21,7 @@ KINDS = {
 @cache
 def runs(kind: str) -> list[Run]:
     count, noise = KINDS[kind]
-    return [run(seed, count, noise) for seed in range(120)]
+    return [run(seed, count, noise) for seed in range(80)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,7 +54,7 @@ def test_luck_raises_the_number_of_processes():
 def test_seconds_more_are_of_the_right_size():
     """Runs left open after 12 s, given as long as they said: most are decided then."""
     noise, left = Noise(block=0.05, luck=0.005), []
-    for seed in range(60):
+    for seed in range(40):
         first = run(seed, 3, noise, seconds=12.0)
         more = first.decision.verdict.seconds_more
         if first.decision.verdict.kind == "open" and more and more < 120:

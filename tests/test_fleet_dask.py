@@ -61,6 +61,7 @@ def tiny(n: int = 256) -> Workload:
     buffers = {"a": Buffer((n,), np.float32), "b": Buffer((n,), np.float32)}
     return Workload(buffers, frame=[host(fill), device(add), host(use)])
 """
+IN_PROCESS = {"dashboard_address": "127.0.0.1:0", "processes": False, "threads_per_worker": 1}
 QUICK = {"max_seconds": 120.0, "rounds": 1, "strategies": ["pageable"], "targets": ["h200"]}
 
 
@@ -359,11 +360,19 @@ def test_wrong_input_is_answered_before_anything_runs(
 def test_several_workloads_get_a_folder_each_on_one_cluster(
     command: Command, workload: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With a worker in this process."""
     started = []
-    monkeypatch.setattr(dask_cluster, "local", lambda *given: started.append(given) or local(*given))
+
+    @contextmanager
+    def here(*arguments: object) -> Iterator[DaskCluster]:
+        started.append(arguments)
+        with LocalCluster(n_workers=1, **IN_PROCESS) as workers, Client(workers) as client:
+            yield DaskCluster(client)
+
+    monkeypatch.setattr(dask_cluster, "local", here)
     second = workload.with_name("second.py")
     second.write_text(SOURCE.replace("def tiny", "def other"))
-    quick = ("--rounds", "1", "--strategy", "pageable", "--target", "h200", "--no-gpu")
+    quick = ("--rounds", "1", "--strategy", "pageable", "--target", "h200", "--no-gpu", "--max-seconds", "8")
     out = tmp_path / "out"
     called = ("fleet", workload, second, "--local", "1", "--out", out, *quick)
     assert command(*called).code == 0
@@ -395,8 +404,7 @@ def test_a_program_gives_its_client_and_gets_the_devices(workload: Path, tmp_pat
     for unknown in ("gpu", "round"):
         with pytest.raises(TypeError, match=f"'{unknown}'"):
             advisor.fleet(workload, local=1, **{unknown: 0})
-    settings = {"dashboard_address": "127.0.0.1:0", "processes": False, "threads_per_worker": 1}
-    with LocalCluster(n_workers=1, **settings) as workers, Client(workers) as client:
+    with LocalCluster(n_workers=1, **IN_PROCESS) as workers, Client(workers) as client:
         quick = {"strategies": "pageable", "rounds": 1, "targets": "h200", "no_gpu": True, "quiet": True}
         devices = advisor.fleet(workload, {"n": 8}, scheduler=client, out=out, **quick)
         assert client.status == "running"
@@ -415,8 +423,11 @@ def test_the_scheduler_may_stand_in_dasks_variable(
 
 
 def test_two_commands_lock_a_device_wait_for_each_other_and_scale_an_adaptive_cluster() -> None:
-    settings = {"dashboard_address": "127.0.0.1:0", "processes": False, "threads_per_worker": 1}
-    with LocalCluster(n_workers=0, **settings) as workers, Client(workers) as mine, Client(workers) as other:
+    with (
+        LocalCluster(n_workers=0, **IN_PROCESS) as workers,
+        Client(workers) as mine,
+        Client(workers) as other,
+    ):
         workers.adapt(minimum=0, maximum=1, interval="100ms")
         first, second = DaskCluster(mine), DaskCluster(other)
         assert first.workers() == set()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
-from running import REPOSITORY
+from running import REPOSITORY, started
 from test_revisions import commit, git
 
 from advisor.errors import FileProblem, UsageError
@@ -298,7 +297,7 @@ def test_ctrl_c_ends_a_git_that_hangs(
     """At once, with all that it started."""
     wrapped(work.parent, f"touch '{work.parent}/begun'; sleep 600 & sleep 600", monkeypatch)
     process = subprocess.Popen(
-        [sys.executable, "-m", "advisor", "compare", "--run", str(work / "app" / "w.py"), "--no-gpu"],
+        [*started().command, "compare", "--run", str(work / "app" / "w.py"), "--no-gpu"],
         cwd=work.parent,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "MARK": str(work.parent)},
         stderr=subprocess.PIPE,

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,12 @@ MODULES = {
     ".".join(("advisor", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
 
 OUTSIDE = {
     "cupy": ("advisor.measure.backends", "advisor.workloads.kernels"),
@@ -74,7 +80,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 def at_import(name: str) -> set[str]:
     """Modules of ours that importing a module imports, with the packages they lie in."""
-    outer = [node for node in TREES[name].body if not isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    outer = [node for node in trees()[name].body if not isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     blocks = [n for n in outer if not (isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test))]
     found = {module for block in blocks for module in imported(block) if module in MODULES}
     return found | {module.rpartition(".")[0] for module in found | {name}} - {""}
@@ -93,8 +99,8 @@ def reached(name: str, without: tuple[str, ...] = ()) -> set[str]:
 
 
 def test_the_walk_sees_what_is_there() -> None:
-    assert "advisor.units" in set(imported(TREES["advisor.strategies.placements.arena"]))
-    assert "cupy" in set(imported(TREES["advisor.measure.backends.cuda"]))
+    assert "advisor.units" in set(imported(trees()["advisor.strategies.placements.arena"]))
+    assert "cupy" in set(imported(trees()["advisor.measure.backends.cuda"]))
     assert "advisor.strategies.placements.arena" in reached("advisor.strategies.registry")
     assert "advisor.measure.backends.cuda" not in reached("advisor.measure.backends")
 
@@ -110,7 +116,7 @@ def test_imports_run_down() -> None:
     floor = {each: number for number, rooms in enumerate(FLOORS) for each in rooms}
     up = {
         f"{name} imports {module}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for module in imported(tree)
         if module in MODULES and room(module) != room(name) and floor[room(module)] <= floor[room(name)]
     }
@@ -119,16 +125,16 @@ def test_imports_run_down() -> None:
 
 def test_no_files_import_one_another() -> None:
     """In a circle, at import or later: each file stands on those that it names."""
-    left = {name: {m for m in imported(tree) if m in MODULES} - {name} for name, tree in TREES.items()}
+    left = {name: {m for m in imported(tree) if m in MODULES} - {name} for name, tree in trees().items()}
     while ground := {name for name, needs in left.items() if not needs & left.keys()}:
         left = {name: needs for name, needs in left.items() if name not in ground}
     assert left == {}
 
 
 def test_a_library_is_imported_at_home_alone() -> None:
-    libraries = {name: {m.split(".")[0] for m in imported(tree)} for name, tree in TREES.items()}
+    libraries = {name: {m.split(".")[0] for m in imported(tree)} for name, tree in trees().items()}
     for library, homes in OUTSIDE.items():
-        users = {name for name in TREES if library in libraries[name]}
+        users = {name for name in trees() if library in libraries[name]}
         assert users, f"nobody imports {library}"
         inside = tuple(f"{home}." for home in homes)
         assert {name for name in users if name not in homes and not name.startswith(inside)} == set(), library
@@ -174,4 +180,4 @@ def test_public_names_are_there_and_no_others() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
+    assert [name for name, tree in trees().items() if not ast.get_docstring(tree)] == []

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fakes import job
 from running import MISBEHAVING, REPOSITORY
+from shared_server import server
 
 from advisor.measure.jobs import Captured, Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
@@ -53,7 +54,7 @@ def record(recorder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 def ran(directory: Path, file: Path, strategy: str, **options: object) -> Ended:
     given = {"task": "capture", "backend": "cpu", "file": str(file), "strategy": strategy, "frames": 2}
     places = {"directory": str(directory / "job"), "reference": str(directory / "results")}
-    return ProcessLauncher(300)(job(**{**given, **places, **options}))
+    return ProcessLauncher(300, server=server())(job(**{**given, **places, **options}))
 
 
 def pushed(directory: Path) -> list[Pushed]:

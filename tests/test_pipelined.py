@@ -94,7 +94,7 @@ def frames(draw: st.DrawFn, roles: Sequence[str] = ("renewed", "weights", "state
 SETUP = [host_("load", a="out", b="out"), device_("init", c="out", d="out")]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(frames(), st.sampled_from(EVERY_HASTE), st.sets(st.sampled_from("abcd")))
 def test_any_frame_gives_the_same_results(frame: list[StageUse], haste: Haste, external: set[str]) -> None:
     assert obstacle(frame) is None
@@ -104,7 +104,7 @@ def test_any_frame_gives_the_same_results(frame: list[StageUse], haste: Haste, e
     assert found == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     frames(("renewed", "weights")),
     st.sampled_from(EVERY_HASTE),

@@ -141,7 +141,7 @@ def main() -> None:
             _answer(json.loads(line), answers, [answers, callers, selector])
         if callers.fileno() in ready:
             caller, _ = callers.accept()
-            with caller, caller.makefile("w", buffering=1) as answer, caller.makefile() as request:
+            with caller, caller.makefile("w") as answer, caller.makefile() as request:
                 _, streams, _, _ = socket.recv_fds(caller, 1, 3)
                 own = [answers, callers, selector, caller, answer, request]
                 _answer(json.load(request), answer, own, streams)
@@ -160,7 +160,7 @@ def _answer(
         _become(**request)
     for stream in streams:
         os.close(stream)
-    print(pid, file=answers)
+    print(pid, file=answers, flush=True)
     _, status, used = os.wait4(pid, 0)
     seconds = used.ru_utime + used.ru_stime
     print(os.waitstatus_to_exitcode(status), seconds, used.ru_maxrss / 1024, file=answers)
