@@ -8,6 +8,7 @@ import pty
 import random
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from running import (
     eventually,
     having,
     is_gone,
+    started,
 )
 
 import advisor as package
@@ -39,6 +41,7 @@ from advisor.measure.backends import Machine
 from advisor.measure.options import OPTIONS
 from advisor.profiles import outputs
 from advisor.profiles.outputs import MANIFEST
+from tests.faults.started import Started
 
 REPORTS = {"profile.json", "report.html", "report.md"}
 SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy")
@@ -190,7 +193,7 @@ def test_the_version(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
-    program = f"{sys.executable} -m advisor strategies | head -c 1"
+    program = f"{shlex.join(started().command)} strategies | head -c 1"
     said = subprocess.run(
         program, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True
     )
@@ -225,11 +228,14 @@ def test_a_commands_time_begins_with_its_process(tmp_path: Path) -> None:
     assert 0.5 <= float(ended.stdout) <= time.monotonic() - begin + 0.1
 
 
+ADVISOR = [sys.executable, "-m", "advisor"]
+
+
 @contextmanager
-def started(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`advisor` in a process group of its own, as a shell starts it; none of it is left afterwards."""
+def begun(command: list[str], directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command in a process group of its own, as a shell starts it; none of it is left afterwards."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "advisor", *arguments],
+        [*command, *arguments],
         cwd=directory,
         env=environment(TMPDIR=str(directory)),  # a parent that is killed cannot clear it
         stdout=subprocess.PIPE,
@@ -246,14 +252,14 @@ def started(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]
         process.communicate()
 
 
-def at_work_on(process: subprocess.Popen[str], label: str) -> psutil.Process:
+def at_work_on(process: subprocess.Popen[str] | Started, label: str) -> psutil.Process:
     """The worker that is at work on the process of that label."""
     found: list[psutil.Process] = []
 
     def look() -> bool:
-        parent = psutil.Process(process.pid)
-        if any(Path(parent.cwd()).rglob(f"{label}/job.json")):
-            with suppress(psutil.Error):  # it may end while it is looked at
+        with suppress(psutil.Error, IndexError):  # not yet begun, or it ends while it is looked at
+            parent = process.running() if isinstance(process, Started) else psutil.Process(process.pid)
+            if any(Path(parent.cwd()).rglob(f"{label}/job.json")):
                 # Forked by a server, so its command line is the server's.
                 found.extend(forked for server in parent.children() for forked in server.children())
         return bool(found)
@@ -282,8 +288,9 @@ def hanging(seed: str) -> list[str]:
 def test_ctrl_c_keeps_what_was_measured(
     tmp_path: Path, number: signal.Signals, whole_group: bool, seed_of_pageable_first: str
 ) -> None:
-    with started(tmp_path, *hanging(seed_of_pageable_first)) as process:
-        worker = at_work_on(process, "zero-copy-1")
+    command = ADVISOR if whole_group else started().command
+    with begun(command, tmp_path, *hanging(seed_of_pageable_first)) as process:
+        worker = at_work_on(process if whole_group else started(), "zero-copy-1")
         (os.killpg if whole_group else os.kill)(process.pid, number)
         out, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
@@ -297,8 +304,8 @@ def test_ctrl_c_keeps_what_was_measured(
 
 
 def test_ctrl_c_before_the_first_figures_leaves_nothing_behind(tmp_path: Path) -> None:
-    with started(tmp_path, *SLOW, "--set", "how=hang", *QUICK) as process:
-        worker = at_work_on(process, "reference")
+    with begun(started().command, tmp_path, *SLOW, "--set", "how=hang", *QUICK) as process:
+        worker = at_work_on(started(), "reference")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
@@ -327,7 +334,7 @@ def test_a_killed_parent_leaves_no_child_and_what_was_measured(
     tmp_path: Path, seed_of_pageable_first: str
 ) -> None:
     note = tmp_path / "pid"
-    with started(tmp_path, *hanging(seed_of_pageable_first), "--set", f"note={note}") as process:
+    with begun(ADVISOR, tmp_path, *hanging(seed_of_pageable_first), "--set", f"note={note}") as process:
         assert eventually(lambda: note.exists() and note.read_text() != "")
         worker = int(note.read_text())
         assert not is_gone(worker)
@@ -407,7 +414,7 @@ def test_predict_refuses_what_it_cannot_predict(command: Command, tmp_path: Path
 
 @pytest.mark.parametrize("arguments", ["devices", "rules", "--version"])
 def test_a_reader_that_goes_away_is_no_gate(arguments: str, tmp_path: Path) -> None:
-    line = f"set -o pipefail; {sys.executable} -m advisor {arguments} | true"
+    line = f"set -o pipefail; {shlex.join(started().command)} {arguments} | true"
     said = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
     )
@@ -417,7 +424,7 @@ def test_a_reader_that_goes_away_is_no_gate(arguments: str, tmp_path: Path) -> N
 def test_a_full_disk_under_stdout_is_an_error_that_speaks_of_no_figures(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         said = subprocess.run(
-            [sys.executable, "-m", "advisor", "devices"],
+            [*started().command, "devices"],
             cwd=tmp_path,
             env=environment(),
             stdout=full,

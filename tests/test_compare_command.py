@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from builders import cpu_profile, failed, measured, profile, vector_add_trace, vector_add_workload
 from rendering import shown
-from running import FILES, QUICK, REPOSITORY, Command, Said, environment, missing
+from running import FILES, QUICK, REPOSITORY, Command, Said, environment, missing, started
 from test_comparing import later
 from test_device_comparison import on
 
@@ -271,10 +271,10 @@ def test_a_summary_that_cannot_be_written_is_no_gate(
 def test_a_reader_that_goes_away_does_not_change_the_gates_exit_code(
     command: Command, tmp_path: Path
 ) -> None:
-    compared = "{} -m advisor compare base.json {} --format html --out - --fail-if slower=5%"
+    compared = "{} compare base.json {} --format html --out - --fail-if slower=5%"
     program = f"{compared} | true; "
     for head, code in (("same.json", 0), ("slower.json", 1)):
-        script = program.format(sys.executable, head) + "exit ${PIPESTATUS[0]}"
+        script = program.format(shlex.join(started().command), head) + "exit ${PIPESTATUS[0]}"
         ended = subprocess.run(
             ["bash", "-c", script],
             cwd=tmp_path,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -224,10 +225,9 @@ STREAMS = {
 def test_closed_and_full_streams(line: str, code: int, tmp_path: Path) -> None:
     """Never 1, which means that a gate failed. Each command with each stream: tests/faults."""
     (tmp_path / "p.json").write_text(cpu_profile().model_dump_json(), encoding="utf-8")
+    program = f"{sys.executable} -m advisor" if "&-" in line else shlex.join(started().command)
     line = line.format(base=DATA / "h200-vector_add.json", head=DATA / "h200-vector_add-again.json")
-    said = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m advisor {line}"], cwd=tmp_path, env=environment(), timeout=300
-    )
+    said = subprocess.run(["bash", "-c", f"{program} {line}"], cwd=tmp_path, env=environment(), timeout=300)
     assert said.returncode == code
 
 

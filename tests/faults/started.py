@@ -24,6 +24,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+import psutil
+
 from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure import fork_server
@@ -84,6 +86,10 @@ class Started:
     def program(self) -> str:
         """A shell script that stands for `advisor`."""
         return f'#!/bin/sh\nexec {shlex.join(self.command)} "$@"\n'
+
+    def running(self) -> psutil.Process:
+        """The process of the command that runs now."""
+        return psutil.Process(self._process.pid).children()[-1]
 
     def run(
         self,
