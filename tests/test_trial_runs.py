@@ -31,7 +31,7 @@ from advisor.measure.trying.worker import TrialJob, TrialRun, _Session
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile
-from advisor.profiles.trials import Patch, Trial, TrialBlock, Trials
+from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
 from advisor.verdicts.ceilings import spared_seconds
 
 PACKAGES = Path(__file__).parent / "trial_packages"
@@ -74,7 +74,7 @@ RECORD = {
     "loops": [{"place": {"file": "camera.py", "line": 7}, "last_line": 15, "frames": 300, "seconds": 3.0}],
     "crossings": [
         crossing(9, "upload", origin=origin(4)),
-        crossing(11, "upload", origin=origin(5), repeats=REPEATS),
+        crossing(11, "upload", repeats=REPEATS),
         crossing(13, "download", origin=origin(13, each_frame=True)),
     ],
 }
@@ -242,13 +242,14 @@ def test_where_nothing_pays_results_are_not_compared(tmp_path: Path) -> None:
     assert [job.task for job in runs.jobs] == ["results", "time"]
 
 
+@pytest.mark.parametrize("kind", ["pin-memory", "lock"])
 @pytest.mark.parametrize(
     ("pinned", "processes"), [((0.0033, 0.0042), 5), ((0.0039, 0.0041), 2), ((0.002, 0.002), 2)]
 )
-def test_a_promising_change_of_the_whole_process_gets_more_processes(
-    pinned: tuple[float, float], processes: int, tmp_path: Path
+def test_a_promising_change_gets_more_processes(
+    kind: ChangeKind, pinned: tuple[float, float], processes: int, tmp_path: Path
 ) -> None:
-    change = ScriptChange(name="pin-memory-5", kind="pin-memory", file="camera.py", line=5)
+    change = ScriptChange(name=f"{kind}-5", kind=kind, file="camera.py", line=5)
     session = Session(
         ScriptRun.model_validate_json(json.dumps(RECORD)),
         ScriptJob.model_construct(file="camera.py", directory=""),
@@ -440,6 +441,25 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
     written, names, left_out = written_changes([trial], {LOCK: change}, loop, tmp_path)
     assert (written, names) == ({}, ())
     assert "line 3 has no place after its copy" in left_out[0]
+
+
+def test_what_is_uploaded_once_is_not_page_locked_too(tmp_path: Path) -> None:
+    """It is, where the upload cannot be written before the loop."""
+    record = json.loads(json.dumps(RECORD))
+    record["crossings"] = [crossing(11, "upload", origin=origin(5), repeats=REPEATS)]
+    script = ScriptRun.model_validate_json(json.dumps(record))
+    suggested = candidates(script, 0, tmp_path)
+    assert [each.change.name for each in suggested] == [HOIST, "lock-11"]
+    changes = {each.change.name: each.change for each in suggested}
+    text = CAMERA.format(start="", frames=3, between="pass", after="pass", end="")
+    for between, names in (("", (HOIST,)), ("; use(w)", ("lock-11",))):
+        source = text.replace("asarray(table)", f"asarray(table){between}")
+        (tmp_path / "camera.py").write_text(source)
+        trials = [each.trial for each in suggested]
+        written, written_names, _ = written_changes(trials, changes, script.loops[0].place, tmp_path)
+        assert written_names == names
+        ((_, after),) = written.values()
+        assert ("hostRegister(table" in after) == (names != (HOIST,))
 
 
 def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: Path) -> None:

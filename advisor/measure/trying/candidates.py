@@ -16,8 +16,9 @@ from advisor.strategies.allocators import ALLOCATORS, BY_NAME, VARIABLE
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.syntax import CannotWrite, loader_lines
 
-_LEAST_REPEATS = 3
-"""Uploads whose bytes were seen to be the same before keeping them out of the loop is tried."""
+_LEAST_REPEATS = 2
+"""Uploads that had the bytes of the one before, until keeping them out of the loop is tried: of large ones a
+record compares two, the trial all."""
 _PAGE_LOCKING = ("hidden-host-copy", "pageable-async-copy", "pageable-transfer")
 _PROMISING: Mapping[ChangeKind, tuple[str, ...]] = {
     "lock": _PAGE_LOCKING,
@@ -55,7 +56,7 @@ def candidates(
     """
     groups: dict[tuple[ChangeKind, Place], dict[int, _Suggestion]] = {}
     for index, crossing in enumerate(script.crossings):
-        if crossing.loop == loop and (suggestion := _suggested(script, crossing, loop)):
+        for suggestion in _suggested(script, crossing, loop) if crossing.loop == loop else ():
             source = suggestion.origin if suggestion.kind in ("lock", "pin-memory") else None
             groups.setdefault((suggestion.kind, source or crossing.place), {})[index] = suggestion
     advised = {each.crossing: each.advice for each in advice}
@@ -116,43 +117,39 @@ def _uploads(
             yield str(start / other.place.file), other.place.line
 
 
-def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> _Suggestion | None:
-    """The change for one crossing."""
+def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[_Suggestion]:
+    """Changes for one crossing, the one that spares more first."""
     name = _name(crossing.place)
     if crossing.library == "cupy" and crossing.kind in ("upload", "download"):
-        return _of_cupy(crossing, name)
+        yield from _of_cupy(crossing, name)
     if crossing.library == "torch" and crossing.kind == "upload":
         if crossing.memory == "pinned" and not crossing.non_blocking:
-            return _Suggestion("non-blocking", None, f"copy {name} without blocking")
+            yield _Suggestion("non-blocking", None, f"copy {name} without blocking")
         if crossing.memory == "pageable":
-            return _of_loader(script, crossing, script.loops[loop].place)
-    return None
+            yield from _of_loader(script, crossing, script.loops[loop].place)
 
 
-def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> _Suggestion | None:
+def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> Iterator[_Suggestion]:
     file = next((s for s in script.sources if s.file == loop.file and s.first == 1), None)
     upload = crossing.place.line if crossing.place.file == loop.file else 0
     lines = loader_lines("\n".join(file.lines), loop.line, upload) if file else ()
-    if file is None or len(lines) != 1:
-        return None
-    (line,) = lines
-    place = Place(file=file.file, line=line, text=file.lines[line - 1].strip())
-    return _Suggestion("pin-memory", place, f"pin the loader's memory (line {line})")
+    for line in lines if file and len(lines) == 1 else ():
+        place = Place(file=loop.file, line=line, text=file.lines[line - 1].strip() if file else "")
+        yield _Suggestion("pin-memory", place, f"pin the loader's memory (line {line})")
 
 
-def _of_cupy(crossing: Crossing, name: str) -> _Suggestion | None:
+def _of_cupy(crossing: Crossing, name: str) -> Iterator[_Suggestion]:
     origin = crossing.origin.place if crossing.origin else None
     each_frame = bool(crossing.origin and crossing.origin.each_frame)
     repeats = crossing.repeats
     if crossing.kind == "upload" and repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
-        return _Suggestion("hoist", None, f"upload {name} once")
+        yield _Suggestion("hoist", None, f"upload {name} once")
     if crossing.memory != "pageable":
-        return None
+        return
     if crossing.kind == "upload" and origin and not each_frame:
-        return _Suggestion("lock", origin, f"page-lock {_name(origin)} (line {origin.line})")
+        yield _Suggestion("lock", origin, f"page-lock {_name(origin)} (line {origin.line})")
     if crossing.kind == "download" and each_frame:
-        return _Suggestion("reuse", None, f"reuse {name}")
-    return None
+        yield _Suggestion("reuse", None, f"reuse {name}")
 
 
 def _name(place: Place) -> str:
@@ -164,13 +161,17 @@ def _name(place: Place) -> str:
 def written_changes(
     kept: Iterable[Trial], changes: Mapping[str, ScriptChange], loop: Place, start: Path
 ) -> tuple[dict[str, tuple[str, str]], tuple[str, ...], tuple[str, ...]]:
-    """By file its text and that with the changes; names of those written; what could not be written."""
+    """By file its text and that with the changes; names of those written; what could not be written. What is
+    uploaded once needs no page-locked memory."""
     written: dict[str, tuple[str, str]] = {}
     edits: dict[str, list[Change]] = {}
-    names, left_out = [], []
+    names, left_out, once = [], [], set[tuple[str, int]]()
     for trial in kept:
+        change = changes[trial.name]
+        if change.kind == "lock" and (change.file, change.line) in once:
+            continue
         try:
-            own = _edits(changes[trial.name], str(start / loop.file), loop.line)
+            own = _edits(change, str(start / loop.file), loop.line)
             several = {file: [*edits.get(file, ()), change] for file, change in own}
             texts = {file: _text(file) for file in several}
             written |= {file: (texts[file], edited(texts[file], several[file])) for file in several}
@@ -179,6 +180,8 @@ def written_changes(
             continue
         edits |= several
         names.append(trial.name)
+        if change.kind == "hoist":
+            once.add((change.file, change.line))
     return written, tuple(names), tuple(left_out)
 
 
