@@ -181,6 +181,19 @@ RACES = {
         " log += [*rows[:, 0]]",
         GUARDED,
     ),
+    "a function that returns its download": (
+        "reuse",
+        "def down(d):\n return (d * 2).get()  #line\nlast = [np.zeros(4)]\nfor i in range(6):  #loop\n"
+        " out = down(cupy.asarray(np.full(4, i)))\n log.append(out[0] - last[0][0])\n last[0] = out\n"
+        " del out",
+        GUARDED,
+    ),
+    "a function whose caller keeps its download": (
+        "reuse",
+        "def down(d):\n return d.get()  #line\nlast = np.zeros(4)\nfor i in range(6):  #loop\n"
+        " out = down(cupy.asarray(np.full(4, i)))\n log.append(out[0] - last[0])\n last = out",
+        KEEPS,
+    ),
     "downloads that a list keeps": (
         "reuse",
         "rows = [0] * 6\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
@@ -303,7 +316,7 @@ def test_a_planted_race_is_refused_guarded_or_not_written(
 
     also = tuple(filter(None, [line(text, "#also")]))
     loop, origin = line(text, "#loop"), line(text, "#origin")
-    written = Change(kind, change.line, origin, loop, also)  # type: ignore[arg-type]
+    written = Change(kind, change.line, origin, loop, also, tried=True)  # type: ignore[arg-type]
     if answer:
         with pytest.raises(CannotWrite, match=answer):
             edited(text, [written])

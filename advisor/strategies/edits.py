@@ -18,6 +18,7 @@ from advisor.strategies.allocators import BY_NAME
 from advisor.strategies.source_edits import SourceEdits
 from advisor.strategies.syntax import (
     CannotWrite,
+    Loop,
     alias_of,
     calls_in,
     imported_name,
@@ -31,8 +32,16 @@ from advisor.strategies.syntax import (
     names_set,
     outermost_loop,
     statement_at,
+    top_line,
 )
-from advisor.strategies.uses import BLOCKING, assigned_name, download, require_read_at_once, upload_lines
+from advisor.strategies.uses import (
+    BLOCKING,
+    assigned_name,
+    download,
+    is_read_at_once,
+    require_evaluated_first,
+    upload_lines,
+)
 
 _PINNED = {
     "empty": "empty_pinned",
@@ -66,6 +75,8 @@ class Change:
     uploads: tuple[int, ...] = ()
     """Other lines that upload the same array: what is page-locked is waited for there too."""
     allocator: str = ""
+    tried: bool = False
+    """It was imposed on a run: nothing kept what it reuses."""
     made_elsewhere: bool = False
     """Another file makes the array that is page-locked; here are uploads of it alone."""
 
@@ -146,32 +157,52 @@ def _names_stream(call: ast.Call) -> bool:
 
 
 def _reuse(edits: SourceEdits, change: Change) -> None:
-    """A download goes into one page-locked array that is kept, not into new memory in each frame."""
+    """A download goes into one page-locked array that is kept, not into new memory in each frame. Where only
+    a trial showed that nothing holds it longer, it goes into two in turn, as it did there."""
     statement = statement_at(edits.tree, change.line)
-    inner = loop_of(edits.tree, statement, change.loop)
     call, source = download(edits.tree, statement)
-    target = assigned_name(statement, call)
-    if target in names_set(inner, without=statement):
-        raise CannotWrite(f"{target} is given other values in the loop")
-    if not target:
-        require_read_at_once(edits.tree, statement, call, source)
-    name, indentation = getattr(source, "id", ""), _indentation(edits, statement)
-    host_array = edits.new_name(f"{target or name or 'result'}_host")
+    require_evaluated_first(statement, call, source)
+    target, name = assigned_name(statement, call), getattr(source, "id", "")
+    indentation, stem = _indentation(edits, statement), target or name or "result"
+    inner = f"{indentation}{TAB if indentation.startswith(TAB) else '    '}"
+    try:
+        loop: Loop | None = _loop_that_reuses(edits, change, statement, call, target)
+    except CannotWrite:
+        if not change.tried or (target and is_inside(edits.tree, statement, change.loop)):
+            raise
+        loop = None
     if not name:
         name, text = edits.new_name(f"{target or 'result'}_device"), edits.text(source)
         edits.insert(
             statement.lineno, indentation, f"{name} = ({text})" if "\n" in text else f"{name} = {text}"
         )
-    loop = outermost_loop(edits.tree, inner)
-    edits.insert(loop.lineno, _indentation(edits, loop), f"{host_array} = None")
-    edits.insert(
-        statement.lineno,
-        indentation,
-        f"if {host_array} is None:",
-        f"{TAB if indentation.startswith(TAB) else '    '}{host_array} = "
-        f"{_imported(edits, 'cupyx')}.empty_pinned({name}.shape, {name}.dtype)",
-    )
-    edits.replace(call, f"{name}.get(out={host_array})")
+    array = f"{_imported(edits, 'cupyx')}.empty_pinned({name}.shape, {name}.dtype)"
+    if loop:
+        host = edits.new_name(f"{stem}_host")
+        edits.insert(loop.lineno, _indentation(edits, loop), f"{host} = None")
+        edits.insert(statement.lineno, "", f"{indentation}if {host} is None:", f"{inner}{host} = {array}")
+    else:
+        hosts = edits.new_name(f"{stem}_hosts")
+        top = top_line(edits.tree, statement)
+        rows = edits.newline * 2 if edits.lines[top - 1].startswith(("def ", "class ", "@", "async ")) else ""
+        edits.insert(top, "", f"{hosts} = []  # page-locked, filled in turn{rows}")
+        adding = (f"{indentation}if len({hosts}) < 2:", f"{inner}{hosts}.append({array})")
+        edits.insert(statement.lineno, "", f"{indentation}{hosts}.reverse()", *adding)
+        host = f"{hosts}[-1]"
+    edits.replace(call, f"{name}.get(out={host})")
+
+
+def _loop_that_reuses(
+    edits: SourceEdits, change: Change, statement: ast.stmt, call: ast.Call, target: str
+) -> Loop:
+    """The outermost loop around a download. Raises `CannotWrite` where its text does not show that one array
+    is enough."""
+    loop = loop_of(edits.tree, statement, change.loop)
+    if target in names_set(loop, without=statement):
+        raise CannotWrite(f"{target} is given other values in the loop")
+    if not (target or is_read_at_once(edits.tree, statement, call)):
+        raise CannotWrite(f"line {call.lineno} passes on what it downloads")
+    return outermost_loop(edits.tree, loop)
 
 
 def _non_blocking(edits: SourceEdits, change: Change) -> None:

@@ -207,6 +207,13 @@ def outermost_loop(tree: ast.AST, loop: Loop) -> Loop:
     return next((n for n in around if function_of(tree, n) is function), loop)
 
 
+def top_line(tree: ast.Module, statement: ast.stmt) -> int:
+    """The first line of what holds a statement at the top level of the file, its decorators included."""
+    top = next(each for each in tree.body if any(node is statement for node in ast.walk(each)))
+    decorators: list[ast.expr] = getattr(top, "decorator_list", [])
+    return min([top.lineno, *(each.lineno for each in decorators)])
+
+
 def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
     """What holds each node of a tree."""
     return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}

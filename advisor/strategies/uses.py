@@ -160,12 +160,14 @@ def assigned_name(statement: ast.stmt, call: ast.Call) -> str:
     return ""
 
 
-def require_read_at_once(tree: ast.Module, statement: ast.stmt, call: ast.Call, source: ast.expr) -> None:
-    """Raises `CannotWrite` where a statement may keep what it downloads, or where its array on the GPU cannot
-    be evaluated before the statement."""
+def is_read_at_once(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
+    """Whether a statement keeps nothing of what the call returns but values."""
+    return _is_copied(tree, statement, call) or is_read(tree, call, parents(statement), "")
+
+
+def require_evaluated_first(statement: ast.stmt, call: ast.Call, source: ast.expr) -> None:
+    """Raises `CannotWrite` where the array on the GPU cannot be evaluated before its statement."""
     above = parents(statement)
-    if not (_is_copied(tree, statement, call) or is_read(tree, call, above, "")):
-        raise CannotWrite(f"line {call.lineno} passes on what it downloads")
     node: ast.AST = call
     while node is not statement:
         parent = above[node]

@@ -213,4 +213,5 @@ def _edits(change: ScriptChange, loop_file: str, loop: int) -> Iterator[tuple[st
         at = loop if each == loop_file else None
         first = change.line if each == file else 0
         others = tuple(line for line in lines if line != first)
-        yield each, Change(change.kind, first, origin, at, others, made_elsewhere=each != change.origin_file)
+        elsewhere = each != change.origin_file
+        yield each, Change(change.kind, first, origin, at, others, tried=True, made_elsewhere=elsewhere)
