@@ -94,7 +94,7 @@ def lines_table(
         (first, *(columns("time") if timed else heads), Column("from", figures=False)),
         tuple(rows),
         caption=f"What crosses in the {name}. {how} {unit}.{kernels}",
-        title=f"{name[:1].upper()}{name[1:]}{where}:",
+        title=f"{name[:1].upper()}{name[1:]}{', predicted' * predicted}{where}:",
         identifier=f"{identifier}-{'all' if scope.number is None else scope.number}",
         predicted=predicted,
         brief_notes=False,

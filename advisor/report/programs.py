@@ -150,8 +150,9 @@ def _parts(gpu: GpuTrace) -> str:
     if frames is None:
         return f"No frames found, so from first to last: {listed}."
     some = f", {frames.steady_count} of them steady" if frames.steady_count < frames.count else ""
-    how = _FOUND.get(frames.source) or f"range {words.name(frames.name)}"
-    return f"{frames.count} frames{some} ({how}; {units.percent(frames.alike)} alike): {listed}."
+    alike = "all" if frames.alike == 1 else units.percent(frames.alike)
+    how = _FOUND.get(frames.source) or f"by the range {words.name(frames.name)}"
+    return f"{frames.count} frames{some} (found {how}; {alike} alike): {listed}."
 
 
 def _transfer(flows: Sequence[Flow]) -> str:
@@ -176,7 +177,7 @@ def _copying(gpu: GpuTrace) -> Iterator[str]:
     if gpu.copy_seconds > 0.01 * gpu.seconds and gpu.kernel_seconds:
         hidden, both = gpu.hidden_seconds / gpu.copy_seconds, (gpu.both_seconds or 0.0) / gpu.copy_seconds
         ways = f", {units.percent(both)} in both directions at once" if both >= 0.005 else ""
-        yield f"{units.percent(hidden)} of the copies' time beside kernels{ways}."
+        yield f"{units.percent(hidden)} of the copies' time overlaps kernels{ways}."
 
 
 def _advised(program: ProgramTrace) -> Iterator[Fact]:
@@ -240,7 +241,7 @@ def _time(gpu: GpuTrace) -> Iterator[Fact]:
         ("kernels and work on the device", gpu.kernel_seconds),
         ("of these, only NCCL's kernels", gpu.collective_seconds or None),
         ("copies", gpu.copy_seconds),
-        ("of these, beside kernels", gpu.hidden_seconds),
+        ("of these, overlapping kernels", gpu.hidden_seconds),
         ("idle", gpu.idle_seconds),
         ("idle, the host in a call that copies, waits, allocates or page-locks", gpu.idle_in_calls_seconds),
         ("idle, the host in no CUDA call and no other GPU at work", gpu.outside_seconds),
@@ -256,7 +257,7 @@ def _time(gpu: GpuTrace) -> Iterator[Fact]:
 
 
 def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
-    heads = ("copies", "bytes", "rate", "possible", "time", "beside kernels")
+    heads = ("copies", "bytes", "rate", "possible", "time", "overlapped")
     called = [Column("called from", figures=False)] * any(flow.where for flow in flows)
     rows = (
         row(

@@ -108,7 +108,9 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
     yield blocks.Banners("note", tuple(map(words.line, profile.notes)))
     verdicts = tuple(_verdicts(profile, run))
     yield blocks.Verdicts(verdicts, named=run.played is None and len(verdicts) > 1)
-    yield blocks.Prose(_next_step(profile, run), "Next", kind="next together", forms="html md")
+    proved = profile.trials and profile.trials.patch and profile.trials.patch.holds
+    forms: blocks.Forms = "html md txt" if proved else "html md"  # a terminal has the advice below
+    yield blocks.Prose(_next_step(profile, run), "Next", kind="next together", forms=forms)
     yield blocks.Prose(" ".join(_accounts(run)))
     doubts = profile.environment.warnings if run.played is None else ()  # nothing was timed here
     yield blocks.Banners("warning", tuple(map(words.line, doubts)), "caution")
@@ -118,7 +120,9 @@ def _next_step(profile: Profile, run: ScriptRun) -> str:
     """The patch that was proved, else the change of a line that gains most."""
     patch = profile.trials.patch if profile.trials else None
     if patch and patch.holds:
-        return f"Apply the patch of {words.count(patch.lines, 'line')} below: got {fast(patch)} as fast."
+        where = f" (its names start from {words.line(patch.folder)})" if patch.folder else ""
+        lines = words.count(patch.lines, "line")
+        return f"Apply the patch of {lines}{where}: {fast(patch)} as fast, results equal."
     for same in _by_change(run)[:1]:
         where, title = label(same[0].place, files(run)), words.line(same[0].advice.title, 200)
         return f"Line {where}: {title} (saves {_gain(run, same)}, {_certainty(same)})."

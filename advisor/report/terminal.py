@@ -247,7 +247,8 @@ class _Writer:
         items, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
         paragraphs = [self._device(item, named=block.named, reasons=reasons) for item in items]
         if self.room.lines == 1 and len(items) > 1:
-            lines = (wrap(f"{v.device}: {v.headline}", self.indent) for v in items)
+            texts = (": ".join(filter(None, (v.device, v.headline))) for v in items)
+            lines = (wrap(text, self.indent) for text in texts)
             paragraphs = [list(chain.from_iterable(lines))]
         yield from paragraphs
 
@@ -415,7 +416,9 @@ def _with_cells(row: blocks.Row, table: blocks.Table) -> blocks.Row:
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_Column]:
     """A column as one or two columns of text: the values and their notes."""
     column, cells = table.columns[i], [row.cells[i] for row in rows]
-    head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (column.basis == "predicted")
+    head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (
+        column.basis == "predicted" and not table.predicted
+    )
     values = [blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells]
     notes = [words.line(cell.note.replace("× to ", "–").replace("×", ""), _HEAD) for cell in cells]
     beside = [(column.notes, True, notes)] if table.brief_notes and any(notes) else []

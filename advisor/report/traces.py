@@ -175,7 +175,7 @@ _PARTS: tuple[tuple[str, Callable[[GpuTrace], float | None]], ...] = (
     ("frame", lambda gpu: gpu.seconds),
     ("kernels", lambda gpu: gpu.kernel_seconds),
     ("copies", lambda gpu: gpu.copy_seconds),
-    ("of these, beside kernels", lambda gpu: gpu.hidden_seconds),
+    ("of these, overlapping kernels", lambda gpu: gpu.hidden_seconds),
     ("migrations", lambda gpu: gpu.managed.seconds if gpu.managed else None),
     ("idle", lambda gpu: gpu.idle_seconds),
     ("memory can change at most", lambda gpu: gpu.ceiling.seconds if gpu.ceiling else None),

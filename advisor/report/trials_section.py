@@ -36,7 +36,7 @@ def trials_section(tried: Trials) -> Section:
     parts = (
         blocks.Prose(_answer(tried), kind="", forms="html md"),
         _table(tried) if tried.trials else None,
-        blocks.Bullets((_answer(tried),), forms="txt"),
+        blocks.Bullets(tuple(filter(None, (_answer(tried),))), forms="txt"),
         code,
         blocks.Bullets(tuple(compared), forms="html md"),
     )
@@ -47,16 +47,15 @@ def _answer(tried: Trials) -> str:
     if tried.reason and not tried.trials:
         return words.line(tried.reason)
     patch = tried.patch
-    if patch and (patch.holds or patch.is_unproved):
+    if patch and patch.holds:
+        return ""  # the page's next step says it
+    if patch and patch.is_unproved:
         promised, frame, seconds = "nothing promised", tried.frame_seconds, patch.promised_seconds
         if seconds is not None:  # the sum of what its changes promised, which may exceed the frame
             ratio = f" ({units.ratio(frame / (frame - seconds))})" if frame and seconds < frame else ""
             promised = f"promised {units.seconds(seconds)}{ratio}"
         lines = words.count(patch.lines, "line")
-        where = f" (its names start from {words.line(patch.folder)})" if patch.folder else ""
         result = f"applied to a copy: {promised}, got {fast(patch)}"
-        if patch.holds:
-            return f"Patch of {lines}{where}, {result}; results equal."
         reason = words.line(patch.reason) or "nothing proves that results are equal"
         return f"No patch is written, only {lines} of code to consider, {result}: {reason}."
     if patch and not patch.text:

@@ -13,6 +13,7 @@ from advisor.report.mixes import described
 from advisor.report.page import Page, Section, circumstances, filled, lead
 from advisor.report.recommendations import CONFIRM, sweep_failures, with_gain
 from advisor.report.records import records_of
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.tracks import Stop, Track, tracks
 from advisor.version import __version__
 
@@ -115,6 +116,8 @@ def _cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:
         advice = with_gain(advice, point.profile)
     if not stop.optima.chosen or advice is None:
         return blocks.TableCell("undecided" if stop.optima.rivals else blocks.NOTHING)
+    if advice.strategy == BASELINE:
+        return blocks.TableCell(f"{'likely ' * stop.optima.likely}keep {BASELINE}")
     gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
     name = f"{'likely ' * stop.optima.likely}{words.name(stop.optima.chosen)}"
     return blocks.TableCell(name + gain, words.gain_between(*advice.interval) if advice.interval else "")
