@@ -123,6 +123,27 @@ print(*(b - 1), *(c - 1), *(d.copy_to_host() - 1), file=open("out", "w"))
             (10, DOWN, "DeviceNDArray.copy_to_host", 1, 32, PAGED),
         ],
     ),
+    "generalized ufuncs are computed, their arrays cross": (
+        """import numpy
+from numba import cuda, guvectorize
+@guvectorize(["(float32[:], float32[:])"], "(n)->()", target="cuda")
+def total(values, sum):
+    sum[0] = values.sum()
+rows = numpy.ones((5, 4), numpy.float32)
+assert total(rows).tolist() == [4] * 5
+total(rows, out := numpy.zeros(5, numpy.float32))
+there = total(cuda.to_device(rows))
+assert out.sum() == there.copy_to_host().sum() == 20
+""",
+        [
+            (7, UP, "cuda.to_device", 1, 80, PAGED),
+            (7, DOWN, "DeviceNDArray.copy_to_host", 1, 20, PAGED),
+            (8, UP, "cuda.to_device", 1, 80, PAGED),
+            (8, DOWN, "DeviceNDArray.copy_to_host", 1, 20, PAGED),
+            (9, UP, "cuda.to_device", 1, 80, PAGED),
+            (10, DOWN, "DeviceNDArray.copy_to_host", 1, 20, PAGED),
+        ],
+    ),
     "a process that is started has the tensors of its parent": (
         """import torch, torch.multiprocessing as mp
 def go(model, tensor, queue):
@@ -252,6 +273,32 @@ with cuda.profiling():
     assert run.error == ""
     assert {row[1:3] for row in rows(run) if row[1] != LOCK} == {(WAIT, "Stream.synchronize")}
     assert f"{SHARED} (3 times)" in run.unseen
+
+
+def test_kernels_of_too_many_threads_for_the_simulator_are_told_and_their_arrays_cross(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("numba")
+    (tmp_path / "s.py").write_text("""import numpy
+from numba import cuda
+@cuda.jit
+def grow(values):
+    values[cuda.grid(1)] += 1
+few, many = numpy.ones(16), numpy.ones(1 << 17)
+grow[1, 16](few)
+grow[512, 256](many)
+assert few.sum() == 32 and many.sum() == many.size
+""")
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert run.error == ""
+    (unseen,) = run.unseen
+    assert unseen.startswith("s.py:8: kernel grow was not run")
+    assert [(row[0], row[1], row[4]) for row in rows(run)] == [
+        (7, UP, 128),
+        (7, DOWN, 128),
+        (8, UP, 1 << 20),
+        (8, DOWN, 1 << 20),
+    ]
 
 
 def test_names_that_scripts_print_or_set_do_not_end_them(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Works alike in Numba's simulator.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -15,14 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from advisor.measure.cupy_mock.checks import user_line
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.events import Event, Location
-from advisor.measure.recording.played import NAN, CannotPlay, Device, fact, values_of
+from advisor.measure.recording.played import NAN, Device, fact, values_of
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _ARGUMENT = "kernel argument"
 """A NumPy array given to a kernel: it goes up before the kernel, and comes down after it."""
+
+MOST_THREADS = 1 << 16
+"""Of all kernels in Numba's simulator, where each thread is one of Python's: about 10 s (0.14 ms each)."""
+_NOT_RUN = f"not run: without a GPU kernels have {MOST_THREADS:,} threads in all; arrays keep their values"
 
 
 class NumbaCalls:
@@ -64,6 +70,7 @@ class NumbaCalls:
     def watch(self, calls: Calls, recorder: ScriptRecorder) -> None:
         self._calls, self._recorder = calls, recorder
         self._locked: dict[int, int] = {}
+        self._threads = 0
 
     def _simulator(self) -> None:
         """Its arrays are made, and copied, by functions of its own."""
@@ -93,7 +100,7 @@ class NumbaCalls:
         replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(launch))
         ufuncs = import_module("numba.np.ufunc.decorators")
         ufuncs.Vectorize.target_registry.ondemand.update(cuda=lambda: partial(_Ufunc, self._cuda, arrays))
-        ufuncs.GUVectorize.target_registry.ondemand.update(cuda=lambda: _unplayed)
+        ufuncs.GUVectorize.target_registry.ondemand.update(cuda=lambda: partial(_GUfunc, self._cuda, arrays))
 
     def finish(self) -> None:
         if self._recorder.has_gpu:
@@ -193,7 +200,20 @@ class NumbaCalls:
         return self._calls.call_named(_ARGUMENT, call, kernel, *args)
 
     def _simulated_launch(self, arrays: Any, call: Call, kernel: Any, *args: Any) -> Any:
-        return self._launch(call, kernel, *(_simulated(arrays, each) for each in args))
+        size, there = (kernel.grid_dim, kernel.block_dim), [_simulated(arrays, each) for each in args]
+        if kernel._device or self._has_time(math.prod((*size[0], *size[1]))):
+            return self._launch(call, kernel, *there)
+        self._recorder.not_seen(f"{user_line()}: kernel {kernel.__name__} was {_NOT_RUN}")
+        function, kernel.fn, kernel.grid_dim, kernel.block_dim = kernel.fn, _nothing, (1,), (1,)
+        try:
+            return self._launch(call, kernel, *there)
+        finally:
+            kernel.fn, (kernel.grid_dim, kernel.block_dim) = function, size
+
+    def _has_time(self, threads: int) -> bool:
+        """Whether the simulator can run that many threads more."""
+        self._threads += threads
+        return self._threads <= MOST_THREADS
 
     def _share(self, call: Call, *args: Any, **kwargs: Any) -> Any:
         self._recorder.not_seen(SHARED)
@@ -265,6 +285,7 @@ class _Ufunc:
     def __init__(self, cuda: Any, arrays: Any, function: Any, **_: Any) -> None:
         self._cuda, self._arrays, self._function = cuda, arrays, function
         self._type: Any = None
+        self._inputs = function.__code__.co_argcount
 
     def add(self, signature: Any) -> None:
         _, result = import_module("numba.core.sigutils").normalize_signature(signature)
@@ -275,14 +296,18 @@ class _Ufunc:
     def build_ufunc(self) -> _Ufunc:
         return self
 
+    def _values(self, inputs: list[Any]) -> Any:
+        return np.vectorize(self._function, [self._type])(*inputs)
+
     def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
+        args, out = args[: self._inputs], next(iter(args[self._inputs :]), out)
         there = [_simulated(self._arrays, each) for each in args]
         is_on_gpu = [isinstance(each, self._arrays.FakeCUDAArray) for each in (*there, out)]
         there = [
             each if on else self._cuda.to_device(np.asarray(each), stream)
             for each, on in zip(there, is_on_gpu, strict=False)
         ]
-        values = np.vectorize(self._function, [self._type])(*(each._ary for each in there))
+        values = self._values([each._ary for each in there])
         if is_on_gpu[-1]:
             out._ary[...] = values
             return out
@@ -290,8 +315,20 @@ class _Ufunc:
         return result if any(is_on_gpu) else result.copy_to_host(out, stream)
 
 
-def _unplayed(*_: Any, **__: Any) -> None:
-    raise CannotPlay("generalized ufuncs that Numba compiles for cuda cannot be computed")
+class _GUfunc(_Ufunc):
+    """The same of `guvectorize`, compiled for the CPU."""
+
+    def __init__(self, cuda: Any, arrays: Any, function: Any, signature: str, **options: Any) -> None:
+        super().__init__(cuda, arrays, function)
+        make, is_dynamic = import_module("numba.np.ufunc.gufunc").GUFunc, options.get("is_dynamic", False)
+        self._gufunc = make(function, signature, is_dynamic=is_dynamic)
+        self._inputs = len(self._gufunc.expected_ndims()[0])
+
+    def add(self, signature: Any) -> None:
+        self._gufunc.add(signature)
+
+    def _values(self, inputs: list[Any]) -> Any:
+        return self._gufunc.build_ufunc()(*inputs)
 
 
 def _located(array: Any) -> Location | None:
