@@ -161,6 +161,31 @@ for system in range(3):
 """,
         {3: 180},
     ),
+    "a solver that takes a dozen steps for each of three systems": (
+        """
+def solve():
+    for step in range(12):
+        gpu.work()
+        gpu.wait()
+for system in range(3):
+    gpu.pause(5.0)
+    gpu.up()
+    solve()
+    gpu.down()
+""",
+        {3: 36},
+    ),
+    "ten frames of eight tiles": (
+        """
+for frame in range(10):
+    gpu.up()
+    gpu.pause(5.0)
+    for tile in range(8):
+        gpu.work()
+        gpu.wait()
+""",
+        {2: 10},
+    ),
     "the same function without the GPU and with it": (
         """
 def solve(on_gpu):

@@ -301,6 +301,29 @@ assert few.sum() == 32 and many.sum() == many.size
     ]
 
 
+def test_cuda_graphs_are_computed_once_and_their_replays_told(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("""import cupy, torch
+x = torch.ones(8, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y = x + 1
+a, stream = cupy.zeros(8), cupy.cuda.Stream(non_blocking=True)
+with stream:
+    stream.begin_capture()
+    b = a + 1
+    captured = stream.end_capture()
+for _ in range(3):
+    graph.replay()
+    captured.launch(stream)
+    assert y.cpu().sum() == 16 and b.get().sum() == 8
+assert torch.cuda.make_graphed_callables(torch.sin, (x,))(x).is_cuda
+""")
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert run.error == ""
+    told = "a CUDA graph was not replayed; without a GPU its arrays keep their values (3 times)"
+    assert set(run.unseen) == {f"s.py:{line}: {told}" for line in (12, 13)}
+
+
 def test_names_that_scripts_print_or_set_do_not_end_them(tmp_path: Path) -> None:
     source = """import collections, cupy, cupy.testing, cupyx
 y, x = cupy.mgrid[:2, :3]

@@ -15,8 +15,9 @@ CARRIED = 0.9
 way to its batches, a frame does not to a loop over a few of its tensors."""
 FEW, MANY = 20, 20
 """A loop with fewer iterations than FEW has no interval of its frame's time (`assembling.BATCHES`). Inner
-loops with MANY times as many take its place where they carry its launches and most of its crossings: a solver
-that is run for three systems gives way to its steps, however long a system takes to set up."""
+loops with MANY times as many, or LEAST times as many in each of its iterations as it has, take its place
+where they carry its launches and most of its crossings: a solver that is run for three systems gives way to
+its steps, however long a system takes to set up."""
 
 
 def frame_loops(
@@ -60,7 +61,8 @@ def _carriers(
     inner = dict.fromkeys(below[0] for record in inside if (below := _below(record, loop, repeating)))
     crossings = sum(record.count for record in inside)
     carried = sum(record.count for record in inside if _below(record, loop, repeating))
-    repeats_few = loop.turns < FEW and sum(each.turns for each in inner) >= MANY * loop.turns
+    many = min(MANY, LEAST * loop.turns) * loop.turns
+    repeats_few = loop.turns < FEW and sum(each.turns for each in inner) >= many
     enough = (
         bool(inner)
         and carried >= (0.5 if repeats_few else CARRIED) * crossings

@@ -76,6 +76,16 @@ class Event(Idle):
         return NAN
 
 
+class Graph(Idle):
+    """A CUDA graph: the calls that make it are computed, its replays are not."""
+
+    def replay(self, *_: Any, **__: Any) -> None:
+        for tell in not_seen:
+            tell(f"{user_line()}: a CUDA graph was not replayed; without a GPU its arrays keep their values")
+
+    launch = replay
+
+
 class Stream(Idle):
     """`current` are the streams in use, the last one innermost."""
 
@@ -98,6 +108,7 @@ class Stream(Idle):
         return event or Event()
 
     record_event = record
+    end_capture = Graph
 
     def launch_host_func(self, callback: Callable[[Any], None], arg: Any) -> None:
         callback(arg)

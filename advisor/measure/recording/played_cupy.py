@@ -28,6 +28,7 @@ from advisor.measure.recording.played import (
     Device,
     Event,
     ExternalStream,
+    Graph,
     Idle,
     Played,
     Pool,
@@ -233,6 +234,7 @@ def _cuda() -> Any:
     cuda.is_available = lambda: True
     cuda.get_device_id = lambda: 0
     cuda.runtime, cuda.nvtx, cuda.profiler = _runtime(), Played("cupy.cuda.nvtx"), Idle()
+    cuda.Graph = Graph
     cuda.stream = SimpleNamespace(Stream=Stream, Event=Event, get_current_stream=cuda.get_current_stream)
     for name in ("RangePush", "RangePushC", "RangePop", "Mark", "MarkC"):
         setattr(cuda.nvtx, name, lambda *_: None)

@@ -15,12 +15,11 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from advisor.measure.recording.calls import replace
-from advisor.measure.recording.played import NAME, NAN, CannotPlay, Device, Event, Stream, fact, values_of
+from advisor.measure.recording.played import NAME, NAN, Device, Event, Graph, Idle, Stream, fact, values_of
 
 _NOTHING = ("empty_cache", "init", "set_device", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
 _HOST_LENGTHS = ("_pack_padded_sequence", "_pad_packed_sequence")
 """Functions that give a tensor and lengths, which stay on the host."""
-_UNKNOWN = ("CUDAGraph", "graph")
 
 
 def play(torch: Any, not_seen: Callable[[str], None]) -> None:
@@ -317,8 +316,9 @@ class Player:
         cuda.set_rng_state_all = lambda states: self._torch.set_rng_state(states[0])
         for name in _NOTHING:
             setattr(cuda, name, lambda *_, **__: None)
-        for name in _UNKNOWN:
-            setattr(cuda, name, _unknown(f"torch.cuda.{name}"))
+        cuda.CUDAGraph, cuda.graph = Graph, Idle
+        cuda.graph_pool_handle = lambda: (0, 0)
+        cuda.make_graphed_callables = lambda callables, *_, **__: callables
         cuda.Stream, cuda.Event = Stream, Event
         cuda.stream = lambda stream: stream or contextlib.nullcontext()
         cuda.current_stream = lambda *_: Stream.current[-1]
@@ -380,12 +380,3 @@ class Player:
             return init
 
         replace(torch.autocast, "__init__", around)
-
-
-def _unknown(name: str) -> type:
-    """A class, since annotations name some of them."""
-
-    def unknown(*_: Any, **__: Any) -> None:
-        raise CannotPlay(f"{name} cannot be played")
-
-    return type(name, (), {"__init__": unknown})
