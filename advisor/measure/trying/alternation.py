@@ -78,7 +78,13 @@ class Alternation:
                 self._end_block()
 
     def end(self) -> None:
-        """The loop is left, perhaps to be entered again: a block that is not full starts over there."""
+        """The loop is left, perhaps to be entered again: a block that is not full ends here if it lasted
+        long enough, else it starts over there."""
+        if self._frame >= 0 and not self._left and not self._to_warm_up:
+            self._frame += 1
+            self._synchronize()
+            if self._frame >= LEAST_FRAMES and self._clock() - self._begin >= LEAST_SECONDS:
+                self._end_block()
         self._switch(self._contestants[0])
         self._to_warm_up, self._left = 2 * (self._to_warm_up > 0), self._to_warm_up == 0
 
