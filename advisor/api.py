@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 
 from typing_extensions import Unpack
 
@@ -275,15 +275,22 @@ def profile(
     _require_no_import()
     _SIGNATURE.bind(workload, parameters, **arguments)
     values = {**({"parameters": assignments(parameters)} if parameters else {}), **arguments}
-    with naming_arguments(), source_of(workload) as target, scratch() as folder:
-        source = configuration.arguments(workload=str(target), **values)
-        script = scripts.is_script(*scripts.file_and_name(str(target)), ())
+    with naming_arguments(), source_of(workload) as target:
+        named = scripts.file_and_name(str(target))
+        script = scripts.is_script(*named, arguments.get("arguments", ()))
+        return _profiled(str(target), _named(workload), values, script=script)
+
+
+def _profiled(target: str, name: str, values: Mapping[str, Any], *, script: bool) -> Profile:
+    """name: as the user called what is in `target`."""
+    with scratch() as folder:
+        source = configuration.arguments(workload=target, **values)
         sources = configuration.places(source, script=script)
         options = configuration.merged(sources)
         say = (lambda _: None) if options.quiet else _say
         machine = Machine(cupy=lambda: True) if script else None  # a script needs its own library alone
         backend = choose_backend(options.first_gpu, options.no_gpu, say, machine=machine)
-        command = _command(workload, source)
+        command = _command(name, source)
         settings = configuration.make_settings(sources, backend=backend, command=command, script=script)
         with make_progress(quiet=options.quiet) as progress:
             return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
@@ -294,10 +301,15 @@ def profile_cell(line: str, cell: str) -> Profile:
 
     line: the script's arguments. Raises as `profile`.
     """
-    with scratch() as folder, _importing_from(Path.cwd()):
+    try:
+        arguments = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"%%advisor {line}: {error}", next_step="Close the quotation.") from None
+    with naming_arguments(), scratch() as folder, _importing_from(Path.cwd()):
         file = folder / "cell.py"
         file.write_text(cell, encoding="utf-8")
-        return profile(file, arguments=shlex.split(line))
+        script = scripts.is_script(file, None, ("a cell",))
+        return _profiled(str(file), file.name, {"arguments": arguments}, script=script)
 
 
 @contextmanager
@@ -392,9 +404,13 @@ def assignments(parameters: Mapping[str, Value]) -> list[str]:
     return [f"{name}={value}" for name, value in parameters.items()]
 
 
-def _command(workload: str | Path | Definition, source: OptionSource) -> str:
+def _named(workload: str | Path | Definition) -> str:
+    return str(workload) if isinstance(workload, (str, Path)) else workload.name
+
+
+def _command(name: str, source: OptionSource) -> str:
     """The equivalent command line, for the report."""
-    words = ["profile", str(workload) if isinstance(workload, (str, Path)) else workload.name]
+    words = ["profile", name]
     for option in OPTIONS.values():
         value = () if option.positional else source.values.get(option.name, ())
         if isinstance(value, dict):

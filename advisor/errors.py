@@ -27,6 +27,10 @@ class AdvisorError(Exception):
         step = f"  next: {self.next_step}" if self.next_step else ""
         return "\n".join(filter(None, (self.message, step, self.detail)))
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: no lines of our own."""
+        return [f"error: {self}"]
+
 
 class UsageError(AdvisorError):
     exit_code = 2

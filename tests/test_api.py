@@ -338,15 +338,18 @@ def test_a_cell_runs_as_a_script_beside_the_notebook_s_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("own.py").write_text("import sys\nFRAMES = int(sys.argv[1])\n", encoding="utf-8")
+    Path("own.py").write_text("import cupy, sys\nFRAMES = int(sys.argv[1])\n", encoding="utf-8")
     magics: dict[str, Any] = {}
     shell = SimpleNamespace(
         register_magic_function=lambda function, kind, name: magics.update({name: function})
     )
     advisor.load_ipython_extension(shell)
     before = dict(os.environ)
-    cell = "import cupy, own\nfor n in range(own.FRAMES):\n    cupy.asarray([1.0, 2.0]).get()\n"
+    cell = "import own\nfor n in range(own.FRAMES):\n    own.cupy.asarray([1.0, 2.0]).get()\n"
     profile = magics["advisor"]("7", cell)
     assert profile.script.loops[0].frames == 7
     assert dict(os.environ) == before
     assert [path.name for path in tmp_path.iterdir()] == ["own.py"]
+    with pytest.raises(UsageError, match="No closing quotation") as refused:
+        magics["advisor"]("7 'x", cell)
+    assert refused.value._render_traceback_() == [f"error: {refused.value}"]
