@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from running import environment
+import pytest
+from running import python_path
+from shared_server import server
 
+from advisor.measure.fork_server import Process
 from advisor.measure.jobs import Recorded, ScriptJob
 from advisor.profiles.crossings import ScriptRun
 
@@ -98,22 +101,22 @@ RECORDS: dict[str, list[Row]] = {
 
 
 def record(script: Path, directory: Path, backend: str) -> ScriptRun:
-    """The script's record, made in a process of its own."""
+    """The script's record, made in a process of its own; without a GPU in one that is forked."""
     job = ScriptJob.model_validate(
         {"file": str(script), "backend": backend, "gpu": 0, "directory": str(directory)}
         | {"counts_bytes": backend == "cuda"}
     )
-    program = (
-        "import sys; from advisor.measure.jobs import ScriptJob; "
-        "from advisor.measure.recording.worker import record; "
-        "job = ScriptJob.model_validate_json(sys.argv[1]); "
-        "open(job.directory + '/record', 'w').write(record(job).model_dump_json())"
-    )
-    command = [sys.executable, "-c", program, job.model_dump_json()]
-    done = subprocess.run(
-        command, cwd=directory, env=environment(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    (directory / "job.json").write_text(job.model_dump_json())
+    with (directory / "log").open("wb") as log, pytest.MonkeyPatch.context() as here:
+        here.chdir(directory)
+        if backend == "cuda":
+            program = "import sys; from recording_worker import main; main([])"
+            here.setenv("PYTHONPATH", python_path(Path(__file__).parent))
+            process: Process = subprocess.Popen([sys.executable, "-c", program], stdout=log, stderr=log)
+        else:
+            library = ",torch" if "torch" in script.read_text() else ""
+            process = server(library).fork("recording_worker", [], log, ())
+    assert process.wait() == 0, (directory / "log").read_text()
     return Recorded.model_validate_json((directory / "record").read_text()).script
 
 

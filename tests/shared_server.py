@@ -22,7 +22,7 @@ from advisor.measure.processes import python_command
 from advisor.measure.settings import Settings
 from advisor.workloads.outline import imported_early
 
-MODULES = "advisor.measure.worker,advisor.measure.final_worker,shared_server"
+MODULES = ",".join(["advisor.measure.worker", "advisor.measure.final_worker", "recording_worker", __name__])
 
 
 class SharedServer(ForkServer):
