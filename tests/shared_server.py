@@ -41,6 +41,8 @@ def server(libraries: str = "") -> SharedServer:
     """Of this pytest process, with which it ends; its workers have those libraries imported."""
     scratch = tempfile.TemporaryDirectory(prefix="advisor-tests-")
     atexit.register(scratch.cleanup)
+    if "torch" in libraries:
+        libraries += ",torch._dynamo"  # which its optimizers import
     command = [*python_command("advisor.measure.fork_server"), str(os.getpid()), MODULES + libraries]
     command[2] = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n{command[2]}"
     made = SharedServer(command, Path(scratch.name) / "log")
