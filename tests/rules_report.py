@@ -95,38 +95,46 @@ def found(directories: Sequence[Path]) -> list[Path]:
 
 def proposed(name: str, profile: Profile) -> Iterator[Change]:
     """The changes that rules advise and that were measured."""
-    made = advise(profile)
-    for advice in made.advice:
+    between = Changes(name, profile)
+    for advice in advise(profile).advice:
         gain = advice.gain
         if gain and gain.basis == "measured" and gain.over and advice.strategy:
-            yield from _change(name, advice.rule, gain.over, advice.strategy, profile)
+            yield from between(advice.rule, gain.over, advice.strategy)
 
 
 def possible(name: str, profile: Profile) -> Iterator[Change]:
     """Every change from the baseline to another strategy that was measured."""
+    between = Changes(name, profile)
     for strategy in profile.measured():
         if strategy != BASELINE and BASELINE in profile.measured():
-            yield from _change(name, "", BASELINE, strategy, profile)
+            yield from between("", BASELINE, strategy)
 
 
-def _change(name: str, rule: str, old: str, new: str, profile: Profile) -> Iterator[Change]:
-    likely = {strategy: span(seconds)[1] for strategy, seconds in modelled(profile).items()}
-    if {old, new} <= set(likely):
-        measured = profile.measured()
-        pairs, names = compared(profile, "throughput"), [old, new]
-        if set(names) <= set(pairs.names):
-            ratio = final_ratio(pairs.among(names), profile.method.confidence)
+class Changes:
+    """Changes of strategy in one measured run."""
+
+    def __init__(self, name: str, profile: Profile) -> None:
+        self.name, self.profile = name, profile
+        self.likely = {strategy: span(seconds)[1] for strategy, seconds in modelled(profile).items()}
+        self.pairs = compared(profile, "throughput")
+
+    def __call__(self, rule: str, old: str, new: str) -> Iterator[Change]:
+        if not {old, new} <= set(self.likely):
+            return
+        measured = self.profile.measured()
+        if {old, new} <= set(self.pairs.names):
+            ratio = final_ratio(self.pairs.among([old, new]), self.profile.method.confidence)
         else:
             ratio = stats.ratio_interval(measured[old].rounds, measured[new].rounds)
         yield Change(
-            name,
+            self.name,
             rule,
             old,
             new,
             measured[old].median_seconds,
             measured[new].median_seconds,
-            likely[old],
-            likely[new],
+            self.likely[old],
+            self.likely[new],
             ratio.low > 1 or ratio.high < 1,
         )
 

@@ -231,8 +231,8 @@ def test_no_sentence_is_cut_at_any_width() -> None:
 @every("width", [40, 60, 80, 140])
 def test_no_verdict_and_no_advice_is_cut_at_any_width(width: int) -> None:
     """Each sentence of the verdicts is whole, and no screen ends within a wrapped line."""
-    for name, make in PAGES.items():
-        page = make()
+    for name in PAGES:
+        page = made(name)
         text = " ".join(render(page, "txt", width=width).replace("\N{NO-BREAK SPACE}", " ").split())
         for block in (b for section in page.sections if section.lead for b in section_blocks(section, "txt")):
             told = block.sentences if isinstance(block, Answers) else getattr(block, "items", ())
