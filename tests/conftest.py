@@ -42,6 +42,11 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # under nohup, and comman
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than processors: a fifth of the time tests wait, for processes that hang or end."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported stays, so that no collection of garbage, as before measuring, walks it again."""
     gc.freeze()

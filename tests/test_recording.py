@@ -460,7 +460,7 @@ def test_a_named_loop_in_which_nothing_crosses_is_told(tmp_path: Path) -> None:
 
 
 def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> None:
-    Path("s.py").write_text("import sys, torch\nprint(sys.argv[1])\nsys.exit(int(sys.argv[1]))\n")
+    Path("s.py").write_text("import sys, cupy\nprint(sys.argv[1])\nsys.exit(int(sys.argv[1]))\n")
     said = command("profile", "s.py", "--no-gpu", "--out", "o", "--", "7")
     assert said.code == 3
     assert "the script ended with exit code 7" in said.err

@@ -566,7 +566,7 @@ def _plain(traits: Traits) -> Traits:
     return replace(traits, exclusive=False)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @example(
     [device("s0", b="out")],
     [device("f0", b="in"), host("f1", b="in")],
@@ -587,7 +587,7 @@ def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
             execute_all(without, stages, traits)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(with_regions(), TRAITS)
 def test_what_stages_touch_of_a_buffer_is_moved_and_no_step_can_be_left_out(
     stages: Parted, traits: dict[str, Traits]
@@ -602,7 +602,7 @@ def test_what_stages_touch_of_a_buffer_is_moved_and_no_step_can_be_left_out(
             execute_all(without, [*setup, *frame], traits)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(with_lengths(), TRAITS)
 def test_as_much_is_moved_as_the_length_says(stages: Parted, traits: dict[str, Traits]) -> None:
     setup, frame = stages

@@ -14,8 +14,8 @@ from builders import cpu_profile, cuda_device, failed, profile, vector_add_workl
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
-from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings
-from test_cli import at_work_on, eventually, names, started
+from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings, started
+from test_cli import at_work_on, begun, eventually, names
 
 from advisor import sweep
 from advisor.errors import UsageError, WorkloadError
@@ -449,10 +449,10 @@ def test_profiles_that_differ_too_much_say_so(command: Command) -> None:
 
 def test_ctrl_c_writes_the_page_over_what_is_done(tmp_path: Path) -> None:
     arguments = ("profile", str(MISBEHAVING), "--no-gpu", *QUICK, "--sweep", "how=nothing,hang")
-    with started(tmp_path, *arguments, "--strategy", "pageable") as process:
+    with begun(started().command, tmp_path, *arguments, "--strategy", "pageable") as process:
         done = tmp_path / "advisor-report/how=nothing/report.html"
         assert eventually(done.exists)
-        at_work_on(process, "reference")
+        at_work_on(started(), "reference")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
