@@ -495,8 +495,10 @@ def test_a_promise_counts_each_crossing_once_and_never_more_than_the_ceiling(tmp
 def test_a_pageable_copy_is_counted_by_its_call() -> None:
     """As on an H200: spans in the stream overlap, so that their sum is more than a frame can lose."""
     both = {"host_seconds": 0.263, "stream_seconds": 0.329}
-    for memory, expected in (("pageable", 0.263), ("pinned", 0.329)):
-        one = Crossing.model_validate(crossing(9, "upload", memory=memory, **both))
+    for memory, library, expected in (
+        ("pageable", "cupy", 0.263), ("pinned", "cupy", 0.329), ("pinned", "torch", 0.263)
+    ):  # fmt: skip
+        one = Crossing.model_validate({**crossing(9, "upload", memory=memory, **both), "library": library})
         assert spared_seconds(one) == expected
     without = Crossing.model_validate(crossing(9, "upload", stream_seconds=0.329))
     assert spared_seconds(without) == 0.329

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeGuard
 
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import BY_NAME
@@ -266,9 +265,9 @@ def _hoist(edits: SourceEdits, change: Change) -> None:
     """An upload of the same bytes in each frame goes before the loop."""
     statement = statement_at(edits.tree, change.line)
     if isinstance(statement, ast.Expr) and _sets_array(statement.value):
-        name, call = "", statement.value
+        name, value = "", statement.value
     else:
-        statement, name, call = _assigned_call(edits, change.line)
+        statement, name, value = _assigned(edits, change.line)
     loop = loop_of(edits.tree, statement, change.loop)
     if statement not in loop.body:
         raise CannotWrite(f"line {change.line} is not directly in the loop, but in a block of its own")
@@ -277,7 +276,7 @@ def _hoist(edits: SourceEdits, change: Change) -> None:
     bound = set(names_changed(loop, without=statement))
     if name in bound:
         raise CannotWrite(f"{name} is given other values in the loop")
-    used = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
+    used = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     if used & bound:
         raise CannotWrite(f"{', '.join(sorted(used & bound))} is set in the loop")
     if len(loop.body) == 1:
@@ -289,7 +288,7 @@ def _hoist(edits: SourceEdits, change: Change) -> None:
     edits.insert(loop.lineno, "", *(outer + row.rstrip("\r\n").removeprefix(inner) for row in rows))
 
 
-def _sets_array(value: ast.expr) -> TypeGuard[ast.Call]:
+def _sets_array(value: ast.expr) -> bool:
     """Whether it is `array.set(host)`, between two variables."""
     return (
         isinstance(value, ast.Call)
@@ -321,15 +320,11 @@ _WRITERS: Mapping[ChangeKind, Callable[[SourceEdits, Change], None]] = {
 }
 
 
-def _assigned_call(edits: SourceEdits, line: int) -> tuple[ast.stmt, str, ast.Call]:
-    """The statement `name = call(...)` on that line, the name and the call."""
-    statement, name, value = _assigned(edits, line, (ast.Name,), (ast.Call,))
-    assert isinstance(value, ast.Call)
-    return statement, name, value
-
-
 def _assigned(
-    edits: SourceEdits, line: int, targets: tuple[type[ast.expr], ...], values: tuple[type[ast.expr], ...]
+    edits: SourceEdits,
+    line: int,
+    targets: tuple[type[ast.expr], ...] = (ast.Name,),
+    values: tuple[type[ast.expr], ...] = (ast.Call,),
 ) -> tuple[ast.stmt, str, ast.expr]:
     """The statement `name = value` on that line, the name and the value, which are of these kinds."""
     statement = statement_at(edits.tree, line)

@@ -76,12 +76,14 @@ def path_seconds(crossing: Crossing) -> float | None:
 def spared_seconds(crossing: Crossing) -> float | None:
     """What a frame is expected to save without the crossing; sums of it count no second twice.
 
-    From or to pageable memory the host copies or waits, so that its calls follow one another. The span in
-    the stream begins before the host's own copy and ends beside the host's next work: on an H200 the spans of
-    three copies added up to 1.3 times their calls, and promised 1.5 times what was gained.
+    From or to pageable memory the host copies or waits, so that its calls follow one another, as it does for
+    PyTorch's copies that block. The span in the stream begins before the host's own copy and ends beside the
+    host's next work: on an H200 the spans of three copies added up to 1.3 times their calls, and promised 1.5
+    times what was gained.
     """
-    is_pageable = crossing.memory == "pageable" and crossing.host_seconds is not None
-    return crossing.host_seconds if is_pageable else path_seconds(crossing)
+    blocks = crossing.library == "torch" and crossing.kind != "wait" and not crossing.non_blocking
+    by_call = (crossing.memory == "pageable" or blocks) and crossing.host_seconds is not None
+    return crossing.host_seconds if by_call else path_seconds(crossing)
 
 
 def line_seconds(crossing: Crossing) -> float | None:

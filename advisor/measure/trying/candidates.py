@@ -25,6 +25,7 @@ _PROMISING: Mapping[ChangeKind, tuple[str, ...]] = {
     "reuse": _PAGE_LOCKING,
     "pin-memory": _PAGE_LOCKING,
     "hoist": ("repeated-upload",),
+    "non-blocking": ("implicit-wait",),
 }
 """Rules whose advice is what the change does. What others advise of the line is no promise of it."""
 
