@@ -27,6 +27,9 @@ from tests.benchmarks.decisions import Noise
 
 IN_ONE_PLACE = 0.33
 """Of a block's noise, what one place of its buffers leaves: on an H200 0.16 to 0.8, this the median of 44."""
+DISTURBANCE = 0.3
+"""Mean of what other programs add to the logarithm of a disturbed block: on an H200's host and on two crowded
+cores one block in ten takes 20 to 100 % longer."""
 FRAME = {BASELINE: 0.020, "pinned": 0.012}
 OTHERS = 0.014
 CHANGED = Question()
@@ -66,6 +69,7 @@ class SimulatedSession:
     share: float
     costs: Costs
     in_one_place: float
+    disturbed: float
     drift: float = 0.0
 
     def __post_init__(self) -> None:
@@ -86,6 +90,8 @@ class SimulatedSession:
             self.drift = self.drift / 2 + self.generator.normal(0, own / 2)
             strategy = self.job.contestants[name]
             off = self.level + self.drift + self.luck[name.removesuffix(" (again)")] + place_of[strategy]
+            if self.generator.random() < self.disturbed:
+                off += self.generator.exponential(DISTURBANCE)
             frame = FRAME.get(strategy, OTHERS) * (1 + self.share * name.startswith(HEAD))
             made = Block(
                 process=self.job.process, round=request.round, place=place, contestant=name, frames=1,
@@ -109,6 +115,7 @@ class ChargingLauncher(FakeLauncher):
     share: float
     costs: Costs
     in_one_place: float
+    disturbed: float = 0.0
     compiled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -116,7 +123,14 @@ class ChargingLauncher(FakeLauncher):
             lambda job: Ended(sample(FRAME.get(job.strategy, OTHERS)), "finished"),
             device=self.costs.device,
             session=lambda job: SimulatedSession(
-                job, self.clock, self.generator, self.noise, self.share, self.costs, self.in_one_place
+                job,
+                self.clock,
+                self.generator,
+                self.noise,
+                self.share,
+                self.costs,
+                self.in_one_place,
+                self.disturbed,
             ),
             compiled=self.compiled,
         )
@@ -137,12 +151,12 @@ def simulated(
     *,
     apart: bool = False,
     in_one_place: float = IN_ONE_PLACE,
+    disturbed: float = 0.0,
 ) -> tuple[VersionFinal, float]:
     """The final of `compare --run --max-seconds` of a HEAD slower by that share, and when it ended."""
     clock, on_gpu = FakeClock(), costs.device.kind == "cuda"
-    launcher = ChargingLauncher(
-        clock, np.random.default_rng(seed), noise, share, costs, in_one_place, ("ops",) if apart else ()
-    )
+    generator, compiled = np.random.default_rng(seed), ("ops",) if apart else ()
+    launcher = ChargingLauncher(clock, generator, noise, share, costs, in_one_place, disturbed, compiled)
     made = asked("w.py", backend="cuda" if on_gpu else "cpu", max_seconds=seconds, seed=seed)
     strategies = STRATEGIES if on_gpu else choose((BASELINE,))
     made = replace(made, strategies=strategies, began=clock())

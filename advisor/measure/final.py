@@ -56,6 +56,7 @@ class Plan:
     """A frame of the quickest contestant."""
     same_work: bool = True
     """All do the same work, so that their loops must run as often; versions of the code need not."""
+    most_warm: float = MOST_WARM
     all_or_none: bool = False
     """The first contestant that fails ends the final."""
 
@@ -259,7 +260,7 @@ class _Final(SessionLoop):
             order.sort(key=lambda name: strategies.index(strategy_of[name]))
         warm = self.results.warm_frames
         if warm is None:
-            warm = math.ceil(MOST_WARM / self.plan.frame_seconds)
+            warm = math.ceil(self.plan.most_warm / self.plan.frame_seconds)
         warm = max(warm, int(self.results.kept_setup))  # the others ran since
         self.warming = []
         self.ask(FinalRound(round=number, order=tuple(order), warm_frames=warm))

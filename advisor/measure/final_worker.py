@@ -67,7 +67,7 @@ _PADDING = 1 << 20
 """Bytes of the largest allocation that a block's buffers lie behind; enough to move them to other pages."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST_KEPT = 32 << 20
-STEPS_SECONDS = 0.025
+STEPS_SECONDS = 0.005
 """After a block the steps of a version's frame are timed three times, once where that takes as long."""
 WARM_SHARE = 0.4
 """Share of a capped block's seconds that the frames before it take at most."""

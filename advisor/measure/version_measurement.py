@@ -42,8 +42,12 @@ SCREENING = {HEAD: 0.2, BASE: 0.5}
 recommend, as far as it comes, and BASE's has those alone that are compared."""
 NAMED = 0.05
 """Share of the time left that each strategy named by the user may take."""
-BLOCK_SECONDS = 0.05
-"""Frames of a block: since versions share the place of their buffers, what is left is the noise of frames."""
+BLOCK_SECONDS = 0.03
+"""Frames of a block. On an H200 blocks of 50 and of 100 ms differed alike: by what else the host does in some
+tenths of a second, so that short blocks which soon follow one another say most."""
+MOST_WARM = 0.02
+"""Seconds of frames before a block: versions, which share the place of their buffers, are as cold as one
+another."""
 CONCLUDING_SECONDS, CONCLUDING_SHARE = 3.0, 1 / 4
 """Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4."""
 CONCLUDING_CPU_SECONDS = 1.5
@@ -333,12 +337,11 @@ class VersionFinal:
                 self.state.blocks.append(one.model_copy(update=row))
 
     def _screened_seconds(self, version: str, strategy: str) -> float:
-        """A frame's. On the CPU device without waiting for a core: at a load of 15, of two processes of the
-        same code one waited in its few frames, and took 12 times as long.
+        """A frame's, without waiting for a core: at a load of 15, of two processes of the same code one
+        waited in its few frames, and took 12 times as long.
         """
         row = self.rows[version][strategy]
-        on_cpu = self.jobs[HEAD].backend == "cpu"
-        return min(row.median_seconds, (on_cpu and row.cpu_seconds) or math.inf)
+        return min(row.median_seconds, row.cpu_seconds or math.inf)
 
     def judged(self) -> Judged:
         blocks, state = scores(self.state.blocks, self.objective), self.state
@@ -386,6 +389,7 @@ class VersionFinal:
             self.jobs[HEAD].seed,
             self.quickest,
             same_work=False,
+            most_warm=MOST_WARM,
             all_or_none=not self.entry.apart,
         )
 

@@ -37,6 +37,7 @@ from advisor.verdicts.final import (
     seconds_for,
     trusted,
 )
+from advisor.verdicts.outliers import without_outliers
 
 BASE, HEAD = "BASE", "HEAD"
 INDIFFERENCE = 0.02
@@ -182,7 +183,10 @@ def judged(
 
     withdrawn: contestants that are out of it. noise: of a block, where rounds are few.
     """
-    listed = tuple(blocks)
+    listed: Sequence[Block] = tuple(blocks)
+    for strategy in entry.strategies:
+        of_strategy = [name for name, under in entry.names.items() if under == strategy]
+        listed = without_outliers(listed, of_strategy)
     finalists = {block.contestant for block in listed} - set(withdrawn)
     names = [name for name in entry.names if name in finalists]
     merged = _merged(listed, entry)
