@@ -59,7 +59,7 @@ def test_parts_longer_than_the_median_leave_no_rest_and_do_not_lengthen_the_bar(
 
 def test_predicted_parts_keep_their_names() -> None:
     made = cpu_profile().predictions[0]
-    keys = ["produce", "consume", "to-device", "to-host", "add", "synchronize"]
+    keys = ["produce", "consume", "copy to device", "copy to host", "add", "synchronize"]
     assert list(legend(parts_of(made).values())) == keys
     (table, *_) = blocks(page_of(cpu_profile()), Table, "predictions")
     assert table.predicted

@@ -87,7 +87,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer for one device. `verdict.headline` is the sentence; `facts` are time and memory.
+    """The answer for one device; `verdict.headline` is the sentence.
 
     `counts` heads the chart's figures: time per frame, energy. `against` is the baseline's name, `memory_of`
     what the bars' memory is of. `apart`, of a prediction, is the device path beside the host's stages, timed
@@ -101,7 +101,6 @@ class Answer:
     counts: str = "time per frame"
     against: str = ""
     memory_of: str = ""
-    facts: tuple[Fact, ...] = ()
     apart: Fact | None = None
     buffers: Table | None = None
     change: Change | None = None

@@ -88,7 +88,7 @@ def measured_answer(profile: Profile) -> Answer:
         advice=_advice(profile, profile.device.name),
         missing=gaps(profile.results),
     )
-    return drawn(_with_change(_with_facts(answer, chosen), profile, profile.device, chosen))
+    return drawn(_with_change(answer, profile, profile.device, chosen))
 
 
 def _explained(verdict: Verdict, parts: Parts, best: str | None, base: str) -> Verdict:
@@ -119,8 +119,7 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     name = chosen.strategy if chosen and profile.device.kind == "cpu" else None
     rows = (row for row in prediction.results if isinstance(row, Predicted) and row.strategy == name)
     path = next((_apart(row) for row in rows if row.latency_seconds is None), None)
-    answer = _with_facts(replace(answer, apart=path), chosen)
-    return drawn(_with_change(answer, profile, prediction.device, chosen))
+    return drawn(_with_change(replace(answer, apart=path), profile, prediction.device, chosen))
 
 
 def _apart(row: Predicted) -> Fact:
@@ -129,7 +128,7 @@ def _apart(row: Predicted) -> Fact:
     noise = units.percent(host_noise(row) / host) if host else ""
     stages = f"host stages {_within(host, row.host_interval)}, from this CPU's times (±{noise} between runs)"
     path = _within(sum(row.terms.values()) - host, row.device_path_interval)
-    return Fact("Device path", path, stages if host else "no host stages")
+    return Fact("Copies, kernels and waits", path, stages if host else "no host stages")
 
 
 def _within(seconds: float, interval: tuple[float, float] | None) -> str:
@@ -161,18 +160,6 @@ def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recom
     apply = f"Apply the {words.count(change.lines, 'line')} in report.html."
     verdict = replace(answer.verdict, next_step=apply) if not answer.predicted else answer.verdict
     return replace(answer, change=change, verdict=verdict)
-
-
-def _with_facts(answer: Answer, chosen: Recommendation | None) -> Answer:
-    """Adds time and memory of the recommended strategy, as its bar shows them."""
-    mine = next((bar for bar in answer.bars if bar.chosen), None) if chosen else None
-    if mine is None:
-        return replace(answer, facts=tuple(filter(None, (answer.apart,))))
-    base = next((bar for bar in answer.bars if bar.baseline and not bar.chosen), None)
-    name = words.code(base.name) if base else ""
-    time = Fact(answer.counts.capitalize(), mine.value, f"{name}: {base.value}" if base else "")
-    memory = Fact("Memory", mine.memory, f"{name}: {base.memory}" if base and base.memory else "")
-    return replace(answer, facts=tuple(filter(None, (time, answer.apart, memory if mine.memory else None))))
 
 
 FEW = 5

@@ -34,8 +34,8 @@ _ROUNDING = 1e-9
 Timed = Measured | Predicted
 _TERMS: dict[str, tuple[str, Category]] = {
     "host-copy": ("host copy", "host-copy"),
-    "to-device": ("to-device", "transfer"),
-    "to-host": ("to-host", "transfer-2"),
+    "to-device": ("copy to device", "transfer"),
+    "to-host": ("copy to host", "transfer-2"),
     "synchronize": ("synchronize", "wait"),
 }
 

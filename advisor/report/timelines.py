@@ -152,7 +152,7 @@ def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
     for number, ((line, label), spans) in enumerate(list(kinds.items())[:MOST_DRAWN], start=1):
         count = sum(span.merged for span in spans)
         seconds = units.seconds(sum(worked(span) for span in spans))
-        name = words.name(label.removeprefix("host:"))
+        name = words.name(label.removeprefix("host:").removeprefix("device:"))
         yield TimelineRow(
             number=str(number),
             track=line,
