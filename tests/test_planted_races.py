@@ -140,6 +140,13 @@ RACES = {
         " log.append(d.get()[0])",
         GUARDED,
     ),
+    "a parameter that the function uploads again in such a branch": (
+        "lock",
+        GRAY + "def up(host):\n d = cupy.asarray(host)  #line\n if late:\n  d = cupy.asarray(host)\n"
+        " return d\nfor i in range(6):  #loop\n gray[...] = i\n d = up(**dict(host=gray))\n gray[...] = -1\n"
+        " log.append(d.get()[0])",
+        GUARDED,
+    ),
     "a method that gives it, uploaded in such a branch": (
         "lock",
         "class Camera:\n def __init__(self):\n  self.gray = np.zeros(4)  #origin\n def read(self):\n"

@@ -225,7 +225,8 @@ def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:
 
 
 def _patch_name(settings: Settings) -> str:
-    return f"{settings.file.stem}.patch"
+    file = settings.file
+    return f"{file.parent.name if file.stem == '__main__' else file.stem}.patch"
 
 
 def _apply(result: Profile) -> None:

@@ -38,6 +38,7 @@ from advisor.strategies.uses import (
     assigned_name,
     download,
     is_read_at_once,
+    lines_beside,
     require_evaluated_first,
     upload_lines,
 )
@@ -115,7 +116,7 @@ def _lock(edits: SourceEdits, change: Change) -> None:
         lines |= upload_lines(edits.tree, statement, array)
     elif not change.made_elsewhere:
         raise CannotWrite("the line that allocates the array was not seen")
-    for line in sorted(lines):
+    for line in sorted(lines.union(*(lines_beside(edits.tree, line) for line in lines))):
         _block(edits, line, array)
 
 

@@ -36,10 +36,21 @@ _LATER = (
 """What may evaluate a part of it later, several times or never."""
 
 
-def upload_lines(tree: ast.Module, origin: ast.stmt, array: str) -> set[int]:
-    """Lines that may upload what a statement makes though the run did not come by: under any name that the
-    file gives it, also in functions that get or return it. Raises `CannotWrite` where its address is given to
-    what copies asynchronously."""
+def lines_beside(tree: ast.Module, line: int) -> set[int]:
+    """Lines that may upload, as this one does, an array that it names."""
+    lines = set[int]()
+    for call in calls_in(tree):
+        uploads = last_name(call.func) == "set" or imported_name(tree, call.func, "cupy") in BLOCKING
+        if uploads and call.args and call.lineno <= line <= (call.end_lineno or 0):
+            array = call.args[0]
+            lines |= upload_lines(tree, call, ast.unparse(array)) if array in [*names_in(array)] else set()
+    return lines
+
+
+def upload_lines(tree: ast.Module, origin: ast.AST, array: str) -> set[int]:
+    """Lines that may upload an array, named so where `origin` is, though the run did not come by: under any
+    name that the file gives it, also in functions that get or return it. Raises `CannotWrite` where its
+    address is given to what copies asynchronously."""
     lines = set[int]()
     scope = function_of(tree, origin) if array.isidentifier() else tree
     todo, visited = [(scope, array)], set[tuple[int, str]]()
