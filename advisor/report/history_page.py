@@ -29,7 +29,7 @@ MOST_POINTS = 120
 INSTALL = "pip install 'gpu-memory-advisor[history]'"
 _HASH = re.compile("[0-9a-f]{7,40}")
 _PREDICTED = "Profile each commit on the device to confirm."
-_SPAN = "The change is between the dotted lines."
+_SPAN = "The {} between the dotted lines."
 _HOW = (
     "Predictions are followed without host stages, which depend on the load of the CPU that timed them: "
     "every difference in kernels and copies is a change, and neighbours without one have one recommendation. "
@@ -194,7 +194,7 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
     notes = [f"Each point is the median of {size} consecutive profiles, each line their intervals."] * (
         size > 1
     )
-    notes += [_SPAN] * bool(changes)
+    notes += [_SPAN.format("change is" if len(changes) == 1 else "changes are")] * bool(changes)
     if omitted := len(curves) - len(drawn):
         notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
     return line_chart(
@@ -211,11 +211,13 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
 
 
 def _joined(samples: Sequence[Sample | None]) -> Sample | None:
+    """One point for several profiles, without a ring: the table says where the recommendation changes."""
     present = [each for each in samples if each]
-    if len(present) < 2:
-        return present[0] if present else None
+    if not present:
+        return None
+    text = present[0].text if len(present) == 1 else ""
     middle = median(each.middle for each in present)
-    return Sample(middle, min(s.low for s in present), max(s.high for s in present), present[-1].chosen)
+    return Sample(middle, min(s.low for s in present), max(s.high for s in present), text=text)
 
 
 MOST_ROWS = 200

@@ -213,7 +213,7 @@ def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:
         "clear",
         "",
         f"Predicted: memory can change at most {most} of a {_unit(scope)}{loop}{where}",
-        reason=f"{_BOUND} {_NO_FRAME}",
+        reason=f"{_BOUND} {_NO_FRAME}" * (scope == scopes(run)[0]),
         remark=f"{', '.join(bounds)}." * (len(bounds) > 1),
     )
 
@@ -249,7 +249,7 @@ def _advice(run: ScriptRun) -> Section:
         new = [sentence for sentence in sentences if (joined.rule, sentence) not in told]
         told = {(joined.rule, sentence): where for sentence in sentences} | told
         detail = " ".join(new) or f"As for line {told[joined.rule, sentences[0]]}."
-        findings.append(replace(joined, detail=detail, devices=(f"line {where}", *joined.devices)))
+        findings.append(replace(joined, detail=detail, devices=(f"line {where} ({joined.where})",)))
         title, gain = words.line(one.advice.title, 70), _gain(run, same)
         rows.append(row(f"{where}  {title}", gain, f"({_certainty(same)})", rank=-max(map(_gained, same))))
         if snippet:
