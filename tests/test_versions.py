@@ -558,6 +558,21 @@ def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tm
         assert again.judged().supposed == SCREENED_NOISE
 
 
+@pytest.mark.parametrize(
+    ("costs", "cpu_share", "shorter"), [(CPU, 1 / 3, 3), (CPU, 0.01, 5), (CARD, 1 / 3, 1)]
+)
+def test_a_block_has_frames_for_its_own_clock(
+    tmp_path: Path, costs: Any, cpu_share: float, shorter: float
+) -> None:
+    """On a busy CPU screening's frames waited for a core, and blocks of a few frames would say little."""
+    final, _ = simulated(tmp_path, 1, 0.0, KINDS["mid"], 20.0, costs)
+    row = final.rows[BASE][BASELINE]
+    waited = row.model_copy(update={"cpu_seconds": cpu_share * row.median_seconds})
+    rows = {version: {BASELINE: waited} for version in (BASE, HEAD)}
+    again = replace(final, rows=rows, entry=Entry((BASELINE,)))
+    assert again.quickest == pytest.approx(row.median_seconds / shorter)
+
+
 def test_the_clock_stands_still_without_a_cpu(tmp_path: Path) -> None:
     file = tmp_path / "schedstat"
     file.write_text("100 5000000000 3\n")
