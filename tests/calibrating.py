@@ -38,8 +38,6 @@ TWINS: dict[str, Callable[..., object]] = {
     "read_near": lambda data, records, loads, out: data[: int(records) * 64].sum(),
     "multiply_tiles": lambda a, b, c, n: np.copyto(c[: int(n), : int(n)], a + b),
     "read_again_l2": lambda data, mask, loads, out: data[: (int(mask) + 1) * 4].sum(),
-    "read_strided": lambda data, count, stride, out: _words(data, int(stride), int(count)).sum(),
-    "read_random": lambda data, count, mask, out: data[np.arange(int(count)) * 7 & int(mask)].sum(),
     "write_once": lambda data, count, value: data[: int(count) * 4].fill(value),
     "copy_once": lambda source, target, count: np.copyto(target, source),
     "multiply_add": lambda rounds, factor, out: out.fill(factor),

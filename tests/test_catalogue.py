@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from advisor.devices.catalogue import DEFAULT_TARGETS, load, names
-from advisor.devices.entries import FLAGS, CatalogueEntry, Figures
+from advisor.devices.entries import FLAGS, GONE, CatalogueEntry, Figures
 from advisor.devices.memory_class import memory_class
 from advisor.errors import FileProblem, UsageError
 from advisor.model.machines import Machine, default
@@ -413,3 +413,8 @@ def test_a_file_with_a_few_wrong_bytes_loads_or_is_refused_with_a_message(at: in
     found = attempt(content[:at] + noise + content[at + len(noise) :])
     # Any other exception than a `FileProblem` comes through.
     assert isinstance(found, CatalogueEntry) or found.startswith((": ", " cannot be read: "))
+
+
+def test_an_entry_with_figures_that_nothing_uses_any_more_loads(tmp_path: Path) -> None:
+    more = "".join(f"\n{key} = {{ value = 2e9, source = 'x' }}" for key in GONE)
+    assert entry(tmp_path, CARD.replace("[figures]", f"[figures]{more}")) == entry(tmp_path)

@@ -24,8 +24,6 @@ _FLOAT4 = 16
 _FLOAT = 4
 LOADS = 256
 """Loads of 16 bytes by each thread of `read_again`."""
-STRIDE = 32
-"""In floats: 128 bytes, so that no two reads of `read_strided` share a sector or a line."""
 TILE = 32
 """Rows and columns of a tile of `multiply_tiles`, as of CUDA's sample matrixMul."""
 _RECORD = 16
@@ -72,18 +70,6 @@ class Kernels:
         self._kernels["multiply_tiles"](grid, (TILE, TILE), (a, b, c, np.uint32(side)))
         return 2 * side * side * _FLOAT * (side // TILE)
 
-    def read_strided(self, data: Any, out: Any) -> int:
-        """One float of every 128 bytes."""
-        count = _bytes(data) // _FLOAT // STRIDE
-        self._launch("read_strided", data, np.uint64(count), np.uint32(STRIDE), out)
-        return count * _FLOAT
-
-    def read_random(self, data: Any, out: Any) -> int:
-        """Reads as many floats as `read_strided`, at random places; the array's length is a power of two."""
-        floats = _bytes(data) // _FLOAT
-        self._launch("read_random", data, np.uint64(floats // STRIDE), np.uint32(floats - 1), out)
-        return floats // STRIDE * _FLOAT
-
     def write_once(self, data: Any) -> int:
         self._launch("write_once", data, np.uint64(_bytes(data) // _FLOAT4), np.float32(0.0))
         return _bytes(data)
@@ -121,8 +107,6 @@ ON_DEVICE = (MEMORY, L2, FLOPS)
 ZERO_COPY = (
     "zero_copy_read_bytes_per_second",
     "zero_copy_reread_bytes_per_second",
-    "zero_copy_strided_read_bytes_per_second",
-    "zero_copy_random_read_bytes_per_second",
     "zero_copy_write_bytes_per_second",
 )
 
@@ -195,7 +179,7 @@ def _arithmetic(bench: Bench, kernels: Kernels, arena: Arena) -> None:
 
 
 def measure_zero_copy(bench: Bench) -> None:
-    """Mapped host memory read once, again where caches could help, strided, at random, and written."""
+    """Mapped host memory read once, again where caches could help, and written."""
     backend, size = bench.backend, bench.sizes.transfer
     if not backend.device().attributes.get("can_map_host_memory", 0):
         bench.leave_out(ZERO_COPY, "the device cannot map host memory")
@@ -207,12 +191,9 @@ def measure_zero_copy(bench: Bench) -> None:
         data = bench.floats(backend.host_device_pointer(host), size)
         out = bench.floats(arena.device(4), 4)
         window = data[: min(_WINDOW, size) // 4]
-        over = f" over {units.size(size)}"
         works: tuple[tuple[Callable[[], int], str], ...] = (
             (lambda: kernels.read_once(data, out), ""),
             (lambda: kernels.read_again(window, out), f" in {units.size(window.shape[0] * 4)}"),
-            (lambda: kernels.read_strided(data, out), over),
-            (lambda: kernels.read_random(data, out), over),
             (lambda: kernels.write_once(data), ""),
         )
         for key, (work, where) in zip(ZERO_COPY, works, strict=True):

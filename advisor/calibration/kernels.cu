@@ -50,22 +50,6 @@ __global__ void read_again_l2(const float4* data, unsigned mask, unsigned loads,
     KEEP(sum, out);
 }
 
-__global__ void read_strided(const float* data, unsigned long long count, unsigned stride, float* out) {
-    float sum = 0;
-    for (unsigned long long i = THREAD; i < count; i += THREADS) sum += data[i * stride];
-    KEEP(sum, out);
-}
-
-__global__ void read_random(const float* data, unsigned long long count, unsigned mask, float* out) {
-    float sum = 0;
-    for (unsigned long long i = THREAD; i < count; i += THREADS) {
-        unsigned x = (unsigned)i;  // an integer hash with good avalanche: lowbias32
-        x ^= x >> 16; x *= 0x7feb352du; x ^= x >> 15; x *= 0x846ca68bu; x ^= x >> 16;
-        sum += data[x & mask];
-    }
-    KEEP(sum, out);
-}
-
 __global__ void write_once(float4* data, unsigned long long count, float value) {
     for (unsigned long long i = THREAD; i < count; i += THREADS)
         data[i] = make_float4(value, value, value, value);

@@ -64,6 +64,10 @@ class Attribute(Record):
     source: Text
 
 
+GONE = ("zero_copy_strided_read_bytes_per_second", "zero_copy_random_read_bytes_per_second")
+"""Figures that earlier versions measured and nothing used; entries with them still load."""
+
+
 class Figures(Record):
     """The model's inputs. All but the first two may be absent."""
 
@@ -82,12 +86,6 @@ class Figures(Record):
     zero_copy_write_bytes_per_second: Figure | None = None
     zero_copy_reread_bytes_per_second: Figure | None = optional(
         "Repeated reads of a working set that fits the caches"
-    )
-    zero_copy_strided_read_bytes_per_second: Figure | None = optional(
-        "Reads of 4 bytes in every 128; only those 4 count"
-    )
-    zero_copy_random_read_bytes_per_second: Figure | None = optional(
-        "Random reads of 4 bytes; only those count"
     )
     link_again_share: Figure | None = optional(
         "Of what kernels read again of two mapped operands, what crosses the link"
@@ -128,6 +126,13 @@ class Figures(Record):
     write_fault_seconds: Figure | None = optional(
         "The CPU's first write to a 4 KiB page after it migrated back"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_gone(cls, figures: Any) -> Any:
+        if isinstance(figures, dict):
+            return {key: figure for key, figure in figures.items() if key not in GONE}
+        return figures
 
     @field_validator("*")
     @classmethod
