@@ -276,8 +276,6 @@ def gpu_state(moment: Any, **fields: Any) -> GpuState:
         "driver": "570.86",
         "performance_state": 8 if moment == "before" else 2,
         "sm_hertz": 210_000_000 if moment == "before" else 2_520_000_000,
-        "sm_max_hertz": 3_105_000_000,
-        "power_watts": 21.0 if moment == "before" else 310.0,
         "power_limit_watts": 450.0,
         "temperature_celsius": 38.0,
         "throttle_reasons": (),
@@ -286,9 +284,6 @@ def gpu_state(moment: Any, **fields: Any) -> GpuState:
         "link_generation_max": 4,
         "link_width": 16,
         "link_width_max": 16,
-        "memory_used_bytes": 512 * MIB,
-        "memory_total_bytes": 24 << 30,
-        "absent": {"process_bytes": "NVML told nothing of our process"},
     }
     return GpuState(moment=moment, **{**parts, **fields})
 

@@ -31,16 +31,14 @@ FIGURES = {
     ],
     "throttled_seconds": ["nvmlDeviceGetViolationStatus"],
     "utilization": ["nvmlDeviceGetUtilizationRates"],
-    "power_watts": ["nvmlDeviceGetPowerUsage"],
     "power_limit_watts": ["nvmlDeviceGetEnforcedPowerLimit"],
     "link_generation": ["nvmlDeviceGetCurrPcieLinkGeneration"],
     "link_generation_max": ["nvmlDeviceGetMaxPcieLinkGeneration"],
     "link_width": ["nvmlDeviceGetCurrPcieLinkWidth"],
     "link_width_max": ["nvmlDeviceGetMaxPcieLinkWidth"],
-    "memory_total_bytes": ["nvmlDeviceGetMemoryInfo"],
     "other_processes": ["nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"],
 }
-BESIDE = {"memory_total_bytes": {"memory_used_bytes"}, "other_processes": {"other_processes_bytes"}}
+BESIDE = {"other_processes": {"other_processes_bytes"}}
 KINDS = ("NotSupported", "NoPermission", "Unknown", "GpuIsLost", "FunctionNotFound", "Timeout")
 
 
@@ -73,10 +71,6 @@ def test_every_figure_in_its_unit() -> None:
         "driver": "580.82.07",
         "performance_state": 0,
         "sm_hertz": 345 * MHZ,
-        "sm_max_hertz": 1980 * MHZ,
-        "memory_hertz": 3201 * MHZ,
-        "memory_max_hertz": 3201 * MHZ,
-        "power_watts": 76.543,
         "power_limit_watts": 700.0,
         "temperature_celsius": 31.0,
         "throttle_reasons": (),
@@ -85,8 +79,6 @@ def test_every_figure_in_its_unit() -> None:
         "link_generation_max": 5,
         "link_width": 16,
         "link_width_max": 16,
-        "memory_used_bytes": 600 << 20,
-        "memory_total_bytes": 150 << 30,
         "other_processes": 0,
         "other_processes_bytes": 0,
         "utilization": 0.0,
@@ -110,16 +102,9 @@ def test_an_older_driver_is_asked_in_its_own_way(figure: str) -> None:
     assert read(nvml).absent == {}
 
 
-@every("now", [True, False])
-def test_clocks_fail_singly(now: bool) -> None:
-    call = "nvmlDeviceGetClockInfo" if now else "nvmlDeviceGetMaxClockInfo"
-    lost = {"sm_hertz", "memory_hertz"} if now else {"sm_max_hertz", "memory_max_hertz"}
-    assert set(read(FakeNvml(failing={call: nvml_error("NotSupported")})).absent) == lost
-
-
 def test_a_binding_without_the_function_costs_the_figure() -> None:
-    nvml = FakeNvml(failing={"nvmlDeviceGetPowerUsage": AttributeError("no nvmlDeviceGetPowerUsage")})
-    assert list(read(nvml).absent) == ["power_watts"]
+    nvml = FakeNvml(failing={"nvmlDeviceGetEnforcedPowerLimit": AttributeError("no such function")})
+    assert list(read(nvml).absent) == ["power_limit_watts"]
 
 
 @every(
@@ -253,28 +238,19 @@ def test_zeros_that_cannot_be_are_absent() -> None:
         gpu(
             nvmlDeviceGetClockInfo={1: 0, 2: 0},
             nvmlDeviceGetCurrPcieLinkWidth=0,
-            nvmlDeviceGetPowerUsage=0,
-            nvmlDeviceGetMemoryInfo=SimpleNamespace(total=0, used=0, free=0),
             nvmlDeviceGetPerformanceState=32,
         )
     )
     zero = "NVML reported 0, which is invalid"
-    names = (
-        "sm_hertz",
-        "memory_hertz",
-        "link_width",
-        "power_watts",
-        "memory_total_bytes",
-        "memory_used_bytes",
-    )
+    names = ("sm_hertz", "link_width")
     assert state.absent == {**dict.fromkeys(names, zero), "performance_state": "not reported by NVML"}
     assert not set(state.absent) & set(told(state))
 
 
 def test_a_figure_out_of_all_bounds_is_dropped_alone() -> None:
-    state = read(gpu(nvmlDeviceGetMemoryInfo=SimpleNamespace(total=150 << 30, used=2**64 - 1, free=0)))
-    assert state.absent == {"memory_used_bytes": f"NVML reported {2**64 - 1}"}
-    assert state.memory_total_bytes == 150 << 30
+    state = read(listing(nvml_process(10**7, 2**64 - 1)))
+    assert state.absent == {"other_processes_bytes": f"NVML reported {2**64 - 1}"}
+    assert state.other_processes == 1
 
 
 def test_the_driver_as_old_bindings_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,8 +269,6 @@ def test_others_are_counted_with_their_memory_and_without_us() -> None:
     nvml = listing(nvml_process(10**7, 1 << 30), nvml_process(os.getpid()), nvml_process(10**7 + 1, 2 << 30))
     state = read(nvml)
     assert (state.other_processes, state.other_processes_bytes) == (2, 3 << 30)
-    assert state.process_bytes is None
-    assert "process_bytes" not in state.absent
 
 
 def test_processes_that_we_started_are_ours() -> None:
@@ -302,23 +276,23 @@ def test_processes_that_we_started_are_ours() -> None:
         assert read(listing(nvml_process(child.pid), nvml_process(10**7 + 1))).other_processes == 1
 
 
-def test_the_memory_of_a_process_of_ours() -> None:
+def test_a_process_of_ours_is_named() -> None:
     state = read(listing(nvml_process(10**7, 5 << 20), nvml_process(10**7 + 1, 7 << 20)), process=10**7)
-    assert (state.process_bytes, state.other_processes, state.other_processes_bytes) == (5 << 20, 1, 7 << 20)
+    assert (state.other_processes, state.other_processes_bytes) == (1, 7 << 20)
     assert state.absent == {}
 
 
 @every("used", [None, 0])
 def test_memory_that_nvml_does_not_know_is_absent(used: int | None) -> None:
     state = read(listing(nvml_process(10**7, used), nvml_process(10**7 + 1, used)), process=10**7)
-    assert (state.process_bytes, state.other_processes, state.other_processes_bytes) == (None, 1, None)
-    assert set(state.absent) == {"process_bytes", "other_processes_bytes"}
+    assert (state.other_processes, state.other_processes_bytes) == (1, None)
+    assert set(state.absent) == {"other_processes_bytes"}
 
 
 def test_numbers_from_outside_a_container_tell_nobody_apart(tmp_path: Path) -> None:
     state = read_in_container(listing(nvml_process(424242)), tmp_path, process=17)
-    assert set(state.absent) == {"process_bytes", "other_processes", "other_processes_bytes"}
-    assert (state.process_bytes, state.other_processes) == (None, None)
+    assert set(state.absent) == {"other_processes", "other_processes_bytes"}
+    assert state.other_processes is None
 
 
 def test_nobody_seen_from_inside_a_container_is_no_proof(tmp_path: Path) -> None:
@@ -331,7 +305,7 @@ def test_nobody_seen_from_inside_a_container_is_no_proof(tmp_path: Path) -> None
 def test_a_refused_list_costs_the_process_too() -> None:
     failing = {call: nvml_error("NoPermission") for call in FIGURES["other_processes"]}
     state = read(FakeNvml(failing=failing), process=17)
-    assert set(state.absent) == {"process_bytes", "other_processes", "other_processes_bytes"}
+    assert set(state.absent) == {"other_processes", "other_processes_bytes"}
 
 
 # The real binding
@@ -345,7 +319,7 @@ def test_the_real_binding_has_what_is_asked() -> None:
     called = set(nvml.asked) | {call for calls in FIGURES.values() for call in calls}
     missing = {name for name in called if not callable(getattr(pynvml, name, None))}
     assert missing <= {"nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons"}
-    wanted = {"nvmlDeviceGetViolationStatus": 2, "nvmlDeviceGetClockInfo": 2, "nvmlDeviceGetMemoryInfo": 1}
+    wanted = {"nvmlDeviceGetViolationStatus": 2, "nvmlDeviceGetClockInfo": 2}
     for name, count in wanted.items():
         inspect.signature(getattr(pynvml, name)).bind(*range(count))
     assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM, pynvml.NVML_TEMPERATURE_GPU) == (1, 2, 0)

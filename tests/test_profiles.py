@@ -140,6 +140,14 @@ def test_nodes_of_pages_by_an_earlier_version_are_ignored() -> None:
     assert parse(text, "p.json").results[0].host_pages.model_dump() == pages
 
 
+def test_readings_by_an_earlier_version_are_ignored() -> None:
+    gpu = {"moment": "before", "clock_seconds": 0.0, "power_watts": 70.0, "process_bytes": 1}
+    board = {"moment": "before", "temperatures_celsius": {"cpu": 40.0}}
+    text = changed(lambda p: p["environment"].update(gpu_readings=[gpu], tegra_readings=[board]))
+    read = parse(text, "p.json").environment
+    assert (read.gpu_readings[0].moment, read.tegra_readings[0].moment) == ("before", "before")
+
+
 def refused(text: str) -> str:
     with pytest.raises(FileProblem) as raised:
         parse(text, "p.json")

@@ -23,24 +23,16 @@ def test_a_nano(tmp_path: Path) -> None:
     state = board(tmp_path, nano())
     assert (state.board, state.l4t_release) == ("NVIDIA Jetson Nano Developer Kit", "R32.7.1")
     assert (state.power_mode, state.best_power_mode) == ("MAXN", "MAXN")
-    assert (state.gpu_hertz, state.gpu_min_hertz, state.gpu_max_hertz) == (
-        76_800_000,
-        76_800_000,
-        921_600_000,
-    )
-    assert state.temperatures_celsius == {"AO-therm": 38.5}
-    assert state.gpu_memory_bytes == 25 << 20
+    assert state.gpu_hertz == 76_800_000
     assert state.cpu == CpuClocks(governors=("schedutil",), hertz=1479 * MHZ, max_hertz=1479 * MHZ)
-    assert set(state.absent) == {"memory_hertz", "over_current_events", "throttle_alerts"}
+    assert set(state.absent) == {"over_current_events", "throttle_alerts"}
 
 
 def test_an_orin(tmp_path: Path) -> None:
     state = board(tmp_path, orin())
     assert state.l4t_release == "R36.4.3"
     assert (state.power_mode, state.best_power_mode) == ("MAXN_SUPER", "MAXN_SUPER")
-    assert (state.gpu_hertz, state.gpu_max_hertz) == (306 * MHZ, 1020 * MHZ)
-    assert state.memory_hertz == 2133 * MHZ
-    assert state.temperatures_celsius == {"cpu-thermal": 48.25, "gpu-thermal": 47.0}
+    assert state.gpu_hertz == 306 * MHZ
     assert state.over_current_events == {
         "under voltage": 0,
         "average over-current": 15,
@@ -54,10 +46,8 @@ def test_a_thor(tmp_path: Path) -> None:
     state = board(tmp_path, thor())
     assert state.l4t_release == "R38.2.1"
     assert (state.power_mode, state.best_power_mode) == ("120W", "MAXN")
-    assert (state.gpu_hertz, state.gpu_max_hertz) == (1386 * MHZ, 1575 * MHZ)
-    assert (state.memory_hertz, state.memory_max_hertz) == (4266 * MHZ, 4266 * MHZ)
+    assert state.gpu_hertz == 1386 * MHZ
     assert state.throttle_alerts == ("gpu-throttle-alert",)
-    assert state.absent["gpu_memory_bytes"] == "/proc/meminfo has no NvMapMemUsed"
 
 
 @pytest.mark.parametrize(("number", "name"), [(0, "15W"), (1, "25W"), (2, "MAXN_SUPER")])
@@ -137,9 +127,6 @@ def test_a_jetson_in_a_container_is_known_by_its_device_tree(tmp_path: Path) -> 
         "l4t_release",
         "power_mode",
         "gpu_hertz",
-        "memory_hertz",
-        "temperatures_celsius",
-        "gpu_memory_bytes",
         "over_current_events",
         "throttle_alerts",
     }

@@ -150,15 +150,11 @@ REASONS = {
 # nvml.h, nvmlPerfPolicyType_t; violation times are in nanoseconds.
 POLICIES = {"power": 0, "heat": 1, "board limit": 3, "reliability": 5}
 # nvml.h, nvmlClockType_t and nvmlTemperatureSensors_t.
-_SM, _MEMORY, _GPU_SENSOR = (1,), (2,), (0,)
+_SM, _GPU_SENSOR = (1,), (0,)
 
 
 _POSITIVE: dict[str, tuple[str, tuple[int, ...]]] = {
     "sm_hertz": ("nvmlDeviceGetClockInfo", _SM),
-    "sm_max_hertz": ("nvmlDeviceGetMaxClockInfo", _SM),
-    "memory_hertz": ("nvmlDeviceGetClockInfo", _MEMORY),
-    "memory_max_hertz": ("nvmlDeviceGetMaxClockInfo", _MEMORY),
-    "power_watts": ("nvmlDeviceGetPowerUsage", ()),
     "power_limit_watts": ("nvmlDeviceGetEnforcedPowerLimit", ()),
     "link_generation": ("nvmlDeviceGetCurrPcieLinkGeneration", ()),
     "link_generation_max": ("nvmlDeviceGetMaxPcieLinkGeneration", ()),
@@ -179,8 +175,8 @@ def gpu_state(
 ) -> GpuState:
     """The GPU at that PCI address now; the index counts only where no address is known and it is certain.
 
-    `process` is one of ours that has a context on the GPU: its memory is reported, and it does not count as
-    another process. Never raises; where NVML or the GPU cannot be reached, `absent["nvml"]` says why.
+    `process` is one of ours that has a context on the GPU: it does not count as another process. Never
+    raises; where NVML or the GPU cannot be reached, `absent["nvml"]` says why.
     """
     contained = in_container(root=machine.root)
     try:
@@ -214,7 +210,6 @@ def _state(module: Any, handle: Any, moment: Moment, process: int | None, contai
         "throttled_seconds": _throttled_seconds(queries),
         "utilization": None if rates is None else min(rates.gpu / 100, 1.0),
         **{figure: _positive(queries, figure) for figure in _POSITIVE},
-        **_memory(queries),
         **_processes(queries, process, contained),
     }
     sure = {"moment": moment, "clock_seconds": time.monotonic(), "pci_address": address_of(module, handle)}
@@ -260,49 +255,34 @@ def _throttled_seconds(queries: Queries) -> dict[str, float]:
     return seconds
 
 
-def _memory(queries: Queries) -> dict[str, int | None]:
-    """Unsupported where the GPU has no memory of its own (Orin, GB10)."""
-    answer = queries.query("memory_total_bytes", "nvmlDeviceGetMemoryInfo")
-    if answer is None or answer.total <= 0:
-        why = queries.absent.get("memory_total_bytes", "NVML reported 0, which is invalid")
-        queries.absent.update({"memory_total_bytes": why, "memory_used_bytes": why})
-        return {}
-    return {"memory_total_bytes": answer.total, "memory_used_bytes": answer.used}
-
-
-def _processes(queries: Queries, process: int | None, contained: bool) -> dict[str, int | None]:
+def _processes(queries: Queries, process: int | None, contained: bool) -> dict[str, int]:
     """Processes that compute on the GPU, which the driver may number as the host does, not as a container."""
     calls = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2")
     listed = queries.query("other_processes", calls)
-    ours = [entry for entry in listed or () if entry.pid == process]
-    if listed is None or (process is not None and not ours):
+    pids = [entry.pid for entry in listed or ()]
+    if listed is None or (process is not None and process not in pids):
         unlisted = (
             "NVML does not list advisor's own process (usual in a container), so other processes cannot "
             "be identified"
         )
         why = queries.absent.get("other_processes", unlisted)
-        lost = ("other_processes", "other_processes_bytes", "process_bytes")
-        queries.absent.update(dict.fromkeys(lost[: 2 if process is None else 3], why))
+        queries.absent.update(dict.fromkeys(("other_processes", "other_processes_bytes"), why))
         return {}
     own = {process, os.getpid()}
     with contextlib.suppress(psutil.Error):
         own |= {child.pid for child in psutil.Process().children(recursive=True)}
     others = [entry for entry in listed if entry.pid not in own]
-    figures: dict[str, int | None] = {"process_bytes": _total(queries, "process_bytes", ours)} if ours else {}
     if not others and contained:
         why = "NVML lists none, but in a container it may not see processes outside"
         queries.absent["other_processes"] = queries.absent["other_processes_bytes"] = why
-        return figures
-    figures["other_processes"] = len({entry.pid for entry in others})
-    return {**figures, "other_processes_bytes": _total(queries, "other_processes_bytes", others)}
-
-
-def _total(queries: Queries, figure: str, entries: list[Any]) -> int | None:
-    """Memory of these processes. A process with a context holds some, so 0 is a figure that was not found."""
-    if any(not entry.usedGpuMemory for entry in entries):
-        queries.absent[figure] = "NVML lists the process without its memory use"
-        return None
-    return sum(int(entry.usedGpuMemory) for entry in entries)
+        return {}
+    count = len({entry.pid for entry in others})
+    # A process with a context holds some memory, so 0 is a figure that was not found.
+    if any(not entry.usedGpuMemory for entry in others):
+        queries.absent["other_processes_bytes"] = "NVML lists the process without its memory use"
+        return {"other_processes": count}
+    total = sum(int(entry.usedGpuMemory) for entry in others)
+    return {"other_processes": count, "other_processes_bytes": total}
 
 
 _READ, _REACHES = 0, 0

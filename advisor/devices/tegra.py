@@ -21,20 +21,11 @@ _RELEASE = "etc/nv_tegra_release"
 _COMPATIBLE = "proc/device-tree/compatible"
 # 57000000.gpu, 17000000.gpu, gpu-gpc-0 (Thor, before gpu-nvd-0), else the bus address and the chip's name.
 _GPU_CLOCKS = ("sys/class/devfreq/*gpu*", "sys/class/devfreq/17000000.*")
-# The clock of the memory. Only Thor's first one is open to every user; debugfs belongs to root.
-_MEMORY_CLOCKS = (
-    ("sys/class/devfreq/bwmgr/cur_freq", "sys/class/devfreq/bwmgr/max_freq"),
-    ("sys/kernel/debug/bpmp/debug/clk/emc/rate", "sys/kernel/debug/bpmp/debug/clk/emc/max_rate"),
-    ("sys/kernel/debug/clk/emc/clk_rate", "sys/kernel/debug/clk/emc/clk_max_rate"),
-)
 _REASONS = {
     "board": "/proc/device-tree/model cannot be read",
     "l4t_release": f"/{_RELEASE} cannot be read (usual in a container)",
     "power_mode": f"/{_STATUS} or /{_CONFIGURATION} cannot be read",
     "gpu_hertz": "/sys/class/devfreq has no GPU clock",
-    "memory_hertz": "only root can read the EMC clock",
-    "temperatures_celsius": "/sys/class/thermal has no readable zone",
-    "gpu_memory_bytes": "/proc/meminfo has no NvMapMemUsed",
     "over_current_events": "this board or its Jetson Linux release does not count them",
     "throttle_alerts": "/sys/class/thermal has no throttle alerts",
 }
@@ -55,10 +46,6 @@ def tegra_state(*, moment: Moment = "after", root: Path = ROOT) -> TegraState | 
     tree = Tree(root)
     mode, best = _modes(tree)
     gpu = next((path for pattern in _GPU_CLOCKS for path in tree.glob(pattern)), "")
-    memory, memory_max = (
-        next((hertz for path in paths if (hertz := tree.hertz(path)) is not None), None)
-        for paths in zip(*_MEMORY_CLOCKS, strict=True)
-    )
     # R36.4.3 from `# R36 (release), REVISION: 4.3, GCID: ...`.
     release = re.search(r"#\s*(R\d+)\b.*?REVISION:\s*([\d.]+)", tree.text(_RELEASE) or "", re.ASCII)
     state = TegraState(
@@ -68,13 +55,7 @@ def tegra_state(*, moment: Moment = "after", root: Path = ROOT) -> TegraState | 
         power_mode=mode,
         best_power_mode=best,
         gpu_hertz=tree.hertz(f"{gpu}/cur_freq"),
-        gpu_min_hertz=tree.hertz(f"{gpu}/min_freq"),
-        gpu_max_hertz=tree.hertz(f"{gpu}/max_freq"),
-        memory_hertz=memory,
-        memory_max_hertz=memory_max,
         cpu=cpu_clocks(tree),
-        temperatures_celsius=_temperatures(tree),
-        gpu_memory_bytes=tree.kibibytes("proc/meminfo", "NvMapMemUsed"),
         over_current_events=_events(tree),
         throttle_alerts=_alerts(tree),
     )
@@ -107,19 +88,6 @@ def _cap(lines: list[tuple[str, ...]], part: str) -> float:
     """The highest MAX_FREQ of what begins with `part`. The file writes -1 or 0 for no cap."""
     caps = [int(value) for name, key, value in lines if name.startswith(part) and key == "MAX_FREQ"]
     return max((float(cap) if cap > 0 else _UNCAPPED for cap in caps), default=_UNCAPPED)
-
-
-def _temperatures(tree: Tree) -> dict[str, float]:
-    """Degrees by zone. Zones of units that are off cannot be read; PMIC zones give a constant 100 or 50."""
-    zones = {
-        tree.text(f"{zone}/type"): tree.number(f"{zone}/temp")
-        for zone in tree.glob("sys/class/thermal/thermal_zone*")
-    }
-    return {
-        name: millidegrees / 1000
-        for name, millidegrees in zones.items()
-        if name and millidegrees is not None and not name.startswith("PMIC") and millidegrees > -100_000
-    }
 
 
 def _events(tree: Tree) -> dict[str, int]:

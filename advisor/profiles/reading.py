@@ -18,6 +18,7 @@ from advisor.profiles.base import Record, cleaned
 from advisor.profiles.consistency import contradiction
 from advisor.profiles.redaction import Masking
 from advisor.profiles.schema import FORMAT, GONE, Failed, Measured, Predicted, Profile, Skipped
+from advisor.profiles.system_state import GONE_OF_BOARDS, GONE_OF_GPUS
 from advisor.profiles.text_files import as_path, read_unpacked
 from advisor.texts import quoted, shortened
 
@@ -159,13 +160,28 @@ def parse(text: str | bytes, name: str) -> Profile:
 
 def _drop_gone(content: dict[str, Any]) -> bool:
     """Removes what earlier versions wrote and nothing reads. Returns whether there was any."""
-    rows = content.get("results")
-    records = (
-        [row.get("host_pages") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    machine = content.get("environment")
+    readings = machine if isinstance(machine, dict) else {}
+    of_keys = (
+        ([content], GONE),
+        ([row.get("host_pages") for row in _objects(content.get("results"))], ("nodes",)),
+        (_objects(readings.get("gpu_readings")), GONE_OF_GPUS),
+        (_objects(readings.get("tegra_readings")), GONE_OF_BOARDS),
     )
-    pages = [record for record in records if isinstance(record, dict)]
-    gone = [content.pop(key) for key in GONE if key in content]
-    return bool(gone + [record.pop("nodes") for record in pages if "nodes" in record])
+    held = [
+        (record, key)
+        for records, keys in of_keys
+        for record in _objects(records)
+        for key in keys
+        if key in record
+    ]
+    for record, key in held:
+        del record[key]
+    return bool(held)
+
+
+def _objects(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def require_readable(saved: str | bytes, name: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ConfigDict, Field
 
 from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
-from advisor.profiles.base import Record, Text, Word, optional, table
+from advisor.profiles.base import Record, Text, Word, deprecated, optional, table
 
 MOST_ITERATIONS = 1_000_000
 """Iterations that a loop of a frame may be told to do at most."""
@@ -69,15 +67,10 @@ class PlaceMemory(Record):
     peak_bytes: Bytes = Field(description="The most after any step of a frame")
 
 
-def _with_nodes(schema: dict[str, Any]) -> None:
-    """Earlier versions wrote the share of the pages on each NUMA node; nothing reads it."""
-    schema["properties"]["nodes"] = {"deprecated": True}
-
-
 class HostPages(Record):
     """The pages of the buffers' host memory, as the kernel placed them."""
 
-    model_config = ConfigDict(json_schema_extra=_with_nodes)
+    model_config = ConfigDict(json_schema_extra=deprecated("nodes"))
     bytes: Bytes = Field(description="Host memory of all buffers")
     huge_bytes: Bytes | None = optional("Of these on huge pages, transparent or explicit")
     absent: dict[Word, Text] = Field(default_factory=dict)

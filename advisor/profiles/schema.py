@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from advisor.profiles.amounts import Amount, Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
-from advisor.profiles.base import Name, Record, Text, Word, optional, table
+from advisor.profiles.base import Name, Record, Text, Word, deprecated, optional, table
 from advisor.profiles.blocks import Block, FinalRecord, Method, Search
 from advisor.profiles.conclusions import Advice, Preferences, Recommendation
 from advisor.profiles.crossings import ScriptRun
@@ -338,14 +338,10 @@ GONE = ("alternatives", "sensitivity")
 """Keys that earlier versions wrote and nothing reads."""
 
 
-def _with_gone(schema: dict[str, Any]) -> None:
-    schema["properties"].update({key: {"deprecated": True} for key in GONE})
-
-
 class Profile(Record):
     """One run of one workload on one device."""
 
-    model_config = ConfigDict(json_schema_extra=_with_gone)
+    model_config = ConfigDict(json_schema_extra=deprecated(*GONE))
     format: Literal[2] = 2
     tool: Tool
     created: Word = Field(description="ISO 8601, UTC")

@@ -7,18 +7,30 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from advisor.profiles.amounts import Bytes, Count, Hertz, Number, Seconds, Share
-from advisor.profiles.base import Record, Text, Word, optional, table
+from advisor.profiles.base import Record, Text, Word, deprecated, optional, table
 
 Moment = Literal["before", "under-load", "after"]
 Limit = Bytes | Literal["unlimited"]
 
 
+GONE_OF_GPUS = (
+    "sm_max_hertz", "memory_hertz", "memory_max_hertz", "power_watts", "memory_used_bytes",
+    "memory_total_bytes", "process_bytes",
+)  # fmt: skip
+GONE_OF_BOARDS = (
+    "gpu_min_hertz", "gpu_max_hertz", "memory_hertz", "memory_max_hertz", "temperatures_celsius",
+    "gpu_memory_bytes",
+)  # fmt: skip
+"""Readings that earlier versions wrote and nothing reads."""
+
+
 class GpuState(Record):
     """One GPU as NVML describes it. No serial number, no UUID, no names of processes."""
 
+    model_config = ConfigDict(json_schema_extra=deprecated(*GONE_OF_GPUS))
     moment: Moment = Field(
         description="before: no process of advisor used the GPU; under-load: right after a frame, in the "
         "process that ran it; after: the last process had ended, so the GPU may already have gone idle"
@@ -28,10 +40,6 @@ class GpuState(Record):
     driver: Word | None = None
     performance_state: int | None = optional("0 is the fastest, 15 the slowest")
     sm_hertz: Hertz | None = None
-    sm_max_hertz: Hertz | None = None
-    memory_hertz: Hertz | None = None
-    memory_max_hertz: Hertz | None = None
-    power_watts: float | None = None
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None
     throttle_reasons: tuple[Word, ...] | None = optional("What held the clocks down; empty when nothing did")
@@ -42,9 +50,6 @@ class GpuState(Record):
     link_generation_max: Number | None = optional("Of this GPU in this slot")
     link_width: Number | None = None
     link_width_max: Number | None = None
-    memory_used_bytes: Bytes | None = optional("By all processes of the GPU")
-    memory_total_bytes: Bytes | None = None
-    process_bytes: Bytes | None = optional("GPU memory of the process asked for")
     other_processes: int | None = optional("Compute processes of others")
     other_processes_bytes: Bytes | None = None
     utilization: Share | None = optional("Share of the last sixth to whole second in which a kernel ran")
@@ -62,19 +67,14 @@ class CpuClocks(Record):
 class TegraState(Record):
     """A Jetson board at one moment, from /proc, /sys and nvpmodel's files."""
 
+    model_config = ConfigDict(json_schema_extra=deprecated(*GONE_OF_BOARDS))
     moment: Moment
     board: Word | None = None
     l4t_release: Word | None = optional("Jetson Linux, such as R36.4.3")
     power_mode: Word | None = None
     best_power_mode: Word | None = optional("The mode that caps GPU, memory and CPU the least")
     gpu_hertz: Hertz | None = None
-    gpu_min_hertz: Hertz | None = None
-    gpu_max_hertz: Hertz | None = optional("In this power mode")
-    memory_hertz: Hertz | None = optional("EMC clock")
-    memory_max_hertz: Hertz | None = None
     cpu: CpuClocks = CpuClocks()
-    temperatures_celsius: dict[Word, float] = Field(default_factory=dict)
-    gpu_memory_bytes: Bytes | None = optional("NvMapMemUsed: taken by the GPU driver")
     over_current_events: dict[Word, int] = table("By cause: clocks lowered for the power supply, since boot")
     throttle_alerts: tuple[Word, ...] | None = optional("Cooling devices that hold clocks down for heat")
     absent: dict[Word, Text] = Field(default_factory=dict)
