@@ -199,6 +199,7 @@ CALL = "pipeline.py::process"
         ("process = lambda: 3\nprocess()", CALL, 2, "has no function 'process'"),
         ("def process(a): ...\nprocess(a=[1])", CALL, 2, "its argument 'a' is a list"),
         ("import numpy as np\ndef process(a): return {}\nprocess(np.ones(3))", CALL, 2, "a dict"),
+        ("def process(n): return n\nprocess(3)", CALL, 2, "it takes no array and returns none"),
     ],
 )
 def test_a_call_that_makes_no_workload(text: str, start: str, code: int, told: str, command: Command) -> None:
@@ -206,7 +207,18 @@ def test_a_call_that_makes_no_workload(text: str, start: str, code: int, told: s
     said = command("new", "w.py", "--from", start)
     assert (said.code, said.out) == (code, "")
     assert told in said.error[0]
-    assert not Path("w.py").exists()
+    assert [path.name for path in Path().glob("w*")] == []
+
+
+def test_the_script_has_its_own_arguments(command: Command) -> None:
+    text = (
+        "import sys\nimport numpy as np\ndef process(a): return a + 1\nprocess(np.ones(int(sys.argv[1])))\n"
+    )
+    Path("pipeline.py").write_text(text, encoding="utf-8")
+    assert command("new", "w.py", "--from", CALL, "--", "5").code == 0
+    assert '"a": Buffer(5, "float64")' in Path("w.py").read_text(encoding="utf-8")
+    said = command("new", "v.py", "5")
+    assert (said.code, said.error[0]) == (2, "error: 5 is the argument of no script")
 
 
 def test_what_it_lists_can_be_asked_for(command: Command) -> None:
@@ -317,7 +329,18 @@ def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
         ("x = 1\n", 7, 2, "has no statement"),
         ("for i in range(3):\n    x = 1\n    break\n", 2, 2, "leave their loop"),
         ("x = (\n", 1, 3, "is not valid Python"),
-        ("for i in range(3):\n    x = missing(i)\n", 2, 3, "camera.py"),
+        (
+            "for i in range(3):\n    x = missing(i)\n",
+            2,
+            3,
+            "camera.py failed before it called the statements",
+        ),
+        (
+            "x = [1]\nfor i in x:\n    y = len(x)\n",
+            3,
+            2,
+            "camera.py, the statements around line 3: its argument",
+        ),
     ],
 )
 def test_a_line_that_cannot_be_taken_says_why(

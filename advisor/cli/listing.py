@@ -33,6 +33,7 @@ def rules(rule: options.Rule = None) -> None:
 
 def new(
     file: options.NewFile,
+    arguments: options.ScriptArguments = None,
     like: options.Like = None,
     start: options.From = None,
     from_trace: options.FromTrace = None,
@@ -47,9 +48,13 @@ def new(
     sources = [n for n, value in (("--like", like), ("--from", start), ("--from-trace", from_trace)) if value]
     if len(sources) > 1:
         raise UsageError(f"{' and '.join(sources)} contradict each other", next_step="Omit one of them.")
+    if arguments and not start:
+        raise UsageError(
+            f"{' '.join(arguments)} is the argument of no script", next_step="Name the script with --from."
+        )
     require_report(from_trace is not None, frame=frame, nsys=nsys)
     if start:
-        written = _from_call(file, start, force=force)
+        written = _from_call(file, start, arguments or [], force=force)
     else:
         text = _from_report(file, from_trace, frame, nsys) if from_trace else None
         written = starters.write(file, like=like, text=text, force=force)
@@ -67,35 +72,35 @@ def _from_report(file: Path, report: Path, frame: str | None, nsys: Path | None)
     return outline(trace.program, report, file)
 
 
-def _from_call(file: Path, start: str, *, force: bool) -> list[Path]:
+def _from_call(file: Path, start: str, given: list[str], *, force: bool) -> list[Path]:
     """The workload of one call of FILE::FUNCTION or of the code around FILE:LINE, and its arrays."""
     from advisor.workloads.scripts import file_and_name
 
     source, function = file_and_name(start)
     name, _, line = start.rpartition(":")
     if function is None and line.isdecimal() and Path(name).is_file():
-        return _from_line(file, Path(name), int(line), force=force)
+        return _from_line(file, Path(name), int(line), given, force=force)
     if function is None or not source.is_file():
         raise UsageError(
             f"--from {start} is neither FILE::FUNCTION nor FILE:LINE with an existing file",
             next_step="Write --from pipeline.py::process or --from pipeline.py:34.",
         )
-    return _from_function(file, source, function, force=force)
+    return _from_function(file, source, function, given, force=force)
 
 
-def _from_function(file: Path, source: Path, function: str, *, force: bool) -> list[Path]:
+def _from_function(file: Path, source: Path, function: str, given: list[str], *, force: bool) -> list[Path]:
     from advisor.measure.observed import observe, workload_text
     from advisor.workloads import starters
 
     inputs = file.with_suffix(".npz")
     starters.require_name(file)
     starters.require_free([file, inputs], force=force)
-    call = observe(source, function, inputs)
+    call = observe(source, function, inputs, given)
     text = workload_text(file, source, function, call, inputs)
     return [*starters.write(file, text=text, force=force), inputs]
 
 
-def _from_line(file: Path, source: Path, line: int, *, force: bool) -> list[Path]:
+def _from_line(file: Path, source: Path, line: int, given: list[str], *, force: bool) -> list[Path]:
     """The workload of the function that holds the line, or of the statements around it."""
     from advisor.measure.observed import observe, workload_text
     from advisor.measure.stretches import function_at
@@ -104,7 +109,7 @@ def _from_line(file: Path, source: Path, line: int, *, force: bool) -> list[Path
 
     stretch = function_at(source, line)
     if isinstance(stretch, str):
-        return _from_function(file, source, stretch, force=force)
+        return _from_function(file, source, stretch, given, force=force)
     inputs, part = file.with_suffix(".npz"), file.with_name(f"{file.stem}_part.py")
     starters.require_name(file)
     starters.require_free([file, inputs, part], force=force)
@@ -112,9 +117,11 @@ def _from_line(file: Path, source: Path, line: int, *, force: bool) -> list[Path
         program = folder / source.name
         program.write_text(stretch.program, encoding="utf-8")
         try:
-            call = observe(program, stretch.function, inputs, beside=source.parent)
+            call = observe(program, stretch.function, inputs, given, beside=source.parent)
         except AdvisorError as problem:
-            problem.message = problem.message.replace(str(program), str(source))
+            where = f"the statements around line {line}"
+            text = problem.message.replace(f"{program}::{stretch.function}", f"{source}, {where}")
+            problem.message = text.replace(stretch.function, where).replace(str(program), str(source))
             raise
     text = workload_text(file, part, stretch.function, call, inputs, stretch.downloaded)
     written = starters.write(part, text=stretch.module, force=force)

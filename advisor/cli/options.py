@@ -205,6 +205,10 @@ From = Annotated[
         "--from",
     ),
 ]
+ScriptArguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- ARGUMENTS]", help="With --from: the script's own arguments."),
+]
 
 Run = Annotated[bool, _flag("--run", "Run two versions of a workload side by side and compare them.")]
 Strict = Annotated[bool, _flag("--strict", "Treat inconclusive gates as failed.")]

@@ -75,11 +75,17 @@ class _Seen(BaseException):
 
 
 def observe(
-    file: Path, function: str, inputs: Path, *, timeout: float = _TIMEOUT, beside: Path | None = None
+    file: Path,
+    function: str,
+    inputs: Path,
+    given: Sequence[str] = (),
+    *,
+    timeout: float = _TIMEOUT,
+    beside: Path | None = None,
 ) -> Observed:
     """Runs the file until it calls the function; the arrays it was given go to `inputs`, an .npz file.
 
-    beside: a folder from which the file imports too.
+    given: the file's own arguments. beside: a folder from which the file imports too.
 
     Raises `WorkloadError` where the file fails before, `UsageError` where it never calls it, or has no such
     function that another file can import.
@@ -89,7 +95,7 @@ def observe(
     with scratch() as folder:
         answer = folder / "call.json"
         names = (str(file), function, str(answer), str(inputs))
-        command = python_command("advisor.measure.observed", *names)
+        command = python_command("advisor.measure.observed", *names, *given)
         try:
             done = subprocess.run(
                 command,
@@ -116,7 +122,8 @@ def observe(
     if call.problem:
         raise UsageError(
             f"{file}::{function}: {call.problem}",
-            next_step="Use a function of arrays, numbers and strings; wrap anything else.",
+            next_step="Use a function of NumPy's or CuPy's arrays, numbers and strings; wrap anything else. "
+            "For tensors see docs/frameworks/pytorch.md.",
         )
     return call
 
@@ -173,7 +180,7 @@ def _require_function(file: Path, function: str) -> None:
 
 def main(arguments: list[str]) -> None:
     """Runs a file until it calls a function; the call goes to one file, its arrays to another."""
-    file, function, answer, inputs = arguments
+    file, function, answer, inputs, *given = arguments
     path = Path(file).resolve()
     begun: dict[str, tuple[Any, Any]] = {}
 
@@ -193,20 +200,18 @@ def main(arguments: list[str]) -> None:
             if not dis.opname[code.co_code[frame.f_lasti]].startswith("RETURN"):
                 return  # it raised
             del begun["return"]
-            seen = _observed(begun, value, frame.f_globals.get(function))
-            arrays: Any = {name: before for name, (_, before) in begun.items() if before is not None}
-            np.savez(inputs, **arrays)
-            leave(seen)
+            leave(_observed(begun, value, frame.f_globals.get(function)))
 
     def leave(seen: Observed) -> NoReturn:
         sys.setprofile(None)
+        _save(inputs, {} if seen.problem else begun)
         Path(answer).write_text(seen.model_dump_json(), encoding="utf-8")
         raise _Seen
 
     if not gpu_count():
         play(ScriptJob(file=file, backend="cpu", gpu=0, directory=".").model_dump_json())
     sys.path.insert(0, str(path.parent))
-    sys.argv = [file]
+    sys.argv = [file, *given]
     sys.setprofile(watch)
     try:
         runpy.run_path(file, run_name="__main__")
@@ -214,6 +219,13 @@ def main(arguments: list[str]) -> None:
         return
     finally:
         sys.setprofile(None)
+
+
+def _save(inputs: str, given: Mapping[str, tuple[Any, Any]]) -> None:
+    """The arrays that a call was given; no file without a call."""
+    arrays: Any = {name: before for name, (_, before) in given.items() if before is not None}
+    if given:
+        np.savez(inputs, **arrays)
 
 
 def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> Observed:
@@ -238,9 +250,10 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
         for a in arguments
     ]
     try:
-        return Observed(arguments=tuple(modes), results=_results(result, given))
+        call = Observed(arguments=tuple(modes), results=_results(result, given))
     except (TypeError, ValueError):
         return Observed(problem=f"it returns a {type(result).__name__} of what is no array")
+    return call if call.arrays else Observed(problem="it takes no array and returns none")
 
 
 def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argument, ...]:
