@@ -138,9 +138,8 @@ def least(scores: Sequence[Score], name: str) -> dict[str, float]:
         down = first(0, up)
         up = first(1, down)
     devices = len({s.device for s in scores})
-    # Another device differs from these as they do, and neither their mean nor how much they differ is known
-    # better than they tell (as in Student's t, whose quantiles this is near).
-    more = (1 + 1 / devices) ** 0.5 * (1 + 1.5 / devices)
+    # Another device differs from the mean of these as they do, and the mean is known no better than that.
+    more = (1 + 1 / devices) ** 0.5
     return {"low": GRID[down] ** -more, "high": GRID[up] ** more}
 
 

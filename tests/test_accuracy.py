@@ -41,8 +41,8 @@ def without_family(held: Held) -> LeftOut:
 
 
 GOALS = {
-    "right_share": (0.9, 1.0), "regret_mean": (0.0, 0.02), "ratio_error_median": (0.0, 0.25),
-    "inside_share": (0.8, 0.95), "width_median": (1.0, 4.0),
+    "right_share": (0.9, 1.0), "regret_mean": (0.0, 0.02), "ratio_error_median": (0.0, 0.2),
+    "inside_share": (0.8, 0.91), "width_median": (1.0, 3.0),
 }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_in_sample_is_no_worse_than_left_out(held: Held, measure: str) -> None:
     assert sample is not None
     assert without is not None
     better = sample - without if measure != "ratio_error_median" else without - sample
-    assert better >= -0.02
+    assert better >= -0.03
 
 
 def test_in_sample_times_are_not_far_off_to_one_side(held: Held) -> None:
@@ -174,7 +174,7 @@ def test_no_constant_of_all_devices_hangs_on_one_family(held: Held, family: str)
     """But Turing, of which half of all figures are."""
     without = held.fit.without(family, None) - held.fit.start
     for (layer, name), change in zip(held.fit.keys, without, strict=True):
-        assert layer or abs(change) <= 0.3, name
+        assert layer or abs(change) <= 0.4, name
 
 
 def test_figures_of_one_device_move_the_constants_without_another() -> None:

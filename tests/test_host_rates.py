@@ -116,6 +116,30 @@ def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
     assert found["pageable_up"] == pytest.approx(1 / (1e9 / known.value + 0.2), abs=0.02)
 
 
+def test_the_samples_tables_of_transfers_tell_all_four_rates() -> None:
+    """At 4 MiB two matrices up in 0.70 and 1.40 ms, one down in 0.33 and 0.84; CpAsync returns early."""
+    transfers = """\
+CPU to GPU Transfer Calls Time For matrixMultiplyPerf
+
+Printing Average of 20 measurements in (ms)
+Size_KB  UMhint  UMhntAs  UMeasy   0Copy MemCopy CpAsync CpHpglk CpPglAs
+1024     0.900   0.400    0.000   0.000   0.900   0.300   0.200   0.010
+4096     2.100   1.400    0.000   0.000   1.400   1.200   0.700   0.010
+
+GPU to CPU Transfer Calls Time For matrixMultiplyPerf
+
+Printing Average of 20 measurements in (ms)
+4096     2.100   1.400    0.000   0.000   0.840   1.200   0.330   0.010
+
+"""
+    assert rates(transfers + UNIFIED_MEMORY_PERF) == {
+        "pageable_up": 5.99,
+        "pinned_up": 11.98,
+        "pageable_down": 4.99,
+        "pinned_down": 12.71,
+    }
+
+
 @every(
     "text",
     [

@@ -262,13 +262,26 @@ def test_arithmetic_bounds_a_kernel() -> None:
     work = (StageWork(stage="add", flops=82.6e12),)
     library, by_hand = (with_trace(vector_add(passes=passes), work=work) for passes in (1, 2))
     assert predicted(library, "rtx-4090")["pinned"].terms["device:add"] == pytest.approx(1 / 0.8, rel=1e-3)
-    assert predicted(by_hand, "rtx-4090")["pinned"].terms["device:add"] == pytest.approx(1 / 0.158, rel=1e-3)
+    assert predicted(by_hand, "rtx-4090")["pinned"].terms["device:add"] == pytest.approx(1 / 0.13, rel=1e-3)
     twin = with_trace(vector_add(), work=(StageWork(stage="add", flops=82.6e12, twin=True),))
     reached = predicted(twin, "rtx-4090")["pinned"].terms["device:add"]
-    assert reached == pytest.approx((0.8 * 0.158) ** -0.5, rel=1e-3)
+    assert reached == pytest.approx((0.8 * 0.13) ** -0.5, rel=1e-3)
     # Twice the shared memory for each lane, on peaks of 82.6 and 15.7 TFLOP/s.
     wide = predicted(by_hand, "v100")["pinned"].terms["device:add"]
     assert wide == pytest.approx(82.6 / 15.7 / 0.2, rel=1e-3)
+
+
+def test_a_small_kernel_written_by_hand_leaves_multiprocessors_idle() -> None:
+    def arithmetic(flops: float, passes: float) -> float:
+        work = (StageWork(stage="add", flops=flops),)
+        row = predicted(with_trace(vector_add(1 << 15, passes), work=work), "h200")["pinned"]
+        return (row.terms["device:add"] - 4.94e-6) * 66.9e12 * 0.13 / flops
+
+    # 32 blocks of 1024 threads, or 128 of 256, for 132 multiprocessors.
+    assert arithmetic(1e8, 2.0) == pytest.approx(132 / 32, rel=0.01)
+    assert arithmetic(1e8, 32.0) == pytest.approx(132 / 128, rel=0.01)
+    # A long kernel loses 0.1 ms of 11.5 at most.
+    assert arithmetic(1e11, 2.0) == pytest.approx(1 + 1e-4 / 11.5e-3, rel=0.001)
 
 
 def test_temporaries_cost_the_stages_side() -> None:

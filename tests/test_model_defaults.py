@@ -53,9 +53,10 @@ def test_the_last_layer_that_covers_a_device_counts() -> None:
     entries = ("h200", "gb10", "agx-orin", "nano")
     times = [default("prefetch_call_seconds", load(name)) for name in entries]
     read = [found and (found.prior or found.value) for found in times]
-    assert read == [32e-6, 10e-6, 40e-6, 60e-6]
+    assert read == [32e-6, 2.0, 2.0, 60e-6]
+    assert [found and found.of for found in times] == [None, "launch_seconds", "launch_seconds", None]
     shares = [default("kernel_share", load(name)) for name in ("rtx-4090", "a100")]
-    assert [share and (share.prior or share.value) for share in shares] == [0.158, 0.2]
+    assert [share and (share.prior or share.value) for share in shares] == [0.13, 0.2]
     assert default("fault_batch_seconds", load("gb10")) is None
 
 

@@ -172,7 +172,7 @@ def parsed(text: str) -> Output:
     lines = [line.strip() for line in text.splitlines()]
     cards = list(dict.fromkeys(name[2] for line in lines if (name := re.match(_DEVICE, line))))
     if "UMhint" in text:
-        output = Output("UnifiedMemoryPerf", None, {}, _pageable_beyond(lines))
+        output = _unified_memory_perf(lines)
     elif "nvbandwidth" in text:
         cards = list(dict.fromkeys(n[2] for line in lines if (n := re.match(_DEVICE, line)) and n[1] == "0"))
         output = Output("nvbandwidth", next(iter(cards), None), dict(_nvbandwidth(text, lines)))
@@ -297,29 +297,35 @@ def _largest(
 _NUMBER = r"\d{1,18}(\.\d{1,18})?"
 _LARGE = 1 << 20
 """Bytes of a matrix from which on copies outweigh their calls."""
+_TRANSFERS = {"CPU to GPU Transfer Calls Time": ("up", 2), "GPU to CPU Transfer Calls Time": ("down", 1)}
+"""Tables that -print-launch-transfer-results adds: the way, and how many matrices go it."""
 
 
-def _pageable_beyond(lines: Iterable[str]) -> float | None:
-    """From the columns MemCopy and CpPglAs, which differ in the kind of host memory alone: two matrices go up
-    and one comes down. Options add tables of parts, of deviations and of rates: whole times in ms count."""
-    whole = in_milliseconds = True
-    beyond = []
+def _unified_memory_perf(lines: Iterable[str]) -> Output:
+    """Rates of its synchronous copies, MemCopy's and CpHpglk's, of the largest size in tables of transfers.
+
+    Where there are none, what pageable memory takes beyond: MemCopy less CpPglAs of the whole, in which two
+    matrices go up and one comes down. Only tables of mean times in ms count."""
+    title, in_milliseconds = "Overall Time", True
+    beyond, rates = [], {}
     for line in lines:
         if " For matrixMultiplyPerf" in line:
-            whole = line.startswith("Overall Time")
+            title = line.partition(" For ")[0]
         elif line.startswith("Printing "):
             in_milliseconds = line.startswith("Printing Average") and line.endswith("(ms)")
         cells = line.split()
-        if (
-            whole
-            and in_milliseconds
-            and len(cells) == 9
-            and all(re.fullmatch(_NUMBER, cell) for cell in cells)
-        ):
-            size, row = int(float(cells[0])) * 1024, [float(cell) for cell in cells]
-            beyond += [(row[5] - row[8]) * 1e-3 / (3 * size)] if size >= _LARGE else []
-    middle = median(beyond) if beyond else 0.0
-    return middle if 1 / _FASTEST < middle < 1e-6 else None
+        if not in_milliseconds or len(cells) != 9 or not all(re.fullmatch(_NUMBER, x) for x in cells):
+            continue
+        size, row = int(float(cells[0])) * 1024, [float(cell) for cell in cells]
+        if title == "Overall Time" and size >= _LARGE:
+            beyond.append((row[5] - row[8]) * 1e-3 / (3 * size))
+        elif title in _TRANSFERS and size >= _LARGE:
+            way, matrices = _TRANSFERS[title]
+            for kind, seconds in (("pageable", row[5]), ("pinned", row[7])):
+                if seconds and (rate := _gigabytes(matrices * size / seconds, 1e3)):
+                    rates[RATES[f"{kind}_{way}"]] = rate
+    middle = median(beyond) if beyond and not rates else 0.0
+    return Output("UnifiedMemoryPerf", None, rates, middle if 1 / _FASTEST < middle < 1e-6 else None)
 
 
 def load_targets(
