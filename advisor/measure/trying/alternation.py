@@ -1,8 +1,8 @@
 """Frames of a running loop in blocks, under one contestant after the other.
 
-A round has a block of each contestant, in a new random order. The frame after a switch is not timed: it
-still has the other's buffers and caches. Before and after a block the GPU is waited for, so that no work of
-one contestant is counted for the next.
+A round has a block of each contestant, in a new random order. The first frames after a switch are not timed:
+they still have the other's buffers and caches, and get their own. Before and after a block the GPU is waited
+for, so that no work of one contestant is counted for the next.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ LEAST_FRAMES = 2
 BLOCK_SECONDS, LEAST_SECONDS = 0.01, 0.001
 """The length of a block: 1,000 times the 10 µs or so that its two waits for the GPU take; 100 times where the
 loop has few frames."""
+SETTLING = 2
+"""Frames after a switch that are not timed. A download needs two arrays in turn, the script's or reused ones:
+on an H200 their first use made a line look 4.1 times as fast, and alone it was 2.1 times."""
 ROUNDS = 8
 """Rounds that a loop's frames are shared out to, where longer blocks would leave fewer."""
 MOST_FRAMES = 1000
@@ -44,7 +47,7 @@ class Alternation:
         frames: float = math.inf,
     ) -> None:
         self.blocks: list[TrialBlock] = []
-        self._most_frames = frames / (ROUNDS * len(contestants)) - 1  # one of each block is not timed
+        self._most_frames = frames / (ROUNDS * len(contestants)) - SETTLING
         self._contestants, self._process = tuple(contestants), process
         self._switch, self._synchronize, self._clock = switch, synchronize, clock
         self._random = random.Random(f"{seed}-{process}")
@@ -53,7 +56,7 @@ class Alternation:
         self._end: float | None = None
         self._begin = 0.0
         self._frame = 0
-        """Timed frames of the block so far; -1 in the frame after a switch."""
+        """Timed frames of the block so far; below 0 in the frames after a switch."""
         self._round, self._order = -1, list[str]()
         self._warm_up_begin, self._left, self._now = 0.0, False, ""
 
@@ -68,8 +71,10 @@ class Alternation:
         elif self._left:
             self._left = False
             self._switch(self._now)
-            self._frame = -1
-        elif self._frame < 0:
+            self._frame = -SETTLING
+        elif self._frame < -1:
+            self._frame += 1
+        elif self._frame == -1:
             self._synchronize()
             self._begin, self._frame = self._clock(), 0
         else:
@@ -123,7 +128,7 @@ class Alternation:
             self._order = self._random.sample(self._contestants, len(self._contestants))
         self._now = self._order.pop(0)
         self._switch(self._now)
-        self._frame = -1
+        self._frame = -SETTLING
 
     @property
     def whole_rounds(self) -> list[TrialBlock]:
