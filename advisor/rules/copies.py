@@ -48,15 +48,19 @@ def pageable_transfer(case: Case, limits: Limits) -> Finding:
         same = f"The same copies from page-locked memory {locked.take} {took}."
     rows = {row.strategy: row for row in (baseline, locked or better, better)}
     cause = text(
-        f"Copies from and to pageable memory are {units.percent(share)} of a frame of {BASELINE}, "
-        f"{units.seconds(baseline.transfer_seconds)}{' as predicted' if baseline.predicted else ''}.",
-        _driver_staging(case, better),
-        same,
+        f"Copies from and to pageable memory take {_of_frame(baseline)}.", _driver_staging(case, better), same
     )
     evidence: list[Evidence] = [item for row in rows.values() for item in (row.copies(), *row.rate())]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop the copies: CPU and GPU share one memory" if shared else None
     return case.swap(baseline, better, cause, evidence, title=title)
+
+
+def _of_frame(row: Row) -> str:
+    """36.9 ms of pageable's frame (43 %, predicted)."""
+    share = units.percent(row.part(row.transfer_seconds))
+    predicted = ", predicted" * row.predicted
+    return f"{units.seconds(row.transfer_seconds)} of {row.strategy}'s frame ({share}{predicted})"
 
 
 def _driver_staging(case: Case, better: Row) -> str:
@@ -102,10 +106,10 @@ def staged_transfer(case: Case, limits: Limits) -> Finding:
     evidence += [better.copies(), *better.rate()]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
-    return case.swap(staged, better, _pool_staging(case, staged, better, share), evidence, title=title)
+    return case.swap(staged, better, _pool_staging(case, staged, better), evidence, title=title)
 
 
-def _pool_staging(case: Case, staged: Row, better: Row, share: float) -> str:
+def _pool_staging(case: Case, staged: Row, better: Row) -> str:
     moved = "copies once" if better.transfer_seconds else "makes no copies"
     if better.overlaps:
         moved = "copies while other work continues"
@@ -113,8 +117,7 @@ def _pool_staging(case: Case, staged: Row, better: Row, share: float) -> str:
     return (
         "cupy.asarray of a NumPy array first copies it on the CPU into CuPy's page-locked pool, then to "
         f"the device{', in the same DRAM' if case.one_dram else ''}: including downloads, "
-        f"{units.seconds(staged.transfer_seconds)}{' as predicted' if staged.predicted else ''}, "
-        f"{units.percent(share)} of a frame of {_STAGED}.{pool if staged.pinned_bytes else ''} "
+        f"{_of_frame(staged)}.{pool if staged.pinned_bytes else ''} "
         f"{better.strategy} {moved}."
     )
 
