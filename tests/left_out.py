@@ -196,6 +196,7 @@ class Fit:
     gone: frozenset[str] = frozenset()
     """Families of which nothing is known, whichever else is left out."""
     _families: dict[str | None, Defaults] = field(default_factory=dict)
+    _without: dict[tuple[str | None, str | None], Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.keys = fitted(self.among)
@@ -231,6 +232,11 @@ class Fit:
 
     def without(self, family: str | None, source: str | None) -> Array:
         """The logarithms of the constants, fitted to the other families' figures of other sources."""
+        if (family, source) not in self._without:
+            self._without[family, source] = self._fitted_without(family, source)
+        return self._without[family, source]
+
+    def _fitted_without(self, family: str | None, source: str | None) -> Array:
         rows = [x for x in self.observed if x.family != family and x.source != source]
         prior = self._prior_without(family)
         slopes, residual = np.array([x.slopes for x in rows]), np.array([x.residual for x in rows])
