@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import builders
@@ -59,9 +58,6 @@ class Figure:
         return self.interval or (self.published, self.published)
 
 
-_loaded = cache(load)
-
-
 @dataclass(frozen=True)
 class Case:
     """One workload on one device. `parts`: which parts of a frame were timed, by the begin of their names."""
@@ -80,7 +76,7 @@ class Case:
     @property
     def entry(self) -> CatalogueEntry:
         """The device as the catalogue has it, with the operating system."""
-        return under(_loaded(self.device), self.system)
+        return under(load(self.device), self.system)
 
 
 @dataclass

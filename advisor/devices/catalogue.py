@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -31,6 +32,7 @@ _TIMES = " x "
 _VENDOR_WORDS = ("nvidia-", "jetson-", "geforce-", "tesla-")
 
 
+@cache
 def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _HOME.glob("*.toml")))
 
@@ -48,7 +50,7 @@ def load(name_or_path: str) -> CatalogueEntry:
     for word in _VENDOR_WORDS:
         slug = slug.removeprefix(word)
     if slug in names():
-        return _read(_HOME / f"{slug}.toml", slug)
+        return _shipped(slug)
     if several := _SEVERAL.fullmatch(slug):
         return _times(int(several[1]), load(several[2]))
     raise UsageError(
@@ -103,6 +105,11 @@ def _times(count: int, entry: CatalogueEntry) -> CatalogueEntry:
         return entry
     changed = {"gpus": count, "name": f"{count}{_TIMES}{entry.name}", "origin": f"{count}x{entry.origin}"}
     return entry.model_copy(update=changed)
+
+
+@cache
+def _shipped(slug: str) -> CatalogueEntry:
+    return _read(_HOME / f"{slug}.toml", slug)
 
 
 def _read(path: Path, origin: str) -> CatalogueEntry:
