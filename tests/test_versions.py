@@ -261,6 +261,19 @@ def test_a_second_copy_that_differs_widens_the_interval() -> None:
     assert width(1.02) > 1.5 * width(1.0)
 
 
+@pytest.mark.parametrize(("off", "claimed"), [(1.05, True), (3.0, False)])
+def test_few_rounds_are_as_noisy_as_the_copies_of_head_show(off: float, claimed: bool) -> None:
+    """As of threads that wait for one another on a busy machine: the two rounds of both agree by chance."""
+    entry = Entry(("pageable",))
+    seconds = {
+        "BASE pageable": (0.010, 0.010),
+        "HEAD pageable": (0.023 * off, 0.023 / off),
+        entry.control: (0.023 / off, 0.023 * off),
+    }
+    blocks = [Timed(n, 0, name, 0, both[n]) for n in (0, 1) for name, both in seconds.items()]
+    assert (judged(blocks, entry, CHANGED, 1.0).ratios["pageable"].low > 1) == claimed
+
+
 def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None:
     generator = np.random.default_rng(0)
     names = [*ENTRY.names]

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+import numpy as np
+
 from advisor import stats
 from advisor.profiles.schema import Measured, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
@@ -25,7 +27,7 @@ from advisor.verdicts.comparing.comparisons import (
 from advisor.verdicts.comparing.promised import PromisedSpeed
 from advisor.verdicts.comparing.results import Results, retyped
 from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
-from advisor.verdicts.estimate import SUPPOSED_NOISE, Block, Pairs, paired
+from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE, Block, Pairs, paired
 from advisor.verdicts.final import (
     FACTORS,
     FEWEST_PROCESSES,
@@ -47,6 +49,8 @@ NEARLY = stats.EQUIVALENCE
 two idle cores, 45 s leave intervals of 1.5 to 4.1 % either way."""
 CONFIDENCE = 0.99
 """For all ratios at all looks: 2 of 1140 simulated runs tell the same code apart; at 0.975, 8 of 960."""
+_MERGED = math.sqrt(3 / 4)
+"""Error of BASE against the mean of HEAD's two copies, over that of one copy against the other."""
 PARTS_CONFIDENCE = 0.95
 """For the differences of all parts of a frame together."""
 
@@ -197,7 +201,7 @@ def judged(
     here = [s for s in here if math.isfinite(pairs.among([named(HEAD, s), named(BASE, s)]).error[0, 1])]
     second, first = entry.control, named(HEAD, entry.strategies[0])
     control = both.among([second, first]) if {second, first} <= finalists else None
-    pairs = replace(pairs, error=pairs.error * _calibration(control))
+    pairs = replace(pairs, error=pairs.error * _calibration(control, pairs))
     ratios = {strategy: _ratio(pairs, strategy, certainty) for strategy in here}
     result = Judged(
         ratios,
@@ -220,13 +224,17 @@ def judged(
     return replace(result, step=next_step(pairs, pace), seconds_more=more, growth=growth)
 
 
-def _calibration(control: Pairs | None) -> float:
+def _calibration(control: Pairs | None, pairs: Pairs) -> float:
     """How many of its standard errors HEAD's second copy differs from the first, if more than one: this run's
-    errors are larger than its rounds tell by as much."""
+    errors are larger than its rounds tell by as much. Where rounds are few, no pair is taken to be less noisy
+    than those copies are."""
     error = float(control.error[0, 1]) if control else 0.0
     if control is None or not error or not math.isfinite(error):
         return 1.0
-    return max(1.0, abs(float(control.difference[0, 1])) / error)
+    beyond = abs(float(control.difference[0, 1])) / error
+    least = float(pairs.error[np.isfinite(pairs.error) & (pairs.error > 0)].min(initial=math.inf))
+    noisier = _MERGED * error / least if pairs.rounds < FEWEST_FOR_NOISE else 1.0
+    return max(1.0, beyond, noisier)
 
 
 def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
