@@ -142,14 +142,25 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers(Block):
-    """The answers for one device or several. `over` are the sentences over all of several devices."""
+    """The answers for one device or several. `over` are the sentences over all of several devices.
+
+    `linked`: the page has a section with the advice.
+    """
 
     items: tuple[Answer, ...]
     over: tuple[Verdict, ...] = ()
+    linked: bool = True
 
     @property
     def sentences(self) -> tuple[Verdict, ...]:
         return self.over or tuple(answer.verdict for answer in self.items)
+
+    @property
+    def advice(self) -> list[tuple[Finding, str]]:
+        """The advice for all devices, the largest saving first; with its devices where these are not all."""
+        once = {(one.title, one.saves): one for answer in self.items for one in answer.advice}
+        ordered = sorted(once.values(), key=lambda finding: -finding.seconds)
+        return [(one, one.where * (len(one.devices) < len(self.items))) for one in ordered]
 
     @property
     def legend(self) -> dict[str, Category]:

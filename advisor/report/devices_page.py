@@ -93,7 +93,7 @@ def devices_page(compared: DeviceComparison) -> Page:
             lead(
                 *around(
                     blocks.Failures(tuple(failed)),
-                    Answers(tuple(p.answer for p in places), tuple(over or [none])),
+                    Answers(tuple(p.answer for p in places), tuple(over or [none]), linked=False),
                     drawn=any(place.answer.bars for place in places),
                 ),
                 blocks.Banners("note", notes, forms="html"),

@@ -239,9 +239,7 @@ class _Writer:
                 yield [*chart, *apart]
         yield several
         if self.brief:
-            every = [finding for answer in block.items for finding in answer.advice]
-            once = {(finding.title, finding.saves): finding for finding in every}
-            yield self._advice(list(once.values()), len(block.items))
+            yield self._advice(block.advice)
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
         items, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
@@ -299,12 +297,12 @@ class _Writer:
             outside = words.grouped((bar for bar in bars if bar.note), lambda bar: bar.note)
             yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
 
-    def _advice(self, findings: Sequence[blocks.Finding], devices: int) -> list[str]:
+    def _advice(self, advice: Sequence[tuple[blocks.Finding, str]]) -> list[str]:
         lines = []
-        for finding in self.first(findings, "finding"):
+        for finding, where in self.first(advice, "finding"):
             room = WIDTH.get() - 4 - len(finding.saves)
             title = f"{finding.title} ({finding.places})" if finding.lines else finding.title
-            title += f" on {finding.where}" if len(finding.devices) < devices else ""
+            title += f" on {where}" if where else ""
             if room < _NAME:
                 lines += wrap(f"{title}: {finding.saves}", "  ", "  ")
                 continue
