@@ -9,7 +9,7 @@ from builders import profile
 from every import every
 from rendering import blocks as blocks_of
 from rendering import markup, shown
-from script_runs import FRAMES, UPLOAD, lock, place, played, repeats, script_run, upload, wait
+from script_runs import FRAMES, UPLOAD, download, lock, place, played, repeats, script_run, upload, wait
 
 from advisor.devices.catalogue import load
 from advisor.profiles.crossings import PROCESSES, Origin, ScriptRun
@@ -41,6 +41,8 @@ def test_the_ceiling_is_what_copies_and_calls_take_without_the_kernels() -> None
 def test_an_asynchronous_copy_counts_by_the_longer_of_host_and_stream() -> None:
     copy = upload(asynchronous=True, host_seconds=FRAMES * 1e-5, stream_seconds=FRAMES * 4e-4)
     assert ceilings(script_run(copy))[0].seconds == pytest.approx(4e-4)
+    fetched = download(asynchronous=False, host_seconds=FRAMES * 3e-4, stream_seconds=FRAMES * 4e-4)
+    assert ceilings(script_run(fetched))[0].seconds == pytest.approx(3e-4), "its call waits for all of it"
     longer = upload(stream_seconds=FRAMES * 1.0)
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
 

@@ -53,10 +53,11 @@ _CALLOC = PYFUNCTYPE(c_void_p, c_void_p, c_size_t, c_size_t)
 
 
 class Origins:
-    """Notes the line of each larger allocation while `watching`; calls of the handler are counted."""
+    """Notes the line of each larger allocation while `watching`."""
 
     def __init__(self, lines: Lines) -> None:
-        self.calls = 0
+        self.small = self.large = 0
+        """Calls of the handler, for less than `LEAST` and for more."""
         self.absent = ""
         self._lines = lines
         self._allocations: dict[int, tuple[Site | None, int]] = {}
@@ -123,28 +124,33 @@ class Origins:
         self._kept += [handler, calls, name := b"mem_handler", before]
         return new(ctypes.byref(handler), name, None)
 
-    def call_cost(self) -> float:
-        """Seconds that a call of the handler adds to an allocation, measured here."""
+    def cost(self) -> float:
+        """Seconds that all calls of the handler took, at what one takes here."""
+        counts = self.small, self.large
+        costs = [self._call_cost(size) for size in (LEAST // 2, LEAST)]
+        self.small, self.large = counts
+        return sum(count * cost for count, cost in zip(counts, costs, strict=True))
 
+    def _call_cost(self, size: int) -> float:
         def cost() -> float:
             begin = perf_counter()
             for _ in range(_TRIALS):
-                np.empty(LEAST, np.uint8)
+                np.empty(size, np.uint8)
             return (perf_counter() - begin) / _TRIALS
 
-        plain, calls = cost(), self.calls
+        plain = cost()
         with self.watching():
-            watched = cost()
-        self.calls = calls
-        return max(watched - plain, 0.0)
+            return max(cost() - plain, 0.0)
 
     def _note(self, address: int, size: int) -> int:
-        self.calls += 1
-        if size >= LEAST:
-            self._allocations.pop(address, None)
-            self._allocations[address] = self._lines.site(sys._getframe(2)), self.calls
-            if len(self._allocations) > MOST:
-                del self._allocations[next(iter(self._allocations))]
+        if size < LEAST:
+            self.small += 1
+            return address
+        self.large += 1
+        self._allocations.pop(address, None)
+        self._allocations[address] = self._lines.site(sys._getframe(2)), self.large
+        if len(self._allocations) > MOST:
+            del self._allocations[next(iter(self._allocations))]
         return address
 
     def of(self, host: Any) -> tuple[Source, int]:

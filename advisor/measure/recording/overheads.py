@@ -61,7 +61,7 @@ class Overheads:
         seconds: float,
     ) -> Overheads:
         """At the end of a run of that many seconds."""
-        allocations = origins.calls * origins.call_cost()
+        allocations = origins.cost()
         wrapper, launch = wrapper_costs(recorder)
         price = crossing_price(recorder, loops, libraries, wrapper)
         return cls(recorder, loops, price, launch, head_cost(), allocations, seconds)

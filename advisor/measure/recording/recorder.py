@@ -20,7 +20,7 @@ from advisor.measure.recording.origins import Origins, Source
 
 MOST_MARKS = 64
 """Pairs of CUDA events of a line that wait to be read."""
-FIRST_TIMED, THEN_TIMED = 32, 61
+FIRST_TIMED, THEN_TIMED = 32, 97
 """Calls of a line that are measured in detail: the first ones, then one in so many, a prime."""
 FIRST_CLOCKED, THEN_CLOCKED = 256, 13
 """Those that are timed at all: reading the clock is much of what recording costs."""
