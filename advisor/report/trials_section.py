@@ -70,24 +70,26 @@ def _answer(tried: Trials) -> str:
 
 
 def _table(tried: Trials) -> blocks.Table:
-    rows = [row("as it is", _seconds(tried.frame_seconds), NOTHING, NOTHING, "")]
+    rows = [row("as it is", _seconds(tried.frame_seconds), NOTHING, NOTHING, NOTHING, "")]
     for trial in tried.trials:
         line = f"{trial.place.line}  " if trial.place else ""
         text = trial.reason or _WITHOUT_REASON.get(trial.outcome, "")
         reason = f": {words.line(text, 120)}" if text else ""
-        figures = _seconds(trial.frame_seconds), fast(trial), _seconds(trial.promised_seconds)
+        figures = _seconds(trial.frame_seconds), *_ratio(trial), _seconds(trial.promised_seconds)
         outcome = f"{_OUTCOMES[trial.outcome]}{reason}"
         rows.append(row(f"{line}{words.line(trial.title, 70)}", *figures, outcome))
     if (patch := tried.patch) and patch.speedup:
         equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]
-        rows.append(row("patch, on a copy", NOTHING, fast(patch), _seconds(patch.promised_seconds), equal))
+        rows.insert(
+            1, row("patch, on a copy", NOTHING, *_ratio(patch), _seconds(patch.promised_seconds), equal)
+        )
     return blocks.Table(
         "trials",
         "line",
-        columns("frame", "as fast", "promised", Column("outcome", figures=False)),
+        columns("frame", "as fast", "95 %", "promised", Column("outcome", figures=False)),
         tuple(rows),
-        caption="Blocks of frames of each change alternate with those of the script as it is; intervals are "
-        "95 % for all changes at once. What a change saves of a frame was promised before, by an estimate.",
+        caption="Blocks of frames of each change alternate with those of the script as it is; intervals hold "
+        "for all changes at once. What a change saves of a frame was promised before, by an estimate.",
         title="Tried:",
         identifier="trials",
         codes=False,
@@ -101,3 +103,11 @@ def _seconds(value: float | None) -> str:
 
 def fast(tried: Trial | Patch) -> str:
     return units.times(Ratio(tried.speedup, *tried.interval)) if tried.speedup and tried.interval else NOTHING
+
+
+def _ratio(tried: Trial | Patch) -> tuple[str, str]:
+    """How fast it is, and the interval."""
+    if tried.speedup is None or tried.interval is None:
+        return NOTHING, NOTHING
+    low, high = tried.interval
+    return units.ratio(tried.speedup), f"{units.ratio(low)} to {units.ratio(high)}"

@@ -136,7 +136,7 @@ def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> Iterator[_
     lines = loader_lines("\n".join(file.lines), loop.line, upload) if file else ()
     for line in lines if file and len(lines) == 1 else ():
         place = Place(file=loop.file, line=line, text=file.lines[line - 1].strip() if file else "")
-        yield _Suggestion("pin-memory", place, f"pin the loader's memory (line {line})")
+        yield _Suggestion("pin-memory", place, f"pin the loader's memory, line {line}")
 
 
 def _of_cupy(crossing: Crossing, name: str) -> Iterator[_Suggestion]:
@@ -148,7 +148,7 @@ def _of_cupy(crossing: Crossing, name: str) -> Iterator[_Suggestion]:
     if crossing.memory != "pageable":
         return
     if crossing.kind == "upload" and origin and not each_frame:
-        yield _Suggestion("lock", origin, f"page-lock {_name(origin)} (line {origin.line})")
+        yield _Suggestion("lock", origin, f"page-lock {_name(origin)} of line {origin.line}")
     if crossing.kind == "download" and each_frame:
         yield _Suggestion("reuse", None, f"reuse {name}")
 
