@@ -32,13 +32,7 @@ from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Left, Mes
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
-from advisor.measure.version_measurement import (
-    SCREENED_NOISE,
-    VersionFinal,
-    VersionMeasurement,
-    Versions,
-    require_both,
-)
+from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
 from advisor.profiles import outputs
 from advisor.profiles.blocks import Block
 from advisor.profiles.schema import Measured, WorkloadRecord
@@ -54,6 +48,7 @@ from advisor.verdicts.outliers import without_outliers
 from advisor.verdicts.versions import (
     BASE,
     HEAD,
+    NOISE_OF_ONE_ROUND,
     Change,
     Entry,
     Judged,
@@ -568,7 +563,7 @@ def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tm
         again._compare_screening()
         ratio = again.judged().ratios[BASELINE]
         assert (ratio.low > 1) == claimed, ratio
-        assert again.judged().supposed == SCREENED_NOISE
+        assert again.judged().supposed == NOISE_OF_ONE_ROUND
 
 
 @pytest.mark.parametrize(

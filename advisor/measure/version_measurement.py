@@ -32,7 +32,6 @@ from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 from advisor.texts import listed
 from advisor.verdicts.comparing.results import Results, changed_work
-from advisor.verdicts.estimate import SUPPOSED_NOISE
 from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores, timed, timings
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
@@ -58,9 +57,6 @@ LEAST_FINAL = LEAST_SECONDS / 4
 """With less time left none is begun; it has fewer contestants than one of strategies."""
 MOST_WAITING = 5
 """Of a frame's seconds on the CPU device, how many are taken for one: the others may be waits of its own."""
-SCREENED_NOISE = 0.5
-"""Standard deviation, as a logarithm, of what screening measured in one process of each version: on a busy
-CPU those of the same code differ by a factor of 1.6 (`rows.HOST_NOISE`)."""
 _MOST_VALUES = 3
 _LONGER = "Run again with a longer --max-seconds."
 
@@ -353,10 +349,7 @@ class VersionFinal:
 
     def judged(self) -> Judged:
         blocks, state = scores(self.state.blocks, self.objective), self.state
-        noise = SCREENED_NOISE if self.screened else SUPPOSED_NOISE
-        return judged(
-            blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace, noise=noise
-        )
+        return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
 
     def steps(self) -> list[Steps]:
         return [

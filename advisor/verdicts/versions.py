@@ -49,6 +49,10 @@ NEARLY = stats.EQUIVALENCE
 two idle cores, 45 s leave intervals of 1.5 to 4.1 % either way."""
 CONFIDENCE = 0.99
 """For all ratios at all looks: 2 of 1140 simulated runs tell the same code apart; at 0.975, 8 of 960."""
+NOISE_OF_ONE_ROUND = 0.4
+"""Standard deviation of a block, as a logarithm, where no other round tells it: the interval reaches to 14
+times and a 14th. On two cores at loads of 8 to 9, where the threads of a frame wait for one another, single
+rounds of the same code were off by factors of up to 9."""
 _MERGED = math.sqrt(3 / 4)
 """Error of BASE against the mean of HEAD's two copies, over that of one copy against the other."""
 PARTS_CONFIDENCE = 0.95
@@ -181,18 +185,15 @@ def judged(
     *,
     withdrawn: Collection[str] = (),
     pace: Pace | None = None,
-    noise: float = SUPPOSED_NOISE,
 ) -> Judged:
-    """The judgement of the blocks so far.
-
-    withdrawn: contestants that are out of it. noise: of a block, where rounds are few.
-    """
+    """The judgement of the blocks so far. withdrawn: contestants that are out of it."""
     listed: Sequence[Block] = tuple(blocks)
     for strategy in entry.strategies:
         of_strategy = [name for name, under in entry.names.items() if under == strategy]
         listed = without_outliers(listed, of_strategy)
     finalists = {block.contestant for block in listed} - set(withdrawn)
     names = [name for name in entry.names if name in finalists]
+    noise = SUPPOSED_NOISE if len({(b.process, b.round) for b in listed}) > 1 else NOISE_OF_ONE_ROUND
     merged = _merged(listed, entry)
     pairs = _paired(merged, [n for n in names if n != entry.control], entry, noise)
     both = _paired(listed, names, entry, noise)

@@ -5,8 +5,8 @@ Several strategies are compared with one limit at once. To fail, one of them mus
 confidence 1 - (1 - c) / k, so that all k together raise a false alarm in at most 1 - c of the runs
 (Bonferroni's inequality; Dunn, "Multiple Comparisons Among Means", JASA 56, 1961). To pass, every one of them
 must lie below it, which needs no such correction (intersection-union test; Berger, Technometrics 24, 1982).
-A time that is `FAR` beyond the limit fails though the limit is in its interval: no noise of a few rounds
-explains it.
+A time that is `FAR` beyond the limit fails though the limit is in its interval; one that a single run of both
+versions measured, if it is slower at all by that interval.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ _DRAWS_BEYOND = 25
 """Resamples beyond each end of an interval: as many as of 1000 at 95 %."""
 FAR = 2.0
 """Times the limit. Runs of the same code differ by at most 1.6, on one busy CPU (`rows.HOST_NOISE`)."""
-FAR_OF_FEW = 10.0
-"""The same of a run of both versions whose interval contains 1, as that of few rounds does: at a load of 15 a
-block of 30 ms takes up to twice its time."""
 _NAMED: tuple[Kind, ...] = ("recommendation-changes", "results-differ")
 _KNOWN = "Write slower=5%, footprint=+10%, recommendation-changes, results-differ or crossing=+10%."
 
@@ -175,8 +172,10 @@ def _lost(gap: OneSided) -> Finding:
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> Finding:
     most, limit = 1 + gate.limit, f"limit {_more(1 + gate.limit)} %"
     off = row.off if isinstance(row, Paired) and not row.trusted else 1.0
-    far = FAR if row.ratio.low > 1 or not isinstance(row, Paired) else FAR_OF_FEW
-    if not isinstance(row.base, Predicted) and row.ratio.value > far * most * off and row.ratio.low > 0:
+    least = (
+        1 if isinstance(row, Paired) else 0
+    )  # intervals of both versions in one run hold for few rounds too
+    if not isinstance(row.base, Predicted) and row.ratio.value > FAR * most * off and row.ratio.low > least:
         times = units.ratio(row.ratio.value)
         return Finding("failed", f"`{row.strategy}`{at}: {times} the time of BASE; {limit}")
     if isinstance(row, Paired) and not row.trusted:
