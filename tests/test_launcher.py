@@ -56,6 +56,24 @@ def test_a_job_that_ends_well_gives_its_outcome(tmp_path: Path, task: str, outco
     assert isinstance(ended.outcome, outcome)
 
 
+def test_on_the_cpu_no_library_of_the_workload_sees_a_gpu(tmp_path: Path) -> None:
+    """PyTorch's `is_available()` decides where a module's weights go: to a GPU, stages on the CPU fail."""
+    file = tmp_path / "seen.py"
+    file.write_text(
+        "import os\nimport numpy as np\n"
+        "from advisor import Buffer, In, Out, Workload, device, host, workload\n\n"
+        "@workload\ndef seen() -> Workload:\n    gpus = os.environ.get('CUDA_VISIBLE_DEVICES')\n"
+        "    def p(a: Out) -> None:\n        a.fill(1)\n"
+        "    def c(xp, a: In, b: Out) -> None:\n"
+        "        assert gpus == '', gpus\n        xp.add(a, 1, out=b)\n"
+        "    def r(b: In) -> None:\n        b.sum()\n"
+        "    return Workload(buffers={n: Buffer(8, np.float32) for n in 'ab'}, "
+        "frame=[host(p), device(c), host(r)])\n"
+    )
+    ended = ProcessLauncher(300, server=server())(job(tmp_path, "trace", file))
+    assert isinstance(ended.outcome, TraceRun), ended
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [

@@ -104,6 +104,8 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
     directory = Path(job.directory).resolve()  # the user's code may go elsewhere
     if isinstance(job, Job):
         secrets.remember(secrets.secret_values((), job.assignments))
+        if job.backend == "cpu":  # also from PyTorch and Numba, which would take a GPU that is there
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
     here = _identity()
     try:
         write_outcome(directory, attempt(job))
