@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
@@ -86,3 +87,12 @@ PAGES: dict[str, Callable[[Path], Page]] = {
 def test_pages_of_a_terminal_can_be_drawn_elsewhere(name: str, form: str, tmp_path: Path) -> None:
     text = render(PAGES[name](tmp_path), form)
     assert {"doctor": "nsys", "trace": "copies host-to-device"}[name] in text
+
+
+def test_links_within_a_page_lead_somewhere() -> None:
+    pages = sorted((Path(__file__).parent / "golden").glob("*.html"))
+    assert len(pages) > 10
+    for page in pages:
+        text = page.read_text("utf-8")
+        named, linked = set(re.findall(r' id="([^"]+)"', text)), set(re.findall(r'href="#([^"]+)"', text))
+        assert linked - named == set(), page.name

@@ -89,6 +89,13 @@ def test_a_profile_without_any_timeline_has_no_such_section() -> None:
     assert "Within a frame" not in shown(profile, "html")
 
 
+def test_a_frame_without_a_gpu_is_not_called_recorded_with_cuda_events() -> None:
+    rows = (builders.measured("pageable", 0.004, timeline=own()),)
+    page = shown(builders.cpu_profile(results=rows), "html")
+    assert "recorded on this CPU" in page
+    assert "CUDA events" not in page
+
+
 def test_our_own_events_are_marked_as_such() -> None:
     (frame,) = told_of(of(pinned=own())).frames
     assert frame.timeline.source == "recorded with CUDA events"

@@ -106,7 +106,7 @@ def method(profile: Profile) -> tuple[Fact, ...]:
         Fact("Set-up", "allocation, page-locking, set-up stages, first frame; not part of the frame time"),
         *_hints(profile),
         *_iterations(profile),
-        *([Fact("Sampling ended", ended)] if stopped else []),
+        *([Fact("Sampling ended", ended)] if stopped and not (final and final.settled) else []),
         Fact("Trace", words.line(profile.trace.reason, 300)),
     )
 

@@ -21,8 +21,10 @@ _PHONE = 282.0
 """Pixels that a timeline is wide on a phone of 390; a letter in it takes 7 at most, beside a margin of 6."""
 _LETTER, _MARGIN = 7.0, 7.0
 _COLOURS: dict[str, Category] = {"copy": "transfer", "kernel": "kernel", "migration": "transfer-2"}
-_SOURCES = {"events": "recorded with CUDA events", "nsys": "recorded by nsys"}
+_SOURCES = {"cpu": "recorded on this CPU", "events": "recorded with CUDA events", "nsys": "recorded by nsys"}
 _HOW = {
+    "cpu": "Timed by the host's clock, NumPy in place of the GPU. Recording usually slows a frame: these "
+    "are not the measured times",
     "events": "Host stages are timed by the host's clock, GPU work by CUDA events fitted to it within "
     "microseconds. Recording usually slows a frame: these are not the measured times",
     "nsys": "Recorded by nsys. Tracing usually slows a frame: these are not the measured times",
@@ -72,9 +74,14 @@ class TimelineView(Block):
     left_out: str
 
 
-def timeline_view(name: str, median: float, timeline: Timeline, how: str = "") -> TimelineView:
-    """The picture of one frame of the strategy or GPU `name`; `how` replaces the note on the median."""
-    spans = timeline.spans
+def timeline_view(
+    name: str, median: float, timeline: Timeline, how: str = "", *, cpu: bool = False
+) -> TimelineView:
+    """The picture of one frame of the strategy or GPU `name`; `how` replaces the note on the median.
+
+    cpu: no GPU took part in the frame.
+    """
+    spans, source = timeline.spans, "cpu" if cpu else timeline.source
     if len(spans) > MOST_DRAWN:
         # Migrations are drawn by direction alone: those of several causes alternate.
         spans = tuple(
@@ -86,8 +93,8 @@ def timeline_view(name: str, median: float, timeline: Timeline, how: str = "") -
     frame = units.seconds(timeline.frame_seconds)
     return TimelineView(
         title=f"One frame of {words.name(name)}, {frame}",
-        source=_SOURCES[timeline.source],
-        how=how or f"{_HOW[timeline.source]}, whose median is {units.seconds(median)}.",
+        source=_SOURCES[source],
+        how=how or f"{_HOW[source]}, whose median is {units.seconds(median)}.",
         description=f"A frame of {frame}. " + "; ".join(row.text for row in rows[:12]),
         height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
         lines=tuple(

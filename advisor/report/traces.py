@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import quantiles
 
 from advisor import units
@@ -42,7 +43,8 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     first = min(drawn, key=lambda name: (name != chosen, rows[name].median_seconds), default=None)
     folds = []
     for name, traced in by_strategy.items():
-        picture = (timeline_view(name, rows[name].median_seconds, drawn[name]),) if name == first else ()
+        view = partial(timeline_view, cpu=profile.device.kind == "cpu")
+        picture = (view(name, rows[name].median_seconds, drawn[name]),) if name == first else ()
         if parts := (*picture, *(_seen(traced) if traced else ())):
             here = name == chosen
             folds.append(blocks.Fold(f"{words.code(name)}{' (recommended)' * here}", parts, open=here))
