@@ -350,7 +350,8 @@ def test_a_value_that_a_library_asks_for_is_not_the_lines_to_keep() -> None:
 def test_a_tensor_in_page_locked_memory_is_copied_without_a_wait() -> None:
     source = "for x in loader:\n    y = x.to(dev)\n"
     at = Place(file="camera.py", line=2, text="y = x.to(dev)")
-    one = upload(place=at, call="Tensor.to", library="torch", memory="pinned", origin=None)
+    small = {"count": 32 * FRAMES, "bytes": 32 * FRAMES << 17, "asynchronous": False}
+    one = upload(place=at, call="Tensor.to", library="torch", memory="pinned", origin=None, **small)
 
     def advice(line: Crossing) -> Advice | None:
         run = script_run(line)
@@ -364,7 +365,8 @@ def test_a_tensor_in_page_locked_memory_is_copied_without_a_wait() -> None:
     assert found is not None
     assert found.title == "Copy with `non_blocking=True`"
     assert "+    y = x.to(dev, non_blocking=True)" in (found.snippet or "")
-    for near in ({"non_blocking": True}, {"memory": "pageable"}, {"call": "Module.to"}, {"loop": None}):
+    rare = {"count": FRAMES, "bytes": FRAMES << 17}
+    for near in ({"non_blocking": True}, {"memory": "pageable"}, {"call": "Module.to"}, {"loop": None}, rare):
         assert advice(one.model_copy(update=near)) is None, near
 
 

@@ -298,7 +298,7 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
 
 def _blocking_upload(case: LineCase, limits: Limits) -> Finding | None:
     """A tensor in page-locked memory, whose copy the host waits for where it need not."""
-    crossing, saved = case.crossing, (case.seconds - case.call_seconds) * case.times
+    crossing, saved = case.crossing, min(case.wait_seconds, case.seconds) * case.times
     blocks = crossing.memory == "pinned" and not crossing.non_blocking
     if not blocks or crossing.call not in ("Tensor.to", "Tensor.cuda") or case.scope.loop is None:
         return None
@@ -309,7 +309,8 @@ def _blocking_upload(case: LineCase, limits: Limits) -> Finding | None:
         f"{case.moved} from page-locked memory, and the host waits until each copy is done. With "
         "`non_blocking=True` the call returns at once, and only work on the GPU waits for the copy.",
         "Nothing may write into that memory until then; batches of a DataLoader are new ones.",
-        "The gain is the host's: a frame in which the host waits for the GPU anyway does not get shorter.",
+        "The gain is that of the waits; a frame in which the host waits for the GPU anyway has none. More is "
+        "gained where the host has work beside the copies.",
         saved=saved,
         after=f"# non_blocking=True in each call of to or cuda\n{crossing.place.text}",
         change="non-blocking",
