@@ -248,11 +248,10 @@ def _pinned(cupy: Any, array: Any) -> np.ndarray[Any, Any]:
 
 
 class Hoisted(Imposed):
-    """The line uploads once; later it gets a copy on the GPU of what was uploaded, and an array that it sets
-    stays as it is.
+    """The line uploads once; later it gets what was uploaded, and an array that it sets stays as it is.
 
-    Where it checks, it compares every byte of every upload with the first one's, and of what it gave: a
-    script that writes there would find it changed in the next frame.
+    Where it checks, it gives copies, and compares every byte of every upload with the first one's, and of what
+    it gave: a script that writes there would find it changed in the next frame.
     """
 
     library = "cupy"
@@ -288,9 +287,9 @@ class Hoisted(Imposed):
             return copy()
         if array is not None:
             return None
-        given = self._first.copy()
-        self._given = given if self._checks else None
-        return given
+        if self._checks:
+            self._given = self._first.copy()
+        return self._given if self._checks else self._first
 
     def _look(self) -> None:
         """Refuses where the script wrote to what it got last."""
