@@ -250,8 +250,8 @@ def _pinned(cupy: Any, array: Any) -> np.ndarray[Any, Any]:
 class Hoisted(Imposed):
     """The line uploads once; later it gets what was uploaded, and an array that it sets stays as it is.
 
-    Where it checks, it gives copies, and compares every byte of every upload with the first one's, and of what
-    it gave: a script that writes there would find it changed in the next frame.
+    Where it checks, it gives copies, and compares every byte of every upload with the first one's, and of
+    what it gave: a script that writes there would find it changed in the next frame.
     """
 
     library = "cupy"
