@@ -243,11 +243,12 @@ def shipped(found: Held) -> str:
     return json.dumps({"made_by": COMMAND, **rows}, indent=1) + "\n"
 
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "accuracy.md"
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "docs" / "accuracy.md", ROOT / "reports" / "h200" / "calibrated.md")
 
 
 def documented(found: Held, text: str) -> str:
-    """docs/accuracy.md with its tables as they are now, each between its marks."""
+    """A page with its tables as they are now, each between its marks."""
     tables = {
         "left-out": table(groups(found.without)),
         "families": table(by_family(found.without), head="family"),
@@ -256,13 +257,28 @@ def documented(found: Held, text: str) -> str:
         "measured-details": details(found.ours[CALIBRATED], MEASURED),
         "fitted": constants(found.fit),
         "details": details(found.without),
+        "runs": runs(found.ours),
     }
     for name, lines in tables.items():
+        if f"<!-- {name} -->" not in text:
+            continue
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         head, rest = text.split(begin)
         tail = rest.split(end)[1]
         text = head + begin + "\n".join(lines) + "\n" + end + tail
     return text
+
+
+def runs(found: Mapping[str, Sequence[Outcome]]) -> Iterator[str]:
+    """What we measured, by run, as Markdown: the choice, and how far off either entry's figures are."""
+    yield "| run | recommended | its regret | ratios off, calibrated | in range | data sheet | in range |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    pairs = list(zip(found[CALIBRATED], found[SHEET], strict=True))
+    rows = [(one.case.name, one.recommended, [one], [other]) for one, other in pairs]
+    for name, chosen, *entries in (*rows, ("all", "", *(list(x) for x in zip(*pairs, strict=True)))):
+        figures = [summary(outcomes) for outcomes in entries]
+        errors = [_percent(f[key]) for f in figures for key in ("ratio_error_median", "inside_share")]
+        yield f"| {' | '.join((name, chosen or '', _percent(figures[0]['regret_mean']), *errors))} |"
 
 
 def constants(fit: Fit) -> Iterator[str]:
@@ -295,7 +311,11 @@ def fit_again() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true", help=f"fit the constants of {DEFAULTS.name} again")
-    parser.add_argument("--write", action="store_true", help=f"write {PATH.name} and docs/{DOCUMENT.name}")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help=f"write {PATH.name} and the tables of {', '.join(page.name for page in PAGES)}",
+    )
     parser.add_argument("--stricter", action="store_true", help="under stricter rules too (minutes)")
     parser.add_argument("--details", action="store_true", help="every figure too")
     arguments = parser.parse_args()
@@ -318,7 +338,8 @@ def main() -> None:
         print("\n" + "\n".join(details(found.ours[CALIBRATED], MEASURED)))
     if arguments.write:
         PATH.write_text(shipped(found), encoding="utf-8")
-        DOCUMENT.write_text(documented(found, DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+        for page in PAGES:
+            page.write_text(documented(found, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import accuracy
 import left_out
@@ -249,8 +250,9 @@ def test_a_choice_that_the_noise_hides_is_not_wrong() -> None:
     assert outcomes.is_right(outcome(case)) is True
 
 
-def test_the_document_shows_these_tables(held: Held) -> None:
-    text = accuracy.DOCUMENT.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", accuracy.PAGES, ids=lambda page: page.name)
+def test_the_pages_show_these_tables(held: Held, page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     assert accuracy.documented(held, text) == text
 
 
