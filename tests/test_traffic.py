@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from advisor.measure.cupy_mock.traced import TracedArray, trace_buffer
 from advisor.measure.cupy_mock.tracing import host_rates
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
-from advisor.profiles.schema import AccessMode, Trace
+from advisor.profiles.schema import AccessMode, Side, Trace
 from advisor.strategies.schedule import StageUse
 
 N = 1000
@@ -65,6 +65,23 @@ def test_one_ufunc_reads_its_inputs_and_writes_its_output() -> None:
     assert (by_name["a"].bytes_read, by_name["b"].bytes_read, by_name["c"].bytes_written) == (F4, F4, F4)
     assert trace.work[0].flops == N
     assert trace.work[0].temporary_bytes == 0
+
+
+def test_a_gpu_merges_what_it_sorts_in_its_own_memory() -> None:
+    """Of 16 Ki elements four runs of a block: two merges, each of which reads and writes all."""
+    size = 4 * (1 << 14)
+
+    def sorted_on(side: Side, function: Callable[..., Any]) -> float:
+        recorder = TrafficRecorder()
+        with recorder.stage("s"):
+            function(trace_buffer(recorder, "a", zeros(1 << 14)))
+        trace = recorder.trace([StageUse("s", side, {"a": "inout"})], {}, {}, {"a": size})
+        return trace.work[0].temporary_bytes
+
+    assert sorted_on("device", lambda a: a.sort()) == 2 * 2 * size
+    assert sorted_on("host", lambda a: a.sort()) == 0
+    assert sorted_on("device", np.median) == 2 * 2 * size
+    assert sorted_on("device", np.sort) == 2 * 2 * size + size
 
 
 def put(a: Any) -> None:

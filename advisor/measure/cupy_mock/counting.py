@@ -37,6 +37,8 @@ class Call:
     flops: Callable[[Any, Any], float] | None = None
     counted: bool = True
     """Its arithmetic is known."""
+    sorts: int = 0
+    """How many of its arguments."""
 
 
 def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
@@ -109,7 +111,7 @@ _FACTORIZATIONS = (
     *("qr", "slogdet", "solve", "svd", "tensorinv", "tensorsolve"),
 )
 _GATHER = Call(gathers=True)
-_IN_PLACE = Call(changed=_whole, reads_target=True)
+_SORT, _SORT_IN_PLACE = Call(sorts=1), Call(changed=_whole, reads_target=True, sorts=1)
 _MASKED = Call(
     changed=lambda args, kwargs: args[0].itemsize * np.count_nonzero(_argument(args, kwargs, 1, "mask"))
 )
@@ -142,6 +144,8 @@ FUNCTIONS: dict[Callable[..., Any], Call] = {
     **dict.fromkeys((np.compress, np.extract), Call(gathers=True, table=1)),
     **dict.fromkeys((np.sum, np.prod, np.mean, np.cumsum, np.cumprod, np.nansum, np.nanmean), _SUM),
     **dict.fromkeys((np.var, np.std, np.nanvar, np.nanstd), _DEVIATION),
+    **dict.fromkeys((np.sort, np.argsort, np.partition, np.argpartition, np.unique), _SORT),
+    **dict.fromkeys((np.median, np.percentile, np.quantile), _SORT),
     **dict.fromkeys((np.dot, np.vdot, np.inner, np.outer, np.tensordot), _PRODUCT),
     np.einsum: Call(flops=_einsum),
     **dict.fromkeys((getattr(np.linalg, name) for name in _FACTORIZATIONS), _FACTORIZATION),
@@ -153,14 +157,15 @@ FUNCTIONS: dict[Callable[..., Any], Call] = {
 
 METHODS: dict[str, Call] = {
     **dict.fromkeys(("copy", "astype", "flatten", "ravel", "reshape", "repeat", "choose"), DEFAULT),
-    **dict.fromkeys(("argmax", "argmin", "argsort", "argpartition", "nonzero", "searchsorted"), DEFAULT),
+    **dict.fromkeys(("argmax", "argmin", "nonzero", "searchsorted"), DEFAULT),
+    **dict.fromkeys(("argsort", "argpartition"), _SORT),
     **dict.fromkeys(("tobytes", "tolist", "tofile", "dump", "dumps"), DEFAULT),
     **dict.fromkeys(("take", "compress", "item"), _GATHER),
     **dict.fromkeys(("var", "std"), _DEVIATION),
     "dot": _PRODUCT,
     "fill": Call(changed=_whole),
     "put": _PUT,
-    **dict.fromkeys(("sort", "partition"), _IN_PLACE),
+    **dict.fromkeys(("sort", "partition"), _SORT_IN_PLACE),
     "byteswap": Call(
         changed=lambda args, kwargs: args[0].nbytes * bool(_argument(args, kwargs, 1, "inplace", False)),
         reads_target=True,
@@ -241,6 +246,7 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
         for array in (*new, *(x for x in outs if isinstance(x, np.ndarray))):
             recorder.wrote(array, unique_bytes(array))
     recorder.computed(flops, "" if call.counted else name)
+    recorder.merged(arrays_in(args[: call.sorts]))
 
 
 def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], result: Any) -> None:

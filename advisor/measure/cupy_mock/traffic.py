@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,11 @@ def unique_bytes(array: Array) -> int:
     return count * int(array.itemsize)
 
 
+MERGED_RUN = 4096
+"""Elements that a block of CuPy's merge sort orders: 16 Mi floats take 0.54 ms on an H200, about as long as
+reading and writing them 12 times (measured by us)."""
+
+
 @dataclass
 class _Tally:
     runs: int = 0
@@ -50,6 +55,7 @@ class _Tally:
     again: dict[tuple[str, str, str | None], routines.Reread] = field(default_factory=dict)
     """By buffer, call and where it stands."""
     temporary: float = 0.0
+    merged: float = 0.0
     calls: int = 0
     issuing: float = 0.0
     flops: float = 0.0
@@ -137,6 +143,11 @@ class TrafficRecorder:
         self._current.flops += flops
         if uncounted:
             self._current.uncounted[uncounted] = None
+
+    def merged(self, arrays: Iterable[Array]) -> None:
+        """Counts what a GPU moves to sort them: runs of a block, merged by twos."""
+        passes = ((a.nbytes, math.log2(max(a.size / MERGED_RUN, 1))) for a in arrays)
+        self._current.merged += sum(2 * size * times for size, times in passes)
 
     def operated(self, operation: Operation) -> None:
         """Counts an operator of PyTorch: its products are cuBLAS's, as CuPy's are."""
@@ -246,10 +257,11 @@ class TrafficRecorder:
         runs = max(tally.runs, 1)
         seen = tally.flops / runs if tally.flops else None
         unseen = raw or twin or not tally.runs
+        temporary = tally.temporary + (tally.merged if use.side == "device" else 0.0)
         return StageWork(
             stage=use.name,
             flops=seen if flops is None else flops,
-            temporary_bytes=0.0 if raw or twin else tally.temporary / runs,
+            temporary_bytes=0.0 if raw or twin else temporary / runs,
             twin=twin and not raw,
             calls=None if unseen else round(tally.calls / runs),
             uncounted=() if unseen or flops is not None else tuple(tally.uncounted),
