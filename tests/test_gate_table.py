@@ -130,6 +130,13 @@ def test_recommendations_are_judged_by_predictions_where_there_is_no_gpu(change:
     assert ruling.status == status
 
 
+@every(("low", "status"), [(0.9, "inconclusive"), (1.01, "failed")])
+def test_what_is_far_beyond_the_limit_fails_if_it_is_slower_at_all(low: float, status: str) -> None:
+    """In few rounds of a busy machine the same code may take several times as long."""
+    (ruling,) = judge(compared({"pageable": (2.5, low, 7.0)}), parse_gates(["slower=5%"]))
+    assert ruling.status == status
+
+
 @every(("value", "status"), [(1.5, "inconclusive"), (4.0, "failed")])
 def test_an_untrusted_run_fails_by_what_its_control_cannot_explain(value: float, status: str) -> None:
     found = compared({"pageable": (value, value / 1.1, value * 1.1)}, noise=stats.Ratio(1.3, 1.2, 1.4))
