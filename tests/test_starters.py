@@ -210,6 +210,38 @@ def test_a_call_that_makes_no_workload(text: str, start: str, code: int, told: s
     assert [path.name for path in Path().glob("w*")] == []
 
 
+TENSORS = """\
+import torch
+
+def step(batch, state):
+    state += batch
+    return torch.relu(batch) * 2
+
+if __name__ == "__main__":
+    step(torch.arange(4.0), torch.zeros(4, device="cuda"))
+"""
+
+
+def test_a_function_of_tensors_gets_its_buffers_as_tensors(tmp_path: Path, command: Command) -> None:
+    pytest.importorskip("torch")
+    Path("relu.py").write_text(TENSORS, encoding="utf-8")
+    assert command("new", "w.py", "--from", "relu.py::step").code == 0
+    settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=30.0)
+    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    assert {b.name: b.access for b in profile.workload.buffers} == {
+        "batch": {"produce": "out", "run": "in"},
+        "state": {"load": "out", "run": "inout"},
+        "result": {"run": "out", "use": "in"},
+    }
+    assert {row.verified for row in profile.measured().values()} == {True}
+    mixed = TENSORS.replace("torch.arange(4.0),", "__import__('numpy').ones(4, 'f4'),").replace(
+        "+= batch", "+= 1"
+    )
+    Path("relu.py").write_text(mixed.replace("torch.relu(batch)", "state"), encoding="utf-8")
+    said = command("new", "v.py", "--from", "relu.py::step")
+    assert (said.code, "it has tensors and arrays of other libraries" in said.error[0]) == (2, True)
+
+
 def test_the_script_has_its_own_arguments(command: Command) -> None:
     text = (
         "import sys\nimport numpy as np\ndef process(a): return a + 1\nprocess(np.ones(int(sys.argv[1])))\n"

@@ -51,6 +51,7 @@ class Argument(Record):
     dtype: str = ""
     mode: AccessMode = "in"
     on_device: bool = False
+    tensor: bool = False
     value: bool | int | float | str | None = None
 
 
@@ -122,8 +123,7 @@ def observe(
     if call.problem:
         raise UsageError(
             f"{file}::{function}: {call.problem}",
-            next_step="Use a function of NumPy's or CuPy's arrays, numbers and strings; wrap anything else. "
-            "For tensors see docs/frameworks/pytorch.md.",
+            next_step="Use a function of arrays or tensors, numbers and strings; wrap anything else.",
         )
     return call
 
@@ -253,6 +253,8 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
         call = Observed(arguments=tuple(modes), results=_results(result, given))
     except (TypeError, ValueError):
         return Observed(problem=f"it returns a {type(result).__name__} of what is no array")
+    if len({each.tensor for each in call.arrays}) > 1:
+        return Observed(problem="it has tensors and arrays of other libraries")
     return call if call.arrays else Observed(problem="it takes no array and returns none")
 
 
@@ -294,15 +296,25 @@ def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str)
 
 def _array(name: str, array: Any, mode: AccessMode, given: Any) -> Argument:
     shape, dtype = array.shape, str(array.dtype)
-    on_device = _is_on_device(given)
-    return Argument(name=name, kind="array", shape=shape, dtype=dtype, mode=mode, on_device=on_device)
+    there, tensor = _is_on_device(given), _is_tensor(given)
+    return Argument(
+        name=name, kind="array", shape=shape, dtype=dtype, mode=mode, on_device=there, tensor=tensor
+    )
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "untyped_storage")
 
 
 def _is_on_device(value: Any) -> bool:
+    if _is_tensor(value):
+        return bool(value.is_cuda)
     return isinstance(value, DeviceArray) or hasattr(value, "__cuda_array_interface__")
 
 
 def _again(value: Any, contents: Any) -> Any:
+    if _is_tensor(value):
+        return value.new_tensor(contents)
     if not _is_on_device(value):
         return contents.copy()
     copy = value.copy()
@@ -311,7 +323,9 @@ def _again(value: Any, contents: Any) -> Any:
 
 
 def _host(value: Any) -> Any:
-    """A CuPy array as NumPy's; all else as it is."""
+    """A CuPy array or a tensor as NumPy's array; all else as it is."""
+    if _is_tensor(value):
+        return value.detach().cpu().numpy()
     return value.get() if _is_on_device(value) and hasattr(value, "get") else value
 
 
@@ -366,6 +380,7 @@ def workload_text(
     results = (call.results[place] for place in downloaded if place < len(call.results))
     folder, used = source.resolve().parent, _used(call, [a.name for a in results if a.kind == "array"])
     near = folder == file.resolve().parent
+    tensors = ', arrays="torch"' * any(a.tensor for a in call.arrays)
     modes = sorted({_MODES[a.mode] for a in call.arrays} | {"In", "Out"})
     values = [a for a in call.arguments if a.kind == "value" and a.value is not None]
     needed = [a for a in call.arguments if a.kind == "array" and a.mode != "out"]
@@ -394,7 +409,7 @@ def workload_text(
         stages="\n".join(stages),
         buffers="\n".join(_buffer(array, used) for array in call.arrays),
         setup="        setup=[host(load)],\n" if stays else "",
-        frame=f"{'host(produce), ' * bool(fed)}device(run){', host(use)' * bool(used)}",
+        frame=f"{'host(produce), ' * bool(fed)}device(run{tensors}){', host(use)' * bool(used)}",
     )
 
 
