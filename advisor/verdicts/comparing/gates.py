@@ -172,9 +172,8 @@ def _lost(gap: OneSided) -> Finding:
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> Finding:
     most, limit = 1 + gate.limit, f"limit {_more(1 + gate.limit)} %"
     off = row.off if isinstance(row, Paired) and not row.trusted else 1.0
-    least = (
-        1 if isinstance(row, Paired) else 0
-    )  # intervals of both versions in one run hold for few rounds too
+    # An interval of both versions in one run holds for few rounds too.
+    least = 1 if isinstance(row, Paired) else 0
     if not isinstance(row.base, Predicted) and row.ratio.value > FAR * most * off and row.ratio.low > least:
         times = units.ratio(row.ratio.value)
         return Finding("failed", f"`{row.strategy}`{at}: {times} the time of BASE; {limit}")
