@@ -926,10 +926,16 @@ def test_tracing_a_version_takes_no_time_from_its_first_figures(tmp_path: Path) 
         head.describe()
         head.prepare()
         head.screen(["pageable"])
-    assert [job.task for job in answer.jobs] == ["reference", "measure"]
-    run = measurement.runs[HEAD]
-    assert isinstance(run.rows[0], Measured)
-    assert "could not be traced on the CPU: time: --max-seconds ran out" in run.notes[0]
+    measurement.choose(None)
+    with measurement.version(BASE) as base:
+        base.describe()
+        base.prepare()
+        base.screen(["pageable"])
+    assert [job.task for job in answer.jobs] == ["reference", "measure"] * 2
+    notes = [measurement.runs[version].notes[0] for version in (HEAD, BASE)]
+    assert "could not be traced on the CPU: time: --max-seconds ran out" in notes[0]
+    assert "could not be traced on the CPU: neither was HEAD's" in notes[1]
+    assert all(isinstance(run.rows[0], Measured) for run in measurement.runs.values())
 
 
 def test_a_version_that_took_all_the_time_is_named(tmp_path: Path) -> None:

@@ -160,6 +160,8 @@ class Measurement:
     preparation: Preparation = field(default_factory=Preparation)
     figures_first: bool = False
     """Tracing may not take the time of the first figures."""
+    untraced: str = ""
+    """Why the workload is not traced; empty where it is."""
     end: float = math.inf
     """On the clock: no process runs on after it, not even one without which there are no figures."""
 
@@ -184,7 +186,8 @@ class Measurement:
         step, most = Step("trace", "zero-copy", "trace", "tracing the workload"), math.inf
         if self.figures_first:
             most = self.deadline - self.clock()
-        ended = self._launch(step, most) if most > 0 else Ended(None, "late", LATE)
+        untraced = self.untraced or LATE * (most <= 0)
+        ended = Ended(None, "late", untraced) if untraced else self._launch(step, most)
         trace = self.preparation.trace(ended, on_cpu=self.settings.backend == "cpu")
         self._run = replace(self._run, trace=trace, notes=tuple(self.preparation.notes))
 

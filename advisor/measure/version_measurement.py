@@ -122,8 +122,16 @@ class VersionMeasurement:
         options = replace(settings.options, max_seconds=given, rounds=1)
         settings = replace(settings, began=self.clock(), options=options, final=False)
         progress, folder, end = _VersionProgress(self.progress, name), self.directory / name, self.deadline
+        untraced = "neither was HEAD's" if name == BASE and self.runs[HEAD].trace is None else ""
         measurement = Measurement(
-            settings, self.launcher, progress, folder, clock=self.clock, figures_first=True, end=end
+            settings,
+            self.launcher,
+            progress,
+            folder,
+            clock=self.clock,
+            figures_first=True,
+            untraced=untraced,
+            end=end,
         )
         try:
             yield measurement
