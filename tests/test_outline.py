@@ -9,8 +9,9 @@ import pytest
 from running import asked
 
 from advisor import pipeline
+from advisor.errors import WorkloadError
 from advisor.measure.processes import WORKERS
-from advisor.workloads.outline import imported_early
+from advisor.workloads.outline import imported_early, targets
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,14 @@ def test_the_process_that_forks_a_run_s_workers_imports_them(
     monkeypatch.setattr(pipeline, "fork_server", nullcontext)
     with pipeline._launching(asked(file), None) as launcher:
         assert launcher.server == [*WORKERS, "torch"]
+
+
+def test_a_package_without_workloads_is_named_as_a_script(tmp_path: Path) -> None:
+    package = tmp_path / "camera"
+    package.mkdir()
+    for has_main, step in ((False, "Give the folder"), (True, "advisor profile -m camera.")):
+        if has_main:
+            (package / "__main__.py").touch()
+        with pytest.raises(WorkloadError) as refused:
+            targets(str(package))
+        assert step in refused.value.next_step

@@ -297,6 +297,7 @@ finally:
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said
     assert "cleaned up" in said
+    assert "time.sleep(0.01)\nKeyboardInterrupt\n" in said
     script = script_of(tmp_path)
     assert (script.exit_code, script.error) == (130, "KeyboardInterrupt")
     assert script.loops[0].frames >= 3

@@ -77,9 +77,12 @@ def targets(target: str) -> tuple[str, ...]:
     files = sorted(path.glob("*.py")) if path.is_dir() else [path]
     named = tuple(f"{file}::{name}" for file in files for name in workloads(file))
     if path.is_dir() and not named:
+        runs = (path / "__main__.py").exists()
         raise WorkloadError(
             f"no .py file in {path} has a function marked with @workload",
-            next_step="Give the folder that holds the workload files, or one file.",
+            next_step=f"To run the package by line: advisor profile -m {path.name}."
+            if runs
+            else "Give the folder that holds the workload files, or one file.",
         )
     if len(named) > MOST_WORKLOADS:
         raise WorkloadError(

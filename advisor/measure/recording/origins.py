@@ -75,14 +75,14 @@ class Origins:
             return
         set_handler(self._made(before))
         if (interrupt := signal.getsignal(signal.SIGINT)) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._interrupt)
+            signal.signal(signal.SIGINT, self.interrupt)
         try:
             yield
         finally:
             set_handler(before)
             signal.signal(signal.SIGINT, interrupt)
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Ctrl-C: what is raised while NumPy calls the handler would be lost, so it waits for its end."""
         around = frame
         while around is not None and around.f_code not in self._callbacks:

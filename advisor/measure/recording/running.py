@@ -23,6 +23,7 @@ from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.measure.cupy_mock.checks import Unknowable, is_users
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.recording.loops import NAME, Loops
+from advisor.measure.recording.origins import Origins
 from advisor.profiles.crossings import PROCESSES
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
@@ -132,6 +133,11 @@ def _tell(error: BaseException, file: str) -> None:
     begin: TracebackType | None = error.__traceback__
     while begin is not None and begin.tb_frame.f_code.co_filename != file:
         begin = begin.tb_next
+    last = begin
+    while last is not None and last.tb_next is not None:
+        if last.tb_next.tb_frame.f_code is Origins.interrupt.__code__:  # Python's own has no frame
+            last.tb_next = None
+        last = last.tb_next
     sys.excepthook(type(error), error.with_traceback(begin), begin)
 
 
