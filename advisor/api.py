@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -160,7 +160,7 @@ def run_versions(
     recommendations: bool = False,
     command: str = "",
     began: float | None = None,
-    launcher: Launcher | None = None,
+    launching: Callable[[Settings], Launcher | None] = lambda _: None,
 ) -> VersionComparison:
     """`compare_versions` for options that were read; `limits` are those of gates, which end it sooner.
 
@@ -181,7 +181,9 @@ def run_versions(
     with _sides(settings, base, head, against) as (before, now, labels, note):
         missing = "" if before else note
         versions = Versions(before or now, now, named, question, missing, recommendations)
-        comparison = pipeline.compare_versions(versions, labels, progress, launcher=launcher, note=note)
+        comparison = pipeline.compare_versions(
+            versions, labels, progress, launcher=launching(settings), note=note
+        )
     parts = {part.name: getattr(comparison, part.name) for part in fields(comparison)}
     if saved:
         gains = comparison.run.judged.gains

@@ -18,6 +18,7 @@ from advisor.cli.console import (
     began,
     choose_backend,
     is_report,
+    launcher,
     read_trace,
     require_report,
     say,
@@ -240,6 +241,7 @@ def _run(
                 recommendations=any(gate.kind == "recommendation-changes" for gate in gates),
                 command=command_line(sys.argv[1:]),
                 began=began(),
+                launching=launcher,
             )
     except NothingToCompare as why:
         hide = here(include_host=merged.include_host).hide
