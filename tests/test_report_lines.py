@@ -200,10 +200,10 @@ def test_trials_are_told_with_their_patch_in_every_form() -> None:
         assert form == "txt" or "the script keeps them" in text, form  # a screen wraps it in its column
         assert ("+++ b/s.py" in text) == (form != "txt"), form
         assert "Apply the patch of 2 lines: 1.20× (1.10× to 1.30×) as fast, results equal." in text, form
-        assert "the few runs of the patch" not in text, form
+        assert "these few runs of the patch" not in text, form
     patch = tried.patch.model_copy(update={"interval": (0.95, 1.5)}) if tried.patch else None
     made = page_of(of(script_run()).model_copy(update={"trials": tried.model_copy(update={"patch": patch})}))
-    told = "results equal. Each change was proved faster; the few runs of the patch do not tell it."
+    told = "results equal; each change was proved faster, these few runs of the patch do not tell it."
     assert told in " ".join(render(made, "txt").replace("\xa0", " ").split())
 
 

@@ -19,7 +19,7 @@ from advisor.measure.trying import results
 from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import NonBlocking, PinnedLoader, ScriptChange
 from advisor.profiles.trials import Trial, TrialBlock
-from advisor.verdicts.trials import AS_IS, judged, trial_times
+from advisor.verdicts.trials import AS_IS, TrialTimes, judged, trial_times
 
 
 class Loop:
@@ -145,6 +145,14 @@ def test_too_few_frames_and_refusals_claim_nothing() -> None:
     assert few["lock"].outcome != "faster"
     refused = judged([trial("pin", "refused")], trial_times([]), {})
     assert refused == (trial("pin", "refused"),)
+
+
+def test_a_change_that_was_dropped_untimed_is_undecided() -> None:
+    dropped = {"lock-5": "dropped early: no faster in its first process"}
+    (found,) = judged([trial("lock-5")], TrialTimes({}, {}), {}, dropped)
+    assert (found.outcome, "too few frames" in found.reason) == ("open", True)
+    (found,) = judged([trial("lock-5")], TrialTimes({"as-is": 1e-3, "lock-5": 1e-3}, {}), {}, dropped)
+    assert (found.outcome, found.reason) == ("not-faster", dropped["lock-5"])
 
 
 def test_identical_code_is_seldom_called_faster() -> None:

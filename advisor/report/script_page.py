@@ -123,8 +123,8 @@ def _next_step(profile: Profile, run: ScriptRun) -> str:
         where = f" (its names start from {words.line(patch.folder)})" if patch.folder else ""
         lines = words.count(patch.lines, "line")
         wide = patch.interval is not None and patch.interval[0] <= 1
-        unsure = " Each change was proved faster; the few runs of the patch do not tell it." if wide else ""
-        return f"Apply the patch of {lines}{where}: {fast(patch)} as fast, results equal.{unsure}"
+        unsure = "; each change was proved faster, these few runs of the patch do not tell it" if wide else ""
+        return f"Apply the patch of {lines}{where}: {fast(patch)} as fast, results equal{unsure}."
     for same in _by_change(run)[:1]:
         where, title = label(same[0].place, files(run)), words.line(same[0].advice.title, 200)
         return f"Line {where}: {title} (saves {_gain(run, same)}, {_certainty(same)})."

@@ -65,7 +65,7 @@ def _judged(trial: Trial, measured: TrialTimes, difference: str, dropped: str, u
         figures |= {"speedup": speedup.value, "interval": (speedup.low, speedup.high)}
     if difference:
         return trial.model_copy(update={**figures, "outcome": "differs", "reason": difference})
-    if dropped:
+    if dropped and figures["frame_seconds"] is not None:
         return trial.model_copy(update={**figures, "outcome": "not-faster", "reason": dropped})
     if speedup is None:
         return trial.model_copy(update={**figures, "outcome": "open", "reason": untimed})
