@@ -184,7 +184,7 @@ def test_two_profiles_of_one_device_among_others() -> None:
         ([clear("pinned")] * 3, "Use pinned on all 3 devices", "clear"),
         (
             [clear("pinned"), tie("zero-copy", "pinned")],
-            "Use pinned on both devices: among the best",
+            "Use pinned: tied for fastest on both devices",
             "clear",
         ),
         ([clear("pinned"), clear("zero-copy")], "Use pinned on D0; use zero-copy on D1", "tie"),
@@ -195,7 +195,7 @@ def test_two_profiles_of_one_device_among_others() -> None:
         ),
         (
             [clear("pinned"), unclear("pinned", "zero-copy")],
-            "Likely pinned on both devices: each may be the best",
+            "Likely pinned: tied for fastest on both devices",
             "inconclusive",
         ),
         ([clear("managed"), unclear("pinned", "x")], "Use managed on D0; undecided on D1", "inconclusive"),

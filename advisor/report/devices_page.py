@@ -198,8 +198,8 @@ def _sentence(places: Sequence[Place], common: Agreement) -> str:
     if common.unanimous and whole and len(likely) == 1:
         return f"{'likely' if likely.pop() else 'use'} {words.code(common.unanimous)} on {every}"
     if common.everywhere and whole and not common.unanimous:
-        verb, may = ("use", "among the best") if common.sure else ("likely", "each may be the best")
-        return f"{verb} {words.listing(map(words.code, sorted(common.everywhere)), 'or')} on {every}: {may}"
+        verb, names = "use" if common.sure else "likely", map(words.code, sorted(common.everywhere))
+        return f"{verb} {words.listing(names, 'or')}: tied for fastest on {every}"
     # Each strategy with its devices, the likely ones apart, as each device's own verdict says it.
     named = ((strategy, places[i]) for strategy, indices in common.groups.items() for i in indices)
     return words.on_devices(

@@ -70,7 +70,9 @@ def recommended(
     conclusive = basis == "predicted" or "open" not in (base.verdict, head.verdict)
     if conclusive and names[0] is not None and names[0] == names[1]:
         return Recommended(*names, "same", "")
-    return Recommended(*names, "cannot tell", f"{', '.join(sorted(before & now))} may be the best in both.")
+    return Recommended(
+        *names, "cannot tell", f"{', '.join(sorted(before & now))} may be the fastest in both."
+    )
 
 
 def _unsound(
