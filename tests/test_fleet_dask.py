@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pytest
 from builders import cpu_profile
 from fakes import FakeClock
 from running import Command, environment
+from shared_server import server
 
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
 
@@ -29,7 +31,7 @@ from distributed import Client, LocalCluster
 
 import advisor
 from advisor.errors import AdvisorError
-from advisor.fleets import dask_cluster, fleet
+from advisor.fleets import dask_cluster, fleet, remote
 from advisor.fleets.dask_cluster import DaskCluster, connected, local
 from advisor.fleets.fleet import SchedulerLost
 from advisor.fleets.packaging import gather
@@ -370,6 +372,7 @@ def test_several_workloads_get_a_folder_each_on_one_cluster(
             yield DaskCluster(client)
 
     monkeypatch.setattr(dask_cluster, "local", here)
+    monkeypatch.setattr(remote, "start", partial(remote.start, server=server()))
     second = workload.with_name("second.py")
     second.write_text(SOURCE.replace("def tiny", "def other"))
     quick = ("--rounds", "1", "--strategy", "pageable", "--target", "h200", "--no-gpu", "--max-seconds", "8")
