@@ -169,7 +169,7 @@ def read(file: Path) -> Output:
 
 def parsed(text: str) -> Output:
     """The rates in a program's output. Raises `FileProblem` where there are none, or of several cards."""
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for each in text.splitlines() if (line := each.strip())]
     cards = list(dict.fromkeys(name[2] for line in lines if (name := re.match(_DEVICE, line))))
     if "UMhint" in text:
         output = _unified_memory_perf(lines)
@@ -223,7 +223,7 @@ def _saved_tables(text: str) -> dict[str, str]:
 def _tables(lines: Sequence[str]) -> Iterable[tuple[str, str]]:
     """Tables of the text, line by line: a search of the whole text could take hours on an odd file."""
     name, below = "", -1
-    for line in filter(None, lines):
+    for line in lines:
         cells = line.split(maxsplit=2)
         if running := re.match(r"Running (\w+)\.", line):
             name, below = running[1], -1
