@@ -409,7 +409,7 @@ class VersionFinal:
             resting: frozenset[str] = frozenset()
             if not verdict.settled and verdict.processes >= FEWEST_PROCESSES:
                 # their question is answered, or waits until that of those before it is
-                measured = set(verdict.open) - set(verdict.beyond(deadline - self.clock(), self.state.pace))
+                measured = set(verdict.next) - set(verdict.beyond(deadline - self.clock(), self.state.pace))
                 resting = frozenset(n for n, strategy in self.entry.names.items() if strategy not in measured)
             return Look(verdict.complete, resting, verdict.step)
 

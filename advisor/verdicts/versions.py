@@ -27,7 +27,7 @@ from advisor.verdicts.comparing.comparisons import (
 from advisor.verdicts.comparing.promised import PromisedSpeed
 from advisor.verdicts.comparing.results import Results, retyped
 from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
-from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE, Block, Pairs, paired
+from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE, SUPPOSED_WEIGHT, Block, Pairs, paired
 from advisor.verdicts.final import (
     FACTORS,
     FEWEST_PROCESSES,
@@ -146,16 +146,21 @@ class Judged:
     gains: Mapping[str, stats.Ratio] = field(default_factory=dict)
     """BASE's time under the first strategy over HEAD's under each."""
 
+    @property
+    def next(self) -> tuple[str, ...]:
+        """Strategies to measure on: those without an answer if it ends here, else all that are open."""
+        return self.undecided or self.open
+
     def beyond(self, seconds: float, pace: Pace | None) -> tuple[str, ...]:
-        """Open strategies that must not be measured on for those before them to be answered in so many
-        seconds; never the first."""
-        waiting, every = list(self.open), len(self.ratios)
+        """Of the next strategies, those that must not be measured on for the first to be answered in so many
+        seconds."""
+        waiting, every = list(self.next), len(self.ratios)
         while len(waiting) > 1 and pace:
             each = pace.round_seconds * len(waiting) / every
-            if (max(self.growth.get(s, 1.0) for s in waiting) - 1) * self.rounds * each <= seconds:
+            if (self.growth.get(waiting[0], 1.0) - 1) * self.rounds * each <= seconds:
                 break
             waiting.pop()
-        return tuple(s for s in self.open if s not in waiting)
+        return tuple(s for s in self.next if s not in waiting)
 
     @property
     def settled(self) -> bool:
@@ -226,16 +231,19 @@ def judged(
 
 
 def _calibration(control: Pairs | None, pairs: Pairs) -> float:
-    """How many of its standard errors HEAD's second copy differs from the first, if more than one: this run's
-    errors are larger than its rounds tell by as much. Where rounds are few, no pair is taken to be less noisy
-    than those copies are."""
+    """How many times as large this run's errors are as its rounds tell, at least once.
+
+    HEAD's second copy differs from the first by so many of its standard errors. That is one draw, a variance
+    of one degree of freedom, weighed against the supposition that errors are right. Where rounds are few, no
+    pair is taken to be less noisy than those copies are.
+    """
     error = float(control.error[0, 1]) if control else 0.0
     if control is None or not error or not math.isfinite(error):
         return 1.0
-    beyond = abs(float(control.difference[0, 1])) / error
+    beyond = float(control.difference[0, 1]) / error
     least = float(pairs.error[np.isfinite(pairs.error) & (pairs.error > 0)].min(initial=math.inf))
     noisier = _MERGED * error / least if pairs.rounds < FEWEST_FOR_NOISE else 1.0
-    return max(1.0, beyond, noisier)
+    return max(1.0, math.sqrt((SUPPOSED_WEIGHT + beyond**2) / (SUPPOSED_WEIGHT + 1)), noisier)
 
 
 def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
@@ -281,9 +289,11 @@ def _wider(pairs: Pairs, entry: Entry) -> float:
 
 
 def _growth(pairs: Pairs, strategy: str, question: Question, certainty: float) -> float:
-    """How many times the rounds answer it if the ratio stays as it is."""
+    """How many times the rounds answer it if the ratio stays; first as it may stand where measuring ends."""
+    now = question.undecided(_ratio(pairs, strategy, certainty))
     later = ((factor, _ratio(pairs.grown(factor), strategy, certainty)) for factor in FACTORS)
-    return next((factor for factor, ratio in later if question.answered(ratio)), math.inf)
+    answers = (f for f, r in later if (not question.undecided(r) if now else question.answered(r)))
+    return next(answers, math.inf)
 
 
 @dataclass(frozen=True)
