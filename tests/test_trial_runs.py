@@ -26,7 +26,7 @@ from advisor.measure.trying.candidates import written_changes
 from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.process import TimeUp, preloaded
 from advisor.measure.trying.results import Results
-from advisor.measure.trying.session import Session, candidates, try_script
+from advisor.measure.trying.session import SCREENING, Session, candidates, try_script
 from advisor.measure.trying.worker import TrialJob, TrialRun, _Session
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
@@ -384,6 +384,36 @@ def test_a_patch_that_is_slower_than_the_script_is_not_handed_over(tmp_path: Pat
     assert patch
     assert patch.equal
     assert (patch.holds, patch.is_unproved) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("patched", "processes"), [((0.002, 0.0021), 3), ((0.0055, 0.0056), 3), ((0.002, 0.0055), 6)]
+)
+def test_a_patch_gets_more_processes_until_they_tell(
+    patched: tuple[float, float], processes: int, tmp_path: Path
+) -> None:
+    runs = Runs({})
+
+    def drawn(job: TrialJob) -> TrialRun:
+        runs.seconds = FAST | {"patched": patched[job.process % 2]}
+        return runs(job)
+
+    trials = played(tmp_path, cast(Runs, drawn))
+    assert len({block.process for block in trials.blocks if block.contestant == "patched"}) == processes
+
+
+def test_a_patch_keeps_what_told_it_when_further_processes_have_no_time(tmp_path: Path) -> None:
+    runs = Runs({})
+
+    def ending(job: TrialJob) -> TrialRun:
+        if job.process > SCREENING + 3:
+            raise TimeUp
+        runs.seconds = FAST | {"patched": (0.0025, 0.0039)[job.process % 2]}
+        return runs(job)
+
+    patch = played(tmp_path, cast(Runs, ending)).patch
+    assert patch
+    assert patch.interval
 
 
 def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path) -> None:
