@@ -35,6 +35,9 @@ EQUIVALENCE = 0.05
 """Strategies within 5 % of one another count as equal: no change of code is worth less than that. It is a
 choice, not a measurement: about the run-to-run spread of one machine (Hoefler and Belli, section 4)."""
 
+_GAUSSIAN = 1.4826
+"""From a median absolute deviation to a standard one, of normal noise."""
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -283,3 +286,8 @@ def _student_quantile(confidence: float, freedom: float) -> float:
     density = np.cos(angle) ** (freedom - 1)
     area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     return math.sqrt(freedom) * math.tan(float(np.interp(confidence, area / area[-1], angle)))
+
+
+def robust_deviation(deviations: Floats) -> float:
+    """Standard deviation of normal noise, from the median size of what values are off; NaN is no value."""
+    return _GAUSSIAN * float(np.nanmedian(np.abs(deviations)))

@@ -183,3 +183,9 @@ def test_order_of_frames_and_rounds_does_not_matter(random):
     data = [[1.0, 1.1, 1.2], [1.3, 1.05], [0.9, 1.0, 1.4, 1.2]]
     shuffled = [random.sample(frames, len(frames)) for frames in data]
     assert stats.median_interval(shuffled) == stats.median_interval(data)
+
+
+def test_a_robust_deviation_is_that_of_normal_noise_and_ignores_outliers() -> None:
+    noise = scipy.stats.norm.ppf((np.arange(1001) + 0.5) / 1001, scale=2)
+    assert stats.robust_deviation(noise) == pytest.approx(2, rel=0.01)
+    assert stats.robust_deviation(np.array([*noise, math.nan, 1e9])) == pytest.approx(2, rel=0.01)

@@ -47,8 +47,6 @@ _REACH = 2
 """Neighbours on each side."""
 _LEAST_PATH = 0.01
 """Kernels and copies that differ by less are the same."""
-_GAUSSIAN = 1.4826
-"""From a median absolute deviation to a standard one."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ def steps(seconds: Sequence[float], *, series: int = 1) -> tuple[Step, ...]:
     if count < FEWEST:
         return ()
     logs = np.log(np.asarray(seconds, dtype=np.float64))
-    noise = max(_FINEST, _GAUSSIAN * float(np.median(np.abs(np.diff(logs)))) / math.sqrt(2))
+    noise = max(_FINEST, stats.robust_deviation(np.diff(logs)) / math.sqrt(2))
     logs = _tamed(logs, noise)
     tail = (1 - CONFIDENCE) / 2 / (count - 1) / series
     places = _kept(logs, _proposed(logs / noise, stats.student_upper(tail, count - 2) ** 2), tail)

@@ -16,15 +16,13 @@ from itertools import combinations
 
 import numpy as np
 
-from advisor.stats import Floats
+from advisor.stats import Floats, robust_deviation
 from advisor.verdicts.estimate import FEWEST_FOR_NOISE, Block
 
 CUT = 2.0
 """Standard deviations. Of normal noise the estimate is as exact as the mean, but for 1 %."""
 _TURNS = 5
-"""Of taking the medians of rounds and of contestants in turn."""
-_OF_NORMAL = 1.4826
-"""Standard deviation over median of absolute values."""
+"""How often the medians of rounds and of contestants are taken in turn."""
 
 
 def without_outliers(blocks: Sequence[Block], names: Collection[str]) -> list[Block]:
@@ -54,8 +52,8 @@ def _pseudo_values(logs: Floats) -> Floats:
         shifts = np.nanmedian(logs - levels, axis=1, keepdims=True)
         levels = np.nanmedian(logs - shifts, axis=0)
     off = logs - levels - shifts
-    gaps = np.abs(np.concatenate([off[:, a] - off[:, b] for a, b in combinations(range(off.shape[1]), 2)]))
-    most = CUT * _OF_NORMAL * float(np.nanmedian(gaps)) / math.sqrt(2)
+    gaps = np.concatenate([off[:, a] - off[:, b] for a, b in combinations(range(off.shape[1]), 2)])
+    most = CUT * robust_deviation(gaps) / math.sqrt(2)
     inside = float(np.mean(np.abs(off[np.isfinite(off)]) < most))
     if not inside > 0:
         return logs
