@@ -26,6 +26,7 @@ from advisor.measure.backends import gpu_count
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.processes import python_command
+from advisor.measure.recording.contents import is_tensor
 from advisor.measure.recording.worker import play
 from advisor.profiles.base import Record
 from advisor.profiles.schema import AccessMode
@@ -107,16 +108,7 @@ def observe(
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )
         except subprocess.TimeoutExpired:
-            called = _begun(answer).exists()
-            late = (
-                f"called {function}, which had not returned after"
-                if called
-                else f"did not call {function} within"
-            )
-            raise UsageError(
-                f"{file} {late} {timeout:.0f} s",
-                next_step="Call it with less data." if called else "Call it earlier in the file.",
-            ) from None
+            raise _late(file, function, timeout, begun=_begun(answer).exists()) from None
         if not answer.exists():
             raise _without_call(file, function, done, begun=_begun(answer).exists())
         call = Observed.model_validate_json(answer.read_text(encoding="utf-8"))
@@ -126,6 +118,12 @@ def observe(
             next_step="Use a function of arrays or tensors, numbers and strings; wrap anything else.",
         )
     return call
+
+
+def _late(file: Path, function: str, timeout: float, *, begun: bool) -> UsageError:
+    late = f"called {function}, which had not returned after" if begun else f"did not call {function} within"
+    step = "Call it with less data." if begun else "Call it earlier in the file."
+    return UsageError(f"{file} {late} {timeout:.0f} s", next_step=step)
 
 
 def _without_call(
@@ -296,24 +294,20 @@ def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str)
 
 def _array(name: str, array: Any, mode: AccessMode, given: Any) -> Argument:
     shape, dtype = array.shape, str(array.dtype)
-    there, tensor = _is_on_device(given), _is_tensor(given)
+    there, tensor = _is_on_device(given), is_tensor(given)
     return Argument(
         name=name, kind="array", shape=shape, dtype=dtype, mode=mode, on_device=there, tensor=tensor
     )
 
 
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "untyped_storage")
-
-
 def _is_on_device(value: Any) -> bool:
-    if _is_tensor(value):
+    if is_tensor(value):
         return bool(value.is_cuda)
     return isinstance(value, DeviceArray) or hasattr(value, "__cuda_array_interface__")
 
 
 def _again(value: Any, contents: Any) -> Any:
-    if _is_tensor(value):
+    if is_tensor(value):
         return value.new_tensor(contents)
     if not _is_on_device(value):
         return contents.copy()
@@ -324,7 +318,7 @@ def _again(value: Any, contents: Any) -> Any:
 
 def _host(value: Any) -> Any:
     """A CuPy array or a tensor as NumPy's array; all else as it is."""
-    if _is_tensor(value):
+    if is_tensor(value):
         return value.detach().cpu().numpy()
     return value.get() if _is_on_device(value) and hasattr(value, "get") else value
 

@@ -79,10 +79,15 @@ class Contents:
         return data[: blocks * BLOCK].reshape(blocks, BLOCK)[places]
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether it is PyTorch's, which is not imported for that."""
+    return hasattr(value, "untyped_storage")
+
+
 def host_bytes(host: Any) -> Any:
     """The bytes of a contiguous array or tensor of the host, without a copy; None of others."""
     try:
-        array = host.numpy(force=False) if hasattr(host, "untyped_storage") else host
+        array = host.numpy(force=False) if is_tensor(host) else host
         if not isinstance(array, np.ndarray) or not array.flags.forc:
             return None
         return array.reshape(-1, order="A").view(np.uint8)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from advisor.measure.recording.contents import is_tensor
 from advisor.measure.recording.lines import Lines, Site
 from advisor.profiles.crossings import OriginKind
 
@@ -155,7 +156,7 @@ class Origins:
 
     def of(self, host: Any) -> tuple[Source, int]:
         """Where the memory of an array or tensor comes from, and a number of that allocation."""
-        if hasattr(host, "untyped_storage"):
+        if is_tensor(host):
             return Source("torch", None), int(host.data_ptr())
         base = host
         while isinstance(base, np.ndarray) and base.base is not None:
