@@ -73,11 +73,6 @@ def devices_page(compared: DeviceComparison) -> Page:
     origins = tuple(blocks.Fact(p.name, f"{p.basis} {p.origin}") for p in places)
     settings = (blocks.Fact("parameters", parameters),) * bool(parameters)
     short = blocks.Facts(origins + settings, forms="txt"), blocks.Banners("note", notes)
-    failed = (
-        replace(failure, headline=f"{failure.headline} (on {words.name(member.device)})")
-        for member in members
-        for failure in failures(member.profile)
-    )
     by_basis = words.grouped(places, lambda place: place.basis).items()
     over = [_verdict(same, basis) for basis, same in by_basis]
     none = nothing("", "No device has figures: nothing was measured or predicted")
@@ -92,7 +87,7 @@ def devices_page(compared: DeviceComparison) -> Page:
         sections=(
             lead(
                 *around(
-                    blocks.Failures(tuple(failed)),
+                    blocks.Failures(tuple(_failed(compared))),
                     Answers(tuple(p.answer for p in places), tuple(over or [none]), linked=False),
                     drawn=any(place.answer.bars for place in places),
                 ),
@@ -108,6 +103,12 @@ def devices_page(compared: DeviceComparison) -> Page:
         document=_document(places),
     )
     return described(page, *numbered)
+
+
+def _failed(compared: DeviceComparison) -> Iterator[blocks.Failure]:
+    for member in compared.members:
+        for failure in failures(member.profile):
+            yield replace(failure, headline=f"{failure.headline} (on {words.name(member.device)})")
 
 
 def _document(places: Sequence[Place]) -> str:

@@ -152,8 +152,7 @@ class Judged:
         return self.undecided or self.open
 
     def beyond(self, seconds: float, pace: Pace | None) -> tuple[str, ...]:
-        """Of the next strategies, those that must not be measured on for the first to be answered in so many
-        seconds."""
+        """Those of the next strategies that must wait for the first to be answered in so many seconds."""
         waiting, every = list(self.next), len(self.ratios)
         while len(waiting) > 1 and pace:
             each = pace.round_seconds * len(waiting) / every
@@ -192,10 +191,7 @@ def judged(
     pace: Pace | None = None,
 ) -> Judged:
     """The judgement of the blocks so far. withdrawn: contestants that are out of it."""
-    listed: Sequence[Block] = tuple(blocks)
-    for strategy in entry.strategies:
-        of_strategy = [name for name, under in entry.names.items() if under == strategy]
-        listed = without_outliers(listed, of_strategy)
+    listed = _without_outliers(blocks, entry)
     finalists = {block.contestant for block in listed} - set(withdrawn)
     names = [name for name in entry.names if name in finalists]
     noise = SUPPOSED_NOISE if len({(b.process, b.round) for b in listed}) > 1 else NOISE_OF_ONE_ROUND
@@ -228,6 +224,14 @@ def judged(
     most = max(growth.values(), default=1.0)
     more = seconds_for(most, pairs, pace) if math.isfinite(most) else None
     return replace(result, step=next_step(pairs, pace), seconds_more=more, growth=growth)
+
+
+def _without_outliers(blocks: Iterable[Block], entry: Entry) -> Sequence[Block]:
+    """Blocks of different strategies are not compared with one another."""
+    listed: Sequence[Block] = tuple(blocks)
+    for strategy in entry.strategies:
+        listed = without_outliers(listed, [name for name, under in entry.names.items() if under == strategy])
+    return listed
 
 
 def _calibration(control: Pairs | None, pairs: Pairs) -> float:
