@@ -24,7 +24,7 @@ STEADY = 0.02
 LEAST_WARM = 0.01
 """Seconds that warming up takes at least: on an H200 the first 10 ms after a wait tell nothing."""
 CLOCK_READINGS = 8
-"""Of frames that are timed together, one more at most."""
+"""Most readings of the clock between frames that are timed together."""
 _CLOCK_DIGITS = 9
 """The clock counts nanoseconds; further digits of a difference of floats are noise, and half of the file."""
 

@@ -56,7 +56,7 @@ CONCLUDING_PREDICTIONS = 30
 LEAST_FINAL = LEAST_SECONDS / 4
 """With less time left none is begun; it has fewer contestants than one of strategies."""
 MOST_WAITING = 5
-"""Of a frame's seconds on the CPU device, how many are taken for one: the others may be waits of its own."""
+"""How many seconds of a frame on the CPU device count as one at most: the others may be waits of its own."""
 _MOST_VALUES = 3
 _LONGER = "Run again with a longer --max-seconds."
 

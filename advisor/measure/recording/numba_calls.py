@@ -27,7 +27,7 @@ _ARGUMENT = "kernel argument"
 """A NumPy array given to a kernel: it goes up before the kernel, and comes down after it."""
 
 MOST_THREADS = 1 << 16
-"""Of all kernels in Numba's simulator, where each thread is one of Python's: about 10 s (0.14 ms each)."""
+"""All kernels together in Numba's simulator, where each thread is one of Python's: 10 s (0.14 ms each)."""
 _NOT_RUN = f"not run: without a GPU kernels have {MOST_THREADS:,} threads in all; arrays keep their values"
 
 
