@@ -71,7 +71,7 @@ class Profile(Shown, schema.Profile):
 
     @classmethod
     def of(cls, profile: schema.Profile) -> Profile:
-        return cls.model_construct(profile.model_fields_set, **dict(profile))
+        return cls.model_construct(profile.model_fields_set, **dict(with_headlines(profile)))
 
     def compare(
         self, other: schema.Profile | Path | str, *, strategies: Sequence[str] = (), anyway: bool = False
@@ -98,7 +98,7 @@ class VersionComparison(Shown, versions.VersionComparison):
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
     with naming_arguments():
-        return Profile.of(with_headlines(concluding.concluded(reading.load(path))))
+        return Profile.of(concluding.concluded(reading.load(path)))
 
 
 def compare(
