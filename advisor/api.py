@@ -29,8 +29,8 @@ from advisor.measure.progress import Progress, make_progress
 from advisor.measure.settings import Settings
 from advisor.measure.version_measurement import Versions
 from advisor.profiles import outputs, reading, schema
+from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
-from advisor.profiles.scratch import scratch
 from advisor.report import html, pages
 from advisor.report.page import Page
 from advisor.report.profile_page import with_headlines

@@ -26,9 +26,9 @@ from advisor.devices import host_rates
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.options import OPTIONS, Option, Options
 from advisor.measure.settings import Settings
-from advisor.profiles.blocks import SearchMode
 from advisor.profiles.conclusions import Preferences
-from advisor.profiles.text_files import read_toml
+from advisor.profiles.figures import SearchMode
+from advisor.profiles.files import read_toml
 from advisor.rules.registry import require, thresholds
 from advisor.strategies import mixes, registry
 from advisor.strategies.backend import BackendName

@@ -39,11 +39,11 @@ from advisor.model.mixing import outlook
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, traced
 from advisor.profiles import outputs, secrets
-from advisor.profiles.blocks import Method
 from advisor.profiles.crossings import ScriptRun
+from advisor.profiles.figures import Method
+from advisor.profiles.files import scratch
 from advisor.profiles.redaction import anonymous, here, without_environment
 from advisor.profiles.schema import Commit, Predicted, Profile, Result, Tool
-from advisor.profiles.scratch import scratch
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import HostRates

@@ -20,9 +20,9 @@ from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.settings import Settings
 from advisor.profiles import outputs
+from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
-from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import is_secret
 from advisor.profiles.sweeps import (
     Point,

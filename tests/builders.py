@@ -6,8 +6,8 @@ from typing import Any
 
 from script_runs import script_run
 
-from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Advice, Evidence, Gain, Recommendation
+from advisor.profiles.figures import Method
 from advisor.profiles.schema import (
     BufferRecord,
     Device,

@@ -46,7 +46,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Session
 from advisor.measure.settings import Settings
-from advisor.profiles.blocks import Block, Energy
+from advisor.profiles.figures import Block, Energy
 from advisor.profiles.schema import Device, Trace
 from advisor.strategies.backend import BackendName
 from tests.faults.started import Started

@@ -19,7 +19,7 @@ from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
-from advisor.profiles.blocks import Block
+from advisor.profiles.figures import Block
 from advisor.profiles.schema import Device, Measured
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts.versions import BASE, HEAD, Question

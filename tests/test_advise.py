@@ -9,9 +9,8 @@ from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Preferences, Recommendation
-from advisor.profiles.row_figures import Row
+from advisor.profiles.figures import Block, FinalRecord, Row
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules.advise import advise
 from advisor.rules.registry import by_id

@@ -16,7 +16,7 @@ from test_revisions import git
 
 import advisor
 from advisor.errors import INTERRUPTED, FileProblem, UsageError, WorkloadError
-from advisor.profiles.scratch import remove_abandoned
+from advisor.profiles.files import remove_abandoned
 
 WORKLOAD = """\
 import numpy as np

@@ -11,7 +11,7 @@ from fakes import FakeClock
 
 from advisor.measure.final import FinalState, Look, Plan, run_final
 from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem
-from advisor.profiles.blocks import Block
+from advisor.profiles.figures import Block
 from advisor.verdicts.final import Step
 
 DIED = Problem(cause="device", message="the process was killed by SIGSEGV")

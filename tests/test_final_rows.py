@@ -10,8 +10,8 @@ from builders import measured, profile
 from every import every
 from test_final_estimate import NAMES, drawn, made
 
-from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Preferences
+from advisor.profiles.figures import Block, FinalRecord
 from advisor.profiles.schema import Profile
 from advisor.report.answering import measured_bars, speeds
 from advisor.report.tables import more_figures

@@ -17,7 +17,7 @@ from advisor.measure.measurement import job_of
 from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Silent
 from advisor.measure.results import combine
-from advisor.profiles.blocks import Block
+from advisor.profiles.figures import Block
 from advisor.profiles.schema import Measured
 from advisor.workloads.loading import load
 

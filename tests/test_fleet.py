@@ -21,7 +21,7 @@ from advisor.fleets.planning import Answer, Gpu, Machine, Task, devices, fits, p
 from advisor.fleets.request import Limits, Request, Selection
 from advisor.fleets.storage import slug, write_placements
 from advisor.measure.progress import Silent
-from advisor.profiles.fleets import Row
+from advisor.profiles.combined import Row
 from advisor.profiles.schema import Device, Profile
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page

@@ -38,9 +38,9 @@ from advisor.fleets.packaging import gather
 from advisor.fleets.planning import Answer, Task
 from advisor.fleets.request import Limits, Request, Selection
 from advisor.measure.progress import Silent
-from advisor.profiles.fleets import Row
+from advisor.profiles.combined import Row
+from advisor.profiles.files import remove_abandoned
 from advisor.profiles.schema import Profile
-from advisor.profiles.scratch import remove_abandoned
 
 WORKERS = Path(__file__).parent / "fleet_workers.py"
 SOURCE = """\

@@ -16,7 +16,7 @@ from mixing import SHAPES, made
 from advisor.measure import footprint
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.footprint import Reading, read
-from advisor.profiles.row_figures import PlaceMemory
+from advisor.profiles.figures import PlaceMemory
 from advisor.profiles.schema import Footprint, MemoryClass
 from advisor.strategies.placements.arena import Arena
 

@@ -20,7 +20,7 @@ from advisor.measure.sampling import (
     timed_together,
     warm_up,
 )
-from advisor.profiles.row_figures import FrameFigures
+from advisor.profiles.figures import FrameFigures
 
 
 class Frames:

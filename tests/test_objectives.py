@@ -17,8 +17,8 @@ from advisor.measure.contest import TAIL_FRAMES, Contest
 from advisor.measure.energy import NO_TIME
 from advisor.measure.progress import Silent
 from advisor.measure.results import OUTSIDE, figures
-from advisor.profiles.blocks import Block, Energy, FinalRecord, GpuEnergy
 from advisor.profiles.conclusions import Preferences, Recommendation
+from advisor.profiles.figures import Block, Energy, FinalRecord, GpuEnergy
 from advisor.profiles.schema import Measured
 from advisor.report.recommendations import headline
 from advisor.rules.advise import advise

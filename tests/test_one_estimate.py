@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import missing
 
-from advisor.profiles.blocks import Block, FinalRecord
 from advisor.profiles.conclusions import Objective, Preferences
+from advisor.profiles.figures import Block, FinalRecord
 from advisor.profiles.reading import load, require_plausible
 from advisor.profiles.schema import Profile
 from advisor.report import pages

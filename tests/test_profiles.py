@@ -19,9 +19,9 @@ from pydantic import ValidationError
 
 from advisor.errors import FileProblem
 from advisor.profiles import schema
+from advisor.profiles.files import write_atomically
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import BufferRecord, Device, Footprint, Measured, Profile, StageRecord, Trace
-from advisor.profiles.text_files import write_atomically
 from advisor.profiles.traces import Traffic
 from advisor.rules.concluding import concluded
 from advisor.texts import printable

@@ -9,7 +9,7 @@ from builders import MIB, footprint, measured, profile, recommendation
 from every import every
 from running import missing
 
-from advisor.profiles.row_figures import FrameEnergy, HostPages, PlaceMemory, Quantile
+from advisor.profiles.figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.schema import Measured, Profile
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import NOTHING, Block, Fold, Prose, Table

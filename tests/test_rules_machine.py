@@ -20,9 +20,8 @@ from every import every
 from judging import bet, figures, predicted_run, restless, row, says, verdict_of
 
 from advisor.devices.caveats import moved_clocks
-from advisor.profiles.blocks import Block, FinalRecord
+from advisor.profiles.figures import Block, FinalRecord, HostPages
 from advisor.profiles.reading import load
-from advisor.profiles.row_figures import HostPages
 from advisor.profiles.schema import WRONG_RESULTS, MemoryClass, Profile
 from advisor.profiles.system_state import CpuClocks, NumaNode
 from advisor.rules.advise import advise

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from running import environment
 
-from advisor.profiles.scratch import remove_abandoned, scratch
+from advisor.profiles.files import remove_abandoned, scratch
 
 HOLD = """
-from advisor.profiles.scratch import scratch
+from advisor.profiles.files import scratch
 with scratch() as folder:
     (folder / "job.json").write_text("hunter2")
     print(folder, flush=True)

@@ -24,8 +24,8 @@ from advisor.measure.measurement import Measurement
 from advisor.measure.progress import Silent
 from advisor.measure.search import MixSearch, no_search
 from advisor.profiles import reading
-from advisor.profiles.blocks import Search, Tried
 from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.figures import Search, Tried
 from advisor.profiles.schema import Measured, Profile, Skipped
 from advisor.report.blocks import Table
 from advisor.report.mixes import buffers

@@ -9,8 +9,8 @@ import pytest
 from builders import profile
 
 from advisor.errors import FileProblem
+from advisor.profiles.files import read_unpacked
 from advisor.profiles.reading import load
-from advisor.profiles.text_files import read_unpacked
 
 
 def test_packed_profile_is_read_like_any_other(tmp_path: Path) -> None:

@@ -27,10 +27,9 @@ from advisor.measure.progress import Silent
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.predict import predict
-from advisor.profiles.blocks import Block
 from advisor.profiles.consistency import contradiction
+from advisor.profiles.figures import MOST_ITERATIONS, Block, Iterations
 from advisor.profiles.reading import load as read
-from advisor.profiles.row_figures import MOST_ITERATIONS, Iterations
 from advisor.profiles.schema import Loop, Measured, Skipped
 from advisor.report import machine
 from advisor.report.pages import page_of, render

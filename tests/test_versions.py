@@ -34,9 +34,9 @@ from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
 from advisor.profiles import outputs
-from advisor.profiles.blocks import Block
+from advisor.profiles.figures import Block
+from advisor.profiles.files import scratch
 from advisor.profiles.schema import Measured, WorkloadRecord
-from advisor.profiles.scratch import scratch
 from advisor.report.pages import render, versions_page
 from advisor.report.versions_page import answer
 from advisor.strategies.registry import BASELINE

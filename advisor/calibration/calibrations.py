@@ -29,9 +29,8 @@ from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.worker import run_job
 from advisor.model.device_texts import value
+from advisor.profiles.files import scratch, write_atomically
 from advisor.profiles.outputs import is_plain
-from advisor.profiles.scratch import scratch
-from advisor.profiles.text_files import write_atomically
 from advisor.strategies.backend import BackendName
 
 

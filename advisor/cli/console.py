@@ -284,7 +284,7 @@ def read_trace(file: Path, nsys: Path | None, frame: str | None, source: OptionS
     from advisor import configuration
     from advisor.nsys.capturing import read_report
     from advisor.profiles.conclusions import Preferences
-    from advisor.profiles.scratch import scratch
+    from advisor.profiles.files import scratch
     from advisor.rules.reports import judged
 
     with scratch() as folder:

@@ -104,7 +104,7 @@ def _from_line(file: Path, source: Path, line: int, given: list[str], *, force: 
     """The workload of the function that holds the line, or of the statements around it."""
     from advisor.measure.observed import observe, workload_text
     from advisor.measure.stretches import function_at
-    from advisor.profiles.scratch import scratch
+    from advisor.profiles.files import scratch
     from advisor.workloads import starters
 
     stretch = function_at(source, line)
@@ -213,7 +213,7 @@ def devices_import(
     from advisor.calibration import assembling, calibrations
     from advisor.devices import host_rates
     from advisor.devices.catalogue import load, named
-    from advisor.profiles.text_files import write_atomically
+    from advisor.profiles.files import write_atomically
 
     calibrations.require_free(out, force=force)
     output = host_rates.read(file)

@@ -29,7 +29,7 @@ from advisor.cli.console import (
 )
 from advisor.errors import INTERRUPTED, AdvisorError, NothingMeasured, UsageError, WorkloadError
 from advisor.measure.options import OPTIONS, Options
-from advisor.profiles.scratch import scratch
+from advisor.profiles.files import scratch
 
 if TYPE_CHECKING:
     from advisor.measure.settings import Settings

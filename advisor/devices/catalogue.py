@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures
 from advisor.errors import FileProblem, UsageError, nearest
+from advisor.profiles.files import read_toml
 from advisor.profiles.schema import MOST_GPUS, MemoryClass
-from advisor.profiles.text_files import read_toml
 from advisor.texts import quoted, shortened
 
 DEFAULT_TARGETS = ("orin-nano", "rtx-4090", "h200")

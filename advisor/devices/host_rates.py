@@ -18,7 +18,7 @@ from advisor import units
 from advisor.devices.catalogue import System, load, under
 from advisor.devices.entries import CatalogueEntry, Figure
 from advisor.errors import FileProblem, UsageError
-from advisor.profiles.text_files import read_bytes
+from advisor.profiles.files import read_bytes
 from advisor.texts import shortened
 
 RATES = {

@@ -19,8 +19,8 @@ from advisor.measure.processes import python_command
 from advisor.nsys.program import Nsys, NsysFailed, find
 from advisor.profiles.amounts import Bytes
 from advisor.profiles.base import Record
+from advisor.profiles.files import scratch
 from advisor.profiles.schema import Device
-from advisor.profiles.scratch import scratch
 from advisor.profiles.system_state import GpuState, HostState, TegraState
 
 SECONDS = 90.0

@@ -24,7 +24,7 @@ from advisor.fleets.request import Limits, Request, Selection, make_request
 from advisor.measure.options import Options
 from advisor.measure.progress import make_progress
 from advisor.profiles import outputs, schema
-from advisor.profiles.fleets import FleetRecord, Row
+from advisor.profiles.combined import FleetRecord, Row
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page
 from advisor.report.page import Page

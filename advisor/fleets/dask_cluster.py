@@ -28,9 +28,8 @@ from distributed.comm import connect
 
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleets.fleet import Call, Function, Reply, SchedulerLost
+from advisor.profiles.files import LARGEST, read_bytes, scratch
 from advisor.profiles.redaction import here
-from advisor.profiles.scratch import scratch
-from advisor.profiles.text_files import LARGEST, read_bytes
 from advisor.texts import printable, shortened
 
 _CONNECT_SECONDS = 15.0

@@ -35,7 +35,7 @@ from advisor.fleets.planning import (
 from advisor.fleets.request import Request
 from advisor.fleets.storage import Results, Write
 from advisor.measure.progress import Progress
-from advisor.profiles.fleets import FleetRecord, Row
+from advisor.profiles.combined import FleetRecord, Row
 from advisor.profiles.redaction import hidden
 
 Function = Literal["inspect", "profile"]

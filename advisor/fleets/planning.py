@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 from advisor.devices.memory_class import EXPLAINED
 from advisor.errors import UsageError, nearest
 from advisor.profiles.base import Record, optional, table
+from advisor.profiles.files import LARGEST
 from advisor.profiles.schema import Kind, MemoryClass
-from advisor.profiles.text_files import LARGEST
 from advisor.version import __version__
 
 Name = Annotated[str, Field(max_length=300)]

@@ -20,10 +20,9 @@ from advisor.fleets.planning import Answer, Task, wrong
 from advisor.measure.jobs import LOG
 from advisor.measure.process import die_with_parent
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
+from advisor.profiles.files import read_unpacked, scratch, write_atomically
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
-from advisor.profiles.scratch import scratch
-from advisor.profiles.text_files import read_unpacked, write_atomically
 
 ANSWER = "answer.json"
 _POLL_SECONDS = 0.25

@@ -19,7 +19,7 @@ from advisor.errors import UsageError
 from advisor.fleets.packaging import Package, gather
 from advisor.fleets.planning import Device, Task
 from advisor.measure.options import OPTIONS, Options
-from advisor.profiles.fleets import FleetRecord
+from advisor.profiles.combined import FleetRecord
 from advisor.sweep import Sweep, parse_sweep
 from advisor.version import __version__
 from advisor.workloads import scripts

@@ -22,11 +22,11 @@ from advisor.fleets.planning import Answer, Device, Item, Unfit, wrong
 from advisor.fleets.request import Request
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
-from advisor.profiles.fleets import FleetRecord, PredictedChoice, Row, RowStatus
+from advisor.profiles.combined import FleetRecord, PredictedChoice, Row, RowStatus
+from advisor.profiles.files import read_bytes
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import link
-from advisor.profiles.text_files import read_bytes
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page
 from advisor.report.page import Page

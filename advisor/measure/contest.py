@@ -19,8 +19,8 @@ from advisor.measure.results import CONFIDENCE, OUTSIDE, figures
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import LEAST_FRAMES, Session, frames_of_block
 from advisor.measure.settings import Settings
-from advisor.profiles.blocks import Block, FinalRecord, rounds
 from advisor.profiles.conclusions import Preferences, counts_latency
+from advisor.profiles.figures import Block, FinalRecord, rounds
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.choice import Contestant, leanest, within

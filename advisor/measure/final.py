@@ -19,7 +19,7 @@ from itertools import takewhile
 from advisor.measure.jobs import BlockDone, FinalRound, Problem
 from advisor.measure.sampling import Clock, settled
 from advisor.measure.sessions import RoundResults, Session, SessionLoop
-from advisor.profiles.blocks import Block
+from advisor.profiles.figures import Block
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.final import FEWEST_PROCESSES, LOOKS, SPENDING, Pace, Step, first_step
 

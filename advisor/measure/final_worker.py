@@ -58,7 +58,7 @@ from advisor.measure.sampling import (
 )
 from advisor.measure.tasks import compared, first_frames
 from advisor.measure.worker import problem_of
-from advisor.profiles.blocks import MOST_FRAMES, Block, Energy, GpuEnergy
+from advisor.profiles.figures import MOST_FRAMES, Block, Energy, GpuEnergy
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.placements.arena import ReusedAllocations
 from advisor.workloads.loading import Loaded

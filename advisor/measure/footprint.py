@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop
-from advisor.profiles.row_figures import HostPages, PlaceMemory
+from advisor.profiles.figures import HostPages, PlaceMemory
 from advisor.profiles.schema import Device, Footprint, MemoryKind
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.placements.arena import Arena

@@ -30,7 +30,7 @@ from typing import IO, Any, NoReturn
 import psutil
 
 from advisor.measure.process import adopt_orphans, die_with_parent
-from advisor.profiles.scratch import remove_abandoned
+from advisor.profiles.files import remove_abandoned
 
 _LAST = 5.0
 """Seconds that the server may take to end."""

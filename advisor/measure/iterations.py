@@ -9,7 +9,7 @@ from time import perf_counter
 
 from advisor.errors import WorkloadError
 from advisor.measure.written import Lines
-from advisor.profiles.row_figures import Iterations
+from advisor.profiles.figures import Iterations
 from advisor.profiles.schema import Loop, Measured, Result
 from advisor.strategies.schedule import InARow, parts
 

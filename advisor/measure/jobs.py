@@ -16,9 +16,8 @@ from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Record, optional, table
-from advisor.profiles.blocks import Block
 from advisor.profiles.crossings import ScriptRun
-from advisor.profiles.row_figures import Iterations, StrategyFigures
+from advisor.profiles.figures import Block, Iterations, StrategyFigures
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.profiles.system_state import GpuState

@@ -28,7 +28,7 @@ from advisor.measure.results import CONFIDENCE, NEXT_STEPS, combine, failure, la
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.search import FINALISTS, Likely, MixSearch, no_search
 from advisor.measure.settings import Settings
-from advisor.profiles.blocks import Block, FinalRecord, Search
+from advisor.profiles.figures import Block, FinalRecord, Search
 from advisor.profiles.schema import LATE, Failed, Measured, Result, Skipped, Trace, WorkloadRecord
 from advisor.profiles.system_state import GpuState
 from advisor.strategies.mixes import PREFIX, Mix, Placed, label, mix, noted

@@ -29,8 +29,8 @@ from advisor.measure.processes import python_command
 from advisor.measure.recording.contents import is_tensor
 from advisor.measure.recording.worker import play
 from advisor.profiles.base import Record
+from advisor.profiles.files import scratch
 from advisor.profiles.schema import AccessMode
-from advisor.profiles.scratch import scratch
 from advisor.workloads.definition import RESERVED
 from advisor.workloads.starters import function_name
 

@@ -21,8 +21,8 @@ from advisor.measure.fork_server import PARENT, PASSED, ForkServer, Process
 from advisor.measure.jobs import LOG
 from advisor.measure.process import TELL_WHERE, WHERE
 from advisor.profiles.base import Record
+from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
-from advisor.profiles.scratch import scratch
 from advisor.profiles.secrets import mask, of_process
 from advisor.texts import for_log, printable, without_first_word, without_last_word
 

@@ -10,8 +10,7 @@ from typing import Any
 from advisor import stats
 from advisor.measure.jobs import Problem, Sample
 from advisor.measure.launcher import Ended
-from advisor.profiles.blocks import Block
-from advisor.profiles.row_figures import FrameEnergy, FrameFigures, Quantile, StrategyFigures
+from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, Quantile, StrategyFigures
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
 from advisor.verdicts.scores import accounted
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
 from advisor.measure.git import Git, Refused, Unanswered
+from advisor.profiles.files import scratch
 from advisor.profiles.schema import Commit
-from advisor.profiles.scratch import scratch
 from advisor.texts import listed, printable
 
 _DEFAULTS = ("origin/HEAD", "origin/main", "origin/master", "main", "master")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from advisor.profiles.base import Record
-from advisor.profiles.text_files import parse_toml
+from advisor.profiles.files import parse_toml
 
 PATH = Path(__file__).parent / "routines.toml"
 

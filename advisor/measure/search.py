@@ -21,7 +21,7 @@ from advisor.measure.jobs import FinalJob, FinalRound, Job
 from advisor.measure.results import CONFIDENCE
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import RoundResults, Session, SessionLoop, frames_of_block
-from advisor.profiles.blocks import Search, SearchMode, Tried
+from advisor.profiles.figures import Search, SearchMode, Tried
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.stats import student_upper
 from advisor.strategies.mixes import (

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem, RoundDone, Unmeasurable
 from advisor.measure.sampling import Clock
-from advisor.profiles.blocks import Block
+from advisor.profiles.figures import Block
 
 LEAST_FRAMES = 2
 """Frames of a block. More do not average out how newly placed buffers differ (4 % on an H200, frames 2 %)."""

@@ -11,8 +11,8 @@ from advisor.devices.catalogue import System
 from advisor.devices.entries import CatalogueEntry
 from advisor.measure.jobs import Tree
 from advisor.measure.options import Options
-from advisor.profiles.blocks import SearchMode
 from advisor.profiles.conclusions import Preferences
+from advisor.profiles.figures import SearchMode
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import Strategy
 

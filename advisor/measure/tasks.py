@@ -30,7 +30,7 @@ from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import Clock, breakdown, by_period, sample, warm_up
 from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.verification import Inspector
-from advisor.profiles.row_figures import PlaceMemory
+from advisor.profiles.figures import PlaceMemory
 from advisor.profiles.schema import PageLocking
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import BASELINE

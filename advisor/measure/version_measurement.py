@@ -24,8 +24,8 @@ from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Alternating, Session, frames_of_block
 from advisor.measure.settings import Settings
-from advisor.profiles.blocks import Block
 from advisor.profiles.conclusions import Objective
+from advisor.profiles.figures import Block
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured
 from advisor.profiles.secrets import MASK
 from advisor.strategies.registry import BASELINE, choose

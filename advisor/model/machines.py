@@ -19,8 +19,8 @@ from advisor.errors import FileProblem, nearest
 from advisor.model import terms
 from advisor.model.terms import Values, constant, log_triangular, triangular
 from advisor.profiles.base import Record
+from advisor.profiles.files import parse_toml
 from advisor.profiles.schema import MemoryClass
-from advisor.profiles.text_files import parse_toml
 
 PATH = Path(__file__).parent / "defaults.toml"
 

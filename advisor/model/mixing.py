@@ -17,7 +17,7 @@ from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.simulate import Simulated, simulate
 from advisor.model.terms import Values
-from advisor.profiles.row_figures import Instead
+from advisor.profiles.figures import Instead
 from advisor.profiles.schema import Profile
 from advisor.strategies.mixes import PREFIX, Mix, Placed, alike, changes, choices, label, mix, uniform
 from advisor.strategies.registry import Strategy, by_name, to_place

@@ -23,7 +23,7 @@ from advisor.model.several_gpus import frame_on_several, unknown, unknown_strate
 from advisor.model.steady_frame import Frame, Timed, by_part, overlapped, timed_steps
 from advisor.model.terms import Values, constant
 from advisor.profiles.conclusions import Objective, counts_latency
-from advisor.profiles.row_figures import Iterations
+from advisor.profiles.figures import Iterations
 from advisor.profiles.schema import Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork, Traffic
 from advisor.strategies.placements.base import Placement

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from advisor.errors import FileProblem
-from advisor.profiles import text_files
+from advisor.profiles import files
 
 Integers = npt.NDArray[np.int64]
 BLOCK = 200_000
@@ -220,7 +220,7 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
     seconds: after which reading ends, of a small file; a large one has longer.
     """
     try:
-        with text_files.opened(path) as file:
+        with files.opened(path) as file:
             head = file.read(len(_HEADER))
         allowed = max(seconds, path.stat().st_size / _BYTES_PER_SECOND)
     except FileNotFoundError:

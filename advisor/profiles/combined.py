@@ -1,18 +1,19 @@
-"""The JSON of several profiles: sweep.json, workloads.json, devices.json. A row for each on each device.
+"""What is saved of several profiles: sweep.json, workloads.json and devices.json, and a fleet's fleet.json.
 
-Raw samples are in each profile. The JSON Schema is published as docs/combined.schema.json.
+Raw samples are in each profile. The JSON Schema of the first three is docs/combined.schema.json.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.amounts import Interval, PositiveSeconds
+from advisor.profiles.amounts import Amount, Interval, PositiveSeconds
 from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Kind, MemoryClass
 
 
 class Time(Record):
@@ -51,6 +52,55 @@ class Combined(Record):
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=1) + "\n"
+
+
+ShortText = Annotated[Text, Field(max_length=2000)]
+ShortWord = Annotated[Word, Field(max_length=2000)]
+RowStatus = Literal["profiled", "failed", "unfit", "not run"]
+"""unfit: the machine cannot run it, such as by its versions. not run: interrupted, or the scheduler lost."""
+
+
+class PredictedChoice(Record):
+    """The prediction for a device in a profile made without a GPU."""
+
+    device: ShortWord
+    strategy: ShortWord
+    verdict: ShortWord
+
+
+class Row(Record):
+    """One device and one value of the swept parameter."""
+
+    task: ShortWord = Field(description="The device's key and the value, by which a run is resumed")
+    device: ShortText = Field(description="Its name, numbered where several have the same")
+    kind: Kind = "cuda"
+    memory_class: MemoryClass | None = None
+    value: ShortText = optional("The swept parameter, as NAME=VALUE; empty without a sweep", "")
+    status: RowStatus
+    reason: ShortText = ""
+    next_step: ShortText = ""
+    folder: ShortText = optional("Of its report, relative to the fleet's", "")
+    strategy: ShortWord | None = optional("The recommended one")
+    verdict: ShortWord | None = None
+    basis: Literal["measured", "predicted", "none"] = "none"
+    costs: dict[Word, Annotated[float, Field(ge=1)]] = table(
+        "Measured strategies: the median time as a multiple of the fastest one's"
+    )
+    predicted: tuple[PredictedChoice, ...] = ()
+    seconds: Amount = optional("From giving out the task to its result", 0.0)
+
+
+class FleetRecord(Record):
+    """fleet.json: the run so far. `request` identifies what was asked: the files sent and the options."""
+
+    format: Literal[1] = 1
+    request: ShortWord
+    workload: ShortText
+    created: ShortWord
+    command: ShortText = ""
+    parameter: ShortWord = optional("The swept one", "")
+    rows: tuple[Row, ...] = ()
+    notes: tuple[ShortText, ...] = ()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.base import Record
-from advisor.profiles.text_files import opened, read_bytes, replacing, write_atomically
+from advisor.profiles.files import opened, read_bytes, replacing, write_atomically
 
 MANIFEST = "advisor-files.json"
 PREVIOUS = "previous"

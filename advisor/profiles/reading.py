@@ -16,10 +16,10 @@ from advisor.errors import FileProblem
 from advisor.profiles import secrets
 from advisor.profiles.base import Record, cleaned
 from advisor.profiles.consistency import contradiction
+from advisor.profiles.files import as_path, read_unpacked
 from advisor.profiles.redaction import Masking
 from advisor.profiles.schema import FORMAT, GONE, Failed, Measured, Predicted, Profile, Skipped
 from advisor.profiles.system_state import GONE_OF_BOARDS, GONE_OF_GPUS
-from advisor.profiles.text_files import as_path, read_unpacked
 from advisor.texts import quoted, shortened
 
 MOST = 20_000

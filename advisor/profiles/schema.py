@@ -16,21 +16,24 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from advisor.profiles.amounts import Amount, Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
 from advisor.profiles.base import Name, Record, Text, Word, deprecated, optional, table
-from advisor.profiles.blocks import Block, FinalRecord, Method, Search
 from advisor.profiles.conclusions import Advice, Preferences, Recommendation
 from advisor.profiles.crossings import ScriptRun
-from advisor.profiles.row_figures import (
+from advisor.profiles.figures import (
     MOST_ITERATIONS,
+    Block,
+    FinalRecord,
     FrameEnergy,
     Instead,
     Iterations,
+    Method,
     PlaceMemory,
     Quantile,
     Row,
+    Search,
     StrategyFigures,
 )
+from advisor.profiles.files import as_path, write_atomically
 from advisor.profiles.system_state import Environment
-from advisor.profiles.text_files import as_path, write_atomically
 from advisor.profiles.traces import HostRates, NsysTrace, StageWork, Timeline, Traffic, Wait
 from advisor.profiles.trials import Trials
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor import stats, units
-from advisor.profiles.fleets import FleetRecord
-from advisor.profiles.fleets import Row as FleetRow
+from advisor.profiles.combined import FleetRecord
+from advisor.profiles.combined import Row as FleetRow
 from advisor.profiles.sweeps import link
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from advisor import units
 from advisor.errors import WorkloadError
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.row_figures import Instead, Row
+from advisor.profiles.figures import Instead, Row
 from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, WorkloadRecord
 from advisor.report import blocks, words
 from advisor.strategies.mixes import mixes_of, of_row

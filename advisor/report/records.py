@@ -11,8 +11,8 @@ from typing import Any
 
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.crossings import ScriptRun
+from advisor.profiles.figures import FrameFigures
 from advisor.profiles.programs import GpuTrace
-from advisor.profiles.row_figures import FrameFigures
 from advisor.profiles.schema import (
     Failed,
     Measured,

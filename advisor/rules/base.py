@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from advisor import units
-from advisor.profiles.blocks import Block, Method
 from advisor.profiles.conclusions import Advice, Certainty, Evidence, Gain, Recommendation, Unit
+from advisor.profiles.figures import Block, Method
 from advisor.profiles.schema import Device, Profile, Trace, WorkloadRecord
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import Direction, StrategyTrace

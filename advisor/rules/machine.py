@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
+from advisor.profiles.figures import Method
 from advisor.profiles.system_state import GpuState, HostState
 from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
 

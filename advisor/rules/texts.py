@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 from advisor import units
 from advisor.profiles.conclusions import Unit
+from advisor.profiles.files import parse_toml
 from advisor.profiles.schema import MemoryClass
-from advisor.profiles.text_files import parse_toml
 
 FRAME_SHARE: Mapping[str, Any] = {
     "default": 0.10,

@@ -4,8 +4,8 @@ from statistics import median
 
 from advisor import units
 from advisor.devices.caveats import FIX_CLOCKS, moved_clocks
-from advisor.profiles.blocks import Method
 from advisor.profiles.conclusions import Evidence
+from advisor.profiles.figures import Method
 from advisor.profiles.system_state import Environment, HostState
 from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed, text
 from advisor.verdicts.caveats import Noise, noise_of

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from advisor.errors import UsageError, nearest
 from advisor.profiles.base import Record, cleaned, optional
-from advisor.profiles.row_figures import Row
+from advisor.profiles.figures import Row
 from advisor.profiles.schema import BufferRecord, Device, Profile, WorkloadRecord
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import (

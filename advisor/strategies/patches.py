@@ -6,7 +6,7 @@ import difflib
 import re
 from pathlib import Path
 
-from advisor.profiles.text_files import write_atomically
+from advisor.profiles.files import write_atomically
 from advisor.strategies.syntax import CannotWrite
 
 

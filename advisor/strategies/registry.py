@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from advisor.errors import UsageError, nearest
+from advisor.profiles.files import read_toml
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
-from advisor.profiles.text_files import read_toml
 from advisor.strategies.placements import kinds
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly

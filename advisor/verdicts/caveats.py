@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from advisor.profiles.blocks import Block
+from advisor.profiles.figures import Block
 from advisor.profiles.schema import Failed, Measured, Predicted, Prediction, Profile
 
 Doubt = Literal["", "failed", "host only", "alone"]

@@ -16,9 +16,9 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 
 from advisor import stats
-from advisor.profiles import row_figures as saved
-from advisor.profiles.blocks import Search
+from advisor.profiles import figures as saved
 from advisor.profiles.conclusions import Objective, Preferences
+from advisor.profiles.figures import Search
 from advisor.stats import Floats
 from advisor.strategies.mixes import of_row
 from advisor.strategies.registry import BASELINE, STRATEGIES

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from advisor import stats
-from advisor.profiles import blocks as saved
-from advisor.profiles.blocks import FinalRecord
+from advisor.profiles import figures as saved
 from advisor.profiles.conclusions import Faster, Objective, Preferences, Recommendation, counts_latency
+from advisor.profiles.figures import FinalRecord
 from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.choice import Aim, Contestant, code_change, leanest, mix_bound, most_gained, within

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.blocks import Search
 from advisor.profiles.conclusions import Objective, Preferences, Recommendation
+from advisor.profiles.figures import Search
 from advisor.profiles.schema import Measured, Predicted
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.choice import SAME_MEMORY, Candidate, Sized, leanest, worth_a_change

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from advisor import stats
-from advisor.profiles import blocks as saved
+from advisor.profiles import figures as saved
 from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.profiles.schema import Measured, Predicted, Profile, Result
 from advisor.verdicts.estimate import Block, margins, times

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.errors import WorkloadError, nearest
-from advisor.profiles.row_figures import MOST_ITERATIONS
+from advisor.profiles.figures import MOST_ITERATIONS
 from advisor.profiles.schema import MOST_GPUS, MOST_PERIOD, ArrayForm, Loop, Side
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.texts import in_a_line, is_name

@@ -23,9 +23,9 @@ import psutil
 
 from advisor import units
 from advisor.errors import AdvisorError, FileProblem, WorkloadError, nearest
+from advisor.profiles.files import read_bytes
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.secrets import is_secret, masked_and_bounded, of_process
-from advisor.profiles.text_files import read_bytes
 from advisor.texts import bounded
 from advisor.workloads.binding import BoundStage, BoundWorkload, bind
 from advisor.workloads.definition import Definition, ImpossibleBuffer, Workload

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from advisor.errors import WorkloadError
-from advisor.profiles.text_files import read_bytes
+from advisor.profiles.files import read_bytes
 from advisor.strategies.syntax import last_name
 from advisor.workloads.parameters import Value
 

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from advisor.errors import UsageError
-from advisor.profiles.scratch import scratch
+from advisor.profiles.files import scratch
 from advisor.workloads.definition import Definition, Workload
 
 _HEAD = "# Made from a notebook's cells.\nimport os\nimport sys\n\nsys.path.append(os.getcwd())\n"

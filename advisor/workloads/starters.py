@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from advisor.errors import FileProblem, UsageError, nearest
+from advisor.profiles.files import write_atomically
 from advisor.profiles.outputs import is_plain
-from advisor.profiles.text_files import write_atomically
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NAME = "starter"

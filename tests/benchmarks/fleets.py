@@ -13,7 +13,7 @@ from test_fleet import Imitated, answered, gpu, machine, request
 from test_fleet import run as run_fleet
 
 from advisor.fleets.storage import concluded, slug
-from advisor.profiles.fleets import FleetRecord, Row
+from advisor.profiles.combined import FleetRecord, Row
 from advisor.profiles.reading import load
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page

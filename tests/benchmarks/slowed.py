@@ -16,7 +16,7 @@ from pathlib import Path
 from advisor.measure.backends import open_backend
 from advisor.measure.final_worker import Final, Kept
 from advisor.measure.jobs import FinalJob, FinalRound, Job
-from advisor.profiles.blocks import Block
+from advisor.profiles.figures import Block
 from advisor.strategies.backend import BackendName
 from advisor.verdicts import estimate
 from advisor.verdicts.choice import Aim, Contestant

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from advisor import api
-from advisor.profiles.scratch import scratch
+from advisor.profiles.files import scratch
 from advisor.report.versions_page import answer
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2)

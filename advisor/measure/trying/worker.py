@@ -29,7 +29,7 @@ from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import Imposed, ScriptChange
 from advisor.measure.trying.results import Downloads, Results, WatchedFile
 from advisor.profiles.base import Record
-from advisor.profiles.text_files import write_atomically
+from advisor.profiles.files import write_atomically
 from advisor.profiles.trials import TrialBlock
 from advisor.strategies.syntax import loop_lines
 
