@@ -33,10 +33,10 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.blocks import Banners
-from advisor.report.grid import best as grid_best
 from advisor.report.lines import LABEL_GAP, LOW, Curve, Sample, line_chart, styles
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
+from advisor.report.sweep_verdicts import best as grid_best
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.sweep import parse_sweep
 from advisor.verdicts.tracks import Optima, Stop, changes, optima_of, runs, tracks

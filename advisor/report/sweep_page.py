@@ -11,14 +11,22 @@ from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
 from advisor.report.blocks import columns, row
 from advisor.report.combining import document
-from advisor.report.grid import grid_tables, relative, span
 from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import CPU_LABEL, CPU_TITLE, ON_CPU, environment, method, pairs, workload
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
 from advisor.report.records import records_of
-from advisor.report.sweep_verdicts import at, cell, crossings, faster_when_larger, sweep_verdict
+from advisor.report.sweep_verdicts import (
+    at,
+    cell,
+    crossings,
+    faster_when_larger,
+    grid_tables,
+    relative,
+    span,
+    sweep_verdict,
+)
 from advisor.report.tables import memory_sentence, merged
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
