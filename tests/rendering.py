@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import SweepResults
+from advisor.profiles.sweeps import DeviceComparison, SweepResults
 from advisor.report.answer import Answers, Bar
 from advisor.report.blocks import Block, Fold, Group
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
-from advisor.verdicts.device_comparison import DeviceComparison
 
 Accepted = Callable[[str, str], None]
 """The fixture `accepted`: a text, and the name of the file that has it."""

@@ -29,12 +29,11 @@ from test_report_escaping import everywhere
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
-from advisor.profiles.sweeps import SweepResults
+from advisor.profiles.sweeps import DeviceComparison, Member, SweepResults, combine, compare_devices
 from advisor.report.answer import Answers
 from advisor.report.blocks import Group, Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render, write
-from advisor.verdicts.device_comparison import DeviceComparison, Member, combine, compare_devices
 from advisor.verdicts.tracks import Optima, agreement, one_for_all
 
 

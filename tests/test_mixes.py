@@ -33,7 +33,7 @@ from advisor.measure.progress import Silent
 from advisor.model.predict import beside_mixes, predict
 from advisor.profiles import reading
 from advisor.profiles.schema import Device, Measured, Predicted, Profile, Skipped, WorkloadRecord
-from advisor.profiles.sweeps import Point, sweep_results
+from advisor.profiles.sweeps import DeviceComparison, Member, Point, sweep_results
 from advisor.report.pages import page_of, render
 from advisor.strategies import mixes
 from advisor.strategies.mixes import PLACEMENTS, MixRecord, identity, mix, numbered_alike, require_fits
@@ -42,7 +42,6 @@ from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import stage_uses
 from advisor.verdicts.comparing import comparisons
-from advisor.verdicts.device_comparison import DeviceComparison, Member
 from advisor.workloads.loading import prepare
 
 CHOSEN = {"a": "zero-copy", "c": "pinned"}

@@ -9,7 +9,7 @@ from builders import cpu_profile, prediction, profile, recommendation
 from every import every
 
 from advisor.model.accuracy import by_class
-from advisor.report import answering, evidence
+from advisor.report import answering, profile_page
 from advisor.report.pages import page_of, render
 
 
@@ -44,7 +44,7 @@ def test_how_often_the_model_was_right_is_told_where_it_was_checked_often(
         for name, row in by_class().items()
     }
     monkeypatch.setattr(answering, "by_class", lambda: known)
-    monkeypatch.setattr(evidence, "by_class", lambda: known)
+    monkeypatch.setattr(profile_page, "by_class", lambda: known)
     device = prediction("GH200").device.model_copy(update={"memory_class": memory_class})
     run = cpu_profile(predictions=(prediction("GH200").model_copy(update={"device": device}),))
     page = " ".join(render(page_of(run), "details").split())

@@ -20,9 +20,8 @@ from every import every
 from rendering import Accepted
 from running import Command
 
-from advisor.cli.explaining import describe, overview
 from advisor.rules.base import Rule
-from advisor.rules.registry import RULES, by_id
+from advisor.rules.registry import RULES, by_id, describe, overview
 from advisor.rules.snippets.base import opening
 from advisor.rules.texts import Threshold, path, read
 from advisor.strategies.placements.numa import nodes

@@ -25,7 +25,7 @@ from advisor.profiles.reading import load
 from advisor.profiles.schema import WRONG_RESULTS, MemoryClass, Profile
 from advisor.profiles.system_state import CpuClocks, NumaNode
 from advisor.rules.advise import advise
-from advisor.verdicts.caveats import noise_of
+from advisor.verdicts.reasons import noise_of
 
 PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)

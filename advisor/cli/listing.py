@@ -25,8 +25,7 @@ def strategies() -> None:
 
 def rules(rule: options.Rule = None) -> None:
     """List the rules, or explain one with an example."""
-    from advisor.cli.explaining import describe, overview
-    from advisor.rules.registry import RULES, by_id
+    from advisor.rules.registry import RULES, by_id, describe, overview
 
     print(describe(by_id(rule)) if rule is not None else overview(RULES))
 

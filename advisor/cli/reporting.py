@@ -33,7 +33,6 @@ def report(
     from advisor.profiles import reading, redaction, sweeps
     from advisor.report import pages
     from advisor.rules import concluding
-    from advisor.verdicts import device_comparison
 
     files = list(map(reading.in_directory, files))
     output = Output(out, formats, details, quiet, configuration.FORMATS)
@@ -46,7 +45,7 @@ def report(
     if no_environment:
         loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
     directory = sweeps.common_parent(files) if out is None or output.form else out
-    content = loaded[0][1] if len(loaded) == 1 else device_comparison.combine(loaded, directory)
+    content = loaded[0][1] if len(loaded) == 1 else sweeps.combine(loaded, directory)
     output.show(pages.page_of(content), directory)
 
 

@@ -26,12 +26,11 @@ from advisor.profiles.combined import FleetRecord, PredictedChoice, Row, RowStat
 from advisor.profiles.files import read_bytes
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import link
+from advisor.profiles.sweeps import DeviceComparison, Member, link
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page
 from advisor.report.page import Page
 from advisor.texts import printable, toml_string
-from advisor.verdicts.device_comparison import DeviceComparison, Member
 from advisor.version import __version__
 
 RECORD, ROW, FAILURE = "fleet.json", "row.json", "failure.txt"

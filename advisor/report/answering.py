@@ -20,12 +20,12 @@ from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.caveats import all_failed, undoubted
 from advisor.verdicts.choice import SAME_MEMORY
 from advisor.verdicts.comparing.rows import host_noise
 from advisor.verdicts.final import known
 from advisor.verdicts.measured import baseline, predicted_speed, speeds
 from advisor.verdicts.predicted import simulations
+from advisor.verdicts.reasons import all_failed, undoubted
 from advisor.verdicts.reasons import counted as counts
 from advisor.verdicts.scores import counted, figure_of, seconds_of
 

@@ -15,7 +15,7 @@ from advisor.profiles.sweeps import link
 from advisor.report import blocks, words
 from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.blocks import columns, row
-from advisor.report.devices_page import APART
+from advisor.report.combined_pages import APART
 from advisor.report.page import Page, Section, filled, lead
 from advisor.report.recommendations import UNSURE, nothing
 from advisor.report.records import Record

@@ -11,11 +11,11 @@ from advisor.errors import FileProblem
 from advisor.profiles import outputs
 from advisor.profiles.conclusions import Checkup
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import SweepResults, WorkloadResults
+from advisor.profiles.sweeps import DeviceComparison, SweepResults, WorkloadResults
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import Finding, Findings
+from advisor.report.combined_pages import devices_page, workloads_page
 from advisor.report.comparison_page import comparison_page
-from advisor.report.devices_page import devices_page
 from advisor.report.history_page import history_page
 from advisor.report.lines_comparison_page import lines_comparison_page
 from advisor.report.mixes import described
@@ -26,8 +26,6 @@ from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
 from advisor.report.versions_page import uncompared_page, versions_page
-from advisor.report.workloads_page import workloads_page
-from advisor.verdicts.device_comparison import DeviceComparison
 
 __all__ = [
     "FORMATS",

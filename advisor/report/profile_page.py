@@ -30,8 +30,8 @@ from advisor.report.recommendations import FIRST_FRAMES, failures, prediction_ve
 from advisor.report.records import records_of
 from advisor.report.tables import by_gpu, gaps, more_figures
 from advisor.report.traces import traces
-from advisor.verdicts.caveats import all_failed, doubt, undoubted
 from advisor.verdicts.measured import baseline, speeds
+from advisor.verdicts.reasons import all_failed, doubt, undoubted
 from advisor.verdicts.scores import counted
 
 _FROM_FIRST_FRAMES = "The workload failed under every strategy here: all below is based on its first frames."

@@ -17,9 +17,8 @@ from advisor.report import words
 from advisor.report.blocks import Failure, Verdict
 from advisor.report.tables import gaps
 from advisor.stats import EQUIVALENCE
-from advisor.verdicts.caveats import all_failed, asked_for_one, doubt, failed_rows
 from advisor.verdicts.measured import baseline, speeds
-from advisor.verdicts.reasons import counted, shown_bound
+from advisor.verdicts.reasons import all_failed, asked_for_one, counted, doubt, failed_rows, shown_bound
 
 FIX = "Fix the error above and run again."
 CONFIRM = "Run the same command on the device to confirm."

@@ -10,7 +10,7 @@ from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
 from advisor.report.blocks import columns, row
-from advisor.report.combining import document
+from advisor.report.combined_pages import document
 from advisor.report.lines import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import CPU_LABEL, CPU_TITLE, ON_CPU, environment, method, pairs, workload
 from advisor.report.mixes import described

@@ -13,7 +13,7 @@ from advisor.profiles.sweeps import SweepResults, Value, is_number
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Verdict
 from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
-from advisor.verdicts.caveats import Doubt
+from advisor.verdicts.reasons import Doubt
 from advisor.verdicts.tracks import (
     Change,
     OneForAll,

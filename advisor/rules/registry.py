@@ -7,11 +7,14 @@ To add one: write its function in the module of its subject, its text in a file 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+import textwrap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 from advisor import units
 from advisor.errors import UsageError, nearest
 from advisor.profiles.conclusions import Preferences
+from advisor.profiles.schema import MemoryClass
 from advisor.rules import (
     capacity,
     copies,
@@ -25,6 +28,7 @@ from advisor.rules import (
     zero_copy,
 )
 from advisor.rules.base import COPYING, PEER, WRITE_COMBINED, Rule
+from advisor.rules.snippets.base import opening
 from advisor.rules.texts import Threshold
 from advisor.strategies.registry import BASELINE
 
@@ -168,3 +172,89 @@ def _number(value: object, threshold: Threshold) -> float | None:
 def _range(threshold: Threshold) -> str:
     low, high = threshold.written(threshold.low), threshold.written(threshold.high)
     return f"{low} or more" if math.isinf(threshold.high) else f"{low} to {high}"
+
+
+_WIDTH = 80
+
+
+def overview(rules: Sequence[Rule]) -> str:
+    entries = [
+        "\n".join(
+            (
+                *textwrap.wrap(f"{rule.id}: {rule.text.title}", _WIDTH, subsequent_indent="    ", **_WHOLE),
+                *textwrap.wrap(f"on {_classes(rule)}", _WIDTH, initial_indent="    ", **_INDENTED),
+            )
+        )
+        for rule in rules
+    ]
+    return "\n".join(entries)
+
+
+def describe(rule: Rule) -> str:
+    needed = [one if isinstance(one, str) else one.example for one in rule.requires]
+    names = [threshold.name for threshold in rule.text.thresholds]
+    parts = [
+        rule.id,
+        rule.text.title,
+        "",
+        *_explanation(rule.text.explanation),
+        "",
+        *_item("Applies to", _classes(rule)),
+        *([] if _is_general(rule) else _item("Elsewhere", rule.text.elsewhere)),
+        *(_item("Needs figures for", ", ".join(needed)) if needed else []),
+        "",
+        *(["Thresholds"] if rule.text.thresholds else ["No thresholds"]),
+        *(line for threshold in rule.text.thresholds for line in _bullet(_described(threshold))),
+        *(_item("Set them with", f"--rule {rule.id}.{names[0]}=VALUE, or in advisor.toml") if names else []),
+        *_item("Silence it with", f"--ignore {rule.id}"),
+        "",
+        *_item("Example", rule.text.example),
+        "",
+        *_code("Bad", rule.text.bad),
+        *_code("Good", rule.text.good),
+        *_code("The functions it calls", opening(rule.text.bad + rule.text.good)),
+        "Sources",
+        *(line for source in rule.text.sources for line in _bullet(source)),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _explanation(text: str) -> Iterator[str]:
+    """Its paragraphs, a blank line between them; items of a list stay items."""
+    for number, paragraph in enumerate(text.split("\n\n")):
+        if number:
+            yield ""
+        for item in paragraph.split("\n- "):
+            listed = paragraph.startswith("- ")
+            words = " ".join(item.removeprefix("- ").split())
+            yield from _bullet(words) if listed else textwrap.wrap(words, _WIDTH, **_WHOLE)
+
+
+def _code(label: str, code: str) -> Iterator[str]:
+    if code:
+        yield from (label, "", textwrap.indent(code.rstrip(), "    "), "")
+
+
+def _is_general(rule: Rule) -> bool:
+    return set(rule.text.memory_classes) == set(get_args(MemoryClass))
+
+
+def _classes(rule: Rule) -> str:
+    return "all memory classes" if _is_general(rule) else ", ".join(rule.text.memory_classes)
+
+
+def _described(threshold: Threshold) -> str:
+    value = threshold.written(threshold.default)
+    return f"{threshold.name} = {value}: {threshold.meaning}. Source: {threshold.source}"
+
+
+_WHOLE: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
+_INDENTED: dict[str, Any] = {**_WHOLE, "subsequent_indent": "    "}
+
+
+def _item(label: str, text: str) -> list[str]:
+    return textwrap.wrap(f"{label}: {text}", _WIDTH, subsequent_indent="  ", **_WHOLE)
+
+
+def _bullet(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="  - ", **_INDENTED)

@@ -8,7 +8,7 @@ from advisor.profiles.conclusions import Evidence
 from advisor.profiles.figures import Method
 from advisor.profiles.system_state import Environment, HostState
 from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed, text
-from advisor.verdicts.caveats import Noise, noise_of
+from advisor.verdicts.reasons import Noise, noise_of
 
 
 def judge(case: Case, limits: Limits) -> Finding:

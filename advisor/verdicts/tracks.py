@@ -20,8 +20,8 @@ from advisor import stats
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
-from advisor.verdicts.caveats import Doubt, asked_for_one, doubt
 from advisor.verdicts.predicted import PERCENTILES
+from advisor.verdicts.reasons import Doubt, asked_for_one, doubt
 from advisor.verdicts.scores import counted, seconds_of
 
 

@@ -41,7 +41,6 @@ _LOADED = (
     "advisor.cli.reporting",
     "advisor.cli.comparing",
     "advisor.cli.listing",
-    "advisor.cli.explaining",
     "advisor.measure.final_worker",
     "advisor.measure.worker",
     "advisor.pipeline",

@@ -1,4 +1,4 @@
-"""The page for several devices: each one's recommendation, where they agree, all times side by side."""
+"""The pages of several devices and of several workloads; and the JSON of those and of a sweep."""
 
 from __future__ import annotations
 
@@ -6,24 +6,37 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from advisor.profiles.combined import Combined, CombinedRow
+from advisor import units
+from advisor.profiles.combined import Combined, CombinedRow, Time
+from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
+from advisor.profiles.sweeps import DeviceComparison, Point, SweepResults, WorkloadResults
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
-from advisor.report.combining import on_device
-from advisor.report.machine import pairs
+from advisor.report.machine import environment, pairs
 from advisor.report.mixes import described
-from advisor.report.page import MARKED, Page, Section, around, filled, lead, legend
-from advisor.report.recommendations import failures, nothing
+from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend
+from advisor.report.recommendations import CONFIRM, failures, nothing, sweep_failures, with_gain
 from advisor.report.records import records_of
 from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_sentence
 from advisor.strategies.mixes import numbered_alike
-from advisor.verdicts.caveats import Doubt, all_failed, doubt
-from advisor.verdicts.device_comparison import DeviceComparison
+from advisor.strategies.registry import BASELINE
+from advisor.verdicts.reasons import Doubt, all_failed, doubt
 from advisor.verdicts.scores import counted
-from advisor.verdicts.tracks import Agreement, Stop, agreement, measured_stop, one_for_all, predicted_stop
+from advisor.verdicts.tracks import (
+    Agreement,
+    Basis,
+    Stop,
+    Track,
+    agreement,
+    measured_stop,
+    one_for_all,
+    predicted_stop,
+    tracks,
+)
+from advisor.version import __version__
 
 _REASONS: dict[Doubt, str] = {
     "failed": "the workload failed there",
@@ -32,7 +45,7 @@ _REASONS: dict[Doubt, str] = {
     "": "there are too few figures",
 }
 APART = "No strategy is the best on all of them: choose one for each device."
-Basis = Literal["measured", "predicted"]
+_GpuBasis = Literal["measured", "predicted"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,7 @@ class Place:
     """One device: measured there, or predicted for it in the profile of another machine."""
 
     device: Device
-    basis: Basis
+    basis: _GpuBasis
     profile: Profile
     stop: Stop
     answer: Answer
@@ -169,7 +182,7 @@ def _card(place: Place) -> blocks.Group:
     return blocks.Group("prediction", parts, place.name, place.basis, href)
 
 
-def _verdict(places: Sequence[Place], basis: Basis) -> blocks.Verdict:
+def _verdict(places: Sequence[Place], basis: _GpuBasis) -> blocks.Verdict:
     common, predicted = agreement([place.stop.optima for place in places]), basis == "predicted"
     remark = ""
     if not predicted:  # what one strategy for all of them would cost where it is the worst choice
@@ -236,3 +249,172 @@ def _notes(compared: DeviceComparison, places: Sequence[Place]) -> Iterator[str]
     versions = {m.profile.tool.version for m in compared.members}
     if len(versions) > 1:
         yield f"The profiles were made by different versions of advisor: {words.listing(sorted(versions))}."
+
+
+_APPLY = "Open a workload's report in the table for the code to change."
+
+
+def workloads_page(results: WorkloadResults) -> Page:
+    first = results.profiles[0] if results.profiles else None
+    gpu_tracks = [track for track in tracks(results) if track.basis != "cpu"]
+    predicted = all(track.basis == "predicted" for track in gpu_tracks)
+    created = words.created(first.created) if first else ""
+    notes = tuple(words.line(note, 500) for note in results.notes)
+    failures = blocks.Failures(sweep_failures(results))
+    page = Page(
+        kind="workloads",
+        brand="several workloads",
+        name=words.count(len(results.points), "workload"),
+        where=f"on {words.name(first.device.name)}" if first and not predicted else "",
+        basis="nothing" if not results.has_figures else "predicted" if predicted else "measured",
+        meta=(created,) * bool(created),
+        sections=(
+            lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),)), blocks.Banners("note", notes)),
+            Section(
+                "workloads",
+                "Recommended",
+                filled(_workloads_table(results, gpu_tracks), failures),
+                "Workloads",
+                brief=True,
+            ),
+            circumstances(
+                method=(blocks.Fact("Command", words.line(results.command, 500)),),
+                machine=environment(first) if first else (),
+                facts=(blocks.Fact("command", words.code(results.command, 500) if results.command else ""),),
+                notes=notes,
+                origin=f"advisor {__version__}, {created}".rstrip(", "),
+            ),
+        ),
+        created=created,
+        records=records_of(*results.profiles),
+        document=document(results, gpu_tracks),
+    )
+    return described(page, *results.profiles)
+
+
+def _workloads_verdict(results: WorkloadResults, gpu_tracks: list[Track]) -> blocks.Verdict:
+    """The number of workloads with a recommendation, and the state of the others."""
+    has_advice = [
+        any(track.stops[i].optima.chosen for track in gpu_tracks) for i in range(len(results.points))
+    ]
+    ended = [
+        "recommendation" if chosen else "without recommendation" if point.profile else point.status
+        for chosen, point in zip(has_advice, results.points, strict=True)
+    ]
+    counts = words.grouped(sorted(ended, key=lambda state: state != "recommendation"), str)
+    many = {
+        state: words.count(len(same), state) if state == "recommendation" else f"{len(same)} {state}"
+        for state, same in counts.items()
+    }
+    headline = f"{words.count(len(ended), 'workload')}: {', '.join(many.values())}"
+    measured = bool(gpu_tracks) and gpu_tracks[0].basis == "measured"
+    return blocks.Verdict(
+        "nothing" if not any(has_advice) else "measured" if measured else "predicted",
+        "clear" if all(has_advice) else "inconclusive" if any(has_advice) else "none",
+        "",
+        headline,
+        next_step=(_APPLY if measured else CONFIRM) * any(has_advice),
+    )
+
+
+def _workloads_table(results: WorkloadResults, gpu_tracks: list[Track]) -> blocks.Table:
+    columns = (
+        blocks.Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis)
+        for t in gpu_tracks
+    )
+    return blocks.Table(
+        "sweep best",
+        "workload",
+        tuple(columns),
+        tuple(_workload_rows(results, gpu_tracks)),
+        caption="The recommended strategy of each workload, and its gain over the baseline.",
+        title="Recommended, with the gain over the baseline:",
+        identifier="workloads",
+        left_out="device",
+        whole=True,
+    )
+
+
+def _workload_rows(results: WorkloadResults, gpu_tracks: list[Track]) -> Iterator[blocks.Row]:
+    for i, point in enumerate(results.points):
+        cells = tuple(_workload_cell(point, track.stops[i], track) for track in gpu_tracks)
+        missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
+        yield blocks.Row(
+            words.value(point.value), cells * bool(point.profile), href=point.href, missing=missing
+        )
+
+
+def _workload_cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:
+    advice = advised(point.profile, track.device.name, track.basis)
+    if advice and point.profile and track.basis == "measured":
+        advice = with_gain(advice, point.profile)
+    if not stop.optima.chosen or advice is None:
+        return blocks.TableCell("undecided" if stop.optima.rivals else blocks.NOTHING)
+    if advice.strategy == BASELINE:
+        return blocks.TableCell(f"{'likely ' * stop.optima.likely}keep {BASELINE}")
+    gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
+    name = f"{'likely ' * stop.optima.likely}{words.name(stop.optima.chosen)}"
+    return blocks.TableCell(name + gain, words.gain_between(*advice.interval) if advice.interval else "")
+
+
+def document(results: SweepResults, tracks: Sequence[Track]) -> str:
+    """sweep.json or workloads.json: each value or workload on each device of its page."""
+    workloads = isinstance(results, WorkloadResults)
+    swept = () if workloads else results.grid or (results.parameter,)
+    gpu_tracks = [track for track in tracks if track.basis != "cpu"]
+    rows = [
+        row
+        for i, point in enumerate(results.points)
+        for row in _combined_rows(point, i, results, swept, gpu_tracks)
+    ]
+    return Combined(
+        kind="workloads" if workloads else "sweep",
+        command=results.command,
+        swept=swept,
+        notes=results.notes,
+        rows=tuple(rows),
+    ).to_json()
+
+
+def _combined_rows(
+    point: Point, index: int, results: SweepResults, swept: Sequence[str], tracks: Sequence[Track]
+) -> Iterator[CombinedRow]:
+    """A row for each device that has a result there; one without a device where none has."""
+    at = dict(zip(swept, point.cell or (point.value,), strict=True)) if swept else {}
+    bare = CombinedRow(
+        workload=results.workload if swept else str(point.value),
+        parameters={**(point.profile.workload.parameters if point.profile else {}), **at},
+        status=point.status,
+        reason=point.reason,
+        report=point.href,
+    )
+    there = [track for track in tracks if track.stops[index].results]
+    for track in there:
+        yield on_device(bare, track.device.name, track.basis, track.stops[index], point.profile)
+    if not there:
+        yield bare
+
+
+def on_device(
+    bare: CombinedRow, device: str, basis: Basis, stop: Stop, profile: Profile | None
+) -> CombinedRow:
+    """The row with the verdict and the times that its page shows for that device."""
+    figures = {name: seconds for name in stop.results if (seconds := stop.seconds(name))}
+    return bare.model_copy(
+        update={
+            "device": device,
+            "kind": basis,
+            "recommendation": advised(profile, device, basis),
+            "times": {
+                name: Time(seconds=middle, interval_seconds=(low, high))
+                for name, (middle, low, high) in figures.items()
+            },
+        }
+    )
+
+
+def advised(profile: Profile | None, device: str, basis: Basis) -> Recommendation | None:
+    """The recommendation of a profile for the device that it measured, or for one that it predicts."""
+    if profile is None or basis == "measured":
+        return profile.recommendation if profile else None
+    return next((p.recommendation for p in profile.predictions if p.device.name == device), None)
