@@ -24,8 +24,8 @@ from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, NothingToCompare, UsageError
 from advisor.measure.energy import require_meter
 from advisor.measure.jobs import Description
-from advisor.measure.launcher import Launcher, ProcessLauncher
-from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEstimate, Run
+from advisor.measure.launcher import Ahead, Launcher, ProcessLauncher
+from advisor.measure.measurement import CONCLUDING_SECONDS, REFERENCE, TRACE, Measurement, MixEstimate, Run
 from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.recorded import record
@@ -60,6 +60,8 @@ from advisor.version import __version__
 from advisor.workloads.outline import imported_early
 
 PARTIAL = "profile.partial.json"
+CORES_FOR_TWO = 4
+"""From so many on, what checks and traces BASE runs beside what HEAD does, which uses a core or two."""
 
 
 @dataclass(frozen=True)
@@ -180,10 +182,14 @@ def compare_versions(
     context = RunContext(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
     settings = versions.head
     with scratch() as folder, _launching(settings, launcher) as launch:
+        launch = Ahead(launch) if (context.environment.cpu_count or 0) >= CORES_FOR_TWO else launch
         measurement = VersionMeasurement(versions, launch, progress, folder)
         with measurement.version(HEAD) as head:
             _require(settings, head.describe())
+            measurement.begin(REFERENCE)
             head.prepare()
+            if head.run().trace:
+                measurement.begin(TRACE)
             head.screen(measurement.screening_order(partial(_screening_order, head, context)))
         if versions.missing:
             raise NothingToCompare(versions.missing)

@@ -29,7 +29,8 @@ from advisor import api, configuration, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Left, Message, Problem, RoundDone
-from advisor.measure.launcher import Ended
+from advisor.measure.launcher import Ahead, Ended
+from advisor.measure.measurement import REFERENCE, TRACE
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
@@ -936,6 +937,28 @@ def test_tracing_a_version_takes_no_time_from_its_first_figures(tmp_path: Path) 
     assert "could not be traced on the CPU: time: --max-seconds ran out" in notes[0]
     assert "could not be traced on the CPU: neither was HEAD's" in notes[1]
     assert all(isinstance(run.rows[0], Measured) for run in measurement.runs.values())
+
+
+def test_base_is_checked_and_traced_beside_head(tmp_path: Path) -> None:
+    """Each once, and never beside another of BASE's."""
+    settings, answer = asked("w.py", backend="cpu", max_seconds=45.0), FakeLauncher()
+    both = Versions(settings, settings, (), Question())
+    measurement = VersionMeasurement(both, Ahead(answer), Silent(), tmp_path)
+    with measurement.version(HEAD) as head:
+        head.describe()
+        measurement.begin(REFERENCE)
+        head.prepare()
+        measurement.begin(TRACE)
+        head.screen(["pageable"])
+    measurement.choose(None)
+    with measurement.version(BASE) as base:
+        base.describe()
+        base.prepare()
+        base.screen(["pageable"])
+    folders = [Path(job.directory).relative_to(tmp_path).as_posix() for job in answer.jobs]
+    steps = ("reference", "trace", "pageable-1")
+    assert sorted(folders) == sorted(f"{version}/{step}" for version in (BASE, HEAD) for step in steps)
+    assert folders.index("BASE/trace") > folders.index("BASE/reference")
 
 
 def test_a_version_that_took_all_the_time_is_named(tmp_path: Path) -> None:

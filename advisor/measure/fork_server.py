@@ -47,6 +47,7 @@ class ForkServer:
 
     def __init__(self, command: list[str], log: Path) -> None:
         """command: calls `advisor.measure.fork_server.main`; the socket's number is added to it."""
+        self._turns = threading.Lock()
         self._link, theirs = socket.socketpair()
         with theirs, log.open("wb") as output:
             self._server = subprocess.Popen(
@@ -70,7 +71,7 @@ class ForkServer:
         """
         request = json.dumps({"worker": worker, "arguments": arguments}).encode()
         status, sender = Pipe(duplex=False)
-        with sender:
+        with sender, self._turns:
             self._link.settimeout(self.ready_seconds)
             socket.send_fds(self._link, [request], [sender.fileno(), output.fileno(), *pass_fds])
         if not status.poll(self.ready_seconds):

@@ -4,12 +4,14 @@ costs its contestant."""
 from __future__ import annotations
 
 import math
+import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -44,8 +46,8 @@ from advisor.measure.processes import (
     place_in,
     resident,
     start,
-    wait,
 )
+from advisor.measure.processes import wait as ended_within
 from advisor.measure.sessions import Session
 
 _POLL_SECONDS = 0.25
@@ -110,7 +112,7 @@ class ProcessLauncher:
         directory, late = Path(job.directory), job.limit_seconds if isinstance(job, Job) else None
         limit = self.timeout if late is None else min(self.timeout, late)
         deadline = time.monotonic() + limit
-        while not wait(process, _POLL_SECONDS):
+        while not ended_within(process, _POLL_SECONDS):
             keep_short(directory / LOG)
             if (directory / OUTCOME).exists():
                 deadline = min(deadline, time.monotonic() + _EXIT_SECONDS)
@@ -123,6 +125,39 @@ class ProcessLauncher:
                 sizes = f"it held {resident(process.pid)}, {units.size(free)} were left"
                 return Ended(None, "memory", f"exhausted the memory: {sizes}")
         return None
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A launcher whose jobs can begin before they are asked for, each in a thread beside the one that is.
+
+    Two that met may have been in each other's way: one that failed runs again by itself.
+    """
+
+    launcher: Launcher
+    begun: dict[str, Future[Ended]] = field(default_factory=dict)
+    """By the job's folder."""
+    threads: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
+
+    def begin(self, job: Job) -> None:
+        """Waits for those that have begun: at most one runs beside what is asked for."""
+        wait(self.begun.values())
+        self.begun[job.directory] = self.threads.submit(self.launcher, job)
+
+    def __call__(self, job: Job) -> Ended:
+        begun = self.begun.pop(job.directory, None)
+        beside = [each for each in self.begun.values() if not each.done()]
+        ended = begun.result() if begun else self.launcher(job)
+        failed = ended.outcome is None or isinstance(ended.outcome, Problem)
+        if not failed or ended.how == "late" or not (begun or beside):
+            return ended
+        wait(beside)
+        shutil.rmtree(job.directory, ignore_errors=True)
+        return self.launcher(job)
+
+    def session(self, job: FinalJob) -> Session:
+        wait(self.begun.values())
+        return self.launcher.session(job)
 
 
 WORKER = "advisor.measure.final_worker"

@@ -95,6 +95,10 @@ class Step:
     timeline: bool = False
 
 
+REFERENCE = Step("reference", BASELINE, "reference", "checking the workload")
+TRACE = Step("trace", "zero-copy", "trace", "tracing the workload")
+
+
 def rounds_of(settings: Settings) -> int:
     """Processes of each strategy: one screens, on the CPU device two time the host's stages."""
     return min(CPU_ROUNDS, settings.options.rounds) if settings.backend == "cpu" else 1
@@ -176,18 +180,16 @@ class Measurement:
 
     def describe(self) -> Description:
         """What the workload is. Raises `AdvisorError` where it cannot be run at all."""
-        ended = self._launch(Step("reference", BASELINE, "reference", "checking the workload"))
-        described = self.preparation.describe(ended, self.directory / "reference")
+        ended = self._launch(REFERENCE)
+        described = self.preparation.describe(ended, self.directory / REFERENCE.label)
         self._run = Run(described, None, ())
         return described
 
     def prepare(self) -> None:
         """Traces the workload on the CPU; raises as `describe` does."""
-        step, most = Step("trace", "zero-copy", "trace", "tracing the workload"), math.inf
-        if self.figures_first:
-            most = self.deadline - self.clock()
+        most = self.deadline - self.clock() if self.figures_first else math.inf
         untraced = self.untraced or LATE * (most <= 0)
-        ended = Ended(None, "late", untraced) if untraced else self._launch(step, most)
+        ended = Ended(None, "late", untraced) if untraced else self._launch(TRACE, most)
         trace = self.preparation.trace(ended, on_cpu=self.settings.backend == "cpu")
         self._run = replace(self._run, trace=trace, notes=tuple(self.preparation.notes))
 

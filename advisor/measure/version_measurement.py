@@ -16,9 +16,9 @@ from advisor.measure.contest import LEAST_SECONDS, with_blocks
 from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
 from advisor.measure.jobs import Description, FinalJob, Job
 from advisor.measure.kept_results import compare_results
-from advisor.measure.launcher import Launcher
+from advisor.measure.launcher import Ahead, Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
-from advisor.measure.measurement import RESULTS, Measurement, Run, job_of
+from advisor.measure.measurement import RESULTS, Measurement, Run, Step, job_of
 from advisor.measure.processes import DIED
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
@@ -36,7 +36,7 @@ from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores, timed, timings
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
 
-SCREENING = {HEAD: 0.2, BASE: 0.5}
+SCREENING = {HEAD: 0.12, BASE: 0.5}
 """Share of the time left that the screening of a version may take: HEAD's looks for the strategy to
 recommend, as far as it comes, and BASE's has those alone that are compared."""
 NAMED = 0.05
@@ -149,6 +149,13 @@ class VersionMeasurement:
             raise
         if name == HEAD and self.deadline - self.clock() < LEAST_FINAL:  # BASE would take more
             raise self._nothing(self.clock())
+
+    def begin(self, step: Step) -> None:
+        """Begins BASE's step beside HEAD's next, where the launcher can."""
+        if isinstance(self.launcher, Ahead) and not self.versions.missing:
+            job = job_of(self.versions.base, step.task, step.strategy, self.directory / BASE, step.label)
+            left = self.deadline - self.clock()
+            self.launcher.begin(job.model_copy(update={"left_seconds": left, "limit_seconds": left}))
 
     def results(self, base: Measurement, described: Description) -> Results:
         """What HEAD computes against what BASE does, from their reference runs; where HEAD has other values
