@@ -36,7 +36,7 @@ from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores, timed, timings
 from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
 
-SCREENING = {HEAD: 0.12, BASE: 0.5}
+SCREENING = {HEAD: 0.2, BASE: 0.5}
 """Share of the time left that the screening of a version may take: HEAD's looks for the strategy to
 recommend, as far as it comes, and BASE's has those alone that are compared."""
 NAMED = 0.05
