@@ -34,9 +34,9 @@ from published import cases
 from published_cases import TO_DEVICE, TO_HOST, Case, Figure
 
 from advisor.devices.host_rates import RATES, parse, with_rates
-from advisor.model.accuracy import PATH
 from advisor.model.machines import PATH as DEFAULTS
 from advisor.model.machines import Machine, defaults
+from advisor.model.measured import PATH
 from advisor.model.terms import span
 
 COMMAND = "python -m tests.accuracy --write"

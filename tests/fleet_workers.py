@@ -18,7 +18,7 @@ from pathlib import Path
 
 from distributed import Worker
 
-from advisor.fleets import inspection, remote
+from advisor.fleets import remote
 from advisor.version import __version__
 
 LOCALHOST = "127.0.0.1"
@@ -29,7 +29,7 @@ def behave(host: str, kind: str) -> None:
     if kind == "real":
         return
     version = "0.0.9" if kind == "old" else __version__
-    machine = inspection.machine().model_copy(update={"host": host, "advisor": version})
+    machine = remote.machine().model_copy(update={"host": host, "advisor": version})
     remote.inspect = lambda: machine.model_dump_json()
 
     def profile(text: str) -> str:

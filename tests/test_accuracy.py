@@ -20,7 +20,7 @@ from left_out import Fit
 from outcomes import Outcome, outcome, summary
 
 from advisor.devices.catalogue import load, names
-from advisor.model import accuracy as shipped
+from advisor.model import measured as shipped
 from advisor.model.machines import Default, Machine, defaults
 from advisor.model.predict import predict
 from advisor.profiles.schema import Profile

@@ -14,7 +14,7 @@ from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, K
 from every import every
 from running import REPOSITORY
 
-from advisor.calibration import device_rates, host_memory, managed, rereads
+from advisor.calibration import device_rates, host_memory, managed
 from advisor.calibration.bench import Limits, choose, largest_cache, measure_sizes
 from advisor.calibration.calibrations import GROUPS, Group, by_name
 from advisor.calibration.device_rates import FLOPS_PER_ROUND, LOADS, NAMES, TILE, Kernels
@@ -206,19 +206,19 @@ def test_rereads_are_what_a_kernel_takes_beyond_one_pass() -> None:
     }
     expected = passes("matmul", np.dtype(np.float32), side) - 1
     gpu.routine_seconds = {"matmul": (product + 0.5 * expected * product) / rate}
-    bench = measured(rereads.measure, gpu)
+    bench = measured(device_rates.measure_rereads, gpu)
     assert bench.readings["link_again_share"].value == pytest.approx(0.6)
     alone = bench.readings["link_again_alone_share"]
     assert (alone.value, alone.low) == (pytest.approx(0.9), pytest.approx(0.2))
     # The other two routines take no time at all here: the least that is told.
     routines = bench.readings["routine_again_share"]
-    assert (routines.low, routines.high) == (rereads._LEAST, pytest.approx(0.5))
+    assert (routines.low, routines.high) == (device_rates._LEAST, pytest.approx(0.5))
     assert [call[1] for call in gpu.calls if call[0] == "routine"][-1] == "ascontiguousarray"
 
 
 def test_on_one_memory_only_library_routines_read_again() -> None:
     jetson = cuda_device(**{**CAPABLE, "integrated": 1, "compute_capability": "8.7"})
-    bench = measured(rereads.measure, KnownGpu(device=jetson))
+    bench = measured(device_rates.measure_rereads, KnownGpu(device=jetson))
     assert set(bench.readings) == {"routine_again_share"}
     assert all("no link" in bench.absent[key] for key in ("link_again_share", "link_again_alone_share"))
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from advisor.devices.catalogue import DEFAULT_TARGETS, load, names
-from advisor.devices.entries import FLAGS, GONE, CatalogueEntry, Figures
-from advisor.devices.memory_class import memory_class
+from advisor.devices.entries import FLAGS, GONE, CatalogueEntry, Figures, memory_class
 from advisor.errors import FileProblem, UsageError
 from advisor.model.machines import Machine, default
 from advisor.model.predict import predict

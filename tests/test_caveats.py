@@ -7,7 +7,7 @@ from typing import Any
 from every import every
 from running import missing
 
-from advisor.devices.caveats import REMEDIES, cautions
+from advisor.devices.environment import REMEDIES, cautions
 from advisor.devices.gpus import POLICIES, REASONS
 from advisor.profiles.system_state import CpuClocks, GpuState, Moment, TegraState
 

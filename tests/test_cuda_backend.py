@@ -21,7 +21,7 @@ from running import missing
 
 from advisor import Buffer, In, Out, Workload, device, host
 from advisor.errors import NothingMeasured
-from advisor.fleets import inspection
+from advisor.fleets import remote
 from advisor.measure import backends
 from advisor.measure.backends import cuda, driver
 from advisor.measure.backends.cpu import CpuBackend
@@ -638,10 +638,10 @@ def test_the_gpus_of_a_fleet_s_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(gpu: int) -> driver.Driver:
         return driver.Driver(gpu, lambda _: FakeDriver(101 if gpu == 2 else 0))
 
-    monkeypatch.setattr(inspection, "gpu_count", lambda: 3)
-    monkeypatch.setattr(inspection, "Driver", opened)
+    monkeypatch.setattr(remote, "gpu_count", lambda: 3)
+    monkeypatch.setattr(remote, "Driver", opened)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,MIG-7,1")
-    gpus = inspection.machine().gpus
+    gpus = remote.machine().gpus
     assert [gpu.uuid for gpu in gpus] == ["GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "MIG-7"]
     assert {(gpu.name, gpu.integrated) for gpu in gpus} == {("A GPU", True)}
 

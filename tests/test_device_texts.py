@@ -9,10 +9,9 @@ import pytest
 from every import every
 
 from advisor.devices.catalogue import load, names
-from advisor.devices.entries import Figures
-from advisor.devices.memory_class import EXPLAINED, FOLLOWS, WHOLE, explained, moves_whole
+from advisor.devices.entries import EXPLAINED, FOLLOWS, WHOLE, Figures, explained, moves_whole
 from advisor.errors import FileProblem, UsageError
-from advisor.model.device_texts import WIDTH, describe_all, describe_one, value
+from advisor.model.machines import WIDTH, describe_all, describe_one, value
 
 DOCS = (Path(__file__).parent.parent / "docs" / "devices.md").read_text(encoding="utf-8")
 

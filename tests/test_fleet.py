@@ -14,11 +14,10 @@ from running import Command
 
 from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.fleets import fleet, packaging
+from advisor.fleets import fleet
 from advisor.fleets.fleet import Call, Function, Reply, SchedulerLost
-from advisor.fleets.packaging import Package, gather, unpack
 from advisor.fleets.planning import Answer, Gpu, Machine, Task, devices, fits, parse_where, unfit
-from advisor.fleets.request import Limits, Request, Selection
+from advisor.fleets.request import Limits, Package, Request, Selection, gather, unpack
 from advisor.fleets.storage import slug, write_placements
 from advisor.measure.progress import Silent
 from advisor.profiles.combined import Row
@@ -440,11 +439,11 @@ def test_what_is_imported_travels_and_arrives(source: Path, tmp_path: Path) -> N
 
 
 def test_links_and_too_much_do_not_travel(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packaging, "MOST", 5)
+    monkeypatch.setattr("advisor.fleets.request.MOST", 5)
     with pytest.raises(UsageError, match="more than 5 files"):
         gather(source)
     monkeypatch.undo()
-    monkeypatch.setattr(packaging, "LARGEST", 30)
+    monkeypatch.setattr("advisor.fleets.request.LARGEST", 30)
     with pytest.raises(UsageError, match="hold more than 30 B"):
         gather(source)
     monkeypatch.undo()

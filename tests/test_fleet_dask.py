@@ -34,9 +34,8 @@ from advisor.errors import AdvisorError
 from advisor.fleets import dask_cluster, fleet, remote
 from advisor.fleets.dask_cluster import DaskCluster, connected, local
 from advisor.fleets.fleet import SchedulerLost
-from advisor.fleets.packaging import gather
 from advisor.fleets.planning import Answer, Task
-from advisor.fleets.request import Limits, Request, Selection
+from advisor.fleets.request import Limits, Request, Selection, gather
 from advisor.measure.progress import Silent
 from advisor.profiles.combined import Row
 from advisor.profiles.files import remove_abandoned

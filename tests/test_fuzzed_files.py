@@ -33,7 +33,7 @@ from advisor.configuration import FILE
 from advisor.devices import catalogue, host_rates
 from advisor.errors import AdvisorError
 from advisor.measure.settings import Settings
-from advisor.model.device_texts import describe_one
+from advisor.model.machines import describe_one
 from advisor.nsys import exports
 from advisor.profiles import reading
 from advisor.report import pages, traces

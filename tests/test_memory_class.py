@@ -6,7 +6,7 @@ from typing import get_args
 
 from every import every
 
-from advisor.devices.memory_class import EXPLAINED, memory_class
+from advisor.devices.entries import EXPLAINED, memory_class
 from advisor.profiles.schema import MemoryClass
 
 MACHINES: list[tuple[str, dict[str, int | str], MemoryClass]] = [

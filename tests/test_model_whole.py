@@ -10,8 +10,7 @@ from advisor.devices.catalogue import DEFAULT_TARGETS, System, default_targets, 
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.host_rates import load_targets
 from advisor.errors import UsageError
-from advisor.model.device_texts import describe_one
-from advisor.model.machines import Machine
+from advisor.model.machines import Machine, describe_one
 from advisor.model.predict import predict
 from advisor.profiles.schema import Predicted, Profile
 

@@ -28,8 +28,7 @@ from jinja2 import UndefinedError
 from rendering import Accepted, blocks, shown
 
 from advisor.errors import FileProblem
-from advisor.model import accuracy
-from advisor.model.accuracy import Accuracy
+from advisor.model.measured import Accuracy
 from advisor.profiles.conclusions import Gain
 from advisor.profiles.outputs import MANIFEST
 from advisor.profiles.reading import load
@@ -61,7 +60,9 @@ ACCURACY = Accuracy(
 def fixed_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's error as it might be, so that the pages do not change with the model."""
     few = ACCURACY.model_copy(update={"cases": 2, "figures": 6, "choices": 1, "right_share": 1.0})
-    monkeypatch.setattr(accuracy, "by_class", lambda: {"discrete": ACCURACY, "tegra-io-coherent": few})
+    monkeypatch.setattr(
+        "advisor.model.measured.by_class", lambda: {"discrete": ACCURACY, "tegra-io-coherent": few}
+    )
 
 
 def gpu_profile() -> Profile:

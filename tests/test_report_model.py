@@ -8,7 +8,7 @@ import pytest
 from builders import cpu_profile, prediction, profile, recommendation
 from every import every
 
-from advisor.model.accuracy import by_class
+from advisor.model.measured import by_class
 from advisor.report import answering, profile_page
 from advisor.report.pages import page_of, render
 

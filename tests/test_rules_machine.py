@@ -19,7 +19,7 @@ from builders import (
 from every import every
 from judging import bet, figures, predicted_run, restless, row, says, verdict_of
 
-from advisor.devices.caveats import moved_clocks
+from advisor.devices.environment import moved_clocks
 from advisor.profiles.figures import Block, FinalRecord, HostPages
 from advisor.profiles.reading import load
 from advisor.profiles.schema import WRONG_RESULTS, MemoryClass, Profile

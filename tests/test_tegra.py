@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from machines import MHZ, make_tree, nano, orin, thor
 
-from advisor.devices.tegra import is_tegra, tegra_state
+from advisor.devices.host import is_tegra, tegra_state
 from advisor.profiles.system_state import CpuClocks, TegraState
 
 GHZ = 1000 * MHZ

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.calibration import device_rates, host_memory, managed, rereads
+from advisor.calibration import device_rates, host_memory, managed
 from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged, write
 from advisor.calibration.bench import Bench, largest_cache, measure_sizes
 from advisor.calibration.device_rates import MEMORY
@@ -28,7 +28,7 @@ from advisor.measure.jobs import CalibrationJob, GroupRun, Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.worker import run_job
-from advisor.model.device_texts import value
+from advisor.model.machines import value
 from advisor.profiles.files import scratch, write_atomically
 from advisor.profiles.outputs import is_plain
 from advisor.strategies.backend import BackendName
@@ -51,7 +51,7 @@ GROUPS = (
     Group("zero-copy", "mapped memory", device_rates.ZERO_COPY, device_rates.measure_zero_copy),
     Group("device", "device memory", device_rates.ON_DEVICE, device_rates.measure_on_device),
     Group("latencies", "launches", device_rates.LATENCIES, device_rates.measure_latencies),
-    Group("re-reads", "re-reads of mapped memory", rereads.KEYS, rereads.measure),
+    Group("re-reads", "re-reads of mapped memory", device_rates.REREADS, device_rates.measure_rereads),
     Group("managed", "managed memory", (*host_memory.keys("host_managed"), *managed.KEYS), managed.measure),
 )
 """Host measurements first; managed memory, which has hung GPUs, last."""

@@ -20,7 +20,7 @@ from advisor.texts import bounded, for_log, printable
 if TYPE_CHECKING:
     from advisor.calibration.calibrations import Launch
     from advisor.configuration import OptionSource
-    from advisor.doctor.facts import Facts
+    from advisor.doctor import Facts
     from advisor.measure.backends import Machine
     from advisor.measure.launcher import Launcher
     from advisor.measure.settings import Settings

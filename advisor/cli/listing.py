@@ -65,7 +65,7 @@ def new(
 
 def _from_report(file: Path, report: Path, frame: str | None, nsys: Path | None) -> str:
     from advisor import configuration
-    from advisor.workloads.from_report import outline
+    from advisor.workloads.starters import outline
 
     trace = read_trace(report, nsys, frame or "", configuration.command_line())
     return outline(trace.program, report, file)
@@ -137,7 +137,7 @@ def devices_command(context: typer.Context) -> None:
 @devices.command("list")
 def devices_list() -> None:
     """List the devices, as `advisor devices` does."""
-    from advisor.model.device_texts import describe_all
+    from advisor.model.machines import describe_all
 
     print(describe_all())
 
@@ -147,7 +147,7 @@ def devices_list() -> None:
 def devices_show(name: options.Device, **values: Any) -> None:
     """Show what is known about a device, with sources."""
     from advisor import configuration
-    from advisor.model.device_texts import describe_one
+    from advisor.model.machines import describe_one
 
     source = configuration.command_line(**values)
     print(describe_one(name, source.values.get("target_os", "linux")))

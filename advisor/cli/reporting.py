@@ -166,8 +166,7 @@ def doctor(
     """
     import sys
 
-    from advisor.doctor.checks import examine
-    from advisor.doctor.facts import gather
+    from advisor.doctor import examine, gather
     from advisor.errors import NothingMeasured
     from advisor.report.pages import doctor_page
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from advisor.devices.gpus import Queries, Unreachable, handle_of, opened
-from advisor.devices.host import THIS_MACHINE, Machine, Tree
-from advisor.devices.tegra import is_tegra
+from advisor.devices.host import THIS_MACHINE, Machine, Tree, is_tegra
 
 INPUTS = ("VDD_IN", "POM_5V_IN", "VIN")
 """Rails that feed the whole module, the others behind them: Orin NX and Nano, Xavier NX, TX2; Nano; Thor."""

@@ -1,4 +1,5 @@
-"""The machine, as far as a reader of the figures must know it.
+"""The machine, as far as a reader of the figures must know it; warnings from its readings: what was seen, its
+effect on the times, the remedy.
 
 No user, host or directory names, no serial numbers, no names of other processes.
 """
@@ -8,12 +9,11 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import psutil
 
 from advisor import units
-from advisor.devices.caveats import cautions, moved_clocks
 from advisor.devices.gpus import gpu_state, gpu_states
 from advisor.devices.host import (
     THIS_MACHINE,
@@ -23,11 +23,11 @@ from advisor.devices.host import (
     gpu_numa_node,
     host_state,
     sysfs_address,
+    tegra_state,
 )
-from advisor.devices.tegra import tegra_state
 from advisor.profiles.redaction import here
 from advisor.profiles.secrets import masked
-from advisor.profiles.system_state import Environment, GpuState
+from advisor.profiles.system_state import Environment, GpuState, TegraState
 from advisor.texts import bounded
 
 _BUSY = 0.25
@@ -135,3 +135,150 @@ def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
         clocks = [(r.sm_hertz, i) for i, r in enumerate(under_load) if r.sm_hertz]
         indices |= {min(clocks)[-1], max(clocks)[-1]}
     return tuple(under_load[index] for index in sorted(indices))
+
+
+# Below these shares a reading is taken for noise; they are this program's choice, not a vendor's figure.
+_GPU_BUSY = 0.10
+_THROTTLED_SHARE = 0.01
+_NEAR_MAXIMUM = 0.90
+_MOVED = 1.05
+# CUDA runs in P0 or P2; from P3 on the GPU saves power and may have slowed its link.
+_AWAKE = (0, 1, 2)
+_COOL = "Improve the cooling, or let the device cool down, then profile again."
+_SUPPLY = "Check the power supply and its cables."
+_ASK = "See nvidia-smi -q -d PERFORMANCE."
+_LIMIT = "Raise its power limit (nvidia-smi -pl), or accept this as its speed in this machine."
+FIX_CLOCKS = "nvidia-smi --lock-gpu-clocks, or sudo jetson_clocks on a Jetson"
+# By the words of gpus.py for reasons of the moment and for counted causes.
+REMEDIES = {
+    "power cap": _LIMIT,
+    "power": _LIMIT,
+    "heat": _COOL,
+    "thermal slowdown by the driver": _COOL,
+    "thermal slowdown by the hardware": _COOL,
+    "hardware slowdown": _ASK,
+    "reliability": _ASK,
+    "power brake": _SUPPLY,
+    "board limit": _SUPPLY,
+    "sync boost": "Remove it from its sync boost group.",
+}
+
+
+def cautions(gpu: Sequence[GpuState], tegra: Sequence[TegraState]) -> tuple[str, ...]:
+    """Warnings from the readings of one GPU and one board, each in the order taken."""
+    return (*_gpu_cautions(gpu), *(_board_cautions(tegra) if tegra else ()))
+
+
+def _gpu_cautions(readings: Sequence[GpuState]) -> Iterator[str]:
+    reasons = dict.fromkeys(reason for r in readings for reason in r.throttle_reasons or ())
+    shares = _throttled_shares(readings)
+    lasting = (f"{cause} for {units.percent(share)} of the time" for cause, share in shares.items())
+    if causes := [*reasons, *lasting]:
+        remedies = dict.fromkeys(REMEDIES[cause] for cause in (*reasons, *shares))
+        yield (
+            f"The GPU throttled ({', '.join(causes)}): its clocks were reduced. Times are longer than at "
+            f"full clocks and may drift between strategies. {' '.join(remedies)}"
+        )
+    if clocks := moved_clocks(readings):
+        low, high = map(units.frequency, clocks)
+        yield (
+            f"The GPU's clock was between {low} and {high} under load, depending on the strategy: kernels "
+            f"were not compared at the same clock. Lock the clock ({FIX_CLOCKS}) and profile again."
+        )
+    if others := _other_users(readings):
+        yield (
+            f"{others}: this makes the times longer and noisier. Stop the other processes (nvidia-smi lists "
+            "them) or choose another GPU with --gpu, then profile again."
+        )
+    yield from _link(readings)
+
+
+def _throttled_shares(readings: Sequence[GpuState]) -> dict[str, float]:
+    """Share of the time between the first and the last reading, by cause."""
+    counted = [r for r in readings if r.throttled_seconds]
+    if len(counted) < 2 or counted[-1].clock_seconds <= counted[0].clock_seconds:
+        return {}
+    first, last = counted[0], counted[-1]
+    elapsed = last.clock_seconds - first.clock_seconds
+    shares = {
+        cause: min((seconds - first.throttled_seconds[cause]) / elapsed, 1.0)
+        for cause, seconds in last.throttled_seconds.items()
+        if cause in first.throttled_seconds
+    }
+    return {cause: share for cause, share in shares.items() if share > _THROTTLED_SHARE}
+
+
+def moved_clocks(readings: Sequence[GpuState]) -> tuple[int, int] | None:
+    """The lowest and the highest clock that the GPU had under load; None where it kept to one within 5 %.
+
+    An idle GPU lowers its clock, so readings before and after the load do not show it.
+    """
+    loaded = [r.sm_hertz for r in readings if r.moment == "under-load" and r.sm_hertz]
+    return (min(loaded), max(loaded)) if loaded and max(loaded) > min(loaded) * _MOVED else None
+
+
+def _other_users(readings: Sequence[GpuState]) -> str:
+    others = max((r.other_processes or 0 for r in readings), default=0)
+    busy = max((r.utilization or 0.0 for r in readings if r.moment == "before"), default=0.0)
+    if others:
+        memory = max((r.other_processes_bytes or 0 for r in readings), default=0)
+        whose = f"{others} other {'process' if others == 1 else 'processes'} used the GPU"
+        return f"{whose} ({units.size(memory)} of its memory)" if memory else whose
+    return (
+        f"The GPU was {units.percent(busy)} busy before advisor started using it" if busy >= _GPU_BUSY else ""
+    )
+
+
+def _link(readings: Sequence[GpuState]) -> Iterator[str]:
+    """An idle GPU may lower its generation, so only readings of one that is awake count for that."""
+    awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
+    generation = max((r.link_generation for r in awake if r.link_generation), default=None)
+    width = max((r.link_width for r in readings if r.link_width), default=None)
+    best_generation = max((r.link_generation_max for r in readings if r.link_generation_max), default=None)
+    best_width = max((r.link_width_max for r in readings if r.link_width_max), default=None)
+    slower = best_width / width if width and best_width and width < best_width else 1.0
+    if generation and best_generation:
+        slower *= 2.0 ** max(best_generation - generation, 0)  # each generation doubles the rate, near enough
+    if slower > 1:
+        yield (
+            f"The PCIe link ran at {_link_words(generation, width)}; this GPU and system can do "
+            f"{_link_words(best_generation, best_width)}. Copies and zero-copy accesses can take up to "
+            f"{units.ratio(slower)} as long. Check the slot, the risers and the PCIe settings in the "
+            "firmware."
+        )
+
+
+def _link_words(generation: int | None, width: int | None) -> str:
+    words = (f"generation {generation}" if generation else "", f"×{width}" if width else "")
+    return " ".join(word for word in words if word)
+
+
+def _board_cautions(readings: Sequence[TegraState]) -> Iterator[str]:
+    first, last = readings[0], readings[-1]
+    if last.power_mode != last.best_power_mode:
+        yield (
+            f"The board ran in power mode {last.power_mode}; {last.best_power_mode} allows higher clocks. "
+            f"The results apply to {last.power_mode} only. If your product runs in another mode, set it with "
+            "sudo nvpmodel -m (modes are listed in /etc/nvpmodel.conf), then profile again."
+        )
+    hertz, most, governors = last.cpu.hertz, last.cpu.max_hertz, last.cpu.governors
+    if hertz and most and governors not in ((), ("performance",)) and hertz < most * _NEAR_MAXIMUM:
+        yield (
+            f"The CPU governor {', '.join(governors)} kept the CPU at {units.frequency(hertz)} of "
+            f"{units.frequency(most)}: host stages are slower and noisier than at full clocks. Lock "
+            "the clocks with sudo jetson_clocks and profile again."
+        )
+    grown = {
+        cause: count - first.over_current_events.get(cause, count)
+        for cause, count in last.over_current_events.items()
+    }
+    if events := [f"{cause} {count} times" for cause, count in grown.items() if count > 0]:
+        yield (
+            f"The board throttled for its power supply while measuring ({', '.join(events)}): times are "
+            "longer than at full clocks. Use a stronger supply or a lower power mode, then profile again."
+        )
+    if alerts := dict.fromkeys(alert for r in readings for alert in r.throttle_alerts or ()):
+        yield (
+            f"The board throttled for heat ({', '.join(alerts)}): times are longer than at full clocks and "
+            "may drift. Improve the cooling, or let the device cool down, then profile again."
+        )

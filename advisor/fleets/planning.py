@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from advisor.devices.memory_class import EXPLAINED
+from advisor.devices.entries import EXPLAINED
 from advisor.errors import UsageError, nearest
 from advisor.profiles.base import Record, optional, table
 from advisor.profiles.files import LARGEST

@@ -1,28 +1,42 @@
-"""The functions that run on a worker: both start a process of our own, so that neither CUDA nor a workload
-that dies takes the worker along. Called by `advisor.fleets.dask_cluster` with text, they return text. `main`
-is the process that makes one profile, as `advisor profile` would, and leaves an `Answer`."""
+"""The functions that run on a worker, `inspect` and `profile`: called by `fleets.dask_cluster` with text,
+they return text. Both start a process of our own, so that neither CUDA, which keeps memory of every GPU, nor
+a workload that dies takes the worker along.
+
+`main` is that process: without arguments it prints the machine; with a task it makes one profile, as `advisor
+profile` would, and leaves an `Answer`.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
+import re
+import socket
 import subprocess
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from advisor.devices.entries import memory_class
+from advisor.devices.host import ROOT, Tree, cpu_model
 from advisor.errors import AdvisorError, NothingMeasured
-from advisor.fleets.packaging import unpack
-from advisor.fleets.planning import Answer, Task, wrong
+from advisor.fleets.planning import Answer, Gpu, Machine, Task, wrong
+from advisor.fleets.request import unpack
+from advisor.measure.backends import driver_version, gpu_count, has_cupy
+from advisor.measure.backends.driver import Driver
 from advisor.measure.jobs import LOG
 from advisor.measure.process import die_with_parent
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
 from advisor.profiles.files import read_unpacked, scratch, write_atomically
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
+from advisor.version import __version__
 
 ANSWER = "answer.json"
 _POLL_SECONDS = 0.25
@@ -33,9 +47,9 @@ _LONGEST = 16_000
 
 
 def inspect() -> str:
-    """The machine as JSON; see `advisor.fleets.inspection`. Raises where it cannot be read in 30 s."""
+    """The worker's `Machine` as JSON. Raises where it cannot be read in 30 s."""
     done = subprocess.run(
-        python_command("advisor.fleets.inspection"),
+        python_command("advisor.fleets.remote"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -99,6 +113,9 @@ def _still_wanted() -> bool:
 
 
 def main(arguments: list[str]) -> None:
+    if not arguments:
+        print(machine().model_dump_json(), flush=True)
+        os._exit(0)  # the driver's own exit handlers have nothing to do
     die_with_parent(int(arguments[1]))
     message = Path(arguments[0])
     task = Task.model_validate_json(message.read_text(encoding="utf-8"))
@@ -140,3 +157,49 @@ def _require_gpu(problem: str) -> None:
     """A worker that was given a GPU does not fall back to its CPU."""
     what, _, step = problem.partition("\n  next: ")
     raise NothingMeasured(what, next_step=step)
+
+
+_CUPY = re.compile(r"cupy(?:-cuda(\d+)x)?", re.IGNORECASE)
+
+
+def machine() -> Machine:
+    cupy, built_for = _cupy()
+    return Machine(
+        host=socket.gethostname(),
+        advisor=__version__,
+        python=platform.python_version(),
+        cpu=(cpu_model(Tree(ROOT)) or platform.machine())[:300],
+        cupy=cupy,
+        cupy_cuda=built_for,
+        driver_cuda=driver_version(),
+        gpus=tuple(_gpus()),
+    )
+
+
+def _cupy() -> tuple[str | None, int | None]:
+    """CuPy's version, and the CUDA release of its wheel; None each where it is not known."""
+    for each in metadata.distributions():
+        named = _CUPY.fullmatch(each.metadata["Name"] or "")
+        if named:
+            return each.version, int(named[1]) if named[1] else None
+    return "unknown" if has_cupy() else None, None
+
+
+def _gpus() -> Iterator[Gpu]:
+    for index in range(gpu_count()):
+        with suppress(NothingMeasured):
+            gpu = Driver(index)
+            device, number = gpu.device(), gpu.uuid()
+            yield Gpu(
+                uuid=_visible(number, index) if number else "",
+                name=device.name or "GPU",
+                memory_class=memory_class(device.attributes),
+                integrated=bool(device.attributes.get("integrated")),
+            )
+
+
+def _visible(number: str, index: int) -> str:
+    """The UUID with its prefix, or the name of a part of a GPU (MIG) from CUDA_VISIBLE_DEVICES."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    name = named[index].strip() if index < len(named) else ""
+    return name if name.startswith("MIG-") else f"GPU-{number}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from advisor.devices.memory_class import moves_whole
+from advisor.devices.entries import moves_whole
 from advisor.model.machines import Machine
 from advisor.model.terms import Values
 from advisor.profiles.base import Record

@@ -16,8 +16,7 @@ from advisor import units
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.host_rates import RATES, given_rates
 from advisor.model.context import Learned
-from advisor.model.device_texts import value
-from advisor.model.machines import Machine, defaults
+from advisor.model.machines import Machine, defaults, value
 from advisor.model.measured import cpu_busy, host_spread, learned, modelled, slowed
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.terms import DRAWS, Values, constant, span

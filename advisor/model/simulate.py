@@ -15,8 +15,7 @@ from typing import Literal
 import numpy as np
 
 from advisor import units
-from advisor.devices.entries import CatalogueEntry
-from advisor.devices.memory_class import moves_whole
+from advisor.devices.entries import CatalogueEntry, moves_whole
 from advisor.model.context import NOTHING, Context, Learned
 from advisor.model.machines import Machine, shares_memory
 from advisor.model.several_gpus import frame_on_several, unknown, unknown_strategy

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from advisor.errors import FileProblem
-from advisor.nsys.database import NEEDED, Database, opened
-from advisor.nsys.programs import program
-from advisor.nsys.ranges import steady_frames
+from advisor.devices.catalogue import named
+from advisor.errors import FileProblem, UsageError, nearest
+from advisor.nsys.database import NEEDED, THREAD_BITS, Database, Tables, opened
+from advisor.nsys.gpu_traces import GpuFigures
+from advisor.nsys.intervals import Intervals, union
+from advisor.nsys.ranges import ranges_of, recurring, steady_frames
 from advisor.nsys.strategies import strategies
+from advisor.nsys.work import GpuWork, allocations, read_calls, read_work
 from advisor.profiles.base import Record, Text, Word, optional
-from advisor.profiles.programs import ProgramTrace
+from advisor.profiles.programs import GpuTrace, Link, ProgramTrace
 from advisor.profiles.traces import StrategyTrace
 from advisor.texts import quoted
 
@@ -84,3 +88,156 @@ def _notes(database: Database, version: str) -> list[str]:
             next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",
         )
     return notes
+
+
+Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None, int | None]]
+"""Number, name, whether it has its own memory and its copy engines, of what a process calls a CUDA device."""
+_ANY = -1
+"""In place of the process, where no table tells."""
+_GAP = 10_000
+"""ns."""
+_SHARE_OF_LINK = 0.8
+"""Of a PCIe link's rate as specified, what copies reach: 12 to 13 of 15.75 GB/s on PCIe 3, 25 to 27 of 31.5
+on PCIe 4, 55 to 57 of 63 on PCIe 5 (advisor/model/defaults.toml)."""
+
+_WAYS = ("to-device", "to-host")
+_PCIE = {"PCIe 3 x16": 15.75e9, "PCIe 4 x16": 31.5e9, "PCIe 5 x16": 63e9}
+"""Bytes per second in one direction, as specified."""
+_CARDS: Mapping[str, tuple[str, ...]] = {
+    "PCIe 3 x16": ("V100-PCIE-16GB", "V100-PCIE-32GB", "V100-SXM2-32GB"),
+    "PCIe 4 x16": ("A100-PCIE-40GB", "A30", "A40", "RTX 3080 Ti", "RTX 3090 Ti"),
+    "PCIe 5 x16": ("H100 NVL", "H200 NVL"),
+}
+"""Cards without an entry in the catalogue whose link is certain, by NVIDIA's data sheets and product briefs
+(A40: PB-09976-001, A100: PB-10137-001; the RTX 3080 Ti and 3090 Ti have the GA102 of the RTX 3090). Not here:
+an A10G, whose boards no data sheet describes, and GH200 144G, whose link is not PCIe."""
+
+
+def program(database: Database, frame: str | None = None) -> ProgramTrace:
+    """What the export holds of each GPU. `frame`: the NVTX range that is one frame, if any is.
+
+    Raises `UsageError` where no range has that name.
+    """
+    names = recurring(database)
+    ranges = ranges_of(database, frame) if frame else {}
+    if frame and not ranges:
+        known = [name for name, _ in names]
+        raise UsageError(
+            f"the report has no NVTX range {frame!r}{nearest(frame, known)}",
+            next_step=f"It has: {', '.join(known)}." if known else "Omit --frame: none of its ranges recurs.",
+        )
+    calls = {process: each for process, each in read_calls(database).items() if not each.unnamed}
+    works, gpus = read_work(database), []
+    devices, places = _devices(database), [(work.process, work.device) for work in works]
+    for (process, device), elsewhere in zip(places, _elsewhere(works), strict=True):
+        named = (frame, ranges[process]) if frame and process in ranges else None
+        alone = [each for each, _ in places].count(process) == 1
+        # Its work is given away, and its memory free for the next.
+        trace = GpuFigures(database, works.pop(0), calls.get(process), named, elsewhere, alone).trace()
+        gpus.append(_named(trace, device, devices))
+    return ProgramTrace(
+        gpus=_labelled(gpus),
+        allocations=allocations(database, None),
+        ranges=names,
+        absent=dict(_absent(database, gpus)),
+    )
+
+
+def _elsewhere(works: Sequence[GpuWork]) -> list[Intervals]:
+    """When other GPUs of its process worked, for each GPU; without gaps below 10 µs, to save memory."""
+    unions = []
+    for work in works:
+        others = [each for each in works if each.process == work.process and each is not work]
+        pieces = [piece for each in others for piece in each.busy()]
+        unions.append(union([(begins, ends + _GAP) for begins, ends in pieces]))
+    return unions
+
+
+def _named(gpu: GpuTrace, device: int, devices: Names) -> GpuTrace:
+    key, unknown = (gpu.process % THREAD_BITS, device), (device, None, None, None)
+    number, name, discrete, engines = devices.get(key, devices.get((_ANY, device), unknown))
+    shares = None if discrete is None else not discrete
+    named = {"label": f"GPU {number}", "name": name, "shares_dram": shares, "copy_engines": engines}
+    return gpu.model_copy(update={**named, "links": _links(name)})
+
+
+def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:
+    """In order; where two have one number, with their processes too."""
+    labels = [gpu.label for gpu in gpus]
+    return tuple(
+        gpu.model_copy(update={"label": f"{gpu.label} (process {gpu.process % THREAD_BITS})"})
+        if labels.count(gpu.label) > 1
+        else gpu
+        for gpu in sorted(gpus, key=lambda gpu: (gpu.label, gpu.process))
+    )
+
+
+def _devices(database: Database) -> Names:
+    gpus: dict[int, tuple[int, str | None, bool | None, int | None]] = {}
+    if database.has("TARGET_INFO_GPU", "id", "name"):
+        more = (c if database.has("TARGET_INFO_GPU", c) else "NULL" for c in ("isDiscrete", "asyncEngines"))
+        columns = ", ".join(("id, name", *more))
+        rows = database.rows(f"SELECT {columns} FROM TARGET_INFO_GPU WHERE id NOT NULL LIMIT 1000")
+        gpus = {
+            int(n): (int(n), name and str(name), None if own is None else bool(own), engines and int(engines))
+            for n, name, own, engines in rows
+        }
+    devices = {(_ANY, number): gpu for number, gpu in gpus.items()}
+    if database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+        known = "pid NOT NULL AND cudaId NOT NULL AND gpuId NOT NULL"
+        rows = database.rows(
+            f"SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE {known} LIMIT 10000"
+        )
+        for pid, device, gpu in rows:
+            devices[int(pid), int(device)] = gpus.get(int(gpu), (int(gpu), None, None, None))
+    return devices
+
+
+def _links(name: str | None) -> dict[str, Link]:
+    """Rates of page-locked copies by direction: the catalogue's, else 80 % of a PCIe link that is certain."""
+    entry = named(name)
+    if entry is None:
+        return _specified(_PCIE[link], link) if (link := _link_of(name or "")) else {}
+    links = {}
+    if (specified := entry.figures.link_bytes_per_second) and entry.memory_class != "coherent":
+        links = _specified(specified.value, f"the link of {entry.name}")
+    for way in _WAYS:
+        measured = getattr(entry.figures, f"pinned_{way.replace('-', '_')}_bytes_per_second")
+        if measured is not None:
+            links[way] = Link(bytes_per_second=measured.value, source=f"the catalogue's {entry.name}")
+    return links
+
+
+def _specified(bytes_per_second: float, link: str) -> dict[str, Link]:
+    one = Link(bytes_per_second=_SHARE_OF_LINK * bytes_per_second, source=f"80 % of {link}")
+    return dict.fromkeys(_WAYS, one)
+
+
+def _link_of(name: str) -> str | None:
+    """The link of a card that the catalogue has not, by its whole name."""
+    card = re.sub(r"^(NVIDIA |Tesla |GeForce )+", "", name)
+    return next((link for link, cards in _CARDS.items() if card in cards), None)
+
+
+_OPTIONS = {
+    Tables.CALLS: ("CUDA calls of the host", "--trace=cuda"),
+    Tables.MEMORY: ("sizes and kinds of allocations", "--cuda-memory-usage=true"),
+    Tables.CPU_FAULTS: ("page faults by the CPU", "--cuda-um-cpu-page-faults=true"),
+    Tables.GPU_FAULTS: ("page faults by the GPU", "--cuda-um-gpu-page-faults=true"),
+    "CUDA_CALLCHAINS": ("the functions that made the calls", "--cudabacktrace=all --sample=process-tree"),
+    "NVTX_EVENTS": ("NVTX ranges, which can mark the frames", "--trace=cuda,nvtx"),
+}
+"""What a missing table means, and the option of nsys that records it."""
+
+
+def _absent(database: Database, gpus: Sequence[GpuTrace]) -> Iterator[tuple[str, str]]:
+    """What was not recorded, and how it would be."""
+    if not gpus:
+        yield "any work of a GPU", "--trace=cuda,nvtx,osrt"
+        return
+    needless = () if any(gpu.managed for gpu in gpus) else (Tables.CPU_FAULTS, Tables.GPU_FAULTS)
+    yield from (row for table, row in _OPTIONS.items() if not database.has(table) and table not in needless)
+    if database.has(Tables.CALLS) and not any(gpu.host for gpu in gpus):
+        yield "names of all CUDA calls of the host", "export the report again"
+    if database.has(Tables.GRAPHS):
+        yield "kernels and copies inside CUDA graphs", "--cuda-graph-trace=node"

@@ -11,8 +11,20 @@ import numpy as np
 from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integers, Tables
 from advisor.nsys.intervals import NOTHING, Intervals, between, inside, length, seconds, starting, union
 from advisor.nsys.loops import Marked, by_ranges, by_repeats
-from advisor.nsys.spans import gpu_rows, rows, timeline
-from advisor.nsys.work import MOST_KINDS, OWN, WORKS, Calls, Columns, GpuWork, copy_kinds, move_kinds, origin
+from advisor.nsys.work import (
+    MOST_KINDS,
+    OWN,
+    WORKS,
+    Calls,
+    Columns,
+    GpuWork,
+    copy_kinds,
+    gpu_rows,
+    move_kinds,
+    origin,
+    rows,
+    timeline,
+)
 from advisor.profiles.programs import (
     LARGE,
     SMALL,

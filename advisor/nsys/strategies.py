@@ -18,8 +18,17 @@ import numpy as np
 from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integers, Tables
 from advisor.nsys.intervals import seconds, union
 from advisor.nsys.ranges import Frame
-from advisor.nsys.spans import Row, gpu_rows, timeline
-from advisor.nsys.work import Calls, allocations, copy_kinds, move_kinds, read_calls, read_work
+from advisor.nsys.work import (
+    Calls,
+    Row,
+    allocations,
+    copy_kinds,
+    gpu_rows,
+    move_kinds,
+    read_calls,
+    read_work,
+    timeline,
+)
 from advisor.profiles.traces import (
     Activity,
     Allocations,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from advisor import stats, units
-from advisor.model.accuracy import by_class
+from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile
 from advisor.report import words

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor import units
-from advisor.model.accuracy import by_class
+from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured, MemoryClass, Predicted, Prediction, Profile, Skipped
 from advisor.report import blocks, words

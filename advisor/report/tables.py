@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from advisor import stats, units
-from advisor.devices.memory_class import explained
+from advisor.devices.entries import explained
 from advisor.profiles.conclusions import counts_latency
 from advisor.profiles.schema import (
     LATE,

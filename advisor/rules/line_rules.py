@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.devices.memory_class import FOLLOWS
+from advisor.devices.entries import FOLLOWS
 from advisor.profiles.crossings import Crossing
 from advisor.rules.base import Finding, Limits
 from advisor.rules.lines import LineCase, often

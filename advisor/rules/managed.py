@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor import units
-from advisor.devices.memory_class import moves_whole
+from advisor.devices.entries import moves_whole
 from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import (
     Case,

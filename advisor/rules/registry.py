@@ -15,18 +15,7 @@ from advisor import units
 from advisor.errors import UsageError, nearest
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import MemoryClass
-from advisor.rules import (
-    capacity,
-    copies,
-    line_rules,
-    machine,
-    managed,
-    several_gpus,
-    unstable_measurement,
-    waits,
-    write_combining,
-    zero_copy,
-)
+from advisor.rules import capacity, copies, line_rules, machine, managed, several_gpus, waits, zero_copy
 from advisor.rules.base import COPYING, PEER, WRITE_COMBINED, Rule
 from advisor.rules.snippets.base import opening
 from advisor.rules.texts import Threshold
@@ -54,8 +43,8 @@ RULES: tuple[Rule, ...] = (
     Rule("zero-copy-uncoalesced", zero_copy.zero_copy_uncoalesced, ("zero-copy", COPYING)),
     Rule("texture-in-mapped-memory", zero_copy.texture_in_mapped_memory, ("zero-copy", COPYING)),
     Rule("uncached-host-read", zero_copy.uncached_host_read),
-    Rule("write-combined-read", write_combining.write_combined_read, (WRITE_COMBINED,)),
-    Rule("write-combined-without-gain", write_combining.write_combined_without_gain, (WRITE_COMBINED,)),
+    Rule("write-combined-read", zero_copy.write_combined_read, (WRITE_COMBINED,)),
+    Rule("write-combined-without-gain", zero_copy.write_combined_without_gain, (WRITE_COMBINED,)),
     Rule("page-fault-migration", managed.page_fault_migration, ("managed",), traced=managed.TRACED_FAULTS),
     Rule(
         "ping-pong-migration",
@@ -74,7 +63,7 @@ RULES: tuple[Rule, ...] = (
     Rule("unbalanced-split", several_gpus.unbalanced_split),
     Rule("host-bound-frame", waits.host_bound_frame),
     Rule("missing-synchronisation", waits.missing_synchronisation),
-    Rule("unstable-measurement", unstable_measurement.judge),
+    Rule("unstable-measurement", machine.unstable_measurement),
     Rule("repeated-upload", None, judge_line=line_rules.repeated_upload),
     Rule("round-trip", None, judge_line=line_rules.round_trip),
     Rule("pageable-async-copy", None, judge_line=line_rules.pageable_async_copy),

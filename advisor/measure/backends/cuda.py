@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from advisor.devices.entries import memory_class
 from advisor.devices.gpus import by_number
-from advisor.devices.memory_class import memory_class
 from advisor.errors import NothingMeasured
 from advisor.measure.backends.cuda_calls import ManagedCalls, watching
 from advisor.measure.backends.driver import ATTRIBUTES

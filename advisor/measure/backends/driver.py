@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from advisor.devices.memory_class import memory_class
+from advisor.devices.entries import memory_class
 from advisor.errors import NothingMeasured
 from advisor.profiles.schema import Device
 

@@ -1,19 +1,156 @@
-"""All checks, pure functions of the facts: driver, CuPy and GPU, then tools, then the host."""
+"""`advisor doctor`: what this machine can and cannot do, what that means, and how to get the rest.
+
+The facts are gathered once, a separate process (`main`) tries the GPU; all checks are functions of the facts.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
+
+from pydantic import Field
 
 from advisor import units
-from advisor.devices.gpus import GpuLinks
-from advisor.devices.memory_class import explained
-from advisor.doctor.facts import Facts, Probe
-from advisor.nsys.program import GET, Nsys, faults_observable
+from advisor.devices.entries import explained
+from advisor.devices.gpus import GpuLinks, gpu_links, gpu_states
+from advisor.devices.host import (
+    THIS_MACHINE,
+    Machine,
+    Tree,
+    gpu_numa_node,
+    host_state,
+    installed,
+    tegra_state,
+)
+from advisor.errors import AdvisorError
+from advisor.measure.processes import python_command
+from advisor.nsys.program import GET, Nsys, NsysFailed, faults_observable, find
+from advisor.profiles.amounts import Bytes
+from advisor.profiles.base import Record
 from advisor.profiles.conclusions import Checkup, Finding, info, limited, missing, ok
+from advisor.profiles.files import scratch
 from advisor.profiles.schema import Device
-from advisor.profiles.system_state import Limit, TegraState
+from advisor.profiles.system_state import GpuState, HostState, TegraState
+
+SECONDS = 90.0
+"""A first import of CuPy and a first compilation take several seconds, on a Jetson tens."""
+
+
+class Probe(Record):
+    """The result of trying the GPU; `problem` says what did not work."""
+
+    device: Device | None = None
+    environment: dict[str, str | int | float] = Field(default_factory=dict)
+    free_bytes: Bytes | None = None
+    problem: str = ""
+    next_step: str = ""
+
+
+def probe(gpu: int, seconds: float = SECONDS, command: Callable[..., list[str]] = python_command) -> Probe:
+    """Tries that GPU, in the process that `command` makes of a module and its arguments; never raises."""
+    with scratch() as folder:
+        answer = folder / "probe.json"
+        program = command("advisor.doctor", str(answer), str(gpu))
+        try:
+            done = subprocess.run(program, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            return Probe(problem=f"the GPU did not answer within {seconds:.0f} s")
+        with suppress(OSError, ValueError):
+            return Probe.model_validate_json(answer.read_text(encoding="utf-8"))
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
+        return Probe(problem=f"the process that tried the GPU exited with code {done.returncode}: {last[0]}")
+
+
+def main(arguments: list[str]) -> None:
+    """In the process: writes the answer to the file that comes first, of the GPU that comes second."""
+    answer, gpu = Path(arguments[0]), int(arguments[1])
+    answer.write_text(_tried(gpu).model_dump_json(), encoding="utf-8")
+    os._exit(0)  # whatever state CUDA is in
+
+
+def _tried(gpu: int) -> Probe:
+    from advisor.measure.backends import open_backend
+
+    try:
+        backend = open_backend("cuda", gpu)
+        device, environment = backend.device(), backend.environment()
+    except AdvisorError as problem:
+        return Probe(problem=problem.message, next_step=problem.next_step)
+    except Exception as problem:
+        return Probe(problem=f"CuPy failed: {_first_line(problem)}")
+    result = Probe(device=device, environment=environment, free_bytes=backend.free_memory())
+    try:
+        total = int((backend.xp.arange(4, dtype="i4") * 2).sum())
+    except Exception as problem:
+        return result.model_copy(update={"problem": f"a first kernel failed: {_first_line(problem)}"})
+    wrong = "" if total == 12 else "a first kernel gave a wrong result"
+    return result.model_copy(update={"problem": wrong})
+
+
+def _first_line(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}".strip().partition("\n")[0].rstrip(": ")
+
+
+PACKAGES = ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy", "cuda-bindings", "nvidia-ml-py", "nvtx")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """None where a fact could not be read."""
+
+    driver: int | None
+    """The newest CUDA that the driver supports; 13000 is 13.0."""
+    gpus: int
+    packages: dict[str, str]
+    probe: Probe | None
+    """None where there is no GPU or no CuPy to try it with."""
+    host: HostState
+    board: TegraState | None
+    readings: tuple[GpuState, ...]
+    gpu_node: int | None
+    nsys: Nsys | str
+    """The program, or why there is none."""
+    counters_for_root: bool | None
+    """Whether the driver keeps the GPU's counters for root."""
+    links: tuple[GpuLinks, ...] = ()
+    """The GPUs as NVML lists them, and how they are joined."""
+
+
+def gather(gpu: int = 0, nsys: Path | None = None, *, machine: Machine = THIS_MACHINE) -> Facts:
+    """Looks at this machine; takes some seconds where there is a GPU to try."""
+    from advisor.measure.backends import driver_version, gpu_count
+
+    packages = installed(*PACKAGES)
+    program: Nsys | str
+    try:
+        program = find(nsys)
+    except NsysFailed as problem:
+        program = str(problem)
+    lines = (Tree(machine.root).text("proc/driver/nvidia/params") or "").splitlines()
+    only_root = dict(line.partition(": ")[::2] for line in lines).get("RmProfilingAdminOnly")
+    gpus = gpu_count()
+    trial = probe(gpu) if gpus and any(name.startswith("cupy") for name in packages) else None
+    place = str(trial.environment.get("pci_bus_id", "")) if trial else ""
+    return Facts(
+        driver=driver_version(),
+        gpus=gpus,
+        packages=packages,
+        probe=trial,
+        host=host_state(root=machine.root),
+        board=tegra_state(moment="before", root=machine.root),
+        readings=gpu_states(moment="before", machine=machine),
+        gpu_node=gpu_numa_node(place, root=machine.root) if place else None,
+        nsys=program,
+        counters_for_root=None if only_root is None else only_root.strip() != "0",
+        links=gpu_links(machine),
+    )
+
 
 LAST_OLD_NSYS = (2023, 4)
 LAST_OLD_NVTX = (0, 2, 11)
@@ -68,13 +205,15 @@ def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
         access = f"{over}, peer access" if reached else "no peer access"
         together = one.root_port is not None and one.root_port == other.root_port
         shared = f"both are below PCIe root port {one.root_port} and share its link to the host"
-        means = shared if together else ""
         name = f"GPU {first} and {second}"
         if reached:
-            yield ok(name, access, means or "`peer` copies from one to the other without the host")
+            yield ok(
+                name, access, shared if together else "`peer` copies from one to the other without the host"
+            )
         else:
             step = "Check ACS and IOMMU in the firmware settings; in a virtual machine, ask its operator."
-            yield limited(name, access, means or "copies between them are staged in host memory", step)
+            means = shared if together else "copies between them are staged in host memory"
+            yield limited(name, access, means, step)
 
 
 def _driver(facts: Facts) -> Finding:
@@ -93,9 +232,9 @@ def _driver(facts: Facts) -> Finding:
             "the strategies are predicted, not measured",
             "Check nvidia-smi, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
         )
-    if facts.gpus == 1:
-        return ok("driver", f"{supports}, 1 GPU", "the strategies can be measured here")
-    return ok("driver", f"{supports}, {facts.gpus} GPUs", "--gpu chooses the one to measure")
+    if facts.gpus > 1:
+        return ok("driver", f"{supports}, {facts.gpus} GPUs", "--gpu chooses the one to measure")
+    return ok("driver", f"{supports}, 1 GPU", "the strategies can be measured here")
 
 
 def _cupy(facts: Facts) -> Finding:
@@ -123,8 +262,7 @@ def _cupy(facts: Facts) -> Finding:
             "CuPy cannot run a kernel",
             f"pip uninstall {name}, then pip install cupy-cuda{major}x; or update the driver.",
         )
-    means = "compatible with the driver" if facts.gpus else "unused: there is no GPU"
-    return ok("CuPy", versions, means)
+    return ok("CuPy", versions, "compatible with the driver" if facts.gpus else "unused: there is no GPU")
 
 
 def _first_kernel(probe: Probe) -> Finding:
@@ -198,10 +336,6 @@ def _tool_findings(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def understands(nsys: tuple[int, ...], nvtx: tuple[int, ...]) -> bool:
-    return nsys[:2] > LAST_OLD_NSYS or nvtx <= LAST_OLD_NVTX
-
-
 def _nsys(facts: Facts) -> Finding:
     if isinstance(facts.nsys, str):
         return missing(
@@ -214,7 +348,7 @@ def _nsys(facts: Facts) -> Finding:
     nvtx = facts.packages.get("nvtx", "")
     numbers = tuple(int(part) for part in re.findall(r"\d+", nvtx)[:3])
     tool = f"{facts.nsys.name} at {facts.nsys.path}, nvtx {nvtx}"
-    if not understands(facts.nsys.version, numbers):
+    if facts.nsys.version[:2] <= LAST_OLD_NSYS and numbers > LAST_OLD_NVTX:
         return limited(
             "nsys",
             tool,
@@ -246,11 +380,20 @@ def _host_findings(facts: Facts) -> Iterator[Finding]:
     yield _memory(facts)
     yield _locked(facts)
     yield _numa(facts)
-    if facts.board is not None:
-        yield _power_mode(facts.board)
+    board = facts.board
+    if board is not None and board.power_mode is None:
+        yield info("power mode", "unknown", "results apply to the current mode")
+    elif board is not None and board.power_mode == board.best_power_mode:
+        yield ok("power mode", str(board.power_mode), "the highest mode; sudo jetson_clocks reduces noise")
+    elif board is not None:
+        yield limited(
+            "power mode",
+            f"{board.power_mode}; {board.best_power_mode} allows higher clocks",
+            "results apply to this mode only",
+            "sudo nvpmodel -m NUMBER (modes are listed in /etc/nvpmodel.conf).",
+        )
     if facts.host.wsl:
-        means = "managed memory cannot be prefetched"
-        yield info("runs in", "Windows Subsystem for Linux", means)
+        yield info("runs in", "Windows Subsystem for Linux", "managed memory cannot be prefetched")
     elif facts.host.container:
         means = "other users of the GPU and some of the host's state may not be visible"
         yield info("runs in", "a container", means)
@@ -260,9 +403,9 @@ def _memory(facts: Facts) -> Finding:
     free, limit = facts.host.memory_available_bytes, facts.host.memory_limit
     if free is None:
         return info("memory", "unknown", "large workloads may run out of memory")
-    capped = isinstance(limit, int) and limit < free
-    least = limit if isinstance(limit, int) and capped else free
-    amount = f"{units.size(free)} free" + (f", {_size(limit)} for this container" if capped else "")
+    least = min(limit, free) if isinstance(limit, int) else free
+    capped = f", {units.size(least)} for this container" if least < free else ""
+    amount = f"{units.size(free)} free{capped}"
     if least < _LITTLE_MEMORY:
         return limited(
             "memory",
@@ -277,11 +420,11 @@ def _locked(facts: Facts) -> Finding:
     limit = facts.host.locked_memory_limit
     if limit is None:
         return info("locked memory", "unknown", "see ulimit -l")
-    if limit == "unlimited" or limit >= _LITTLE_LOCKED:
-        return ok("locked memory", _size(limit), "unlimited")
+    if isinstance(limit, str) or limit >= _LITTLE_LOCKED:
+        return ok("locked memory", limit if isinstance(limit, str) else units.size(limit), "unlimited")
     return info(
         "locked memory",
-        f"limited to {_size(limit)} (ulimit -l)",
+        f"limited to {units.size(limit)} (ulimit -l)",
         "the CUDA driver usually bypasses this limit; if `pinned` or `registered` runs out of memory, "
         "raise it first",
         "Run `ulimit -l unlimited`, or start Docker with --ulimit memlock=-1.",
@@ -304,21 +447,3 @@ def _numa(facts: Facts) -> Finding:
         f"{len(nodes)} nodes; the GPU is attached to node {facts.gpu_node}",
         "pinned memory is allocated there; --numa remote shows the cost of another node",
     )
-
-
-def _power_mode(board: TegraState) -> Finding:
-    if board.power_mode is None:
-        return info("power mode", "unknown", "results apply to the current mode")
-    if board.power_mode == board.best_power_mode:
-        means = "the highest mode; sudo jetson_clocks reduces noise"
-        return ok("power mode", board.power_mode, means)
-    return limited(
-        "power mode",
-        f"{board.power_mode}; {board.best_power_mode} allows higher clocks",
-        "results apply to this mode only",
-        "sudo nvpmodel -m NUMBER (modes are listed in /etc/nvpmodel.conf).",
-    )
-
-
-def _size(limit: Limit | None) -> str:
-    return limit if isinstance(limit, str) else units.size(limit or 0)
