@@ -640,6 +640,9 @@ def test_a_wait_names_the_line_that_it_holds_back(recording: Recording) -> None:
 ORIGINS = {
     "one array": ("a = np.zeros(5000)\nfor n in range(5):\n    gpu.up(a)\n", "numpy", 1, False),
     "new in each frame": ("for n in range(5):\n    a = np.ones(5000)\n    gpu.up(a[1:])\n", "numpy", 2, True),
+    "four in turn": (
+        "a = [np.ones(5000) for _ in range(4)]\nfor n in range(9):\n    gpu.up(a[n % 4])\n", "numpy", 1, False
+    ),
     "too small to follow": ("a = np.zeros(8)\nfor n in range(5):\n    gpu.up(a)\n", "numpy", None, None),
     "np.load": ("np.save('x.npy', np.ones(5000))\na = np.load('x.npy')\n\ngpu.up(a)\n", "numpy", 2, None),
     "frombuffer": ("a = np.frombuffer(bytes(8000))\ngpu.up(a)\n", "bytes", None, None),
@@ -660,6 +663,31 @@ def test_the_line_that_made_the_host_memory(
     assert origin is not None
     place = origin.place.line if origin.place else None
     assert (origin.kind, place, origin.each_frame) == (kind, where, new)
+
+
+def test_pages_of_arrays_that_are_new_in_each_frame_are_priced(recording: Recording) -> None:
+    lines = [
+        "a = np.ones(5 << 20)",
+        "for n in range(9):",
+        "    gpu.up(a)",
+        "    b = np.ones(5 << 20)",
+        "    gpu.up(b)",
+    ]
+    recording.run("\n".join((*lines, "")))
+    kept, new = recording.record().crossings
+    assert kept.page_seconds is None
+    assert new.page_seconds is not None
+    assert new.page_seconds > 0
+
+
+def test_pages_that_a_call_found_are_not_priced_again(recording: Recording) -> None:
+    recording.run("for n in range(9):\n    b = np.ones(5 << 20)\n    gpu.down(b)\n")
+    (outside,) = recording.record().crossings
+    (record,) = recording.recorder.records.values()
+    for times in record.times:
+        times.faults = times.timed << 20
+    (inside,) = recording.record().crossings
+    assert (outside.page_seconds or 0) > (inside.page_seconds or 0) > 0
 
 
 def test_numpy_s_own_memory_handler_is_back_afterwards(recording: Recording) -> None:

@@ -26,6 +26,10 @@ _BOUND = (
     "An upper bound of copies on the frame's path and waits that could go; kernels waited for, and what "
     "allocating and freeing host arrays takes, are not in it."
 )
+_PAGES = (
+    "An upper bound of copies on the frame's path, waits that could go, and pages of host arrays that are "
+    "new in each frame; kernels waited for are not in it."
+)
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."
 _FAILED = "Nothing crossed between host and GPU before the script ended."
@@ -187,14 +191,15 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     parts = (
         ("copies", ceiling.copy_seconds),
         ("waits that could go", ceiling.wait_seconds),
+        ("pages of new host arrays", ceiling.page_seconds),
         ("kernels waited for", kernels),
         ("host code and all else", other),
     )
     shares = ", ".join(f"{label} {units.seconds(s)} ({part(s / whole)})" for label, s in parts if s)
     frames = f": {words.count(scope.frames, 'frame')} of {units.seconds(whole)}" if scope.loop else ""
     tone: Literal["none", "clear"] = "none" if little else "clear"
-    remark = f"{_unit(scope).capitalize()}: {shares}."
-    return blocks.Verdict("measured", tone, f"{name}{frames}", headline, reason=_BOUND, remark=remark)
+    remark, bound = f"{_unit(scope).capitalize()}: {shares}.", _PAGES if ceiling.page_seconds else _BOUND
+    return blocks.Verdict("measured", tone, f"{name}{frames}", headline, reason=bound, remark=remark)
 
 
 def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:

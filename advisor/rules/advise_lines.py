@@ -47,9 +47,7 @@ def advise_lines(
 
     entry: the measured device's, or one like it. Nothing is said where memory is not the problem.
     """
-    measured = any(
-        c.of_seconds and c.copy_seconds + c.wait_seconds > 0 for c in run.ceilings if not c.predicted
-    )
+    measured = any(c.of_seconds and c.seconds > 0 for c in run.ceilings if not c.predicted)
     machines = {device: entry} if measured else {target.name: target for target in targets}
     return tuple(
         LineAdvice(place=run.crossings[i].place, crossing=i, advice=advice)

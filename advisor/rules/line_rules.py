@@ -52,7 +52,8 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     is_hidden = crossing.call == KERNEL_ARGUMENT or (crossing.library == "numba" and not case.line.call)
     if is_hidden and case.scope.loop and case.is_worth(case.frame_seconds, limits):
         return _kernel_arrays(case)
-    saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
+    pages = (crossing.page_seconds or 0.0) / case.scope.frames
+    saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times + pages
     if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
         return None
     if case.loaders:
@@ -67,11 +68,12 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     origin_place = f" ({case.at(origin.place)})" if origin and origin.place else ""
     fill_place = origin_place.strip(" ()") or "where it is made"
     filled = "" if up else case.line.filled
-    fresh = "It is new memory in each frame, whose pages the first write has to find." if _fresh(case) else ""
+    cost = f": {units.seconds(pages)} of a frame" if pages else ""
+    fresh = "It is new memory in each frame, whose pages the first write has to find" if _fresh(case) else ""
     return case.advice(
         f"Page-lock `{filled}`" if filled else f"Keep one page-locked array for {case.what}",
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
-        fresh,
+        f"{fresh}{cost}." if fresh else "",
         f"The gain holds if what makes the data{origin_place} can write into that array." if up else "",
         "" if up or filled else "The next download overwrites it: nothing may hold it longer than a frame.",
         ONE_DRAM if case.one_dram else "",

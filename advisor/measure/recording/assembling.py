@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from advisor.measure.recording.contents import LineContents
 from advisor.measure.recording.frames import frame_loops, frame_of
 from advisor.measure.recording.lines import Site
 from advisor.measure.recording.loops import Loop
-from advisor.measure.recording.origins import Source
+from advisor.measure.recording.origins import LEAST, PageCost, Source, page_cost
 from advisor.measure.recording.recorder import Record, ScriptRecorder
 from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, ScriptRun, SourceExcerpt
 
@@ -49,6 +50,8 @@ class Assembler:
             key = (site.file, site.line, *alike, event.non_blocking, frame_of(record, loops))
             groups.setdefault(key, []).append(record)
         crossings = [self._crossing(group, key[-1], loops) for key, group in groups.items()]
+        for number, loop in enumerate(loops) if self.recorder.has_gpu else ():
+            crossings = _with_pages(crossings, list(groups.values()), number, loop)
         crossings.sort(key=lambda each: (each.place.file, each.place.line))
         behind = [self._behind(loop, number, crossings) for number, loop in enumerate(loops)]
         parts = {
@@ -133,15 +136,12 @@ class Assembler:
 
     def _origin(self, group: Iterable[Record]) -> Origin | None:
         """The source of most of those looked at."""
-        looked: dict[Source, set[int]] = {}
-        for record in group:
-            for source, allocations in record.sources.items():
-                looked.setdefault(source, set()).update(allocations)
+        looked = sum((record.sources for record in group), Counter[Source]())
         if not looked:
             return None
-        source, allocations = max(looked.items(), key=lambda item: len(item[1]))
-        count = sum(record.looked for record in group)
-        new = len(allocations) > 1 if source.site is not None and count > 1 else None
+        source = looked.most_common(1)[0][0]
+        again = sum(record.looked - 1 for record in group if record.looked)
+        new = 2 * sum(record.fresh for record in group) > again if source.site and again else None
         kept = any(record.kept for record in group)
         return Origin(kind=source.kind, place=self._site(source.site), each_frame=new, kept=kept)
 
@@ -172,6 +172,43 @@ class Assembler:
             text = [line.rstrip("\n")[:500] for line in linecache.getlines(str(self.start / file))]
             for first, last in _stretches(sorted(wanted), len(text)):
                 yield SourceExcerpt(file=self._name(file), first=first, lines=tuple(text[first - 1 : last]))
+
+
+def _with_pages(
+    crossings: Sequence[Crossing], groups: Sequence[Sequence[Record]], number: int, loop: Loop
+) -> list[Crossing]:
+    """With the seconds that host memory which is new at each crossing of a loop costs outside of the calls.
+
+    The loop's page faults that no call had are taken for such memory's, as far as it has pages.
+    """
+    new: dict[int, tuple[float, float, PageCost]] = {}
+    for i, (crossing, group) in enumerate(zip(crossings, groups, strict=True)):
+        if crossing.loop == number and _is_new(crossing):
+            cost, times = page_cost(crossing.bytes // crossing.count), crossing.count / loop.turns
+            new[i] = times * cost.faults, times * min(_faults_inside(group), cost.faults), cost
+    inside, all_pages = sum(each[1] for each in new.values()), sum(each[0] for each in new.values())
+    share = min(max(loop.faults - inside, 0.0) / (all_pages - inside), 1.0) if all_pages > inside else 0.0
+    result = list(crossings)
+    for i, (faults, within, cost) in new.items():
+        outside = share * (faults - within)
+        if faults:
+            seconds = (outside * cost.touching + (within + outside) * cost.freeing) / cost.faults
+            result[i] = result[i].model_copy(update={"page_seconds": seconds * loop.turns})
+    return result
+
+
+def _is_new(crossing: Crossing) -> bool:
+    """PyTorch's downloads make a tensor, except `copy_`; its uploads are not known to."""
+    origin, size = crossing.origin, crossing.bytes // crossing.count
+    makes = crossing.library == "torch" and crossing.kind == "download" and crossing.call != "Tensor.copy_"
+    return size >= LEAST and crossing.memory == "pageable" and bool(makes or (origin and origin.each_frame))
+
+
+def _faults_inside(group: Sequence[Record]) -> float:
+    """Page faults in a call."""
+    times = [steady if steady.timed else cold for cold, steady in (record.times for record in group)]
+    timed = sum(each.timed for each in times)
+    return sum(each.faults for each in times) / timed if timed else 0.0
 
 
 def _sites(record: Record) -> Iterator[Site]:

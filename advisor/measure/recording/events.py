@@ -37,6 +37,8 @@ class Event:
     """What the call waited for earlier kernels; None where the two were not measured apart."""
     marks: tuple[Any, Any] | None = None
     """CUDA events before and after the copy on its stream, where this one is timed."""
+    faults: int = 0
+    """Page faults in a call that is timed by marks."""
     host: Any = None
     """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
     device: Any = None

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import PYFUNCTYPE, Structure, c_char, c_char_p, c_size_t, c_uint8, c_void_p
+from functools import cache
+from statistics import median
 from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -19,6 +21,7 @@ import numpy as np
 
 from advisor.measure.recording.contents import is_tensor
 from advisor.measure.recording.lines import Lines, Site
+from advisor.measure.recording.loops import page_faults
 from advisor.profiles.crossings import OriginKind
 
 LEAST = 4096
@@ -26,6 +29,9 @@ LEAST = 4096
 MOST = 1 << 16
 """Allocations that are remembered: of an older one the line is not known."""
 _TRIALS = 500
+_NEW_ARRAYS = 5
+HUGE = 1 << 22
+"""Bytes from which NumPy asks for huge pages (numpy/_core/src/multiarray/alloc.c)."""
 _ONCE_MORE = 0.01
 """Seconds after which an interrupt comes again that came while NumPy called the handler."""
 NO_HANDLER = "The lines that allocate host arrays: NumPy {} has no memory handler that can be set here"
@@ -39,6 +45,30 @@ class Source(NamedTuple):
 
     kind: OriginKind
     site: Site | None
+
+
+class PageCost(NamedTuple):
+    """What a new array costs: page faults, seconds in these, and seconds of giving the pages back."""
+
+    faults: float
+    touching: float
+    freeing: float
+
+
+@cache
+def page_cost(size: int) -> PageCost:
+    """Measured here, on memory that is mapped as NumPy's arrays of that many bytes are."""
+    costs = []
+    for _ in range(_NEW_ARRAYS):
+        area = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            area.madvise(mmap.MADV_HUGEPAGE)
+        faults, begin = page_faults(), perf_counter()
+        np.frombuffer(area, np.uint8)[:: mmap.PAGESIZE] = 1
+        touched = perf_counter()
+        area.close()
+        costs.append((page_faults() - faults, touched - begin, perf_counter() - touched))
+    return PageCost(*(float(median(figures)) for figures in zip(*costs, strict=True)))
 
 
 class _Allocator(Structure):
@@ -155,24 +185,23 @@ class Origins:
         return address
 
     def of(self, host: Any) -> tuple[Source, int]:
-        """Where the memory of an array or tensor comes from, and a number of that allocation."""
+        """Where the memory of an array or tensor comes from, and its allocation's number: 0 if unseen."""
         if is_tensor(host):
-            return Source("torch", None), int(host.data_ptr())
+            return Source("torch", None), 0
         base = host
         while isinstance(base, np.ndarray) and base.base is not None:
             base = base.base
         if isinstance(base, np.ndarray):
             address = int(base.__array_interface__["data"][0])
-            site, number = self._allocations.get(address, (None, -address))
+            site, number = self._allocations.get(address, (None, 0))
             return Source("numpy", site if base.nbytes >= LEAST else None), number
         while isinstance(base, memoryview):
             base = base.obj
-        address = int(host.__array_interface__["data"][0]) if isinstance(host, np.ndarray) else id(host)
         if isinstance(base, mmap.mmap):
-            return Source("mmap", None), address
+            return Source("mmap", None), 0
         if isinstance(base, (bytes, bytearray)):
-            return Source("bytes", None), address
-        return Source("torch" if type(base).__module__.startswith("torch") else "foreign", None), address
+            return Source("bytes", None), 0
+        return Source("torch" if type(base).__module__.startswith("torch") else "foreign", None), 0
 
 
 def _pointer(capsule: Any, name: bytes | None) -> int:

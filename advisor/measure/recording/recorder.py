@@ -61,7 +61,8 @@ class InLoop:
 
 @dataclass(slots=True)
 class Times:
-    """Seconds of calls, of those whose waits for kernels were measured apart, and of copies."""
+    """Seconds of calls, of those whose waits for kernels were measured apart, and of copies, with the page
+    faults of these."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -69,6 +70,7 @@ class Times:
     host_seconds: float = 0.0
     stream_seconds: float = 0.0
     timed: int = 0
+    faults: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -85,8 +87,11 @@ class Record:
     """In the first iteration of the innermost loop, which compiles and allocates, and later ones."""
     marks: list[tuple[Any, Any, Times]] = field(default_factory=list)
     contents: LineContents | None = None
-    sources: dict[Source, set[int]] = field(default_factory=dict)
-    """Where the host memory came from, with the numbers of the allocations seen."""
+    sources: Counter[Source] = field(default_factory=Counter)
+    """Where the host memory came from, of those looked at."""
+    fresh: int = 0
+    allocated: int = 0
+    """Those allocated since the look before, and how many allocations there had been at the last."""
     held: list[weakref[Any]] = field(default_factory=list)
     kept: int = 0
     """The last two downloads looked at, and how many were still held two later."""
@@ -225,6 +230,7 @@ class ScriptRecorder:
             times.host_seconds += seconds
         if event.marks is not None:
             record.marks.append((*event.marks, times))
+            times.faults += event.faults
             if len(record.marks) >= MOST_MARKS:
                 self.read_marks(record, MOST_MARKS // 2)
 
@@ -272,9 +278,9 @@ class ScriptRecorder:
         if event.kind == "download":
             _note_held(record, event.host)
         source, allocation = self._origins.of(event.host)
-        allocations = record.sources.setdefault(source, set())
-        if len(allocations) < FIRST_TIMED:
-            allocations.add(allocation)
+        record.sources[source] += 1
+        record.fresh += record.looked > 1 and allocation > record.allocated
+        record.allocated = self._origins.large
         if threading.get_ident() != self._thread:
             self._unseen[_THREADS] = 1
 
