@@ -110,21 +110,6 @@ def test_annotations_imported_inside_the_workload_function() -> None:
     assert [access(function) for function in make()] == [ALL, ALL]
 
 
-def test_an_alias_of_the_enclosing_function_that_the_stage_also_uses() -> None:
-    I = In  # noqa: E741, N806
-
-    def stage(a: I) -> None:
-        print(I)
-
-    assert access(stage) == {"a": "in"}
-
-
-def test_order_of_access_is_the_order_of_parameters() -> None:
-    def stage(b: Out, frame: int, a: In) -> None: ...
-
-    assert list(access(stage)) == ["b", "a"]
-
-
 def test_special_parameters() -> None:
     def stage(xp, a: In, rng, frame, stream) -> None: ...  # type: ignore[no-untyped-def]
     def other(a: In, frame: int) -> None: ...
@@ -132,12 +117,6 @@ def test_special_parameters() -> None:
     stages = bound(device(stage), host(other)).frame
     assert [stage.specials for stage in stages] == [{"xp", "rng", "frame", "stream"}, {"frame"}]
     assert [list(stage.access) for stage in stages] == [["a"], ["a"]]
-
-
-def test_parameters_with_a_default_are_the_stages_own() -> None:
-    def stage(a: In, scale: float = 2.0) -> None: ...
-
-    assert access(stage) == {"a": "in"}
 
 
 @every("annotation", ["", ": int", ": np.ndarray", ": Missing", ": host", ": 'In | Out'"])
@@ -183,7 +162,6 @@ def stage(signature: str) -> Callable[..., object]:
 SCRATCH = {"tmp": Buffer(4, np.float32, scratch=True)}
 REFUSED: list[tuple[tuple[Stage, ...], dict[str, Any], list[str], str]] = [
     ((host(stage("imag: In")),), {}, ["'stage'", "'imag'", "'image'?"], "a, b, image"),
-    ((host(stage("imag: In")),), {}, ["'imag'"], "xp, rng, frame, stream"),
     ((host(stage("fram: int")),), {}, ["'frame'?"], ""),
     ((host(stage("qqq: int")),), {}, ["'qqq', which is not a buffer\n"], ""),
     ((host(stage("*buffers: In")),), {}, [") takes *buffers"], "a, b, image"),
@@ -231,13 +209,6 @@ def test_the_cpu_twin_takes_the_same_buffers() -> None:
         message = refusal(device(stage, cpu=wrong)).message
         assert f"takes {takes}, " in message
         assert "a: in, b: out" in message
-
-
-def test_a_stage_without_a_twin_runs_itself_everywhere() -> None:
-    def stage(xp: Any, a: In) -> None: ...
-
-    found = bound(device(stage)).frame[0]
-    assert found.implementation(cpu=True) == found.implementation(cpu=False) == (stage, {"xp"})
 
 
 def test_stages_of_the_same_name_are_told_apart() -> None:

@@ -53,10 +53,6 @@ def test_more_than_is_free_is_refused_with_the_figures(placement: Placement) -> 
         asked([placement] * 3)
 
 
-def test_what_fits_exactly_is_not_refused() -> None:
-    asked([Pinned()] * 2, mib=50)
-
-
 @every("placement", [ZeroCopy(), HostOnly(), External(ZeroCopy())])
 def test_memory_of_the_host_is_not_counted(placement: Placement) -> None:
     asked([placement] * 3)
@@ -84,12 +80,6 @@ def test_the_option_is_offered_where_it_would_help(
     with pytest.raises(AllocationFailed) as raised:
         asked([placement] * 3, oversubscribe=oversubscribe)
     assert ("--allow-oversubscription" in str(raised.value)) == offered
-
-
-def test_the_option_is_not_offered_to_those_who_gave_it() -> None:
-    with pytest.raises(AllocationFailed) as raised:
-        asked([Managed(), *[DeviceOnly()] * 3], oversubscribe=True)
-    assert "--allow-oversubscription" not in str(raised.value)
 
 
 def test_where_memory_is_shared_what_the_system_could_free_counts() -> None:

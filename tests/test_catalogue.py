@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import tempfile
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import builders
 import pytest
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from advisor.devices.catalogue import DEFAULT_TARGETS, load, names
+from advisor.devices.catalogue import load, names
 from advisor.devices.entries import FLAGS, GONE, CatalogueEntry, Figures, memory_class
 from advisor.errors import FileProblem, UsageError
 from advisor.model.machines import Machine, default
@@ -99,64 +98,15 @@ def test_figures_agree_with_one_another(name: str) -> None:
             assert rate is None or (rate.high or rate.value) <= ceiling, key
 
 
-def test_cards_are_those_without_hmm_and_have_a_link() -> None:
-    for entry in map(load, names()):
-        if not entry.attributes["integrated"].value and entry.memory_class != "coherent":
-            assert entry.memory_class == "discrete", entry.name
-            assert entry.attributes["pageable_memory_access"].value == 0, entry.name
-            assert entry.figures.link_bytes_per_second is not None, entry.name
-
-
-THOR_AND_GB10 = {
-    "integrated": 1,
-    "pageable_memory_access": 1,
-    "pageable_memory_access_uses_host_page_tables": 1,
-}
-
-
-@every(
-    ("attributes", "expected"),
-    [
-        ({"integrated": 1, "compute_capability": "5.3"}, "tegra"),
-        ({"integrated": 1, "compute_capability": "6.2"}, "tegra"),
-        ({"integrated": 1, "compute_capability": "7.2"}, "tegra-io-coherent"),
-        ({"integrated": 1, "compute_capability": "8.7"}, "tegra-io-coherent"),
-        ({**THOR_AND_GB10, "compute_capability": "11.0"}, "tegra-coherent"),
-        ({**THOR_AND_GB10, "compute_capability": "10.1"}, "tegra-coherent"),
-        ({**THOR_AND_GB10, "compute_capability": "12.1"}, "coherent"),
-        ({**THOR_AND_GB10, "compute_capability": "9.0", "integrated": 0}, "coherent"),
-        ({**THOR_AND_GB10, "compute_capability": "10.0", "integrated": 0}, "coherent"),
-        ({"compute_capability": "8.9"}, "discrete"),
-        ({"compute_capability": "8.9", "pageable_memory_access": 1}, "discrete-hmm"),
-        # Page tables of the host mean nothing where its pages are out of reach.
-        ({"compute_capability": "8.9", "pageable_memory_access_uses_host_page_tables": 1}, "discrete"),
-    ],
-)
-def test_the_memory_class_follows_from_the_attributes(attributes: dict[str, Any], expected: str) -> None:
-    assert memory_class(attributes) == expected
-
-
-def test_default_targets_are_a_jetson_a_card_and_a_data_centre_card() -> None:
-    assert [load(name).memory_class for name in DEFAULT_TARGETS] == [
-        "tegra-io-coherent",
-        "discrete",
-        "discrete",
-    ]
-
-
-@every("name", DEFAULT_TARGETS)
-def test_most_strategies_are_available_on_the_default_targets(name: str) -> None:
-    declined = {s.name for s in STRATEGIES if s.unavailable(load(name).device())}
-    assert declined <= {"system", "managed-advised"}
-
-
-def test_names_are_found_in_any_case() -> None:
-    assert load("Orin Nano") == load("orin-nano") == load("ORIN_NANO")
-
-
 @every(
     ("written", "slug"),
-    [("Jetson Nano", "nano"), ("NVIDIA GeForce RTX 4090", "rtx-4090"), ("Tesla T4", "t4"), ("H200", "h200")],
+    [
+        ("ORIN_NANO", "orin-nano"),
+        ("Jetson Nano", "nano"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("Tesla T4", "t4"),
+        ("H200", "h200"),
+    ],
 )
 def test_names_are_found_with_the_vendors_words(written: str, slug: str) -> None:
     assert load(written) == load(slug)
@@ -179,13 +129,6 @@ def test_an_unknown_name_offers_the_nearest(written: str, nearest: str) -> None:
     assert "`advisor devices`" in error.value.next_step
 
 
-def test_a_name_like_no_other_gets_the_command_alone() -> None:
-    with pytest.raises(UsageError) as error:
-        load("???")
-    assert error.value.message == "there is no device '???' in the catalogue"
-    assert "`advisor devices`" in error.value.next_step
-
-
 def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
     loaded = entry(tmp_path)
     assert loaded.name == "A card"
@@ -205,28 +148,17 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
         ('500e9, source = "test"', "500e9", "device_memory_bytes_per_second.source: is missing"),
         (
             "[figures]",
-            "[figures]\nachievable_share = { value = 1.2, source = 'x' }",
-            "achievable_share: expected a share of at most 1, got 1.2",
-        ),
-        (
-            "[figures]",
             "[figures]\nachievable_share = { value = 0.9, high = 1.1, source = 'x' }",
             "share of at most 1, got 1.1",
         ),
-        ("[figures]", "[figures]\nspeed = { value = 1, source = 'x' }", "figures.speed: is not a key"),
-        ('name = "A card"', "name = 3", "name: expected a valid string, but it is 3"),
         ('name = "A card"', 'name = "  "', "name: expected"),
         ('name = "A card"', 'name = "A card"\norigin = "me"', "origin: is not a key of a catalogue file"),
-        ('500e9, source = "test"', '500e9, source = " "', "bytes_per_second.source: expected"),
         ("value = 0,", 'value = "no",', "attributes: expected integrated as 0 or 1, got 'no'"),
-        ("value = 0,", "value = true,", "attributes.integrated.value: expected a whole number or a text"),
-        ("value = 0,", "value = 2,", "attributes: expected integrated as 0 or 1, got 2"),
         (
             "[attributes]",
             "[attributes]\nl2_cache_size = { value = -1, source = 'x' }",
             "attributes: expected l2_cache_size as a positive integer, got -1",
         ),
-        ('{ value = 0, source = "test" }', "0", "attributes.integrated: expected a table as in { value"),
         ('{ value = 500e9, source = "test" }', "500e9", "memory_bytes_per_second: expected a table as in"),
         (
             "[figures]",
@@ -238,7 +170,6 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
             "zero_copy_read_bytes_per_second",
             "pinned_to_host_bytes_per_second",
         ),
-        ("[figures]", "[figures", "cannot be read: expected TOML: "),
         ("[figures]", "name = 1\n[figures]\n[figures]", "cannot be read: expected TOML: "),
     ],
 )
@@ -250,16 +181,6 @@ def test_a_wrong_file_names_the_key_and_what_was_expected(
         entry(tmp_path, CARD.replace(old, new))
     assert message in error.value.message
     assert "mine.toml" in error.value.message
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileProblem, match="does not exist"):
-        load(str(tmp_path / "none.toml"))
-
-
-def test_entries_are_frozen(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError):
-        entry(tmp_path).name = "other"
 
 
 def test_a_default_has_a_range_and_a_source(tmp_path: Path) -> None:
@@ -289,19 +210,13 @@ def test_draws_keep_to_the_range(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.mkdir()
-    with pytest.raises(FileProblem, match=r"mine\.toml cannot be read: is a directory"):
+    with pytest.raises(FileProblem, match="does not exist"):
         load(str(path))
-    latin = tmp_path / "latin.toml"
-    latin.write_bytes(CARD.replace("A card", "Kärtchen").encode("latin-1"))
+    path.write_bytes(CARD.replace("A card", "Kärtchen").encode("latin-1"))
     with pytest.raises(FileProblem, match="expected UTF-8, but byte 10 is 0xe4"):
-        load(str(latin))
-
-
-def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
+        load(str(path))
     path.write_bytes(b"\xef\xbb\xbf" + CARD.encode())
-    assert load(str(path)).name == "A card"
+    assert load(str(path)).name == "A card", "a byte order mark does no harm"
 
 
 # Any wrong value, in any place
@@ -340,14 +255,6 @@ def test_no_figure_is_zero_negative_or_infinite(key: str, part: str, wrong: floa
     assert isinstance(message, str)
     assert message.startswith(f": figures.{key}.{part}: expected ")
     assert f"but it is {wrong!r}" in message
-
-
-@given(KEYS, st.sampled_from(['"8"', "true", "[1.0]", "{ a = 1 }", "2026-01-02"]))
-@settings(max_examples=40, deadline=None)
-def test_every_figure_is_a_number(key: str, wrong: str) -> None:
-    message = attempt(with_figure(key, f'{{ value = {wrong}, source = "x" }}'))
-    assert isinstance(message, str)
-    assert message.startswith(f": figures.{key}.value: expected a valid number, but it is ")
 
 
 @given(KEYS, NUMBERS, NUMBERS, NUMBERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import inspect
 import sys
 import types
@@ -95,12 +94,14 @@ def test_memory_comes_from_the_runtime(cupy: FakeCupy, gpu: CudaBackend) -> None
     assert pointers == [0xA00, 0xB00, 0xC00]
     gpu.free(1)
     gpu.free_host(2)
+    assert gpu.host_device_pointer(0xB00) == 0xD00
     assert cupy.calls == [
         ("malloc", 8),
         ("hostAlloc", 16, cupy.cuda.runtime.hostAllocDefault),
         ("mallocManaged", 64),
         ("free", 1),
         ("freeHost", 2),
+        ("pointerGetAttributes", 0xB00),
     ]
 
 
@@ -159,39 +160,26 @@ def test_what_a_workload_leaves_behind(cupy: FakeCupy, gpu: CudaBackend) -> None
     assert "allocator" in (gpu.disturbed() or "")
     cupy.allocator = allocator
     assert gpu.disturbed() is None
-
-
-def test_a_stream_that_a_workload_used_within_a_block_leaves_ours_current(gpu: CudaBackend) -> None:
     with gpu.new_stream():
         assert "stream" in (gpu.disturbed() or "")
     assert gpu.disturbed() is None
 
 
-def test_mapped_memory_has_the_address_that_the_device_gives_it(cupy: FakeCupy, gpu: CudaBackend) -> None:
-    assert gpu.host_device_pointer(0xB00) == 0xD00
-    assert cupy.calls == [("pointerGetAttributes", 0xB00)]
-
-
-def test_copies_are_asynchronous_on_the_stream(cupy: FakeCupy, gpu: CudaBackend) -> None:
+def test_copies_are_asynchronous_on_the_stream_whole_or_as_rows_of_a_pitch(
+    cupy: FakeCupy, gpu: CudaBackend
+) -> None:
     gpu.copy_to_device(1, 2, 3)
     gpu.copy_to_host(4, 5, 6)
     gpu.synchronize()
-    to_device, to_host = cupy.cuda.runtime.memcpyHostToDevice, cupy.cuda.runtime.memcpyDeviceToHost
-    assert cupy.calls == [
-        ("memcpyAsync", 1, 2, 3, to_device, gpu.stream.ptr),
-        ("memcpyAsync", 4, 5, 6, to_host, gpu.stream.ptr),
-        ("synchronize",),
-    ]
-
-
-def test_parts_are_copied_as_a_row_or_as_rows_of_a_pitch(cupy: FakeCupy, gpu: CudaBackend) -> None:
-    cupy.calls.clear()
     gpu.copy_span(Span(8, 40, 40), "device", 1000, 2000)
     gpu.copy_span(Span(8, 4, 32, 6), "host", 1000, 2000)
     gpu.copy_span(Span(8, 4, 32, 6), "device", 1000, 2000)
     runtime = cupy.cuda.runtime
     up, down, stream = runtime.memcpyHostToDevice, runtime.memcpyDeviceToHost, gpu.stream.ptr
     assert cupy.calls == [
+        ("memcpyAsync", 1, 2, 3, up, stream),
+        ("memcpyAsync", 4, 5, 6, down, stream),
+        ("synchronize",),
         ("memcpyAsync", 2008, 1008, 40, up, stream),
         ("memcpy2DAsync", 1008, 32, 2008, 32, 4, 6, down, stream),
         ("memcpy2DAsync", 2008, 32, 1008, 32, 4, 6, up, stream),
@@ -213,16 +201,15 @@ def test_time_is_taken_by_events_on_the_stream(gpu: CudaBackend) -> None:
     assert start is not end
     assert start.recorded_on is gpu.stream
     assert gpu.seconds_between(start, end) == 1.5e-3
+    assert not gpu.mark().timed
+    assert gpu.timestamp().timed
 
 
-def test_free_memory_and_the_pool(cupy: FakeCupy, gpu: CudaBackend) -> None:
+def test_free_memory_and_versions(cupy: FakeCupy, gpu: CudaBackend) -> None:
     assert gpu.free_memory() == 111
     assert gpu.pool_reserved() == 12345
     cupy.broken.add("memGetInfo")
     assert gpu.free_memory() is None
-
-
-def test_versions_as_people_write_them(gpu: CudaBackend) -> None:
     assert gpu.environment() == {"cuda_driver": "13.2", "cuda_runtime": "12.6", "pci_bus_id": "0000:3B:00.0"}
     assert gpu.kind_of("managed") == "managed"
 
@@ -243,22 +230,17 @@ def test_attributes_in_our_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device.memory_class == "tegra-coherent"
 
 
-def test_an_attribute_that_cupy_does_not_know_is_absent(gpu: CudaBackend) -> None:
+def test_an_attribute_that_cupy_does_not_know_is_absent(gpu: CudaBackend, cupy: FakeCupy) -> None:
     device = gpu.device()
     assert device.attributes["compute_capability"] == "8.9"
     assert "integrated" in device.attributes
     assert "managed_memory" not in device.attributes
     assert device.memory_class == "discrete"
-
-
-def test_the_device_is_asked_for_its_attributes_once(cupy: FakeCupy, gpu: CudaBackend) -> None:
-    """It is asked for again while buffers are placed, the time of which is told."""
     assert gpu.device() is gpu.device()
     assert cupy.calls == [("getDeviceProperties", 0)]
 
 
 def test_every_name_is_one_of_cupys() -> None:
-    """CuPy trims `cudaDevAttr` from the names of `Device.attributes`."""
     runtime = pytest.importorskip("cupy").cuda.runtime
     known = {name.lower() for name in dir(runtime)}
     assert {f"cudadevattr{name.replace('_', '')}" for name in cuda.ATTRIBUTES} <= known
@@ -266,9 +248,6 @@ def test_every_name_is_one_of_cupys() -> None:
     assert [name for name in fake if not hasattr(runtime, name)] == []
     numbers = [name for name, value in fake.items() if isinstance(value, int)]
     assert {name: getattr(runtime, name) for name in numbers} == {name: fake[name] for name in numbers}
-
-
-def test_the_fake_has_the_names_of_the_real_cupy() -> None:
     real = pytest.importorskip("cupy")
     assert [name for name in vars(FakeCupy().cuda) if not hasattr(real.cuda, name)] == []
     assert hasattr(real, "get_default_memory_pool")
@@ -324,11 +303,20 @@ def ending(bindings: FakeCudaBindings) -> str:
     return "_v2" if hasattr(bindings, "cudaMemAdvise_v2") else ""
 
 
-def test_prefetching_names_a_location(bindings: FakeCudaBindings, second: CudaBackend) -> None:
-    second.prefetch(0xC00, 64, "device")
-    second.prefetch(0xC00, 64, "host")
-    name, stream = f"cudaMemPrefetchAsync{ending(bindings)}", second.stream.ptr
-    assert bindings.calls == [(name, 0xC00, 64, ON_GPU, 0, stream), (name, 0xC00, 64, ON_HOST, 0, stream)]
+def test_managed_memory_is_prefetched_to_a_location_and_attached_whole(
+    bindings: FakeCudaBindings, second: CudaBackend
+) -> None:
+    """Attaching: length 0; cudaMemAttachHost is 2, cudaMemAttachSingle 4."""
+    for side in ("device", "host"):
+        second.prefetch(0xC00, 64, side)
+        second.attach(0xC00, side)
+    prefetch, stream = f"cudaMemPrefetchAsync{ending(bindings)}", second.stream.ptr
+    assert bindings.calls == [
+        (prefetch, 0xC00, 64, ON_GPU, 0, stream),
+        ("cudaStreamAttachMemAsync", stream, 0xC00, 0, 4),
+        (prefetch, 0xC00, 64, ON_HOST, 0, stream),
+        ("cudaStreamAttachMemAsync", stream, 0xC00, 0, 2),
+    ]
 
 
 def test_discarding_is_a_batch_of_one_where_bindings_and_driver_can(
@@ -357,11 +345,6 @@ def test_a_stream_is_held_by_a_kernel_of_one_thread(cupy: FakeCupy, gpu: CudaBac
     assert launched == [("advisor_hold", (1,), (1,), (1_980_000,))]
 
 
-def test_marks_have_no_time(gpu: CudaBackend) -> None:
-    assert not gpu.mark().timed
-    assert gpu.timestamp().timed
-
-
 @pytest.mark.parametrize(
     ("hint", "advice", "place"),
     [
@@ -376,14 +359,6 @@ def test_advice(
 ) -> None:
     second.advise(0xC00, 64, hint)
     assert bindings.calls == [(f"cudaMemAdvise{ending(bindings)}", 0xC00, 64, advice, place)]
-
-
-def test_attaching_takes_the_whole_allocation(bindings: FakeCudaBindings, second: CudaBackend) -> None:
-    """Length 0; cudaMemAttachHost is 2, cudaMemAttachSingle 4."""
-    second.attach(0xC00, "host")
-    second.attach(0xC00, "device")
-    stream, name = second.stream.ptr, "cudaStreamAttachMemAsync"
-    assert bindings.calls == [(name, stream, 0xC00, 0, 2), (name, stream, 0xC00, 0, 4)]
 
 
 def test_a_call_that_is_refused_is_named(bindings: FakeCudaBindings, second: CudaBackend) -> None:
@@ -431,9 +406,6 @@ def test_the_fake_bindings_take_what_the_real_ones_take() -> None:
     place = real.cudaMemLocation()
     place.type, place.id = real.cudaMemLocationType.cudaMemLocationTypeHost, 0
     assert (place.type.name, place.id) == ON_HOST
-
-
-def test_the_places_are_made_of_real_locations() -> None:
     pytest.importorskip("cuda.bindings.runtime")
     places = ManagedCalls(3)._places
     assert {side: (place.type.name, place.id) for side, place in places.items()} == {
@@ -445,15 +417,12 @@ def test_the_places_are_made_of_real_locations() -> None:
 # Where there is none
 
 
-def test_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_cupy_or_driver(monkeypatch: pytest.MonkeyPatch, cupy: FakeCupy) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(NothingMeasured) as raised:
         CudaBackend(0)
     assert "CuPy" in raised.value.message
     assert "gpu-memory-advisor[cuda13]" in raised.value.next_step
-
-
-def test_no_driver(cupy: FakeCupy) -> None:
     cupy.broken.add("getDeviceCount")
     with pytest.raises(NothingMeasured) as raised:
         CudaBackend(0)
@@ -468,13 +437,6 @@ def test_a_gpu_that_is_not_there(index: int, monkeypatch: pytest.MonkeyPatch) ->
         CudaBackend(index)
     assert not missing(raised.value.message, f"GPU {index}", "2")
     assert raised.value.next_step.startswith("Choose --gpu 0 to 1;")
-
-
-def test_the_last_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeCupy(count=2)
-    monkeypatch.setitem(sys.modules, "cupy", fake)
-    CudaBackend(1)
-    assert ("use device", 1) in fake.calls
 
 
 # Choosing a backend
@@ -518,18 +480,6 @@ def test_gpus_are_counted_by_the_driver(driver: Driver, count: int) -> None:
     asked: list[str] = []
     assert backends.gpu_count(lambda name: (asked.append(name), driver)[1]) == count
     assert asked == ["libcuda.so.1"]
-
-
-def test_no_driver_is_no_gpu() -> None:
-    def missing(name: str) -> None:
-        raise OSError(name)
-
-    assert backends.gpu_count(missing) == 0
-
-
-def test_the_module_needs_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    importlib.reload(cuda)
 
 
 def test_what_a_workload_page_locks_is_counted_while_it_is_watched(cupy: FakeCupy, gpu: CudaBackend) -> None:
@@ -614,7 +564,7 @@ class FakeDriver:
         return call
 
 
-def test_a_gpu_is_described_by_the_driver_alone() -> None:
+def test_the_attributes_of_the_driver() -> None:
     seen = driver.Driver(0, lambda _: FakeDriver())
     found = seen.device()
     assert (found.name, found.attributes["compute_capability"]) == ("A GPU", "75.76")
@@ -622,9 +572,6 @@ def test_a_gpu_is_described_by_the_driver_alone() -> None:
     assert found.attributes["total_global_mem"] == 8 << 30
     assert seen.environment() == {"cuda_driver": "13.1", "pci_bus_id": "0000:01:00.0"}
     assert seen.uuid() == "00010203-0405-0607-0809-0a0b0c0d0e0f"
-
-
-def test_an_attribute_that_an_old_driver_does_not_know_is_absent() -> None:
     found = driver.Driver(0, lambda _: FakeDriver(unknown=driver.ATTRIBUTES["memory_pools_supported"]))
     assert found.device().attributes.keys() == {
         *(driver.ATTRIBUTES.keys() - {"memory_pools_supported"}),

@@ -74,12 +74,9 @@ def test_what_waits_for_the_gpu(case: Case, calls: list[str]) -> None:
     assert all(waiting.place.file == __file__ for _, waiting in waits)
 
 
-def test_each_time_counts() -> None:
+def test_each_time_counts_and_the_buffer_is_named() -> None:
     (count,) = run(lambda xp, a, m: [float(row[0]) for row in m]).waits.values()
     assert count == 8
-
-
-def test_the_buffer_that_is_meant_is_named() -> None:
     watch, _, a = stand_in()
     watch.buffers = {"image": a.plain}
     with pytest.raises(Refusal) as refused:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from every import every
 
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import EXPLAINED, FOLLOWS, WHOLE, Figures, explained, moves_whole
-from advisor.errors import FileProblem, UsageError
 from advisor.model.machines import WIDTH, describe_all, describe_one, value
 
 DOCS = (Path(__file__).parent.parent / "docs" / "devices.md").read_text(encoding="utf-8")
@@ -36,9 +34,6 @@ def test_all_devices_stand_in_a_table_of_80_columns() -> None:
     assert {row[0] for row in rows} == set(names())
     assert max(map(len, describe_all().splitlines())) <= WIDTH
     assert ["orin-nano", "Jetson Orin Nano 8GB", "tegra-io-coherent", "7.44 GiB", "68.0 GB/s"] in rows
-
-
-def test_the_table_is_ordered_by_class_and_bandwidth() -> None:
     entries = [load(row[0]) for row in printed()[1:]]
     order = list(FOLLOWS)
     keys = [(order.index(e.memory_class), e.figures.device_memory_bytes_per_second.value) for e in entries]
@@ -95,17 +90,3 @@ def test_defaults_are_told_apart_from_what_is_known() -> None:
     assert "zero_copy_read_bytes_per_second = " in taken
     assert "pageable_to_host_bytes_per_second computed from the CPU's copy rate" in without
     assert "flops_per_second = 12.7 TFLOP/s (12.7 TFLOP/s to 13.2 TFLOP/s)" in known
-
-
-def test_an_unknown_device_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean 'h100-pcie' or 'h100-sxm'"):
-        describe_one("h100")
-
-
-def test_a_users_file_is_described_too(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)[0], encoding="utf-8")
-    assert describe_one(str(path)).startswith(f"My card ({path})\n")
-    path.write_text("name = 3", encoding="utf-8")
-    with pytest.raises(FileProblem, match=r"mine\.toml: name: expected a valid string, but it is 3"):
-        describe_one(str(path))

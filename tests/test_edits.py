@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import apply, diff
-from advisor.strategies.syntax import CannotWrite, loader_lines
+from advisor.strategies.syntax import CannotWrite
 
 CUPY = """\
 import cupy as cp
@@ -204,23 +204,6 @@ CASES = {
 def test_a_change_is_the_least_text(case: str) -> None:
     source, change, added, removed = CASES[case]
     assert added_and_removed(source, change) == (added, removed)
-
-
-LOADERS = """\
-train = DataLoader(data)
-test = DataLoader(data)
-for i, (x, _) in enumerate(train):
-    flat = x.view(-1)
-    x = flat.to(dev)
-    ones = torch.ones(i).to(dev)
-for x in batches:
-    x = x.to(dev)
-"""
-
-
-@every(("loop", "upload", "lines"), [(3, 5, (1,)), (3, 6, ()), (7, 8, (1, 2)), (3, 0, (1,))])
-def test_a_loader_is_told_for_its_batches_alone(loop: int, upload: int, lines: tuple[int, ...]) -> None:
-    assert loader_lines(LOADERS, loop, upload) == lines
 
 
 REFUSED = {

@@ -7,18 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from every import every
 from machines import MHZ, make_tree, nano
 
-from advisor.devices.host import (
-    Tree,
-    cpu_clocks,
-    gpu_numa_node,
-    host_state,
-    in_container,
-    is_wsl,
-    sysfs_address,
-)
+from advisor.devices.host import Tree, cpu_clocks, gpu_numa_node, host_state, in_container, is_wsl
 from advisor.profiles.system_state import HostState, NumaNode
 
 LIMITS = "Limit               Soft Limit    Hard Limit    Units\nMax locked memory   {}    {}    bytes"
@@ -47,19 +38,6 @@ def test_the_node_of_a_gpu(tmp_path: Path, written: str, node: int | None) -> No
     assert gpu_numa_node("0000:3c:00.0", root=tmp_path) is None
 
 
-@every(
-    ("told", "address"),
-    [
-        ("0000:3B:00.0", "0000:3b:00.0"),
-        ("00000001:00:00.0", "0001:00:00.0"),
-        ("00010000:AF:00.0", "10000:af:00.0"),
-        ("nonsense", "nonsense"),
-    ],
-)
-def test_addresses_as_sysfs_writes_them(told: str, address: str) -> None:
-    assert sysfs_address(told) == address
-
-
 @pytest.mark.parametrize(("soft", "limit"), [("8388608", 8 << 20), ("unlimited", "unlimited"), ("0", 0)])
 def test_the_limit_of_locked_memory_is_the_soft_one(tmp_path: Path, soft: str, limit: int | str) -> None:
     make_tree(tmp_path, {"proc/self/limits": LIMITS.format(soft, "99999999")})
@@ -72,7 +50,6 @@ def test_the_limit_of_locked_memory_is_the_soft_one(tmp_path: Path, soft: str, l
     ("files", "limit"),
     [
         ({"sys/fs/cgroup/memory.max": "max"}, "unlimited"),
-        ({"sys/fs/cgroup/memory.max": "1073741824"}, 1 << 30),
         (
             {
                 "proc/self/cgroup": "0::/user.slice/run.scope",
@@ -81,7 +58,6 @@ def test_the_limit_of_locked_memory_is_the_soft_one(tmp_path: Path, soft: str, l
             },
             2 << 30,
         ),
-        ({"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"}, "unlimited"),
         (
             {
                 "proc/self/cgroup": "9:cpu,cpuacct:/a\n5:memory:/docker/b\nnonsense",
@@ -118,10 +94,8 @@ def test_the_fastest_core_speaks_for_the_cpu(tmp_path: Path) -> None:
     ("files", "contained"),
     [
         ({".dockerenv": ""}, True),
-        ({"run/.containerenv": ""}, True),
         ({"run/systemd/container": "lxc"}, True),
         ({"proc/self/cgroup": "0::/kubepods/besteffort/pod1"}, True),
-        ({"proc/self/cgroup": "0::/user.slice/docker.desktop/x"}, True),
         ({"proc/self/cgroup": "0::/user.slice"}, False),
         ({"proc/self/mountinfo": "1 0 0:5 / / rw,relatime - overlay overlay rw,lowerdir=/a"}, True),
         (
@@ -187,8 +161,3 @@ def test_this_machine() -> None:
     soft = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     assert state.locked_memory_limit == ("unlimited" if soft == resource.RLIM_INFINITY else soft)
     assert state.memory_available_bytes == pytest.approx(psutil.virtual_memory().available, rel=0.5)
-
-
-def test_a_directory_where_a_file_is_expected_reads_as_nothing(tmp_path: Path) -> None:
-    (tmp_path / "proc/self/limits").mkdir(parents=True)
-    assert host_state(root=tmp_path).locked_memory_limit is None

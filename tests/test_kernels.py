@@ -127,7 +127,6 @@ def test_a_template_s_name_is_a_cplusplus_expression(cupy: FakeCupy) -> None:
         ((A, B, 1 << 31, 1), "argument 3 .* is 2147483648, and the type holds -2147483648 to 2147483647"),
         ((A, B, 1.5, 1), r"argument 3 .* is 1.5; the signature has 'int n'"),
         ((A, B, B, 1), "argument 3 .* is an array; the signature has 'int n'"),
-        ((A, B, "7", 1), "argument 3 .* is a str, not a number"),
         ((OnGpu(1, (3,), "float64"), B, 1, 1), r"argument 1 .* is an array of float64; .* 'const float\* a'"),
         ((A, 2.5, 1, 1), r"argument 2 .* is 2.5, which is not an array on the GPU"),
     ],
@@ -142,9 +141,7 @@ def test_arguments_that_do_not_fit_are_refused(arguments: Any, says: str, cupy: 
     ("shape", "says"),
     [
         ({"block": 2048}, "block=2048 has 2048 threads"),
-        ({"block": (64, 32)}, "has 2048 threads"),
         ({"grid": (1, 1, 1, 1)}, "one to three"),
-        ({"grid": 0}, "one to three"),
         ({"size": 0}, "size=0"),
     ],
 )
@@ -154,12 +151,9 @@ def test_a_launch_shape_that_no_gpu_takes_is_refused(shape: Any, says: str, cupy
     assert says in f"{caught.value.message} {caught.value.next_step}"
 
 
-def test_without_an_array_the_shape_has_to_be_given(cupy: FakeCupy) -> None:
+def test_on_the_cpu_or_without_an_array_it_is_refused(cupy: FakeCupy) -> None:
     with pytest.raises(WorkloadError, match="is an array"):
         advisor.kernel(SCALE, "scale")(1, 2, 3, 4)
-
-
-def test_on_the_cpu_it_says_that_it_needs_a_gpu(cupy: FakeCupy) -> None:
     kernel, array = advisor.kernel(SCALE, "scale"), np.zeros(3, np.float32)
     with pytest.raises(KernelNeedsGpu):
         kernel(array, array, 3, 1)
@@ -168,12 +162,9 @@ def test_on_the_cpu_it_says_that_it_needs_a_gpu(cupy: FakeCupy) -> None:
         kernel(tensor, tensor, 3, 1)
 
 
-def test_a_workload_whose_kernel_is_in_a_file_runs_with_its_twin(tmp_path: Path) -> None:
+def test_without_a_twin_the_cpu_says_so(tmp_path: Path) -> None:
     settings = cpu_settings(FILES / "cuda_file.py")
     assert len(pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess()).measured()) == 2
-
-
-def test_without_a_twin_the_cpu_says_so(tmp_path: Path) -> None:
     settings = cpu_settings(FILES / "cuda_file.py", "twin=False")
     with pytest.raises(WorkloadError, match="'scale' runs only on a GPU") as caught:
         pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
@@ -189,12 +180,9 @@ def test_a_path_is_seen_from_the_file_that_asks() -> None:
     assert found.include_directory == FILES
 
 
-def test_a_missing_file_names_the_nearest() -> None:
+def test_a_missing_file_or_name_names_the_nearest() -> None:
     with pytest.raises(FileProblem, match=r"'scale\.cu'\?"):
         advisor.kernel("workload_files/scal.cu", "scale")
-
-
-def test_a_name_that_the_source_lacks_names_the_nearest() -> None:
     with pytest.raises(WorkloadError, match=r"test_kernels\.py .*'scal'; .* 'scale'\?"):
         advisor.kernel(SCALE, "scal")
 
@@ -230,17 +218,11 @@ def test_a_compile_error_names_the_line_of_the_python_file(monkeypatch: pytest.M
     assert log.strip() in error.detail
 
 
-def test_a_source_that_stands_nowhere_counts_its_own_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_without_a_place_in_the_file_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     made = WRONG.replace("missing", "gone")
     error = refused(made, 'default_program(4): error: identifier "gone" is undefined', monkeypatch)
     assert "line 4" in error.message
-
-
-def test_an_error_in_a_header_names_the_header(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "scale.h, line 2: what" in refused(WRONG, "/a/scale.h(2): error: what", monkeypatch).message
-
-
-def test_a_log_without_a_line_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         refused(WRONG, "nvrtc: error: invalid option", monkeypatch).detail == "nvrtc: error: invalid option"
     )
@@ -278,13 +260,11 @@ def test_a_signature_is_read_through_comments_and_attributes() -> None:
     ("declared", "dtype"),
     [
         ("unsigned n", "uint32"),
-        ("unsigned int n", "uint32"),
         ("unsigned long long n", "uint64"),
         ("long long int n", "int64"),
         ("const size_t n", "uint64"),
         ("unsigned char* __restrict__ n", "uint8"),
         ("const volatile int *n", "int32"),
-        ("double n[]", "float64"),
         ("int n[16]", "int32"),
         ("__half *n", "float16"),
         ("float4* n", "None"),

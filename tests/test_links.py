@@ -74,11 +74,8 @@ def test_those_of_a_workload_in_its_order(machine: Machine) -> None:
     assert [each.uuid for each in found] == ["GPU-2", "GPU-0", None]
 
 
-def test_without_nvml_nothing_is_told(machine: Machine) -> None:
+def test_without_nvml_or_a_known_bus_nothing_is_told(machine: Machine) -> None:
     machine.nvml.broken = True
     assert gpu_links(machine) == ()
-
-
-def test_a_gpu_of_another_bus_has_no_port(machine: Machine) -> None:
     assert root_port("0000:99:00.0", machine.root) is None
     assert root_port("0000:3B:00.0", machine.root) == "0000:00:01.0"

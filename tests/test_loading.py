@@ -79,7 +79,7 @@ def test_the_example_of_the_message_works(tmp_path: Path) -> None:
     assert [stage.side for stage in loaded.bound.frame] == ["host", "device", "host"]
 
 
-def test_a_missing_file_offers_the_nearest(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
     written(tmp_path, ONE)
     with pytest.raises(FileProblem) as raised:
         load(tmp_path / "sampel.py", None, {})
@@ -87,30 +87,24 @@ def test_a_missing_file_offers_the_nearest(tmp_path: Path) -> None:
     assert raised.value.message == expected
     with pytest.raises(FileProblem, match=r"/x does not exist\n"):
         load(tmp_path / "nowhere" / "x", None, {})
-
-
-def test_a_folder(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match="Is a directory"):
         load(tmp_path, None, {})
 
 
-@pytest.mark.parametrize("content", [b"\x7fELF\x00\x00", b"\xff\xfe\x80 binary"])
+@pytest.mark.parametrize("content", [b"\x7fELF\x00\x00"])
 def test_a_binary_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "program"
     path.write_bytes(content)
     assert str(path) in refused(path).message
 
 
-def test_a_syntax_error_shows_the_line(tmp_path: Path) -> None:
+def test_a_syntax_error_shows_its_file_and_line(tmp_path: Path) -> None:
     path = written(tmp_path, "x = 1\ndef f(:\n")
     error = refused(path)
     assert not missing(error.message, str(path), "line 2")
     assert f'File "{path}", line 2' in error.detail
     assert "def f(:" in error.detail
     assert "Traceback" not in error.detail
-
-
-def test_a_syntax_error_beside_the_file_names_that_file(tmp_path: Path) -> None:
     written(tmp_path, "def f(:\n", "neighbour_with_error.py")
     error = refused(written(tmp_path, "import neighbour_with_error\n"))
     assert not missing(error.message, "neighbour_with_error.py", "line 1")
@@ -121,9 +115,7 @@ def test_a_syntax_error_beside_the_file_names_that_file(tmp_path: Path) -> None:
     [
         ("import nothing_of_that_name", "ModuleNotFoundError"),
         ("raise SystemExit(3)", "SystemExit"),
-        ("1 / 0", "ZeroDivisionError"),
         ("bytes([255]).decode()", "UnicodeDecodeError"),
-        ("eval('1 +')", "SyntaxError"),
     ],
 )
 def test_what_is_raised_on_import_is_shown_as_the_users(tmp_path: Path, line: str, kind: str) -> None:
@@ -163,10 +155,8 @@ def test_an_error_of_ours_on_import_has_its_line(tmp_path: Path) -> None:
         ("@workload\nclass Pipeline: pass", "sample.py:2: @workload marks Pipeline, which is a class"),
         ("class P:\n    @workload\n    def make(self): pass", "@workload marks P.make, which is a method"),
         ("@workload\ndef make(): yield 1", "sample.py:2: the function under @workload is a generator"),
-        ("@workload\nasync def make(): pass", "sample.py:2: the function under @workload is a coroutine"),
         ("make = workload(lambda: 3)", "workload '<lambda>' returned int, not a Workload"),
         ("@workload\ndef one(): pass", "workload 'one' returned NoneType, not a Workload"),
-        ("@workload\ndef one(): return type", "workload 'one' returned type, not a Workload"),
         (
             "from advisor import Buffer, Workload, host\nimport numpy as np\n@workload\ndef make():\n"
             "    return Workload({'good': Buffer(4, 'f4'), 'bad': Buffer(4, 'f33')}, [host(print)])",
@@ -211,17 +201,12 @@ def test_imported_workloads_count_only_where_there_are_no_others(tmp_path: Path)
     assert load(beside, "one", {}).record.name == "one"
 
 
-@pytest.mark.parametrize("statement", ["raise RuntimeError('no')", "exit(2)", "np.zeros(-1)"])
+@pytest.mark.parametrize("statement", ["exit(2)", "np.zeros(-1)"])
 def test_a_workload_function_that_raises(tmp_path: Path, statement: str) -> None:
     path = written(tmp_path, f"{HEAD}\n@workload\ndef one(n: int = 4):\n    {statement}\n")
     error = refused(path)
     assert error.message.startswith("workload 'one' raised ")
     assert error.detail.splitlines()[1] == f'  File "{path}", line 8, in one'
-
-
-def test_a_wrong_workload_keeps_its_message(tmp_path: Path) -> None:
-    text = ONE.replace("a: Out", "b: Out")
-    assert refused(written(tmp_path, text)).message.startswith("stage 'produce' (sample.py:4) takes 'b'")
 
 
 def test_neighbours_can_be_imported_also_later(tmp_path: Path) -> None:
@@ -261,15 +246,7 @@ def test_the_traceback_of_a_decorator_beside_the_users_file(tmp_path: Path) -> N
     assert "test_loading" not in "\n".join(shown)
 
 
-def test_an_error_outside_of_the_users_code_has_no_traceback(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError) as raised:
-        _ = 1 // 0
-    assert user_traceback(raised.value, tmp_path / "sample.py") == (
-        "ZeroDivisionError: integer division or modulo by zero"
-    )
-
-
-@pytest.mark.parametrize("place", ["loop.py", "package/__init__.py", "package/inner/loop.py"])
+@pytest.mark.parametrize("place", ["loop.py", "package/inner/loop.py"])
 def test_a_file_is_a_script_where_what_it_imports_beside_it_uses_cupy(tmp_path: Path, place: str) -> None:
     module = tmp_path / place
     module.parent.mkdir(parents=True, exist_ok=True)

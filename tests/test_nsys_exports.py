@@ -135,16 +135,6 @@ def test_migrations_and_faults_of_the_frame_alone(tmp_path: Path) -> None:
     assert trace.idle_share == pytest.approx(0.8, abs=1e-3)
 
 
-def test_what_lies_between_the_steps_belongs_to_the_frame_alone(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite").strategy("managed")
-    export.range("device:add", 11 * MS, 12 * MS)
-    for moment, faults in ((10, 1), (11, 2), (14, 4), (20, 8), (21, 16)):
-        export.gpu_fault(moment * MS, faults)
-    (trace,) = read(export.done()).strategies
-    assert trace.activity.gpu_page_faults == 1 + 2 + 4 + 8
-    assert trace.ranges[0].activity.gpu_page_faults == 2
-
-
 def test_what_has_no_table_was_not_observed(tmp_path: Path) -> None:
     (of_copies,) = read(pinned(tmp_path / "a.sqlite")).strategies
     assert of_copies.faults() == (None, None)
@@ -254,7 +244,7 @@ def test_ranges_of_each_thread_that_calls_cuda_but_none_inside_another(tmp_path:
     assert set((last - first).tolist()) == {8 * MS}
 
 
-def test_several_strategies_in_one_file(tmp_path: Path) -> None:
+def test_frames_that_are_not_closed_or_of_several_strategies(tmp_path: Path) -> None:
     export = Export(tmp_path / "a.sqlite")
     export.domain()
     for number, name in enumerate(("pageable", "zero-copy")):
@@ -267,10 +257,7 @@ def test_several_strategies_in_one_file(tmp_path: Path) -> None:
         ("pageable", 0.001),
         ("zero-copy", 0.002),
     ]
-
-
-def test_a_frame_that_was_never_closed_is_left_out(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite").strategy("pinned", None)
+    export = Export(tmp_path / "b.sqlite").strategy("pinned", None)
     export.range("frame", 21 * MS, None, payload=4)
     (trace,) = read(export.done()).strategies
     assert trace.frames == 1
@@ -355,15 +342,6 @@ def test_a_newer_schema_is_read_as_far_as_it_is_known(tmp_path: Path) -> None:
     assert "newer than this advisor supports (3)" in told.notes[0]
     with pytest.raises(FileProblem, match="tables this advisor does not support"):
         newer(tmp_path / "b.sqlite", "begin, finish")
-
-
-def test_reading_changes_nothing(tmp_path: Path) -> None:
-    path = pinned(tmp_path / "a.sqlite")
-    before = path.read_bytes()
-    path.chmod(0o444)
-    read(path)
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["a.sqlite"]
 
 
 def test_a_file_in_write_ahead_mode_gets_no_companions(tmp_path: Path) -> None:

@@ -102,11 +102,6 @@ def test_an_older_driver_is_asked_in_its_own_way(figure: str) -> None:
     assert read(nvml).absent == {}
 
 
-def test_a_binding_without_the_function_costs_the_figure() -> None:
-    nvml = FakeNvml(failing={"nvmlDeviceGetEnforcedPowerLimit": AttributeError("no such function")})
-    assert list(read(nvml).absent) == ["power_limit_watts"]
-
-
 @every(
     ("problem", "words"),
     [
@@ -146,11 +141,6 @@ def test_nvml_is_closed_whatever_happens() -> None:
     assert told(read(FakeNvml(failing={"nvmlShutdown": nvml_error("Uninitialized")})))
 
 
-def test_a_second_nvml_call_on_this_machine_does_not_raise() -> None:
-    assert isinstance(gpu_state(CUDA_ADDRESS, 0), GpuState)
-    assert isinstance(gpu_states(), tuple)
-
-
 # Which GPU
 
 
@@ -166,17 +156,17 @@ def test_the_pci_address_finds_the_gpu_whatever_its_number() -> None:
     assert read(two(), "0000:AF:00.0").temperature_celsius == 77
     assert read(two(), CUDA_ADDRESS).temperature_celsius == 31
     assert read(two(), "0000:AF:00.0").pci_address == "0000:af:00.0"
-
-
-def test_no_other_gpu_is_described_for_one_that_nvml_does_not_have() -> None:
     for nvml in (two(), FakeNvml()):
         state = read(nvml, "0000:99:00.0")
         assert told(state) == {}
         assert "0000:99:00.0" in state.absent["nvml"]
-
-
-def test_an_integrated_gpu_has_no_address_in_nvml() -> None:
     assert read(gpu(nvmlDeviceGetPciInfo=None), "0000:00:00.0").temperature_celsius == 31
+    assert [state.temperature_celsius for state in gpu_states(machine=Machine(Path("/nowhere"), two()))] == [
+        31,
+        77,
+    ]
+    failing = {"nvmlDeviceGetHandleByIndex": nvml_error("NoPermission")}
+    assert gpu_states(machine=Machine(nvml=FakeNvml(failing=failing))) == ()
 
 
 def test_a_number_is_trusted_only_where_it_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,15 +180,6 @@ def test_a_number_is_trusted_only_where_it_is_certain(monkeypatch: pytest.Monkey
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert "NVML lists 2 GPUs" in gpu_state(None, 1, machine=Machine(nvml=two())).absent["nvml"]
     assert list(read(FakeNvml([]), None).absent) == ["nvml"]
-
-
-def test_all_gpus_that_open() -> None:
-    assert [state.temperature_celsius for state in gpu_states(machine=Machine(Path("/nowhere"), two()))] == [
-        31,
-        77,
-    ]
-    failing = {"nvmlDeviceGetHandleByIndex": nvml_error("NoPermission")}
-    assert gpu_states(machine=Machine(nvml=FakeNvml(failing=failing))) == ()
 
 
 # What figures mean
@@ -221,19 +202,7 @@ def test_throttle_reasons(bits: int, words: tuple[str, ...]) -> None:
     assert read(gpu(nvmlDeviceGetCurrentClocksEventReasons=bits)).throttle_reasons == words
 
 
-def test_a_cause_that_is_not_counted_costs_itself_alone() -> None:
-    counted = {0: SimpleNamespace(violationTime=10**9), 1: SimpleNamespace(violationTime=0)}
-    state = read(gpu(nvmlDeviceGetViolationStatus=counted))
-    assert state.throttled_seconds == {"power": 1.0, "heat": 0.0}
-    assert state.absent == {}
-
-
-@every(("percent", "share"), [(40, 0.4), (100, 1.0), (101, 1.0)])
-def test_utilization_is_a_share(percent: int, share: float) -> None:
-    assert read(gpu(nvmlDeviceGetUtilizationRates=SimpleNamespace(gpu=percent))).utilization == share
-
-
-def test_zeros_that_cannot_be_are_absent() -> None:
+def test_zeros_and_figures_out_of_all_bounds_are_absent() -> None:
     state = read(
         gpu(
             nvmlDeviceGetClockInfo={1: 0, 2: 0},
@@ -245,17 +214,9 @@ def test_zeros_that_cannot_be_are_absent() -> None:
     names = ("sm_hertz", "link_width")
     assert state.absent == {**dict.fromkeys(names, zero), "performance_state": "not reported by NVML"}
     assert not set(state.absent) & set(told(state))
-
-
-def test_a_figure_out_of_all_bounds_is_dropped_alone() -> None:
     state = read(listing(nvml_process(10**7, 2**64 - 1)))
     assert state.absent == {"other_processes_bytes": f"NVML reported {2**64 - 1}"}
     assert state.other_processes == 1
-
-
-def test_the_driver_as_old_bindings_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeNvml, "_nvmlSystemGetDriverVersion", lambda self: b"470.1")
-    assert read(FakeNvml()).driver == "470.1"
 
 
 # Who computes on it
@@ -269,14 +230,8 @@ def test_others_are_counted_with_their_memory_and_without_us() -> None:
     nvml = listing(nvml_process(10**7, 1 << 30), nvml_process(os.getpid()), nvml_process(10**7 + 1, 2 << 30))
     state = read(nvml)
     assert (state.other_processes, state.other_processes_bytes) == (2, 3 << 30)
-
-
-def test_processes_that_we_started_are_ours() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         assert read(listing(nvml_process(child.pid), nvml_process(10**7 + 1))).other_processes == 1
-
-
-def test_a_process_of_ours_is_named() -> None:
     state = read(listing(nvml_process(10**7, 5 << 20), nvml_process(10**7 + 1, 7 << 20)), process=10**7)
     assert (state.other_processes, state.other_processes_bytes) == (1, 7 << 20)
     assert state.absent == {}
@@ -289,23 +244,14 @@ def test_memory_that_nvml_does_not_know_is_absent(used: int | None) -> None:
     assert set(state.absent) == {"other_processes_bytes"}
 
 
-def test_numbers_from_outside_a_container_tell_nobody_apart(tmp_path: Path) -> None:
+def test_numbers_from_outside_a_container_prove_nothing(tmp_path: Path) -> None:
     state = read_in_container(listing(nvml_process(424242)), tmp_path, process=17)
     assert set(state.absent) == {"other_processes", "other_processes_bytes"}
     assert state.other_processes is None
-
-
-def test_nobody_seen_from_inside_a_container_is_no_proof(tmp_path: Path) -> None:
     state = read_in_container(listing(), tmp_path)
     assert state.other_processes is None
     assert "may not see" in state.absent["other_processes"]
     assert read_in_container(listing(nvml_process(10**7)), tmp_path).other_processes == 1
-
-
-def test_a_refused_list_costs_the_process_too() -> None:
-    failing = {call: nvml_error("NoPermission") for call in FIGURES["other_processes"]}
-    state = read(FakeNvml(failing=failing), process=17)
-    assert set(state.absent) == {"other_processes", "other_processes_bytes"}
 
 
 # The real binding

@@ -21,25 +21,21 @@ KERNEL = device("kernel", a="in", w="in", s="inout", t="out", b="out")
 CONSUME = host("consume", b="in", w="in")
 
 
-def test_fresh_frames_can_overlap() -> None:
+def test_frames_that_can_overlap_and_a_frame_without_kernels() -> None:
     assert obstacle([PRODUCE, KERNEL, CONSUME]) is None
+    assert obstacle([PRODUCE]) == "no stage runs on the device"
+    assert obstacle([PRODUCE, device("k", a="in", s="inout")]) is None
+    assert obstacle([PRODUCE, device("k", a="in", w="in"), host("look", w="in")]) is None
 
 
-def test_buffers_that_each_frame_overwrites_before_it_reads_them() -> None:
+def test_which_buffers_are_doubled() -> None:
     assert renewed_each_frame([PRODUCE, KERNEL, CONSUME]) == ["a", "t", "b"]
     assert renewed_each_frame([device("k", a="inout"), host("h", a="out")]) == []
-
-
-def test_only_what_the_host_touches_is_doubled() -> None:
     assert doubled([PRODUCE, KERNEL, CONSUME]) == ["a", "b"]
     assert doubled([host("produce", a="out", h="out"), device("k", a="in"), host("end", h="in")]) == [
         "a",
         "h",
     ]
-
-
-def test_a_frame_without_kernels_has_nothing_to_overlap() -> None:
-    assert obstacle([PRODUCE]) == "no stage runs on the device"
 
 
 @every(
@@ -56,11 +52,3 @@ def test_the_host_uses_what_the_last_frame_left(frame: list[StageUse], stage: st
     assert why is not None
     assert f"host stage {stage!r} uses buffer" in why
     assert "carries data between frames" in why
-
-
-def test_a_state_that_only_kernels_use_is_no_obstacle() -> None:
-    assert obstacle([PRODUCE, device("k", a="in", s="inout")]) is None
-
-
-def test_data_that_no_stage_of_the_frame_writes_is_no_obstacle() -> None:
-    assert obstacle([PRODUCE, device("k", a="in", w="in"), host("look", w="in")]) is None

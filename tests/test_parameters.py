@@ -113,26 +113,31 @@ def test_a_parameter_without_annotation(default: Any, guess: str) -> None:
     assert f"n: {guess}" in raised.value.next_step
 
 
-def test_a_parameter_without_default() -> None:
+def test_a_parameter_without_default_or_with_a_star() -> None:
     with pytest.raises(UsageError) as raised:
         resolve(typed(int), {})
     assert not missing(raised.value.message, "'n'", "'sample'")
     assert "--set n=VALUE" in raised.value.next_step
+
+    def stars(*n: int) -> None: ...
+    def keywords(**n: int) -> None: ...
+    def positional(n: int = 1, /) -> None: ...
+
+    for function in (stars, keywords, positional):
+        with pytest.raises(WorkloadError, match="plain names"):
+            resolve(workload(function), {})
 
 
 @every(
     ("annotation", "default", "wanted"),
     [
         (int, 1.5, "of type int"),
-        (int, "big", "of type int"),
         (int, True, "of type int"),
         (float, math.nan, "of type float"),
-        (float, math.inf, "of type float"),
         (bool, 1, "of type bool"),
         (str, 4, "of type str"),
         (Literal["a", "b"], "c", "one of 'a', 'b'"),
         (int | float, "x", "of type int | float"),
-        (int, [], "of type int"),
     ],
 )
 def test_a_default_must_fit_its_annotation(annotation: Any, default: Any, wanted: str) -> None:
@@ -140,10 +145,6 @@ def test_a_default_must_fit_its_annotation(annotation: Any, default: Any, wanted
         with pytest.raises(WorkloadError) as raised:
             resolve(typed(annotation, default), settings)
         assert not missing(raised.value.message, "'n'", "'sample'", repr(default), f"not {wanted}")
-
-
-def test_an_integer_will_do_where_a_float_is_wanted() -> None:
-    assert resolve(typed(float, 2), {}) == {"n": 2}
 
 
 def test_an_annotation_for_type_checkers_only_does_not_cost_the_others() -> None:
@@ -165,16 +166,6 @@ def test_an_unknown_parameter_offers_the_nearest() -> None:
     assert "none" in raised.value.next_step
 
 
-def test_star_parameters() -> None:
-    def stars(*n: int) -> None: ...
-    def keywords(**n: int) -> None: ...
-    def positional(n: int = 1, /) -> None: ...
-
-    for function in (stars, keywords, positional):
-        with pytest.raises(WorkloadError, match="plain names"):
-            resolve(workload(function), {})
-
-
 def test_assignments() -> None:
     assert parse_assignments(["n=5", " mode = a=b ", "e="]) == {"n": "5", "mode": "a=b", "e": ""}
     assert parse_assignments([]) == {}
@@ -194,8 +185,3 @@ def test_what_is_no_assignment(text: str) -> None:
 def test_numbers(text: str, value: float) -> None:
     assert parse_number(f" {text} ") == value
     assert type(parse_number(text)) is type(value)
-
-
-def test_what_is_no_number() -> None:
-    with pytest.raises(ValueError, match="could not convert"):
-        parse_number("x")

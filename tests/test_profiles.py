@@ -15,14 +15,12 @@ import pytest
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from advisor.errors import FileProblem
 from advisor.profiles import schema
 from advisor.profiles.files import write_atomically
 from advisor.profiles.reading import load, parse
-from advisor.profiles.schema import BufferRecord, Device, Footprint, Measured, Profile, StageRecord, Trace
-from advisor.profiles.traces import Traffic
+from advisor.profiles.schema import Footprint, Measured, Profile
 from advisor.rules.concluding import concluded
 from advisor.texts import printable
 
@@ -134,13 +132,10 @@ def test_the_sample_of_format_2_is_read() -> None:
     assert holds(json.loads(profile.to_json()), written)
 
 
-def test_nodes_of_pages_by_an_earlier_version_are_ignored() -> None:
+def test_what_an_earlier_version_kept_is_ignored() -> None:
     pages = {"bytes": 64, "huge_bytes": 32, "absent": {}}
     text = changed(lambda p: p["results"][0].update(host_pages={**pages, "nodes": {"0": 1.0}}))
     assert parse(text, "p.json").results[0].host_pages.model_dump() == pages
-
-
-def test_readings_by_an_earlier_version_are_ignored() -> None:
     gpu = {"moment": "before", "clock_seconds": 0.0, "power_watts": 70.0, "process_bytes": 1}
     board = {"moment": "before", "temperatures_celsius": {"cpu": 40.0}}
     text = changed(lambda p: p["environment"].update(gpu_readings=[gpu], tegra_readings=[board]))
@@ -191,30 +186,19 @@ def test_a_truncated_file(length: int) -> None:
     ("change", "where"),
     [
         (lambda c: c.pop("device"), "device"),
-        (lambda c: c.update(extra=1), "extra"),
         (lambda c: c["environment"].update(hostname="x"), "environment.hostname"),
         (lambda c: c["results"][0].update(median_seconds=math.nan), "median_seconds"),
-        (lambda c: c["results"][0].update(median_seconds=math.inf), "median_seconds"),
         (lambda c: c["results"][0].update(median_seconds=0), "median_seconds"),
-        (lambda c: c["results"][0].update(setup_seconds=-1), "setup_seconds"),
-        (lambda c: c["results"][0].update(median_seconds="1"), "median_seconds"),
         (lambda c: c["results"][0].update(frame_seconds=[]), "frame_seconds"),
-        (lambda c: c["results"][0].update(frame_seconds=[1.0, None]), "frame_seconds.1"),
         (lambda c: c["results"][0].update(frames_per_round=[3]), "frames_per_round"),
-        (lambda c: c["results"][0].update(frames_per_round=[10, 0]), "frames_per_round"),
         (lambda c: c["results"][0].update(interval_seconds=[1.0]), "interval_seconds"),
-        (lambda c: c["results"][0].update(verified=1), "verified"),
         (lambda c: c["results"][0].update(status="great"), "results.0"),
-        (lambda c: c["results"][0]["footprint"].update(physical_bytes=-1), "physical_bytes"),
         (lambda c: c["results"][0]["footprint"].update(physical_bytes=2**63), "physical_bytes"),
-        (lambda c: c["results"][0]["footprint"].update(physical_bytes=1.5), "physical_bytes"),
         (lambda c: c["results"][0]["footprint"]["requested"].update(other=1), "requested"),
         (lambda c: c["predictions"][0]["results"][0].update(status="measured"), "predictions.0.results.0"),
         (lambda c: c["device"].update(kind="tpu"), "device.kind"),
         (lambda c: c["method"].update(confidence=1.0), "method.confidence"),
-        (lambda c: c["method"].update(seed=-1), "method.seed"),
         (lambda c: c["advice"][0]["gain"].update(bytes=10**400), "gain.bytes"),
-        (lambda c: c["advice"][0]["gain"].update(bytes=-(10**400)), "gain.bytes"),
     ],
 )
 def test_a_damaged_file_says_where(change: Callable[[dict[str, Any]], object], where: str) -> None:
@@ -249,17 +233,6 @@ def test_a_script_s_profile_of_an_earlier_version_is_refused_with_the_reason() -
     assert "compares whole runs of a script" in refused(json.dumps(content))
 
 
-def test_a_row_with_frames_that_no_round_has() -> None:
-    row = builders.measured("pinned", 0.5)
-    with pytest.raises(ValidationError, match="frames_per_round"):
-        Measured(**{**row.model_dump(), "frames_per_round": (1, 1)})
-
-
-def test_a_path_may_be_a_string(tmp_path: Path) -> None:
-    builders.profile().save(tmp_path / "p.json")
-    assert load(str(tmp_path / "p.json")) == builders.profile()
-
-
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match=r"nothing.json does not exist\n"):
         load(tmp_path / "nothing.json")
@@ -281,14 +254,6 @@ def test_a_directory_is_answered_with_the_files_in_it(tmp_path: Path) -> None:
 
 
 # Writing
-
-
-def test_writing_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "p.json"
-    path.write_text("old")
-    write_atomically(path, "new é")
-    assert path.read_text(encoding="utf-8") == "new é"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("mask", [0o027, 0])
@@ -318,19 +283,6 @@ def test_a_failed_write_keeps_the_old_file(problem: BaseException, tmp_path: Pat
         assert raised.value.message == f"{path} cannot be written: [Errno 28] No space left on device"
 
 
-def test_the_old_file_is_whole_until_the_new_one_is(tmp_path: Path) -> None:
-    path = tmp_path / "p.json"
-    path.write_text("old")
-    seen = []
-
-    def rename(source: Path, target: Path) -> None:
-        seen.append((path.read_text(), Path(source).read_text(), Path(source).parent))
-        os.replace(source, target)
-
-    write_atomically(path, "new", rename)
-    assert seen == [("old", "new", tmp_path)]
-
-
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "nowhere" / "p.json", tmp_path / "folder"):
@@ -341,37 +293,3 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 # What the records say of themselves
-
-
-def test_rounds_are_the_frames_of_each_process() -> None:
-    row = builders.measured("pinned", 1.0, frames_per_round=(1, 2), frame_seconds=(1.0, 2.0, 3.0))
-    assert row.rounds == ((1.0,), (2.0, 3.0))
-
-
-def test_measured_results_by_name() -> None:
-    profile = builders.profile(results=(builders.skipped(), builders.measured("b", 1), builders.failed()))
-    assert list(profile.measured()) == ["b"]
-
-
-def test_frame_stages_and_who_touches_a_buffer() -> None:
-    record = builders.vector_add_workload()
-    with_setup = record.model_copy(
-        update={"stages": (StageRecord(name="load", side="host", phase="setup"), *record.stages)}
-    )
-    assert [s.name for s in with_setup.frame_stages()] == ["produce", "add", "consume"]
-    assert [s.name for s in with_setup.frame_stages("host")] == ["produce", "consume"]
-    buffer = BufferRecord(
-        name="x", shape=(1,), dtype="f4", bytes=4, access={"load": "out", "add": "in", "consume": "in"}
-    )
-    assert with_setup.touching(buffer, "host") == {"consume": "in"}
-    assert with_setup.touching(buffer, "device") == {"add": "in"}
-
-
-def test_records_do_not_change() -> None:
-    device = Device(name="x", kind="cpu")
-    with pytest.raises(ValidationError, match="frozen"):
-        device.name = "y"
-    wrong: Any = {"stage": 1, "buffer": "a", "bytes_read": "1", "bytes_written": 0.0, "source": "traced"}
-    with pytest.raises(ValidationError):
-        Traffic(**wrong)
-    assert Trace().traffic == ()

@@ -143,16 +143,13 @@ def test_markdown_shows_the_very_text_in_one_cell(pieces: list[str]) -> None:
     assert [cell.replace("\u200b", "") for cell in shown] == [text.replace("\u200b", ""), "end"]
 
 
-def test_long_text_is_cut_with_a_mark() -> None:
+def test_long_text_is_cut_with_a_mark_and_markdown_stays_small() -> None:
     run = everywhere("<b>" * 40_000)
     html, text = shown(run, "html"), shown(run, "details")
     assert "more characters]" in html
     assert "characters cut] …" in html
     assert "more characters]" in text
     assert "&lt;b&gt;" in html
-
-
-def test_markdown_stays_small_whatever_it_is_given() -> None:
     many = everywhere("@" * 100_000)
     crowded = many.model_copy(
         update={
@@ -166,12 +163,9 @@ def test_markdown_stays_small_whatever_it_is_given() -> None:
     assert len(shown(cpu, "md")) < LIMIT
 
 
-def test_a_lone_surrogate_in_a_file_is_refused_with_its_place() -> None:
+def test_a_lone_surrogate_is_refused_in_a_file_and_replaced_in_memory() -> None:
     text = profile().model_dump_json().replace('"vector_add"', '"vector_\\ud800"')
     with pytest.raises(FileProblem, match=r"profile\.json is damaged"):
         parse(text, "profile.json")
-
-
-def test_a_lone_surrogate_in_memory_is_replaced() -> None:
     run = profile(notes=()).model_copy(update={"notes": ("a\ud800z",)})
     assert blocks(page_of(run), Banners)[0].texts == ("a\N{REPLACEMENT CHARACTER}z",)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from builders import (
     advice,
     cpu_profile,
-    cuda_device,
     failed,
     measured,
     predicted,
@@ -26,7 +25,7 @@ from advisor.report.answer import Answers
 from advisor.report.blocks import Banners
 from advisor.report.markdown import escape, prose
 from advisor.report.pages import page_of, render
-from advisor.report.recommendations import excerpt, failures, sweep_failures, verdicts
+from advisor.report.recommendations import excerpt, failures, verdicts
 
 TRACEBACK = """Traceback (most recent call last):
   File "/lib/python/threading.py", line 1, in run
@@ -179,15 +178,6 @@ def test_failures_of_a_sweep_stand_beneath_a_verdict_with_figures(form: str) -> 
     assert "At n = 1 and 4: No recommendation: the workload failed under every strategy here" in text
 
 
-def test_failures_of_a_sweep_that_differ_in_figures_only_are_one() -> None:
-    made = [profile(results=(failed("a", f"{n} of 1000 differ"), failed("b"))) for n in (7, 8)]
-    headlines = [f.headline for f in sweep_failures(over(*made), "n")]
-    assert headlines == [
-        "`a` failed at n = 1 and 2: 7 of 1000 differ",
-        "`b` failed at n = 1 and 2: ended with a bus error",
-    ]
-
-
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
     assert "No recommendation: the workload failed" in render(page_of(over(broken(), broken())), "txt")
     assert "on the device to confirm" not in render(page_of(over(broken(), broken())), "txt")
@@ -212,14 +202,6 @@ def test_a_gain_is_counted_once() -> None:
     ]
 
 
-def test_cards_say_that_memory_is_of_host_and_device() -> None:
-    card, jetson = profile(), profile(device=cuda_device("tegra"))
-    for form in FORMS:
-        assert "host and device" in shown(card, form)
-        assert "host and device" not in shown(jetson, form)
-    assert shown(cpu_profile(), "details").count("(memory: host and device)") == 2, "not of the Jetson"
-
-
 @every(
     ("text", "limit", "shown"),
     [
@@ -233,12 +215,6 @@ def test_cards_say_that_memory_is_of_host_and_device() -> None:
 def test_markdown_is_cut_between_words(text: str, limit: int, shown: str) -> None:
     assert escape(text, limit) == shown
     assert prose(text, limit) == shown
-
-
-def test_markdown_is_cut_before_a_name_that_does_not_fit() -> None:
-    assert prose("Take `zero-copy` memory", 10) == "Take…"
-    assert prose("Take `pinned` memory for it", 22) == "Take `pinned` memory…"
-    assert prose("`pinned` x", 100) == "`pinned` x"
 
 
 def test_without_a_gpu_and_without_predictions_nothing_is_called_predicted() -> None:

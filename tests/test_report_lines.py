@@ -12,7 +12,7 @@ from rendering import markup, shown
 from script_runs import FRAMES, UPLOAD, download, lock, place, played, repeats, script_run, upload, wait
 
 from advisor.devices.catalogue import load
-from advisor.profiles.crossings import PROCESSES, Origin, ScriptRun
+from advisor.profiles.crossings import PROCESSES, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Patch, Trial, Trials
 from advisor.report import blocks
@@ -45,13 +45,6 @@ def test_an_asynchronous_copy_counts_by_the_longer_of_host_and_stream() -> None:
     assert ceilings(script_run(fetched))[0].seconds == pytest.approx(3e-4), "its call waits for all of it"
     longer = upload(stream_seconds=FRAMES * 1.0)
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
-
-
-def test_a_run_without_loops_is_one_frame() -> None:
-    run = script_run(upload(loop=None)).model_copy(update={"loops": ()})
-    (ceiling,) = ceilings(run)
-    assert ceiling.loop is None
-    assert ceiling.of_seconds == pytest.approx(3.47)
 
 
 def test_a_screen_has_the_ceiling_the_lines_and_the_advice() -> None:
@@ -134,23 +127,6 @@ def test_nothing_that_crosses_is_one_line() -> None:
     assert "not your problem" not in shown(of(little.model_copy(update={"unseen": elsewhere.unseen})), "txt")
 
 
-def test_a_module_is_named_as_it_was_run() -> None:
-    script = of(script_run(module=True))
-    for file, name in (
-        ("pack/__main__.py", "-m pack"),
-        ("pack/run.py", "-m pack.run"),
-        ("/a/b.py", "-m /a/b.py"),
-    ):
-        workload = script.workload.model_copy(update={"file": file})
-        assert f"{name} --frames 500" in shown(script.model_copy(update={"workload": workload}), "txt")
-
-
-def test_page_locked_memory_is_not_named_by_its_library() -> None:
-    foreign = Origin(kind="foreign")
-    assert "another library" not in shown(of(script_run(upload(memory="pinned", origin=foreign))), "details")
-    assert "another library" in shown(of(script_run(upload(origin=foreign))), "details")
-
-
 def test_what_has_no_predicted_time_is_not_0_s_nor_unworthy() -> None:
     run = of(played(lock(place=place(UPLOAD))), "rtx-2060", "orin-nano")
     text = " ".join(f"{shown(run, 'txt')} {shown(run, 'details')}".split())
@@ -167,13 +143,6 @@ def test_hostile_text_of_a_script_stays_text() -> None:
         assert "\x1b" not in text
         assert "asarray('<script>" not in (markup(text) if form == "html" else "")
     assert "- code" not in shown(run, "md")
-
-
-def test_a_markdown_report_has_the_code_before_and_after() -> None:
-    text = shown(of(script_run()), "md")
-    assert "```python\n# now, line 10 of camera.py\nd = cupy.asarray(gray)" in text
-    assert "```diff\n--- a/camera.py" in text
-    assert len(text) < 6_000
 
 
 def test_trials_are_told_with_their_patch_in_every_form() -> None:

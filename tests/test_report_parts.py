@@ -72,11 +72,6 @@ def test_predicted_parts_keep_their_names() -> None:
     assert (table.columns[1].head, first.cells[1].value) == ("produce", "13.5 ms")
 
 
-def test_unknown_terms_are_shown_under_their_own_name() -> None:
-    faults = predicted("managed", 0.02, terms={"page faults": 0.02})
-    assert legend(parts_of(prediction(results=(faults,))).values()) == {"page faults": "rest"}
-
-
 def test_the_reason_says_where_the_time_goes_and_what_the_baseline_spends_more_on() -> None:
     fast = measured("zero-copy", 0.010, stage_seconds={"produce": 0.004, "add": 0.005}, transfer_seconds=0.0)
     slow = measured("pageable", 0.020, stage_seconds={"produce": 0.004, "add": 0.002}, transfer_seconds=0.013)

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from builders import (
-    all_strategies,
     cpu_profile,
     failed,
     host_state,
@@ -25,7 +24,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import words
 from advisor.report.blocks import Table
-from advisor.report.machine import environment, method
+from advisor.report.machine import environment
 from advisor.report.pages import page_of
 from advisor.report.parts import legend, overlap_note, parts_of
 from advisor.report.tables import gaps
@@ -91,11 +90,6 @@ def test_the_table_says_of_overlapping_frames_that_parts_may_exceed_them() -> No
     assert "may add up" not in shown(profile(), "html")
 
 
-def test_what_overlapping_parts_leave_of_a_frame_is_not_called_other() -> None:
-    parts = parts_of(overlapped(transfer_seconds=0.0))["pinned-pipelined"]
-    assert [part.key for part in parts] == ["produce", "consume", "add"]
-
-
 def test_latency_stands_beside_the_rate_of_frames() -> None:
     run = overlapped()
     assert [bar.latency for bar in bars(run).values()] == ["latency 20.0 ms, 100 frames/s", ""]
@@ -119,14 +113,6 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
 
 
-def test_predictions_show_a_frame_as_the_objective_counts_it() -> None:
-    pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
-    made = cpu_profile().model_copy(update={"predictions": (prediction(results=(pipelined,)),)})
-    bar = bars(made)["pinned-pipelined"]
-    assert (bar.value, bar.amount) == ("20.0 ms", 0.02)
-    assert bar.latency == "latency; 10.0 ms between finished frames, 100 frames/s"
-
-
 def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -> None:
     pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
     made = prediction(results=(pipelined, predicted("pageable", 0.02)))
@@ -137,15 +123,6 @@ def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -
     first, second = blocks(page_of(run), Table, "predictions")
     assert "With overlapping frames (`pinned-pipelined`), the time per frame is the latency" in first.caption
     assert "overlapping" not in second.caption
-
-
-def test_hints_are_listed_by_buffer() -> None:
-    told = {e.label: e.value for e in method(all_strategies())}
-    assert (
-        told["cudaMemAdvise under managed-advised"]
-        == "a: preferred-device and accessed-by-host; b: read-mostly"
-    )
-    assert not [e for e in method(profile()) if e.label.startswith("cudaMemAdvise")]
 
 
 def test_strategies_with_the_same_reason_share_a_row() -> None:
@@ -159,8 +136,5 @@ def test_strategies_with_the_same_reason_share_a_row() -> None:
     assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(
         cpu_profile(predictions=(declined,)), "html"
     )
-
-
-def test_failures_of_which_the_processes_said_different_things_stay_apart() -> None:
     rows = (failed("a", "killed", "one"), failed("b", "killed", "two"), failed("c", "killed", "one"))
     assert [(g.names, g.detail) for g in gaps(rows)] == [(("a", "c"), "one"), (("b",), "two")]

@@ -9,17 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from builders import (
-    advice,
-    cpu_profile,
-    failed,
-    measured,
-    predicted,
-    prediction,
-    profile,
-    recommendation,
-    skipped,
-)
+from builders import cpu_profile, failed, measured, predicted, prediction, profile, skipped
 from every import every
 from hypothesis import example, given, settings
 from rendering import shown
@@ -37,9 +27,9 @@ from advisor.profiles.conclusions import Finding as Found
 from advisor.profiles.reading import load
 from advisor.report import terminal
 from advisor.report.answer import Answers
-from advisor.report.blocks import Prose, Verdict
+from advisor.report.blocks import Verdict
 from advisor.report.markdown import LIMIT
-from advisor.report.page import Page, Section
+from advisor.report.page import Page
 from advisor.report.page import shown as section_blocks
 from advisor.report.pages import comparison_page, doctor_page, page_of, render
 from advisor.report.terminal import LINES
@@ -195,38 +185,11 @@ def test_strategies_without_figures_are_one_line_with_reasons_where_these_fit() 
         ((0.26, 0.27, 0.28), False, "███▎"),
         ((0.25, 0.5, 0.75), False, "███▒▒▒▒▒▒"),
         ((0.25, 0.5, 0.75), True, "▒▒▒░░░░░░"),
-        ((0.5, 0.5, 0.5), True, "▒▒▒▒▒▒"),
         ((0.0, 0.0, 0.0), False, "▏"),
-        ((1.0, 1.0, 1.0), False, "█" * 12),
     ],
 )
 def test_a_bar_shows_its_interval(ends: tuple[float, float, float], predicted: bool, drawn: str) -> None:
     assert terminal.bar(*ends, predicted=predicted) == drawn
-
-
-def test_markdown_has_the_code_for_each_device_that_it_names() -> None:
-    told = shown(cpu_profile(), "md")
-    named = re.findall(r"<summary>Code for <code>(.*?)</code> on (.*?)</summary>", told)
-    assert [name for name, _ in named] == ["zero-copy", "pinned"]
-    devices = " ".join(where for _, where in named)
-    assert all(made.device.name in devices for made in cpu_profile().predictions)
-
-
-def test_latency_has_a_column_where_frames_overlap() -> None:
-    assert "overlapping frames" in shown(PROFILES["all"](), "md")
-    assert "overlapping frames" not in shown(PROFILES["gpu"](), "md")
-
-
-def test_no_sentence_is_cut_at_any_width() -> None:
-    """Verdicts and advice wrap; their lines fill the terminal."""
-    title = "Move the copies off pageable memory, which the driver passes through a buffer of its own"
-    run = profile(advice=(advice(title=title),), recommendation=recommendation(next_step="Now. " * 60))
-    for width in (60, 80, 140):
-        screen = render(page_of(run), "txt", width=width)
-        assert max(map(len, screen.splitlines())) <= width
-        assert set(title.split()) <= set(screen.split())
-        assert "Use `pinned`: 2.00× faster than `pageable`" in " ".join(screen.split())
-        assert " …" not in screen.replace("\n… ", "")
 
 
 @every("width", [40, 60, 80, 140])
@@ -239,10 +202,3 @@ def test_no_verdict_and_no_advice_is_cut_at_any_width(width: int) -> None:
             told = block.sentences if isinstance(block, Answers) else getattr(block, "items", ())
             for verdict in (each for each in told if isinstance(each, Verdict)):
                 assert " ".join(verdict.headline.split()) in text, (name, width)
-
-
-def test_the_end_of_a_screen_never_splits_a_sentence() -> None:
-    text = "Nobody reads half of " * 100
-    page = Page("report", "b", "n", (Section("a", "A", (Prose(text), Prose("Next.")), lead=True),))
-    assert render(page, "txt").splitlines()[-1].startswith("… ")
-    assert "reads half" not in render(page, "txt")

@@ -10,9 +10,8 @@ from typing import Any
 
 import builders
 import pytest
-from every import every
 from rendering import shown
-from running import advisor
+from running import Command
 from test_nsys_exports import managed, pinned
 
 from advisor.nsys.exports import FileTrace, read
@@ -83,20 +82,11 @@ def seen(tmp_path: Path) -> NsysTrace:
     return NsysTrace(tool="nsys 2023.4.4", strategies=tuple(found))
 
 
-def test_a_profile_without_any_timeline_has_no_such_section() -> None:
-    profile = builders.profile()
-    assert traces(profile) == ()
-    assert "Within a frame" not in shown(profile, "html")
-
-
-def test_a_frame_without_a_gpu_is_not_called_recorded_with_cuda_events() -> None:
+def test_where_a_frame_was_recorded_is_told() -> None:
     rows = (builders.measured("pageable", 0.004, timeline=own()),)
     page = shown(builders.cpu_profile(results=rows), "html")
     assert "recorded on this CPU" in page
     assert "CUDA events" not in page
-
-
-def test_our_own_events_are_marked_as_such() -> None:
     (frame,) = told_of(of(pinned=own())).frames
     assert frame.timeline.source == "recorded with CUDA events"
     assert "these are not the measured times" in frame.timeline.how
@@ -140,12 +130,6 @@ def test_a_timeline_is_a_picture_with_a_key(tmp_path: Path) -> None:
     assert rows["host-to-device, pinned"] == "copies: host-to-device, pinned 3.00 ms"
 
 
-@every("tick", ["0", "1.00 ms", "4.00 ms"])
-def test_the_axis_is_the_frame(tick: str) -> None:
-    (frame,) = told_of(of(pinned=own())).frames
-    assert tick in {one.label for one in frame.timeline.ticks}
-
-
 def test_a_timeline_of_very_many_spans_stays_small() -> None:
     many = own(count=300)
     drawn = thinned(many, MOST_DRAWN)
@@ -157,7 +141,7 @@ def test_a_timeline_of_very_many_spans_stays_small() -> None:
     assert len(page) - len(alone) < 150_000
 
 
-def test_a_trace_that_failed_says_why_and_costs_nothing_else() -> None:
+def test_a_trace_that_failed_or_a_strategy_that_is_missing_is_told(tmp_path: Path) -> None:
     failed = NsysTrace(reason="nsys profile did not finish within 60 s", tool="nsys 2023.4.4")
     told = told_of(of(failed, pinned=own()))
     assert told.nsys == "No nsys trace: nsys profile did not finish within 60 s"
@@ -165,22 +149,12 @@ def test_a_trace_that_failed_says_why_and_costs_nothing_else() -> None:
     says = "No nsys trace: nsys profile did not finish"
     assert says in shown(of(failed, pinned=own()), "html")
     assert says in shown(of(failed, pinned=own()), "md")
-
-
-def test_a_strategy_that_is_missing_is_named(tmp_path: Path) -> None:
     missing = NoTrace(strategy="zero-copy", reason="the workload failed under nsys: no")
     trace = seen(tmp_path).model_copy(update={"missing": (missing,)})
     assert (
         "`zero-copy` has no trace: the workload failed under nsys: no."
         in told_of(of(trace, pinned=own())).nsys
     )
-
-
-def test_names_from_the_outside_are_escaped(tmp_path: Path) -> None:
-    evil = Span(track="kernel", label="<script>alert(1)</script>", begin_seconds=0, end_seconds=0.001)
-    page = shown(of(pinned=Timeline(source="nsys", frame_seconds=0.004, spans=(evil,))), "html")
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
 # For the terminal
@@ -199,16 +173,13 @@ def test_the_text_of_a_file(tmp_path: Path) -> None:
     assert text.endswith("and are not used for the verdict.")
 
 
-def test_the_command(tmp_path: Path) -> None:
-    pinned(tmp_path / "a.sqlite")
-    done = advisor("trace", "a.sqlite", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "pinned: 2 steady frames" in done.stdout
-    told = FileTrace.model_validate_json(advisor("trace", "a.sqlite", "--json", cwd=tmp_path).stdout)
-    assert told == read(tmp_path / "a.sqlite")
-    wrong = advisor("trace", "b.sqlite", cwd=tmp_path)
-    assert wrong.returncode == 5
-    assert re.match("error: b.sqlite does not exist\n  next: ", wrong.stderr)
+def test_the_command(tmp_path: Path, command: Command) -> None:
+    file = pinned(tmp_path / "a.sqlite")
+    done = command("trace", file)
+    assert (done.code, done.err) == (0, "")
+    assert "pinned: 2 steady frames" in done.out
+    assert FileTrace.model_validate_json(command("trace", file, "--json").out) == read(file)
+    assert command("trace", "b.sqlite").code == 5
 
 
 # What nsys saw on a real GPU
@@ -270,22 +241,6 @@ def test_migrations_are_one_row_for_each_direction(h200: dict[str, Frame]) -> No
     assert values["copies"] == "none"
     steps = {entry.label: entry.value for entry in h200["managed"].steps}
     assert steps["host:consume"].endswith("migrations to-host 4.00 MiB; page faults by the CPU 12")
-
-
-def test_a_few_bytes_of_static_memory_are_not_shown(h200: dict[str, Frame]) -> None:
-    made = [entry.label for entry in h200["pinned"].figures if entry.label.startswith("allocated")]
-    assert made == ["allocated, pinned", "allocated, device"]
-
-
-def test_the_measured_time_stands_beside_the_traced_one(h200: dict[str, Frame]) -> None:
-    how = "usually slows a frame: these are not the measured times, whose median is 4.00 ms."
-    assert all(frame.timeline.how.endswith(how) for frame in h200.values())
-
-
-def test_what_the_picture_shows_is_said_in_words(h200: dict[str, Frame]) -> None:
-    frame = h200["zero-copy"]
-    assert frame.timeline.description.startswith("A frame of 3.20 ms. host: produce 1.57 ms; ")
-    assert "kernels: cupy_add__float32_float32_float32 686 µs" in frame.timeline.description
 
 
 def test_what_is_drawn_without_its_cause_bears_all_numbers_that_it_may_be() -> None:

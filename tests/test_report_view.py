@@ -13,19 +13,17 @@ from builders import (
     profile,
     recommendation,
     skipped,
-    vector_add_trace,
     vector_add_workload,
 )
 from every import every
 from rendering import bars, blocks, shown
 
-from advisor.profiles.conclusions import Evidence, Recommendation
-from advisor.profiles.schema import Device, Measured
+from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.schema import Measured
 from advisor.report import words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers
 from advisor.report.blocks import Items, Prose, Table, TableCell
-from advisor.report.machine import measured_label, workload
 from advisor.report.mixes import buffers
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
@@ -85,18 +83,6 @@ FASTER = "2.00× faster than `pageable`"
 )
 def test_headline_and_what_stands_under_it(fields: dict[str, object], said: str) -> None:
     assert headline(**fields) == said
-
-
-def test_tones_and_reasons_of_verdicts() -> None:
-    made = {"near": "its footprint is smaller", "untrusted": "", "keep": ""}
-    told = {
-        kind: verdicts(profile(recommendation=recommendation(verdict=kind, bound=0.02, reason=why)))[0]
-        for kind, why in made.items()
-    }
-    assert {kind: one.tone for kind, one in told.items()} == {
-        "near": "tie", "untrusted": "inconclusive", "keep": "tie"
-    }  # fmt: skip
-    assert told["near"].reason == "its footprint is smaller"
 
 
 @every(("more", "seconds"), [(None, 240), (40.0, 110)])
@@ -161,12 +147,6 @@ def test_cpu_run_has_one_predicted_verdict_per_device() -> None:
     assert told[0].headline.endswith("faster than `pageable` (1.3 to 3.1)")
 
 
-def test_cpu_run_without_predictions_claims_nothing() -> None:
-    told = verdicts(cpu_profile(predictions=()))
-    assert [v.basis for v in told] == ["nothing"]
-    assert "--target" in told[0].next_step
-
-
 def test_declined_prediction_says_why() -> None:
     declined = prediction(results=(skipped("managed", "no figures"),), recommendation=None)
     verdict = predicted_verdict(declined)
@@ -217,14 +197,8 @@ def test_baseline_has_no_break_even_and_ratio_one() -> None:
     table = next(more_figures(rows, rows[0], speeds(profile())))
     assert [row.cells[-1].value for row in table.rows[:2]] == ["–", "immediately"]
     assert (other.baseline, other.ratio, other.ratio_between) == (False, "2.00×", "2.00×")
-
-
-def test_a_row_outside_the_final_is_not_said_to_pay() -> None:
     row, base, _ = pair(0.008, 2.0)
     assert break_even(row, base, Ratio(1.25, 0.0, math.inf)).value == "not in the final"
-
-
-def test_recommended_bar_repeats_the_verdicts_own_ratio() -> None:
     chosen = recommendation(speedup=1.9, interval=(1.5, 2.5))
     bar = bars(profile(recommendation=chosen))["pinned"]
     assert (bar.chosen, bar.ratio, bar.ratio_between) == (True, "1.90×", "1.50–2.50×")
@@ -287,23 +261,6 @@ def test_advice_for_the_recommended_strategy_comes_first() -> None:
     assert [f.snippet for f in with_code(run, findings(run)[:2], none=False)] == ["a = 1", "b = 1"]
 
 
-def test_evidence_has_units_and_marks_what_is_predicted() -> None:
-    told = advice(
-        evidence=(
-            Evidence(label="passes", value=3, unit="count"),
-            Evidence(label="rate", value=25e9, unit="bytes_per_second", predicted=True),
-            Evidence(label="factor", value=2.5, unit="ratio"),
-        )
-    )
-    figures = findings(profile(advice=(told,)))[0].evidence
-    assert [(f.value, f.predicted) for f in figures] == [("3", False), ("25.0 GB/s", True), ("2.50×", False)]
-
-
-def test_cpu_device_is_never_called_measured_on_its_name_alone() -> None:
-    assert measured_label(cpu_profile()) == "measured on this CPU, not on a GPU"
-    assert measured_label(profile(device=Device(name="T4", kind="cuda"))) == "measured on T4"
-
-
 @every(
     ("low", "high", "said"),
     [
@@ -323,33 +280,11 @@ def test_words_are_cut_with_a_mark() -> None:
     assert words.name(" ") == "(no name)"
     assert words.line("a\x1b[31m\n\tb\u202ec") == "a\N{REPLACEMENT CHARACTER}[31m b\N{REPLACEMENT CHARACTER}c"
     assert words.block("x" * 10 + "\nlast line", 9) == "[11 characters cut] …\nlast line"
-
-
-def test_backticks_mark_code_only_in_pairs() -> None:
     assert [(s.text, s.code) for s in words.spans("use `a` or `b")] == [
         ("use ", False),
         ("a", True),
         (" or `b", False),
     ]
-
-
-def test_listing_counts_what_it_leaves_out() -> None:
-    assert words.listing("ab") == "a and b"
-    assert words.listing("abcdefg") == "a, b, c, d, e and 2 more"
-
-
-def test_traffic_is_told_stage_by_stage() -> None:
-    told = {e.label: e.value for e in workload(profile(traffic=vector_add_trace()))}
-    assert told["Traffic of produce"].startswith("a: writes 64.0 MiB (1.00 passes), traced; b: writes")
-    assert told["Traffic of add"].startswith("a: reads 64.0 MiB (1.00 passes), traced")
-    assert not any(e.label.startswith("Traffic") for e in workload(profile(traffic=None)))
-
-
-def test_the_answer_stands_open_and_the_rest_is_folded() -> None:
-    for run in (profile(), cpu_profile()):
-        first, *others = page_of(run).sections
-        assert first.lead
-        assert all(section.closed for section in others)
 
 
 def test_leaders_of_an_open_verdict_are_a_tie_and_no_code_is_unfolded() -> None:

@@ -155,27 +155,6 @@ def test_a_wait_that_may_guard_memory_of_the_host_is_not_advised_away(guard: str
     assert "wait for them before the host touches their memory" in advised("ndarray.item")
 
 
-def test_a_copy_that_the_library_stages_guards_nothing() -> None:
-    line = wait(call="Stream.synchronize", bytes=0, host_seconds=FRAMES * 0.2e-3)
-    staged = upload(staged=True, asynchronous=True, host_seconds=FRAMES * 0.01e-3)
-    assert "implicit-wait" in said(concluded(script_run(line, staged)))
-
-
-def test_a_bare_synchronization_copies_no_value() -> None:
-    text = "stream.synchronize()"
-    line = wait(call="Stream.synchronize", bytes=0, host_seconds=FRAMES * 0.2e-3)
-    found = said(run_of(line.model_copy(update={"place": line.place.model_copy(update={"text": text})})))
-    advice = found["implicit-wait"]
-    assert "value" not in f"{advice.title} {advice.detail}"
-    assert (advice.snippet or "").endswith(f"# after the loop\n{text}")
-
-
-def test_of_several_statements_in_a_line_the_one_with_the_call_counts() -> None:
-    both = place(DOWNLOAD).model_copy(update={"text": "a = cupy.asarray(x); out = m.get()"})
-    found = said(run_of(download(place=both)))["pageable-transfer"]
-    assert "`out`" in found.title
-
-
 def test_a_change_that_is_certain_is_a_patch_of_the_users_file() -> None:
     found = advise_lines(concluded(script_run(download())), "Test card", CARD, (), Preferences())
     patch = found[0].advice.snippet or ""
@@ -244,10 +223,16 @@ def test_what_no_loop_repeats_is_not_advised(line: Crossing) -> None:
     assert said(concluded(run.model_copy(update={"loops": (), "seconds": 1.0}))) == {}
 
 
-def test_a_mask_waits_for_a_number_of_elements() -> None:
+def test_waits_that_have_their_own_advice() -> None:
     run = run_of(wait(host_seconds=FRAMES * 0.2e-3, call="ndarray.__getitem__", bytes=0))
     assert said(run)["implicit-wait"].title == "Select with `where` in place of a mask"
     assert "tenth frame" not in (said(run)["implicit-wait"].snippet or "")
+    line = wait(host_seconds=FRAMES * 0.2e-3, call="cupy.histogram", bytes=0)
+    found = said(at("h = cp.histogram(d, bins=9)[0]", line))["implicit-wait"]
+    assert found.title == "Look for a function or an option that does not wait: cupy.histogram"
+    assert "pageable-transfer" not in said(
+        at("r = torch.tensor([a], device=dev)", upload(call="torch.tensor"))
+    )
 
 
 def at(text: str, line: Crossing, source: str = "", **changed: object) -> ScriptRun:
@@ -297,24 +282,22 @@ def test_what_would_change_results_or_gain_nothing_is_not_advised(what: str) -> 
     assert said(run_of(NO_REUSE[what])) == {}
 
 
-def test_downloads_of_other_sizes_need_room_for_the_largest() -> None:
-    found = said(run_of(download(varies=True)))["pageable-transfer"]
-    assert "the largest" in found.detail
-    assert not (found.snippet or "").startswith("---")
-    assert "out = m.get(out=m_pinned)" in (found.snippet or "")
-
-
-def test_page_locked_memory_has_the_type_that_the_call_converts_to() -> None:
+def test_arrays_named_in_the_line() -> None:
     run = at("d = cp.asarray(points, dtype=cp.float32)", upload(staged=True))
     assert "cupyx.empty_pinned(shape, cp.float32)" in (said(run)["hidden-host-copy"].snippet or "")
-
-
-def test_numbers_written_in_the_line_are_uploaded_once() -> None:
     text = "H = cp.array([[1, 0], [0, 1]], dtype=cp.float32)"
     assert (
         "the numbers that the line has" in said(at(text, upload(call="cupy.array")))["repeated-upload"].detail
     )
     assert "repeated-upload" not in said(at("H = cp.array([[a, 0]])", upload(call="cupy.array")))
+    text = "step[1, 128](positions, velocities)"
+    lines = {kind: {"call": "kernel argument", "library": "numba"} for kind in ("up", "down")}
+    up = said(at(text, upload(**lines["up"])))["pageable-transfer"]
+    down = said(at(text, download(**lines["down"])))["pageable-transfer"]
+    assert up.title == "Give the kernel arrays that stay on the GPU"
+    assert down.title == "Copy back only what the CPU reads"
+    line = upload(repeats=repeats(same=19), place=Place(file="camera.py", line=3, text="d = cupy.asarray(m)"))
+    assert "in an attribute or an argument" in said(run_of(line))["repeated-upload"].title
 
 
 @pytest.mark.parametrize("text", ["cells, n = cp.unique(index, return_counts=True)", "i = mask.nonzero()"])
@@ -325,19 +308,10 @@ def test_a_result_whose_size_is_waited_for_cannot_stay_on_the_gpu(text: str) -> 
     assert (found.snippet or "").endswith(text)
 
 
-def test_a_wait_inside_a_function_of_cupys_and_numbers_in_a_list_have_their_own_advice() -> None:
-    line = wait(host_seconds=FRAMES * 0.2e-3, call="cupy.histogram", bytes=0)
-    found = said(at("h = cp.histogram(d, bins=9)[0]", line))["implicit-wait"]
-    assert found.title == "Look for a function or an option that does not wait: cupy.histogram"
-    assert "pageable-transfer" not in said(
-        at("r = torch.tensor([a], device=dev)", upload(call="torch.tensor"))
-    )
-
-
 SCALER = "scaler = GradScaler()\n" * 12 + "scaler.step(optimizer)\n"
 
 
-def test_a_value_that_a_library_asks_for_is_not_the_lines_to_keep() -> None:
+def test_what_a_library_asks_for_is_not_the_lines_to_keep() -> None:
     line = wait(host_seconds=FRAMES * 0.2e-3, call="Tensor.item", library="torch")
     found = said(at("scaler.step(optimizer)", line, SCALER))["implicit-wait"]
     assert found.title == "Use an optimizer with `fused=True`"
@@ -345,6 +319,12 @@ def test_a_value_that_a_library_asks_for_is_not_the_lines_to_keep() -> None:
     assert other.title == "Look for an option that keeps this value on the GPU"
     whole = "(\n" * 0 + "\n" * 11 + "loss = (model(x)\n  .item())\n"
     assert said(at("loss = (model(x)", line, whole))["implicit-wait"].title.startswith("Keep")
+    for text, name in (("m = Categorical(probs)", "__bool__"), ("opt.step(closure)", "__float__")):
+        line = wait(host_seconds=FRAMES * 0.2e-3, call=f"Tensor.{name}", library="torch")
+        title = "Look for an option that keeps this value on the GPU"
+        assert said(at(text, line))["implicit-wait"].title == title
+    for text in ("if loss > 1:", "x = float(loss)", "y = math.log(loss)", "z = rows[index]"):
+        assert said(at(text, line))["implicit-wait"].title.startswith("Keep")
 
 
 def test_a_tensor_in_page_locked_memory_is_copied_without_a_wait() -> None:
@@ -368,15 +348,6 @@ def test_a_tensor_in_page_locked_memory_is_copied_without_a_wait() -> None:
     rare = {"count": FRAMES, "bytes": FRAMES << 17}
     for near in ({"non_blocking": True}, {"memory": "pageable"}, {"call": "Module.to"}, {"loop": None}, rare):
         assert advice(one.model_copy(update=near)) is None, near
-
-
-def test_what_a_library_asks_of_a_tensor_itself_is_not_the_lines_to_keep() -> None:
-    for text, name in (("m = Categorical(probs)", "__bool__"), ("opt.step(closure)", "__float__")):
-        line = wait(host_seconds=FRAMES * 0.2e-3, call=f"Tensor.{name}", library="torch")
-        title = "Look for an option that keeps this value on the GPU"
-        assert said(at(text, line))["implicit-wait"].title == title
-    for text in ("if loss > 1:", "x = float(loss)", "y = math.log(loss)", "z = rows[index]"):
-        assert said(at(text, line))["implicit-wait"].title.startswith("Keep")
 
 
 def in_loop(*statements: str) -> str:
@@ -411,20 +382,6 @@ def test_pin_memory_is_a_copy_on_the_cpu_and_makes_no_yield_before_the_loop() ->
     found = said(run)["pin-per-frame"]
     assert found.title == "Make the data in page-locked memory that is kept"
     assert "yield" not in (found.snippet or "").split("# instead")[1]
-
-
-def test_numba_keeps_the_arrays_of_a_kernel_on_the_gpu() -> None:
-    text = "step[1, 128](positions, velocities)"
-    lines = {kind: {"call": "kernel argument", "library": "numba"} for kind in ("up", "down")}
-    up = said(at(text, upload(**lines["up"])))["pageable-transfer"]
-    down = said(at(text, download(**lines["down"])))["pageable-transfer"]
-    assert up.title == "Give the kernel arrays that stay on the GPU"
-    assert down.title == "Copy back only what the CPU reads"
-
-
-def test_a_line_outside_of_the_loops_text_keeps_its_array_in_an_attribute() -> None:
-    line = upload(repeats=repeats(same=19), place=Place(file="camera.py", line=3, text="d = cupy.asarray(m)"))
-    assert "in an attribute or an argument" in said(run_of(line))["repeated-upload"].title
 
 
 def test_loaders_that_a_function_is_given_are_those_of_the_file() -> None:
@@ -464,12 +421,6 @@ def test_an_array_that_the_loop_writes_is_uploaded_once_only_where_all_were_comp
     assert "d_once" not in (plain.snippet or "")
 
 
-def test_what_an_earlier_frame_downloaded_is_not_the_array_of_this_one() -> None:
-    line = upload(memory="pinned", repeats=repeats(returned=20, latest=15, returned_from=place(DOWNLOAD)))
-    code = (said(run_of(line))["round-trip"].snippet or "").split("# instead\n")[1]
-    assert code == "# keep each array on the GPU too, beside what was downloaded\nd = that_array"
-
-
 @pytest.mark.parametrize(
     ("text", "call", "name"),
     [
@@ -499,8 +450,3 @@ def test_an_array_that_a_download_fills_stays_the_one_that_is_read(text: str, ca
 def test_a_download_is_named_by_what_it_returns_not_by_what_is_computed_with_it(text: str, name: str) -> None:
     found = said(at(text, download()))["pageable-transfer"]
     assert f"`{name}`" in found.title
-
-
-def test_values_that_are_printed_are_shown_in_fewer_frames() -> None:
-    line = wait(host_seconds=FRAMES * 0.2e-3, call="Tensor.__format__", library="torch")
-    assert said(at('print(f"{y.mean()}")', line))["implicit-wait"].title == "Show values in fewer frames"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import MIB, catalogue_device, cuda_device, profile
+from builders import MIB, cuda_device, profile
 from every import every
-from judging import bet, figures, predicted_run, restless, row, says, verdict_of, workload
+from judging import figures, restless, row, says, verdict_of, workload
 
 from advisor.profiles.schema import MemoryClass
 from advisor.rules.registry import by_id
@@ -77,18 +77,11 @@ def test_no_faults_on_one_memory(memory_class: MemoryClass):
     assert says("page-fault-migration", run).outcome == "not-applicable"
 
 
-def test_without_concurrent_access_nothing_faults():
+def test_without_pages_that_fault_nothing_is_said():
     windows = cuda_device("discrete", concurrent_managed_access=0)
     found = verdict_of("page-fault-migration", PAGEABLE, PINNED, FAULTING, on=windows)
     assert found.outcome == "not-applicable"
     assert "whole allocations" in found.detail
-
-
-def test_faults_are_predicted_too():
-    rows = (bet("pinned", 0.02, kernels=0.001, copies=0.01), bet("managed", 0.05, kernels=0.021))
-    found = says("page-fault-migration", predicted_run(catalogue_device("RTX 4090"), *rows))
-    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "predicted")
-    assert "21.0 ms" in found.detail
 
 
 # ping-pong-migration
@@ -105,11 +98,6 @@ def test_turns_on_a_card():
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert "state (64.0 MiB) 4 times" in found.detail
     assert figures(found)["maximum bytes that change sides per frame"] == 256 * MIB
-
-
-def test_one_round_trip_is_what_any_shared_buffer_needs_on_a_card():
-    found = verdict_of("ping-pong-migration", PAGEABLE, PINNED, FAULTING)
-    assert found.outcome == "pass"
 
 
 def test_memory_that_moves_whole_is_told_so_and_costs_at_two_changes():

@@ -9,19 +9,7 @@ import pytest
 import rules_report
 from builders import advice, measured, profile, recommendation, vector_add_trace
 from rendering import blocks
-from rules_report import (
-    PATCH,
-    Change,
-    Trial,
-    found,
-    possible,
-    proposed,
-    summary,
-    table,
-    tables,
-    tried,
-    tried_table,
-)
+from rules_report import PATCH, Change, Trial, found, possible, proposed, summary, tables, tried, tried_table
 
 from advisor.model.measured import modelled
 from advisor.model.predict import with_estimates
@@ -79,14 +67,6 @@ def test_how_far_off_an_estimate_is() -> None:
     (line,) = summary([low, high, change(4.0, 2.0, 1.0, 2.0), change(1.0, 1.01, 2.0, 1.0, sure=False)])
     assert re.findall(r"\b\d+(?:\.\d+)?\b", line)[:5] == ["4", "3", "2", "1.76", "4.00"]
     assert len(summary([])) == 1
-
-
-def test_the_table_marks_noise_and_the_wrong_way() -> None:
-    rows = table([change(1.0, 1.01, 2.0, 1.0, sure=False), change(4.0, 2.0, 1.0, 2.0)], rules=True)
-    assert "| 1.00 s | 0.99× | 2.00×" in rows[2]
-    assert ["noise" in row for row in rows[2:]] == [True, False]
-    assert ["wrong way" in row for row in rows[2:]] == [False, True]
-    assert all(row.count("|") == rows[0].count("|") for row in rows)
 
 
 def test_over_a_real_run() -> None:

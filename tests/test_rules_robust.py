@@ -198,11 +198,8 @@ def test_one_strategy_alone_gets_no_proposal(memory_class: MemoryClass, name: st
         assert found.strategy is None
 
 
-def test_the_cpu_device_alone_is_not_judged():
+def test_the_cpu_and_a_device_of_an_unknown_class_hear_of_nothing():
     run = profile(device=Device(name="Test CPU", kind="cpu"), results=(measured("pageable", 0.02),))
     assert advise(run).advice == ()
-
-
-def test_a_device_of_an_unknown_class_hears_of_nothing():
     run = profile(device=Device(name="Odd", kind="cuda"), results=(measured("pageable", 0.02),))
     assert {found.outcome for found in advise(run).advice} == {"not-applicable"}

@@ -11,7 +11,7 @@ from every import every
 from test_nsys_exports import managed, pinned
 
 from advisor.nsys.exports import read
-from advisor.profiles.conclusions import Advice, Evidence
+from advisor.profiles.conclusions import Advice
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Activity, Copies, NsysTrace, StrategyTrace
@@ -76,13 +76,6 @@ def test_the_idle_gpu(tmp_path: Path) -> None:
     assert baseline["pageable: GPU idle, recorded by nsys, per frame"] == pytest.approx(0.006)
 
 
-def test_what_was_not_observed_is_no_evidence(tmp_path: Path) -> None:
-    """The export of copies alone has no table of faults; what did not migrate there is a figure."""
-    seen = figures(traced(tmp_path, managed="pinned"), "page-fault-migration")
-    assert not [label for label in seen if "fault" in label]
-    assert set(seen.values()) == {0}
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -95,19 +88,6 @@ def test_what_was_not_observed_is_no_evidence(tmp_path: Path) -> None:
 def test_advice_on_something_else_stays_as_it_is(tmp_path: Path, fields: dict[str, str]) -> None:
     given = advice(fields.pop("rule", "page-fault-migration"), **fields)
     assert with_trace(profile(traced(tmp_path, managed="managed")), [given]) == (given,)
-
-
-def test_the_rules_own_evidence_comes_first(tmp_path: Path) -> None:
-    own = Evidence(label="own", value=1, unit="count")
-    given = advice("serial-copies", evidence=(own,))
-    (one,) = with_trace(profile(traced(tmp_path, pinned="pinned")), [given])
-    assert one.evidence[0] == own
-    assert len(one.evidence) == 3
-
-
-def test_without_a_trace_nothing_changes() -> None:
-    given = advice("serial-copies")
-    assert with_trace(builders.profile(), [given]) == (given,)
 
 
 def test_advising_brings_it_in(tmp_path: Path) -> None:
@@ -161,7 +141,6 @@ def test_a_cause_that_was_not_seen_is_in_doubt(rule: str, strategy: str, activit
         ("pageable-transfer", "pageable", {"copies": (PINNED, FROM_ORDINARY)}),
         ("pageable-transfer", "pageable", {"copies": (PINNED, INTO_ORDINARY)}),
         ("staged-transfer", "staged", {"copies": (PINNED, INTO_ORDINARY)}),
-        ("serial-copies", "pinned", {"copies": ()}),
     ],
 )
 def test_a_cause_that_was_seen_or_not_watched_stands(

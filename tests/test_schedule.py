@@ -89,70 +89,13 @@ def test_foreign_data_is_copied_in_and_out_by_the_host(traits: Traits, steps: st
     assert planned.current() == {"a": {"host", "device"}, "b": {"host", "device"}}
 
 
-def test_foreign_weights_are_copied_in_once() -> None:
-    planned = plan(
-        [host("load", w="out")],
-        [device("k", w="in", b="out")],
-        dict.fromkeys("wb", replace(ASYNC, foreign=True)),
-    )
-    assert spelled(planned.first) == words("+w >w k |")
-    assert spelled(planned.steady) == words("k |")
-
-
 def test_fresh_data_prefetched() -> None:
     planned = plan([], FRESH, dict.fromkeys("ab", PREFETCHED))
     # In the first frame nothing holds b yet, and a is first touched where it is written.
     assert spelled(planned.first) == words("produce >a compute <b | consume")
     assert spelled(planned.steady) == words("<a | produce >a >b compute <b | consume")
-
-
-def test_what_a_stage_overwrites_may_leave_its_contents_behind() -> None:
-    planned = plan([], FRESH, dict.fromkeys("ab", PREFETCHED))
     moves = [(step.action, step.name) for step in planned.steady if step.overwritten]
     assert moves == [("to-host", "a"), ("to-device", "b")], "and not a and b where they are read"
-
-
-@every("traits", [COPIES, ASYNC])
-def test_weights_are_uploaded_once(traits: Traits) -> None:
-    setup = [host("load", w="out")]
-    frame = [PRODUCE, device("compute", a="in", w="in", b="out"), CONSUME]
-    planned = plan(setup, frame, dict.fromkeys("abw", traits))
-    assert spelled(planned.setup) == ["load"]
-    assert spelled(planned.first).count(">w") == 1
-    assert spelled(planned.steady) == [step for step in spelled(planned.first) if step != ">w"]
-    assert planned.current()["w"] == {"host", "device"}
-
-
-def test_weights_written_on_the_device_in_setup_are_never_uploaded() -> None:
-    planned = plan([device("init", w="out")], [device("use", w="in", b="out")], dict.fromkeys("wb", ASYNC))
-    assert spelled(planned.setup) == ["init", "|"]
-    assert spelled(planned.first) == spelled(planned.steady) == ["use", "|"]
-    assert planned.current() == {"w": {"device"}, "b": {"device"}}
-
-
-@every("traits", [COPIES, ASYNC])
-def test_state_that_stays_on_the_device_is_not_copied(traits: Traits) -> None:
-    frame = [device("step", state="inout"), device("again", state="inout")]
-    planned = plan([host("start", state="out")], frame, {"state": traits})
-    assert spelled(planned.first) == words(">state step again |")
-    assert spelled(planned.steady) == words("step again |")
-    assert planned.current()["state"] == {"device"}
-
-
-@every(
-    ("traits", "steps"),
-    [
-        (COPIES, "<x cpu >x gpu <x cpu2 >x gpu2 |"),
-        (ASYNC, "<x | cpu >x gpu <x | cpu2 >x gpu2 |"),
-        (ZERO_COPY, "cpu gpu | cpu2 gpu2 |"),
-        (PREFETCHED, "<x | cpu >x gpu <x | cpu2 >x gpu2 |"),
-    ],
-)
-def test_taking_turns_costs_one_copy_a_turn(traits: Traits, steps: str) -> None:
-    frame = [host("cpu", x="inout"), device("gpu", x="inout")]
-    frame += [host("cpu2", x="inout"), device("gpu2", x="inout")]
-    planned = plan([host("start", x="out")], frame, {"x": traits})
-    assert spelled(planned.steady) == words(steps)
 
 
 IN_FLIGHT = [PRODUCE, device("k", a="in")]
@@ -173,19 +116,13 @@ BOTH_READ = [
     [
         # Zero-copy waits where one side writes what the other reads or writes, and else works beside kernels.
         ([device("k", a="out"), host("read", a="in")], {"a": ZERO_COPY}, "k | read"),
-        ([*IN_FLIGHT, host("again", a="out")], {"a": ZERO_COPY}, "produce k | again"),
-        ([device("k", a="out"), host("again", a="out")], {"a": ZERO_COPY}, "k | again"),
         ([*IN_FLIGHT, host("look", a="in")], {"a": ZERO_COPY}, "produce k look |"),
         ([*IN_FLIGHT, host("other", h="out")], {"a": ZERO_COPY, "h": ONE_SIDED}, "produce k other |"),
         # A buffer in upload may be read; who overwrites it waits.
         (AGAIN, {"a": ASYNC}, "produce >a k | again >a k2 |"),
-        (AGAIN, {"a": COPIES}, "produce >a k again >a k2 |"),
-        ([*IN_FLIGHT, host("look", a="in")], {"a": ASYNC}, "produce >a k look |"),
         # The stream is in order: a blocking copy ends what ran before it, a staged upload ends nothing.
         (TWICE, {"a": ZERO_COPY, "b": COPIES}, "produce k load >b k2 again |"),
         (TWICE, {"a": ZERO_COPY, "b": STAGED}, "produce k load >b k2 | again"),
-        (TWICE, {"a": STAGED, "b": STAGED}, "produce >a k load >b k2 again |"),
-        (TAKE, {"a": ZERO_COPY, "b": COPIES}, "k <b take look"),
         (TAKE, {"a": ZERO_COPY, "b": STAGED}, "k <b take look"),
         # Each buffer moves once for all that read it, and none that is overwritten unread.
         (
@@ -194,46 +131,17 @@ BOTH_READ = [
             "k <a <b | take",
         ),
         (BOTH_READ, {"a": ASYNC}, "produce look >a f peek g |"),
-        (BOTH_READ, {"a": replace(ASYNC, foreign=True)}, "produce look +a >a f peek g |"),
-        (
-            [device("k", a="out"), host("reset", a="out"), device("use", a="in")],
-            {"a": COPIES},
-            "k reset >a use |",
-        ),
         # Foreign memory is free while its own copy is in use.
         (AGAIN, {"a": replace(ASYNC, foreign=True)}, "produce +a >a k again | +a >a k2 |"),
-        (AGAIN, {"a": replace(EXCLUSIVE, foreign=True)}, "produce +a k again | +a k2 |"),
-        ([PRODUCE, host("look", a="in")], {"a": ONE_SIDED}, "produce look"),
     ],
 )
 def test_a_steady_frame(frame: list[StageUse], traits: dict[str, Traits], steps: str) -> None:
     assert spelled(plan([], frame, traits).steady) == words(steps)
 
 
-def test_exclusive_memory_is_off_limits_while_any_kernel_runs() -> None:
-    frame = [PRODUCE, device("k", w="inout"), host("look", a="in")]
-    traits = {"a": EXCLUSIVE, "w": ONE_SIDED}
-    planned = plan([device("init", w="out")], frame, traits)
-    assert spelled(planned.steady) == words("produce k | look")
-    planned = plan([device("init", w="out")], frame, {**traits, "a": ZERO_COPY})
-    assert spelled(planned.steady) == words("produce k look |")
-
-
-def test_prefetched_memory_follows_each_change_of_side_also_for_reading() -> None:
-    frame = [PRODUCE, device("k", a="in"), host("look", a="in"), device("k2", a="in")]
-    planned = plan([], frame, {"a": PREFETCHED})
-    assert spelled(planned.steady) == words("<a | produce >a k <a | look >a k2 |")
-    assert planned.current()["a"] == {"device"}
-
-
 @every(
     ("setup", "frame"),
-    [
-        ([], [device("k", a="in")]),
-        ([], [host("h", a="inout")]),
-        ([], [host("late", a="in"), host("early", a="out")]),
-        ([device("k", a="in")], [PRODUCE]),
-    ],
+    [([], [device("k", a="in")]), ([], [host("h", a="inout")]), ([device("k", a="in")], [PRODUCE])],
 )
 def test_reading_before_anything_is_written(setup: list[StageUse], frame: list[StageUse]) -> None:
     reader = (setup or frame)[0].name
@@ -241,11 +149,6 @@ def test_reading_before_anything_is_written(setup: list[StageUse], frame: list[S
         plan(setup, frame, {"a": COPIES})
     assert raised.value.message == f"stage {reader!r} reads buffer 'a' before any stage has written it"
     assert "setup" in raised.value.next_step
-
-
-def test_a_frame_may_read_what_setup_wrote() -> None:
-    planned = plan([PRODUCE], [host("late", a="in"), host("early", a="out")], {"a": COPIES})
-    assert spelled(planned.steady) == words("late early")
 
 
 def test_a_buffer_nobody_writes_is_current_nowhere() -> None:
@@ -566,7 +469,7 @@ def _plain(traits: Traits) -> Traits:
     return replace(traits, exclusive=False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @example(
     [device("s0", b="out")],
     [device("f0", b="in"), host("f1", b="in")],
@@ -587,7 +490,7 @@ def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
             execute_all(without, stages, traits)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(with_regions(), TRAITS)
 def test_what_stages_touch_of_a_buffer_is_moved_and_no_step_can_be_left_out(
     stages: Parted, traits: dict[str, Traits]
@@ -602,7 +505,7 @@ def test_what_stages_touch_of_a_buffer_is_moved_and_no_step_can_be_left_out(
             execute_all(without, [*setup, *frame], traits)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(with_lengths(), TRAITS)
 def test_as_much_is_moved_as_the_length_says(stages: Parted, traits: dict[str, Traits]) -> None:
     setup, frame = stages
@@ -634,7 +537,7 @@ def unstaged(steps: Sequence[Step]) -> list[int]:
     return [i for i, step in enumerate(steps) if step.action not in ("host", "device", "until")]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(frames(6), st.sampled_from(SHARED), st.sampled_from(COUNTS))
 def test_current_names_the_sides_that_hold_the_newest_data(
     frame: list[StageUse], traits: Traits, counts: Sequence[int]

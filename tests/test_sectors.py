@@ -29,13 +29,11 @@ def crossings(array: Any, function: Callable[[Any], Any]) -> float:
     "gather",
     [
         lambda a: a[ORDER[:512]],
-        lambda a: a[ORDER[:512], :],
         lambda a: a.take(ORDER[:512], axis=0),
         lambda a: np.take(a, ORDER[:512], axis=0),
         lambda a: a[EIGHTH],
         lambda a: a[list(ORDER[:512])],
         lambda a: a.compress(EIGHTH, axis=0),
-        lambda a: np.compress(EIGHTH, a, axis=0),
         lambda a: a[::4] + 1,
     ],
 )
@@ -51,7 +49,6 @@ def test_rows_of_whole_sectors_cross_once(gather: Callable[[Any], Any], width: i
         (lambda a: a.take(ORDER), ALONE),
         (lambda a: np.take_along_axis(a, ORDER, axis=0), ALONE),
         (lambda a: a[np.arange(ROWS)], 1),
-        (lambda a: a[np.arange(ROWS)[::-1]], 1),
         (lambda a: a[EIGHTH], 8),
         (lambda a: np.extract(EIGHTH, a), 8),
         (lambda a: a[FAR], ALONE),

@@ -23,7 +23,7 @@ from advisor.profiles.schema import (
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly, Pinned, ZeroCopy
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, choose, describe
+from advisor.strategies.registry import BASELINE, STRATEGIES, by_name, choose
 from advisor.strategies.schedule import StageUse
 
 CPU = Device(name="CPU", kind="cpu")
@@ -93,7 +93,6 @@ def test_buffers_of_both_sides_get_the_strategys_placement(strategy: str) -> Non
         ({"h": "in"}, False),
         ({"h": "inout"}, False),
         ({"h": "out", "h2": "in"}, False),
-        ({"h": "out", "h2": "inout"}, False),
     ],
 )
 def test_write_combined_only_where_the_host_only_writes(
@@ -107,23 +106,11 @@ def test_write_combined_only_where_the_host_only_writes(
     assert foreign.inner.write_combined == write_combined
 
 
-def test_what_setup_does_on_the_host_counts_too() -> None:
-    record = workload({"h": "host", "k": "device"}, h="in", k="in")
-    (stage, kernel) = record.stages
-    setup = record.model_copy(update={"stages": (stage.model_copy(update={"phase": "setup"}), kernel)})
-    assert not place("write-combined", setup).write_combined
-
-
 @every(
     ("sides", "access", "hints"),
     [
         # written in setup only
         ({"load": "setup", "k": "device"}, {"load": "out", "k": "in"}, ("read-mostly",)),
-        (
-            {"load": "setup", "k": "device", "h": "host"},
-            {"load": "out", "k": "in", "h": "in"},
-            ("read-mostly",),
-        ),
         # an input that is new each frame, an output, a state
         ({"h": "host", "k": "device"}, {"h": "out", "k": "in"}, ("prefer-device", "accessed-by-host")),
         ({"k": "device", "h": "host"}, {"k": "out", "h": "in"}, ("prefer-device", "accessed-by-host")),
@@ -141,13 +128,6 @@ def test_hints_follow_from_the_annotations(
     placed = place("managed-advised", record.model_copy(update={"stages": stages}))
     assert placed.hints == hints
     assert place("managed-prefetch", record).hints == ()
-
-
-def test_foreign_data_keeps_its_hints() -> None:
-    sides: dict[str, Side] = {"h": "host", "k": "device"}
-    placed = place("managed-advised", workload(sides, external=True, h="out", k="in"))
-    assert isinstance(placed, External)
-    assert placed.hints == ("prefer-device", "accessed-by-host")
 
 
 @every("strategy", NAMES)
@@ -178,21 +158,13 @@ def test_external_data_pays_a_copy_unless_any_memory_will_do(strategy: str) -> N
     assert ("copy-in" in {step.action for step in steps}) == (strategy not in free)
 
 
-def test_external_data_of_one_side_is_not_copied() -> None:
-    assert isinstance(place("pinned", workload({"h": "host"}, external=True, h="out")), HostOnly)
-
-
 @every(
     ("strategy", "attributes", "reason"),
     [
         ("zero-copy", {"can_map_host_memory": 0}, "canMapHostMemory is 0"),
-        ("zero-copy-wc", {"can_map_host_memory": 0}, "canMapHostMemory is 0"),
-        ("zero-copy-registered", {"can_map_host_memory": 0}, "canMapHostMemory is 0"),
         ("registered", {"host_register_supported": 0}, "hostRegisterSupported is 0"),
         ("zero-copy-registered", {"host_register_supported": 0}, "hostRegisterSupported is 0"),
         ("managed", {"managed_memory": 0}, "managedMemory is 0"),
-        ("managed-prefetch", {"managed_memory": 0}, "managedMemory is 0"),
-        ("managed-advised", {"managed_memory": 0}, "managedMemory is 0"),
         ("managed-advised", {"concurrent_managed_access": 0}, "concurrentManagedAccess is 0"),
         ("system", {"pageable_memory_access": 0}, "pageableMemoryAccess is 0"),
     ],
@@ -265,44 +237,26 @@ def test_on_the_cpu_only_pageable_and_zero_copy_differ() -> None:
     assert "CPU device" in why
 
 
-def test_an_unknown_name_offers_the_nearest() -> None:
+def test_choosing_keeps_the_order_of_the_table_and_offers_the_nearest_name() -> None:
     with pytest.raises(UsageError) as raised:
         by_name("pined")
     assert raised.value.message.startswith("there is no strategy 'pined'; did you mean 'pinned'")
     assert ", ".join(NAMES) in raised.value.next_step
     with pytest.raises(UsageError, match=r"^there is no strategy 'qqq'\n"):
         by_name("qqq")
-
-
-def test_choosing_keeps_the_order_of_the_table() -> None:
     assert choose([]) == STRATEGIES
     assert [s.name for s in choose(["managed", "pageable", "managed"])] == ["pageable", "managed"]
     with pytest.raises(UsageError):
         choose(["pageable", "nothing"])
 
 
-def test_every_strategy_has_a_description_of_its_own() -> None:
+def test_every_strategy_is_described() -> None:
     assert len({strategy.description for strategy in STRATEGIES}) == len(STRATEGIES)
     for strategy in STRATEGIES:
         for part in ("Good for ", "Bad for ", "Source"):
             assert part in " ".join(strategy.description.split()), (strategy.name, part)
-
-
-def test_the_page_of_strategies_has_every_strategy_in_order() -> None:
     page = (Path(__file__).parents[1] / "docs/strategies.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == NAMES
-
-
-def test_the_list_has_every_strategy_with_its_description() -> None:
-    text = describe()
-    paragraphs = text.split("\n\n")
-    assert len(paragraphs) == len(STRATEGIES)
-    for strategy, paragraph in zip(STRATEGIES, paragraphs, strict=True):
-        head, *body = paragraph.splitlines()
-        assert head == f"{strategy.name}: {strategy.summary}"
-        assert "".join(body).strip()
-        assert all(line.startswith("  ") and len(line) <= 80 for line in body)
-    assert "Best Practices Guide" in text
 
 
 def test_unsuited_are_frames_that_cannot_overlap_and_one_gpu_where_several_are_meant() -> None:
@@ -310,8 +264,3 @@ def test_unsuited_are_frames_that_cannot_overlap_and_one_gpu_where_several_are_m
     fresh = vector_add_workload()
     assert {s.name for s in STRATEGIES if s.unsuited(carried)} == {"pinned-pipelined", "peer"}
     assert {s.name for s in STRATEGIES if s.unsuited(fresh)} == {"peer"}
-
-
-def test_a_strategy_is_made_of_a_placement() -> None:
-    another = Strategy("another", "as pinned", by_name("pinned").placement, 3, "Good for tests.", ())
-    assert by_name("another", (*STRATEGIES, another)) is another

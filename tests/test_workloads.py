@@ -47,31 +47,14 @@ def test_a_buffer_has_dimensions_and_an_element() -> None:
     assert all(type(n) is int for n in Buffer((np.int32(5), np.uint8(2)), "f4").dimensions)
 
 
-def test_the_largest_size_that_has_a_number() -> None:
-    assert Buffer((1 << 61) - 1, np.float32).dimensions == ((1 << 61) - 1,)
-
-
-def test_buffers_are_neither_external_nor_scratch_unless_told() -> None:
-    for external, scratch in ((False, False), (True, False), (False, True)):
-        buffer = Buffer(4, np.float32, external=external, scratch=scratch)
-        assert (buffer.external, buffer.scratch) == (external, scratch)
-    assert Buffer(4, np.float32) == Buffer(4, np.float32, external=False, scratch=False)
-
-
 def test_stages() -> None:
     assert host(produce) == Stage(produce, "host")
     stage = device(produce, cpu=consume, passes={"a": 8, "b": 0.5}, flops=10)
     assert (stage.side, stage.cpu, stage.passes, stage.flops) == ("device", consume, {"a": 8, "b": 0.5}, 10)
     assert device(produce).passes == {}
     assert device(produce).flops is None
-
-
-def test_a_stage_is_named_after_its_function() -> None:
     assert host(produce).name == "produce"
     assert host(functools.partial(produce)).name == "partial"
-
-
-def test_passes_and_flops_may_be_numpys_numbers() -> None:
     stage = device(produce, passes={"a": np.int64(8), "b": np.float32(2)}, flops=np.int32(5))
     assert stage.passes == {"a": 8, "b": 2}
     assert stage.flops == 5
@@ -158,15 +141,6 @@ def test_a_shape_that_no_array_can_have_may_be_for_a_parameter() -> None:
             shaped(shape)
 
 
-def test_what_stages_get_by_name() -> None:
-    assert RESERVED == ("xp", "rng", "frame", "stream", "gpu", "gpus")
-
-
-def test_a_workload_needs_neither_setup_nor_check() -> None:
-    made = Workload(BUFFERS, frame=(host(produce),))
-    assert (made.setup, made.check) == ((), None)
-
-
 def test_a_definition_stays_a_function() -> None:
     @workload
     def sample(n: int = 3, *, m: int = 4) -> tuple[int, int]:
@@ -179,8 +153,5 @@ def test_a_definition_stays_a_function() -> None:
     assert isinstance(sample, Definition)
     assert (sample.name, sample.summary) == ("sample", "First line.")
     assert sample(5, m=6) == (5, 6)
-
-
-def test_a_definition_without_docstring_or_name() -> None:
     assert workload(lambda: None).summary == ""
     assert workload(functools.partial(produce)).name == "partial"

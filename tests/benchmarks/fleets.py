@@ -1,4 +1,4 @@
-"""What a fleet costs beyond its profiles, what a thousand of them make, and what is lost when workers die."""
+"""What a fleet costs beyond its profiles, and what a thousand of them make."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-
-from test_fleet import Imitated, answered, gpu, machine, request
-from test_fleet import run as run_fleet
 
 from advisor.fleets.storage import concluded, slug
 from advisor.profiles.combined import FleetRecord, Row
@@ -26,7 +23,7 @@ PROFILES = 1000
 
 
 def run() -> None:
-    """The overhead of a profile, a page of 1,000, and 200 workers of which 20 die."""
+    """The overhead of a profile, and a page of 1,000."""
     _overhead()
     made = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.fleets"],
@@ -36,7 +33,6 @@ def run() -> None:
         text=True,
     )
     print(made.stdout, end="")
-    _deaths()
 
 
 def _overhead() -> None:
@@ -75,16 +71,6 @@ def _row(number: int, file: Path) -> Row:
     device = f"NVIDIA H200 #{number}"
     row = Row(task=str(number), device=device, status="profiled", folder=slug(device))
     return concluded(row, load(file))
-
-
-def _deaths() -> None:
-    there = {f"{i:03}": machine(gpu(f"GPU-{i}", f"M{i % 20}"), host=str(i)) for i in range(200)}
-    cluster = Imitated(dict(there), ends=lambda worker, task: "dies" if worker < "020" else answered(task))
-    with tempfile.TemporaryDirectory() as name:
-        found = run_fleet(cluster, Path(name), request(values=tuple(f"n={i}" for i in range(10))))
-    lost = sum(row.status != "profiled" for row in found.rows)
-    what = "200 workers, 20 die with a task: tasks lost"
-    show(what, f"{lost} of {len(found.rows)}", "none", met=lost == 0 and len(cluster.machines) == 180)
 
 
 if __name__ == "__main__":

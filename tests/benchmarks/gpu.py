@@ -19,7 +19,7 @@ from advisor.measure.backends import gpu_count
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from tests.benchmarks import frame_loop, mixes, recording, slowed, two_gpus
+from tests.benchmarks import frame_loop, mixes, recording, two_gpus
 from tests.benchmarks.timing import command, kept_in, show
 
 CASES: dict[str, tuple[str, ...]] = {
@@ -48,7 +48,6 @@ def run(reports: Path, only: Sequence[str]) -> None:
         **{f"duel-{name}": partial(duel, name, reports) for name in DUELS},
         **{f"agreement-{name}": partial(runs_agree, name, reports) for name in REPEATED},
         **{f"mixes-{name}": partial(mixes.run, name, reports) for name in mixes.SEARCHED + mixes.EXHAUSTIVE},
-        "slowed": slowed.run,
         "recording": partial(recording.run, gpu=True),
         # from here on this process is on the GPU too
         "frame-loop-small": lambda: frame_loop.small("cuda"),
