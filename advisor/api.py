@@ -172,7 +172,7 @@ def run_versions(
     named = options.strategies
     fewer = choose((BASELINE, *named)) if backend == "cpu" else STRATEGIES
     settings = replace(settings, strategies=fewer, began=begin)
-    question = Question(tuple(limits))
+    question = Question(tuple(limits), strategies=tuple(named) or (BASELINE,))
     if options.indifference:
         question = replace(question, indifference=options.indifference, nearly=options.indifference)
     saved = None

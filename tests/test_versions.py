@@ -652,8 +652,9 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
     waiting = tuple(name for name, ratio in found.items() if not question.answered(ratio))
     noise, processes = changes.pop("noise", stats.Ratio(1.0, 0.99, 1.01)), changes.pop("processes", 4)
     wider = 3.2 if "apart" in changes else 1.0
-    undecided = tuple(name for name in waiting if question.undecided(found[name]))
-    told = Judged(found, noise, waiting, processes, 24, wider, spread=0.031, undecided=undecided)
+    used = tuple(name for name in found if name in question.strategies) or tuple(found)
+    undecided = tuple(name for name in used if question.undecided(found[name]))
+    told = Judged(found, noise, waiting, processes, 24, wider, spread=0.031, used=used, undecided=undecided)
     rows = {
         name: (measured(name, 0.010), measured(name, 0.010 * ratio.value)) for name, ratio in found.items()
     }
@@ -733,6 +734,12 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
             {"pinned": (1.1, 1e-9, 1e300)},
             {"processes": 1},
             "open: too few blocks under pinned; raise --max-seconds",
+        ),
+        (
+            {"pinned": (1.0, 0.99, 1.01), "pageable": (1.02, 0.95, 1.09)},
+            {"question": Question(strategies=("pinned",))},
+            "the same within 2 % (1.0 % less to 1.0 % more time) under pinned; "
+            "5.0 % less to 9.0 % more time under pageable",
         ),
         (
             {"pinned": (1.07, 1.05, 1.09)},
@@ -820,6 +827,26 @@ def test_gates_mean_what_they_mean_for_profiles(
     found = compared({"pinned": ends}, noise=stats.Ratio(*noise))
     (ruling,) = judge(found, parse_gates(["slower=5%"]))
     assert ruling.status == status
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "used", "status"),
+    [
+        (0.97, 1.09, ("pinned", "zero-copy"), "inconclusive"),
+        (0.97, 1.09, ("pinned",), "passed"),
+        (1.06, 1.09, ("pinned",), "failed"),
+        (0.97, 1.09, ("managed",), "inconclusive"),
+    ],
+)
+def test_a_strategy_that_the_code_does_not_use_fails_a_gate_but_leaves_none_open(
+    low: float, high: float, used: tuple[str, ...], status: str
+) -> None:
+    ratios = {"pinned": (1.0, 0.99, 1.01), "zero-copy": (1.07, low, high)}
+    result = compared(ratios, question=Question((0.05,), strategies=used))
+    (ruling,) = judge(result, parse_gates(["slower=5%"]))
+    assert ruling.status == status
+    assert all("zero-copy" in reason for reason in ruling.reasons)
+    assert result.run.judged.decided == (status != "inconclusive")
 
 
 def test_one_that_was_chosen_from_fewer_is_not_known_to_be_recommended_still() -> None:

@@ -148,7 +148,9 @@ def _times(comparison: VersionComparison) -> str:
     texts = {name: _ratio_words(comparison, name, ratio) for name, ratio in judged.ratios.items()}
     sentences = []
     alike = words.grouped(texts, lambda name: texts[name])
-    for text, names in sorted(alike.items(), key=lambda pair: _URGENCY.index(pair[0].split()[0])):
+    for text, names in sorted(
+        alike.items(), key=lambda pair: _URGENCY.index(next(filter(pair[0].startswith, _URGENCY)))
+    ):
         ratio, part = judged.ratios[names[0]], ""
         of_it = [c for c in run.changes[names[0]] if c.sure and (c.seconds > 0) == (ratio.value > 1)]
         if of_it and not ratio.low <= 1 <= ratio.high:
@@ -165,19 +167,20 @@ def _times(comparison: VersionComparison) -> str:
 
 _TOO_WIDE = 10
 """An interval whose ends differ by this factor shows only that there are too few blocks."""
-_URGENCY = ("slower", "open:", "faster", "at", "the")
-"""First words of a strategy's text, in their order in the answer."""
+_URGENCY = ("slower", "open:", "faster", "")
+"""How texts begin, in their order in the answer."""
 
 
 def _ratio_words(comparison: VersionComparison, name: str, ratio: stats.Ratio) -> str:
     question = comparison.run.question
     if ratio.low > 1 or ratio.high < 1:
         return words.slower(ratio)
-    if (share := question.same_within(ratio)) is not None and name not in comparison.run.judged.undecided:
+    if question.undecided(ratio):
+        ends = _ends(ratio) if ratio.high / ratio.low < _TOO_WIDE else "too few blocks"
+        return f"open: {ends}" if name in comparison.run.judged.undecided else ends
+    if (share := question.same_within(ratio)) is not None:
         return f"the same within {share * 100:g} % ({_ends(ratio)})"
-    if name not in comparison.run.judged.undecided:
-        return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
-    return f"open: {_ends(ratio)}" if ratio.high / ratio.low < _TOO_WIDE else "open: too few blocks"
+    return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
 
 
 def _ends(ratio: stats.Ratio) -> str:

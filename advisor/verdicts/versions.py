@@ -61,13 +61,15 @@ PARTS_CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Question:
-    """What the final is to answer for each strategy: whether HEAD is slower by more than the `limits` of
-    gates; without any whether it is slower, faster, or within the indifference. `nearly`: the indifference
-    once the time is up."""
+    """What the final is to answer: whether HEAD is slower by more than the `limits` of gates; without any
+    whether it is slower, faster, or within the indifference. `nearly`: the indifference once the time is up.
+    `strategies`: those that the code uses. Others may stay open; all count where none of these has a ratio.
+    """
 
     limits: tuple[float, ...] = ()
     indifference: float = INDIFFERENCE
     nearly: float = NEARLY
+    strategies: tuple[str, ...] = ()
 
     def answered(self, ratio: stats.Ratio) -> bool:
         """Whether the interval leaves nothing open."""
@@ -123,7 +125,7 @@ class Judged:
 
     `seconds` are the times of BASE and of HEAD with that ratio: geometric means of the rounds of both.
     `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered,
-    `undecided` those of them that have no answer if measuring ends here.
+    `undecided` those of them that the code uses (`used`) and that have no answer if measuring ends here.
     `wider`: of versions in processes apart, how many times as wide the interval is as inside a process.
     `growth`: how many times the rounds each of `open` takes if its ratio stays; infinite where it stays open.
     `spread`: standard deviation of a version's blocks beside the other's, as a share; `supposed` where rounds
@@ -142,6 +144,7 @@ class Judged:
     spread: float = 0.0
     seconds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     supposed: float = SUPPOSED_NOISE
+    used: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
     gains: Mapping[str, stats.Ratio] = field(default_factory=dict)
     """BASE's time under the first strategy over HEAD's under each."""
@@ -205,6 +208,7 @@ def judged(
     control = both.among([second, first]) if {second, first} <= finalists else None
     pairs = replace(pairs, error=pairs.error * _calibration(control, pairs))
     ratios = {strategy: _ratio(pairs, strategy, certainty) for strategy in here}
+    used = tuple(s for s in ratios if s in question.strategies) or tuple(ratios)
     result = Judged(
         ratios,
         ratio(control, certainty) if control else None,
@@ -214,14 +218,15 @@ def judged(
         _wider(both, entry),
         spread=both.noise,
         supposed=noise,
-        undecided=tuple(s for s, interval in ratios.items() if question.undecided(interval)),
+        used=used,
+        undecided=tuple(s for s in used if question.undecided(ratios[s])),
         seconds={strategy: _seconds(merged, strategy) for strategy in here},
         gains={s: ratio(pairs.among([named(BASE, here[0]), named(HEAD, s)]), certainty) for s in here},
     )
     if pace is None or result.complete or not here:
         return result
     growth = {strategy: _growth(pairs, strategy, question, certainty) for strategy in result.open}
-    most = max(growth.values(), default=1.0)
+    most = max((growth[strategy] for strategy in result.next), default=1.0)
     more = seconds_for(most, pairs, pace) if math.isfinite(most) else None
     return replace(result, step=next_step(pairs, pace), seconds_more=more, growth=growth)
 
@@ -439,8 +444,8 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
     noise = run.judged.noise
     off = max(noise.high, 1 / noise.low) if noise else 1.0
     rows = tuple(
-        Paired(*run.rows[strategy], ratio, _outcome(run, strategy), run.judged.trusted, off)
-        for strategy, ratio in run.judged.ratios.items()
+        Paired(*run.rows[s], ratio, _outcome(run, s), run.judged.trusted, off, s in run.judged.used)
+        for s, ratio in run.judged.ratios.items()
     )
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
     figures = (len(base.measured()), len(head.measured()))

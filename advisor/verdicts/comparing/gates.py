@@ -190,6 +190,8 @@ def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) 
         if strict.low > most:
             return Finding("failed", f"{change}, at least {_more(strict.low)} %{_at(row, level)}; {limit}")
     ends = f"{_more(row.ratio.low)} to {_more(row.ratio.high)}"
+    if isinstance(row, Paired) and not row.used:
+        return Finding("passed", f"{change} ({ends}), not judged: --strategy does not name it")
     return Finding("inconclusive", f"{change} ({ends}); {limit}")
 
 

@@ -70,10 +70,11 @@ class Compared:
 class Paired(Compared):
     """Two versions of the code that one run measured. The interval holds at all of its looks and for all of
     its strategies together; `trusted` unless a second copy of HEAD clearly differs from HEAD, by that factor
-    at most."""
+    at most. A strategy that the code does not use (`used`) may be open."""
 
     trusted: bool = True
     off: float = 1.0
+    used: bool = True
 
 
 @dataclass(frozen=True)
