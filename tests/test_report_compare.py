@@ -25,7 +25,7 @@ from test_comparing import LATER, later
 from test_report_escaping import everywhere
 
 from advisor.profiles.schema import Profile
-from advisor.report.axes import WIDTH, ratio_axis
+from advisor.report.blocks import WIDTH, ratio_axis
 from advisor.report.comparison_page import comparison_page
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import render

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from rendering import blocks
 
 from advisor.profiles.schema import Profile
-from advisor.report.answer import Answer, Answers
-from advisor.report.axes import decimal_step
+from advisor.report.answer import MOST, Answer, Answers, Part, legend, parts_of, where_time_goes
 from advisor.report.blocks import Table
+from advisor.report.charts import decimal_step
 from advisor.report.pages import page_of
-from advisor.report.parts import MOST, Part, legend, parts_of, where_time_goes
 
 
 def frame_of(run: Profile, strategy: str) -> list[tuple[str, str, str]]:

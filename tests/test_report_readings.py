@@ -23,10 +23,10 @@ from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import words
+from advisor.report.answer import legend, overlap_note, parts_of
 from advisor.report.blocks import Table
 from advisor.report.machine import environment
 from advisor.report.pages import page_of
-from advisor.report.parts import legend, overlap_note, parts_of
 from advisor.report.tables import gaps
 from advisor.verdicts.scores import counted
 

@@ -29,9 +29,18 @@ from test_report_escaping import everywhere
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
-from advisor.report.axes import compact, time_axis, value_axis
 from advisor.report.blocks import Banners
-from advisor.report.lines import LABEL_GAP, LOW, Curve, Sample, line_chart, styles
+from advisor.report.charts import (
+    LABEL_GAP,
+    LOW,
+    Curve,
+    Sample,
+    compact,
+    line_chart,
+    styles,
+    time_axis,
+    value_axis,
+)
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render
 from advisor.report.sweep_verdicts import best as grid_best

@@ -12,9 +12,18 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile
 from advisor.report import words
 from advisor.report.advising import findings, recommendations, written
-from advisor.report.answer import SNIPPET_LINES, Answer, Answers, Bar, Change
+from advisor.report.answer import (
+    SNIPPET_LINES,
+    Answer,
+    Answers,
+    Bar,
+    Change,
+    Part,
+    marks,
+    parts_of,
+    where_time_goes,
+)
 from advisor.report.blocks import SIGNS, Fact, Facts, Finding, Verdict
-from advisor.report.parts import Part, marks, parts_of, where_time_goes
 from advisor.report.recommendations import measured_verdict, prediction_verdict, verdicts
 from advisor.report.tables import apart, gaps, overlaps
 from advisor.rules.snippets.writing import snippet, variants

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from advisor import units
+from advisor import stats, units
 from advisor.report import words
-from advisor.report.axes import RatioScale, Strip
 from advisor.stats import Ratio
 
 Form = Literal["html", "md", "txt"]
@@ -18,6 +19,10 @@ Forms = Literal["html md txt", "html", "md", "txt", "html md", "html txt", "md t
 NOTHING = "–"
 SIGNS = {"chosen": "→ ", "rival": "≈ "}
 """Marks of a cell as characters."""
+WIDTH = 160.0
+"""The width of a strip of ratios."""
+_LEAST, _MOST = 1.2, 8.0
+"""A strip spans the least factor either way, so that noise does not look like a change; the rest is cut."""
 _NUMBER = re.compile(r"[-+.e\d]+")
 
 
@@ -125,6 +130,53 @@ class Item:
     text: str
     detail: str = ""
     points: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One interval: its ends and its middle, in the units of its scale."""
+
+    scale: RatioScale
+    low: float
+    middle: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """At least 1, so that a narrow interval is visible."""
+        return round(max(self.high - self.low, 1.0), 1)
+
+
+@dataclass(frozen=True)
+class RatioScale:
+    """A logarithmic axis from 1/`factor` to `factor`, so that twice and half look alike.
+
+    In units of `WIDTH`: `one` is its middle, `same` are the ends of what counts as the same.
+    """
+
+    factor: float
+    one = WIDTH / 2
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        return units.ratio(1 / self.factor), units.ratio(self.factor)
+
+    @property
+    def same(self) -> tuple[float, float]:
+        return self.place(1 / (1 + stats.EQUIVALENCE)), self.place(1 + stats.EQUIVALENCE)
+
+    def place(self, ratio: float) -> float:
+        share = math.log(ratio) / math.log(self.factor)
+        return round(self.one * (1 + min(max(share, -1.0), 1.0)), 1)
+
+    def strip(self, value: float, low: float, high: float) -> Strip:
+        return Strip(self, self.place(low), self.place(value), self.place(high))
+
+
+def ratio_axis(ends: Sequence[tuple[float, float]]) -> RatioScale:
+    """An axis that holds all intervals, with 1 in its middle."""
+    furthest = max((abs(math.log(end)) for pair in ends for end in pair), default=0.0)
+    return RatioScale(min(max(math.exp(furthest), _LEAST), _MOST))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from advisor import units
 from advisor.profiles.sweeps import Value
 from advisor.report import words
-from advisor.report.axes import RatioScale, ratio_axis
 from advisor.report.blocks import (
     Banners,
     Block,
@@ -18,11 +17,13 @@ from advisor.report.blocks import (
     Item,
     Items,
     Prose,
+    RatioScale,
     Row,
     Table,
     TableCell,
     Verdict,
     Verdicts,
+    ratio_axis,
     ratio_cells,
     row,
 )

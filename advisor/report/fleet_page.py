@@ -13,8 +13,7 @@ from advisor.profiles.combined import FleetRecord
 from advisor.profiles.combined import Row as FleetRow
 from advisor.profiles.sweeps import link
 from advisor.report import blocks, words
-from advisor.report.axes import RatioScale, ratio_axis
-from advisor.report.blocks import columns, row
+from advisor.report.blocks import RatioScale, columns, ratio_axis, row
 from advisor.report.combined_pages import APART
 from advisor.report.page import Page, Section, filled, lead
 from advisor.report.recommendations import UNSURE, nothing

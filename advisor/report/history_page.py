@@ -12,8 +12,8 @@ from typing import TypeVar
 from advisor import units
 from advisor.profiles.histories import QUICKEST, History
 from advisor.report import blocks, words
-from advisor.report.axes import ratio_axis
-from advisor.report.lines import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.blocks import ratio_axis
+from advisor.report.charts import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
 from advisor.report.machine import pairs
 from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, legend, panels
 from advisor.report.records import records_of

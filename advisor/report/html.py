@@ -17,8 +17,8 @@ from markupsafe import Markup
 
 from advisor.report import words
 from advisor.report.answer import Answers
-from advisor.report.axes import percent
 from advisor.report.blocks import Block, Fold, Group, Verdicts
+from advisor.report.charts import percent
 from advisor.report.page import Page
 
 MACROS = ("answers.html.j2", "blocks.html.j2", "lines.svg.j2", "timelines.svg.j2")

@@ -11,7 +11,7 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured, MemoryClass, Predicted, Prediction, Profile, Skipped
 from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
-from advisor.report.answer import Answers
+from advisor.report.answer import Answers, overlap_note, parts_table
 from advisor.report.answering import FEW, answers, beside, predicted_answer
 from advisor.report.machine import (
     CPU_TITLE,
@@ -25,7 +25,6 @@ from advisor.report.machine import (
 )
 from advisor.report.mixes import buffers, described
 from advisor.report.page import Page, Section, around, circumstances, filled, lead
-from advisor.report.parts import overlap_note, parts_table
 from advisor.report.recommendations import FIRST_FRAMES, failures, prediction_verdict, verdicts
 from advisor.report.records import records_of
 from advisor.report.tables import by_gpu, gaps, more_figures

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from advisor import units
 from advisor.profiles.traces import Span, Timeline, in_lines, lanes, line_of, thinned, worked
 from advisor.report import words
-from advisor.report.axes import Tick, percent
+from advisor.report.answer import Category
 from advisor.report.blocks import Block
-from advisor.report.parts import Category
+from advisor.report.charts import Tick, percent
 
 LINE_HEIGHT = 40
 AXIS_HEIGHT = 22

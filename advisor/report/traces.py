@@ -13,9 +13,9 @@ from advisor.profiles.programs import GpuTrace, ProgramTrace
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Activity, Migrations, NsysTrace, StrategyTrace
 from advisor.report import blocks, words
+from advisor.report.answer import marks
 from advisor.report.blocks import Column, Fact, Table, row
 from advisor.report.page import Page, Section, filled
-from advisor.report.parts import marks
 from advisor.report.programs import program_page
 from advisor.report.records import flows_of
 from advisor.report.timelines import timeline_view

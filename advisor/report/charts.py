@@ -1,19 +1,148 @@
-"""Geometry of line charts: one line per strategy over the values of a parameter.
+"""Charts: axes, and lines over the values of a parameter, one for each strategy.
 
 Lines and bands are drawn on a grid of 1000 that stretches with the picture, marks and whiskers in percent.
-Each strategy has a shape and a colour, and its name at the line's end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from advisor import units
-from advisor.profiles.sweeps import Value
+from advisor.profiles.sweeps import Value, is_number
 from advisor.report import words
-from advisor.report.axes import Scale, Tick, percent, time_axis, value_axis
 from advisor.report.blocks import Block
+
+LOGARITHMIC_FROM = 8
+"""A range that spans this factor gets a logarithmic axis."""
+_LABELS = ((8, 0.0225), (4, 0.045))
+"""The most labels of an axis, and what a character takes of its width: on a screen, and on a phone."""
+END_FROM = 0.93
+"""Labels of places beyond this share of the axis end there, so that they keep within the picture."""
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps a value to its share of the axis; all values lie within."""
+
+    low: float
+    high: float
+    logarithmic: bool
+
+    def share(self, value: float) -> float:
+        bend: Callable[[float], float] = math.log if self.logarithmic else float
+        width = bend(self.high) - bend(self.low)
+        return (bend(value) - bend(self.low)) / width if width else 0.5
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A labelled place on an axis; a phone has no room for one that is not `narrow`."""
+
+    share: float
+    label: str
+    narrow: bool = True
+
+    @property
+    def at(self) -> str:
+        return percent(self.share)
+
+    @property
+    def anchor(self) -> Literal["start", "middle", "end"]:
+        """Where the label stands, so that it keeps within the picture."""
+        return "start" if self.share < 0.05 else "end" if self.share > END_FROM else "middle"
+
+
+def value_axis(
+    values: Sequence[Value], *, ordered: bool = False
+) -> tuple[list[float], tuple[Tick, ...], str]:
+    """Shares of the parameter's values, the labels, and what kind of axis it is.
+
+    Numbers that span a factor of eight lie on a logarithmic axis; other values than numbers, and
+    those that are `ordered` otherwise than by size, side by side.
+    """
+    numbers = [float(value) for value in values if is_number(value)]
+    if ordered or len(numbers) < len(values):
+        shares = [i / max(1, len(values) - 1) for i in range(len(values))]
+        return shares, _value_labels(values, shares), "evenly spaced" * ordered
+    logarithmic = min(numbers) > 0 and max(numbers) >= LOGARITHMIC_FROM * min(numbers)
+    scale = Scale(min(numbers), max(numbers), logarithmic)
+    shares = [scale.share(number) for number in numbers]
+    return shares, _value_labels(values, shares), "logarithmic" if logarithmic else "linear"
+
+
+def _value_labels(values: Sequence[Value], shares: Sequence[float]) -> tuple[Tick, ...]:
+    """Labels that keep their distance, from the last value down, which the reader looks for first."""
+    labels: list[Tick] = []
+    narrow_at = math.inf
+    length = 1 + max(len(compact(value)) for value in values)
+    apart, on_a_phone = (max(1 / (most + 1), length * width) for most, width in _LABELS)
+    for value, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1]):
+        if labels and labels[-1].share - share < apart:
+            continue
+        ends = narrow_at > END_FROM and length > 5  # a long one there ends at its place, others have it amid
+        narrow = narrow_at - share >= on_a_phone * (1.5 if ends else 1.0)
+        narrow_at = share if narrow else narrow_at
+        labels.append(Tick(share, compact(value), narrow))
+    return tuple(reversed(labels))
+
+
+def compact(value: Value) -> str:
+    """A few characters for a value: 512, 2²⁰, 1.5M."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return str(value) if len(str(value)) <= 12 else f"{str(value)[:11]}…"
+    if isinstance(value, int) and value >= 1024 and value & (value - 1) == 0:
+        return "2" + str(value.bit_length() - 1).translate(_SUPERSCRIPTS)
+    scale, suffix = next(((s, t) for s, t in _SCALES if abs(value) >= max(s, 1e4)), (1.0, ""))
+    return f"{value / scale:.3g}{suffix}" if suffix else f"{value:g}"
+
+
+def time_axis(low: float, high: float, *, relative: bool = False) -> tuple[Scale, tuple[Tick, ...]]:
+    """A scale for seconds and its labels: from 0, or logarithmic where the times span a factor of eight.
+
+    `relative` to another time, they are ratios.
+    """
+    if high >= LOGARITHMIC_FROM * low:
+        return _labelled(Scale(low / 1.15, high * 1.15, True), relative)
+    return _labelled(Scale(0.95 * low if relative else 0.0, high * 1.05, False), relative)
+
+
+def _labelled(scale: Scale, relative: bool) -> tuple[Scale, tuple[Tick, ...]]:
+    low, high = scale.low, scale.high
+    if scale.logarithmic:
+        powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+        ticks = [power for power in powers if low <= power <= high]
+        if len(ticks) <= 3:
+            ticks = [m * p for p in powers for m in (1, 2, 5) if low <= m * p <= high]
+    else:
+        step = decimal_step((high - low) or low)
+        ticks = [i * step for i in range(math.ceil(low / step), int(high / step) + 1)]
+    if relative:
+        return scale, tuple(Tick(scale.share(tick), f"{tick:g}×") for tick in ticks)
+    # As few digits as tell the ticks apart.
+    written = ([_short(tick, digits) for tick in ticks] for digits in (3, 4, 5, 6, 7, 8))
+    texts = next((texts for texts in written if len(set(texts)) == len(texts)), [""] * len(ticks))
+    return scale, tuple(Tick(scale.share(tick), text) for tick, text in zip(ticks, texts, strict=True))
+
+
+def decimal_step(extent: float) -> float:
+    """The least of 1, 2, 5 times a power of ten that cuts the extent into at most five."""
+    power = 10.0 ** math.floor(math.log10(extent / 5))
+    return next(m * power for m in (1, 2, 5, 10) if m * power * 5 >= extent)
+
+
+def _short(seconds: float, digits: int = 3) -> str:
+    number, _, unit = units.seconds(seconds, digits).partition(" ")
+    return f"{float(number):.{digits}g} {unit}" if seconds else "0"
+
 
 GRID = 1000
 HEIGHT, LOW = 208, 96
@@ -194,8 +323,13 @@ def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: boo
     points = tuple((x, sample) for x, sample in placed if sample)
     runs = list(_runs(placed)) if connected else []
     paths = tuple(_path([(x, scale.share(s.middle)) for x, s in run]) for run in runs)
+    bands = []
+    for run in runs:
+        above = [(x, scale.share(s.high)) for x, s in run]
+        below = [(x, scale.share(s.low)) for x, s in reversed(run)]
+        bands.append(f"{_path([*above, *below])}Z")
     end = _inset(1 - scale.share(points[-1][1].middle))
-    return Line(curve, points, paths, tuple(_band(run, scale) for run in runs), end, end)
+    return Line(curve, points, paths, tuple(bands), end, end)
 
 
 def _runs(placed: Sequence[tuple[float, Sample | None]]) -> Iterator[list[tuple[float, Sample]]]:
@@ -212,12 +346,6 @@ def _runs(placed: Sequence[tuple[float, Sample | None]]) -> Iterator[list[tuple[
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x * GRID:.1f} {_inset(1 - share) * GRID:.1f}" for x, share in points)
-
-
-def _band(run: Sequence[tuple[float, Sample]], scale: Scale) -> str:
-    above = [(x, scale.share(s.high)) for x, s in run]
-    below = [(x, scale.share(s.low)) for x, s in reversed(run)]
-    return _path([*above, *below]) + "Z"
 
 
 def _spread(lines: Sequence[Line], gap: float) -> tuple[Line, ...]:
