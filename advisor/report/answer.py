@@ -14,19 +14,7 @@ from typing import Literal
 from advisor import units
 from advisor.profiles.conclusions import counts_latency
 from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Side
-from advisor.report import words
-from advisor.report.blocks import (
-    NOTHING,
-    SIGNS,
-    Block,
-    Fact,
-    Finding,
-    Item,
-    Table,
-    TableCell,
-    Verdict,
-    columns,
-)
+from advisor.report import blocks, words
 from advisor.report.blocks import row as table_row
 from advisor.verdicts.scores import seconds_of
 
@@ -74,8 +62,8 @@ def marks(of: Profile | Prediction) -> dict[str, str]:
     if chosen is None or chosen.strategy is None or chosen.verdict == "untrusted":
         return {}
     if chosen.verdict == "open" and isinstance(of, Profile):
-        return dict.fromkeys((chosen.strategy, *chosen.tied_with), SIGNS["rival"])
-    return {chosen.strategy: SIGNS["chosen"]}
+        return dict.fromkeys((chosen.strategy, *chosen.tied_with), blocks.SIGNS["rival"])
+    return {chosen.strategy: blocks.SIGNS["chosen"]}
 
 
 def parts_of(of: Profile | Prediction) -> dict[str, tuple[Part, ...]]:
@@ -101,23 +89,27 @@ def where_time_goes(parts: Sequence[Part], strategy: str, base: Sequence[Part], 
     return f"A frame of {words.code(strategy)}: {listed}{differs}."
 
 
-def parts_table(of: Profile | Prediction, order: Iterable[Timed], caption: str, identifier: str) -> Table:
+def parts_table(
+    of: Profile | Prediction, order: Iterable[Timed], caption: str, identifier: str
+) -> blocks.Table:
     """The parts of each row's frame, beside the whole."""
     parts, rows = parts_of(of), []
     keys = legend(parts.values())
     for row in order:
         amounts = {part.key: part for part in parts[row.strategy]}
         middle, low, high = seconds_of(row)
-        frame = TableCell(units.seconds(middle), words.seconds_between(low, high), sort=middle)
+        frame = blocks.TableCell(units.seconds(middle), words.seconds_between(low, high), sort=middle)
         cells = (
-            TableCell(amounts[key].value, sort=amounts[key].amount) if key in amounts else NOTHING
+            blocks.TableCell(amounts[key].value, sort=amounts[key].amount)
+            if key in amounts
+            else blocks.NOTHING
             for key in keys
         )
         rows.append(table_row(words.name(row.strategy), frame, *cells))
-    return Table(
+    return blocks.Table(
         "parts",
         "strategy",
-        columns("frame", *keys),
+        blocks.columns("frame", *keys),
         tuple(rows),
         caption=caption,
         identifier=identifier,
@@ -233,7 +225,7 @@ class Bar:
     @property
     def mark(self) -> str:
         """The sign before its name: recommended, or one of those that are still undecided."""
-        return SIGNS["rival"] if self.tied else SIGNS["chosen"] if self.chosen else ""
+        return blocks.SIGNS["rival"] if self.tied else blocks.SIGNS["chosen"] if self.chosen else ""
 
     @property
     def tip(self) -> str:
@@ -277,17 +269,17 @@ class Answer:
     of the chart's axis.
     """
 
-    verdict: Verdict
+    verdict: blocks.Verdict
     bars: tuple[Bar, ...] = ()
     counts: str = "time per frame"
     against: str = ""
     memory_of: str = ""
-    apart: Fact | None = None
-    buffers: Table | None = None
+    apart: blocks.Fact | None = None
+    buffers: blocks.Table | None = None
     change: Change | None = None
     unchanged: str = ""
-    advice: tuple[Finding, ...] = ()
-    missing: tuple[Item, ...] = ()
+    advice: tuple[blocks.Finding, ...] = ()
+    missing: tuple[blocks.Item, ...] = ()
     extent: float = 1.0
 
     @property
@@ -322,22 +314,22 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Answers(Block):
+class Answers(blocks.Block):
     """The answers for one device or several. `over` are the sentences over all of several devices.
 
     `linked`: the page has a section with the advice.
     """
 
     items: tuple[Answer, ...]
-    over: tuple[Verdict, ...] = ()
+    over: tuple[blocks.Verdict, ...] = ()
     linked: bool = True
 
     @property
-    def sentences(self) -> tuple[Verdict, ...]:
+    def sentences(self) -> tuple[blocks.Verdict, ...]:
         return self.over or tuple(answer.verdict for answer in self.items)
 
     @property
-    def advice(self) -> list[tuple[Finding, str]]:
+    def advice(self) -> list[tuple[blocks.Finding, str]]:
         """The advice for all devices, the largest saving first; with its devices where these are not all."""
         once = {(one.title, one.saves): one for answer in self.items for one in answer.advice}
         ordered = sorted(once.values(), key=lambda finding: -finding.seconds)

@@ -125,8 +125,8 @@ def gated(
     summaries = (
         f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items()
     )
-    blocks = filled(opening, Items(tuple(items), label="Gate", most=4))
-    gates = Section("gates", "Gates", blocks, nav="Gates", brief=True, forms="txt")
+    inside = filled(opening, Items(tuple(items), label="Gate", most=4))
+    gates = Section("gates", "Gates", inside, nav="Gates", brief=True, forms="txt")
     yield gates
     link = "Why", "#gates"
     yield lead(Prose(f"{'; '.join(summaries)}.", "Gates", link, "next together", forms="html"), *first)

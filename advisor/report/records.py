@@ -9,20 +9,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from advisor.profiles import schema
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.figures import FrameFigures
 from advisor.profiles.programs import GpuTrace
-from advisor.profiles.schema import (
-    Failed,
-    Measured,
-    Predicted,
-    PredictedResult,
-    Prediction,
-    Profile,
-    Result,
-    Skipped,
-)
 from advisor.report.recommendations import with_gain
 from advisor.stats import Ratio
 from advisor.verdicts.comparing.comparisons import Comparison
@@ -60,7 +51,7 @@ def to_json(records: Sequence[Record]) -> str:
     return json.dumps({"rows": rows}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def records_of(*profiles: Profile) -> tuple[Record, ...]:
+def records_of(*profiles: schema.Profile) -> tuple[Record, ...]:
     """A row for each strategy on each device, measured or predicted; of a script, for each line."""
     return tuple(record for profile in profiles for record in _profile(profile))
 
@@ -89,12 +80,12 @@ def _ratio(head: str, ratio: Ratio | None) -> dict[str, Cell]:
     return {head: value, f"{head}_low": low, f"{head}_high": high}
 
 
-def sides_of(base: Profile, head: Profile) -> tuple[Record, ...]:
+def sides_of(base: schema.Profile, head: schema.Profile) -> tuple[Record, ...]:
     sides = {"BASE": base, "HEAD": head}
     return tuple({"side": side, **record} for side, of in sides.items() for record in records_of(of))
 
 
-def _profile(profile: Profile) -> Iterator[Record]:
+def _profile(profile: schema.Profile) -> Iterator[Record]:
     workload, commit = profile.workload, profile.commit
     run = {
         "workload": workload.name,
@@ -106,18 +97,18 @@ def _profile(profile: Profile) -> Iterator[Record]:
         yield {**run, **record}
 
 
-def _strategies(profile: Profile) -> Iterator[Record]:
-    parts: tuple[Profile | Prediction, ...] = (profile, *profile.predictions)
+def _strategies(profile: schema.Profile) -> Iterator[Record]:
+    parts: tuple[schema.Profile | schema.Prediction, ...] = (profile, *profile.predictions)
     for part in parts:
         where = {"device": part.device.name, "memory_class": part.device.memory_class}
         chosen = part.recommendation
-        if chosen and isinstance(part, Profile):
+        if chosen and isinstance(part, schema.Profile):
             chosen = with_gain(chosen, part)
         for row in part.results:
             yield {**where, **_strategy(row), **_verdict(row.strategy, chosen), **_figures(row)}
 
 
-def _strategy(row: Result | PredictedResult) -> Record:
+def _strategy(row: schema.Result | schema.PredictedResult) -> Record:
     placed = "; ".join(f"{buffer}={name}" for buffer, name in row.placements.items())
     return {"kind": row.status, "strategy": row.strategy, "placements": placed or None}
 
@@ -135,10 +126,10 @@ def _verdict(strategy: str, chosen: Recommendation | None) -> Record:
     }
 
 
-def _figures(row: Result | PredictedResult) -> Record:
+def _figures(row: schema.Result | schema.PredictedResult) -> Record:
     """Times of a frame; low and high are the interval if measured, the range if predicted."""
-    timed = row if isinstance(row, (Measured, Predicted)) else None
-    measured = row if isinstance(row, Measured) else None
+    timed = row if isinstance(row, (schema.Measured, schema.Predicted)) else None
+    measured = row if isinstance(row, schema.Measured) else None
     middle, low, high = seconds_of(timed) if timed else (None, None, None)
     return {
         "frame_seconds": middle,
@@ -155,7 +146,7 @@ def _figures(row: Result | PredictedResult) -> Record:
         "to_host_bytes": measured.transfer_bytes.get("to-host") if measured else None,
         "memory_bytes": bytes_of(row),
         "energy_joules": measured.energy.joules if measured and measured.energy else None,
-        "reason": row.reason if isinstance(row, (Failed, Skipped)) else None,
+        "reason": row.reason if isinstance(row, (schema.Failed, schema.Skipped)) else None,
     }
 
 

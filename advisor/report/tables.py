@@ -9,39 +9,29 @@ from typing import TypeVar
 
 from advisor import stats, units
 from advisor.devices.entries import explained
+from advisor.profiles import schema
 from advisor.profiles.conclusions import counts_latency
-from advisor.profiles.schema import (
-    LATE,
-    Device,
-    Failed,
-    Measured,
-    Predicted,
-    Prediction,
-    Profile,
-    Result,
-    Skipped,
-)
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Fold, Item, Items, Prose, Row, Table, TableCell
 from advisor.rules.base import shares_dram
 
 
-def apart(device: Device) -> bool:
+def apart(device: schema.Device) -> bool:
     """Whether host and device have memories of their own, so that a footprint is the sum of both."""
     return device.kind != "cpu" and not shares_dram(device)
 
 
-def memory_sentence(device: Device) -> str:
+def memory_sentence(device: schema.Device) -> str:
     kind = device.memory_class
     return f"Memory: {explained(kind, device.attributes)}." if kind else ""
 
 
-def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str, str]:
+def overlaps(profile: schema.Profile, prediction: schema.Prediction | None = None) -> dict[str, str]:
     """Strategies with overlapping frames: the time that the table does not show, and the frame rate."""
     notes: dict[str, str] = {}
     for row in prediction.results if prediction else profile.results:
-        if isinstance(row, (Measured, Predicted)) and row.latency_seconds is not None:
-            between = row.median_seconds if isinstance(row, Measured) else row.likely_seconds
+        if isinstance(row, (schema.Measured, schema.Predicted)) and row.latency_seconds is not None:
+            between = row.median_seconds if isinstance(row, schema.Measured) else row.likely_seconds
             rate = f"{units.digits(1 / between)} frames/s"
             if counts_latency(profile.preferences.objective):
                 notes[row.strategy] = f"latency; {units.seconds(between)} between finished frames, {rate}"
@@ -50,15 +40,15 @@ def overlaps(profile: Profile, prediction: Prediction | None = None) -> dict[str
     return notes
 
 
-def gaps(results: Iterable[Result | Predicted]) -> tuple[Item, ...]:
+def gaps(results: Iterable[schema.Result | schema.Predicted]) -> tuple[Item, ...]:
     """Failed strategies, then skipped ones; those that say the same stand together."""
-    without = [row for row in results if isinstance(row, (Failed, Skipped))]
+    without = [row for row in results if isinstance(row, (schema.Failed, schema.Skipped))]
     return merged(
         Item(
             (words.name(row.strategy),),
-            "not reached" if row.reason == LATE else row.status,
+            "not reached" if row.reason == schema.LATE else row.status,
             words.line(row.reason),
-            words.block(row.detail) if isinstance(row, Failed) else "",
+            words.block(row.detail) if isinstance(row, schema.Failed) else "",
         )
         for row in sorted(without, key=lambda row: row.status)
     )
@@ -70,7 +60,7 @@ def merged(single: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(Item(tuple(n for item in same for n in item.names), *key) for key, same in alike.items())
 
 
-def break_even(row: Measured, base: Measured, ratio: stats.Ratio) -> TableCell:
+def break_even(row: schema.Measured, base: schema.Measured, ratio: stats.Ratio) -> TableCell:
     """After how many frames the set-up pays against the baseline; says so where the noise hides it.
 
     Both costs are linear: set-up + frames x median. They cross where the differences cancel; the range
@@ -103,7 +93,7 @@ _CAPTION = (
 
 
 def more_figures(
-    measured: Sequence[Measured], base: Measured | None, speeds: Mapping[str, stats.Ratio]
+    measured: Sequence[schema.Measured], base: schema.Measured | None, speeds: Mapping[str, stats.Ratio]
 ) -> Iterator[Block]:
     """The measured rows in their order, then what has no figure; `speeds`: the baseline over each row."""
     if not measured:
@@ -138,7 +128,7 @@ def more_figures(
     yield from _why(measured)
 
 
-def by_gpu(profile: Profile) -> Iterator[Block]:
+def by_gpu(profile: schema.Profile) -> Iterator[Block]:
     """What each GPU of several does, takes and costs under each measured strategy, the fastest first."""
     ran, gpus = profile.workload, range(profile.workload.gpus)
     if len(gpus) < 2:
@@ -174,7 +164,7 @@ def _with_figures(
     return tuple(columns[i] for i in indices), shortened
 
 
-def _cells(row: Measured) -> Iterator[TableCell]:
+def _cells(row: schema.Measured) -> Iterator[TableCell]:
     for percentile in (row.p95, row.p99):
         between = words.seconds_between(percentile.low_seconds, percentile.high_seconds) if percentile else ""
         yield _cell(percentile.seconds if percentile else None, units.seconds, between)
@@ -192,7 +182,7 @@ def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "")
     return TableCell(NOTHING) if figure is None else TableCell(write(figure), note, sort=figure)
 
 
-def _why(measured: Sequence[Measured]) -> Iterator[Block]:
+def _why(measured: Sequence[schema.Measured]) -> Iterator[Block]:
     """Missing figures with their reasons, grouped; and the source of the energy figures."""
     single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
     items = [

@@ -8,21 +8,7 @@ from dataclasses import replace
 
 from advisor import stats, units
 from advisor.errors import AdvisorError
-from advisor.report import words
-from advisor.report.blocks import (
-    Banners,
-    Column,
-    Fact,
-    Facts,
-    Fold,
-    Prose,
-    Table,
-    TableCell,
-    Verdict,
-    Verdicts,
-    columns,
-    row,
-)
+from advisor.report import blocks, words
 from advisor.report.comparison_page import advice, changed_rows, figures, gated, promise, recommended
 from advisor.report.page import Page, Section, filled
 from advisor.report.records import compared
@@ -45,7 +31,8 @@ def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ())
     run, where = comparison.run, words.name(comparison.head.device.name)
     named = f"{words.name(comparison.head.workload.name)} on {where}"
     sides = [
-        Fact(side, words.line(name, 200)) for side, name in zip(("BASE", "HEAD"), run.versions, strict=True)
+        blocks.Fact(side, words.line(name, 200))
+        for side, name in zip(("BASE", "HEAD"), run.versions, strict=True)
     ]
     return Page(
         kind="compare",
@@ -54,16 +41,16 @@ def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ())
         heading=f"{words.name(comparison.head.workload.name)}, HEAD vs. BASE",
         meta=(named, *(f"{side.label} {side.value}" for side in sides)),
         records=compared(comparison, comparison.promise),
-        sections=tuple(_sections(comparison, where, rulings, (Fact("workload", named), *sides))),
+        sections=tuple(_sections(comparison, where, rulings, (blocks.Fact("workload", named), *sides))),
     )
 
 
 def _sections(
-    comparison: VersionComparison, where: str, rulings: Sequence[Ruling], about: tuple[Fact, ...]
+    comparison: VersionComparison, where: str, rulings: Sequence[Ruling], about: tuple[blocks.Fact, ...]
 ) -> Iterator[Section]:
     run, device, how = comparison.run, comparison.devices[0], _how(comparison)
-    ratios, apart = figures(device, where, 1, comparison), Prose(_apart(comparison), forms="html txt")
-    verdict = Verdict(
+    ratios, apart = figures(device, where, 1, comparison), blocks.Prose(_apart(comparison), forms="html txt")
+    verdict = blocks.Verdict(
         basis="measured",
         tone="clear" if run.judged.decided and run.judged.trusted else "inconclusive",
         device=where,
@@ -71,15 +58,15 @@ def _sections(
         next_step=_next_step(comparison),
     )
     first = (
-        Facts(about, forms="txt"),
-        Verdicts((verdict,), forms="html"),
-        Fold("How it was measured", filled(Prose(how), apart), forms="html txt"),
-        Prose(_NEUTRAL * bool(comparison.changed_work)),
-        Prose(promise(comparison.promise), kind=""),
+        blocks.Facts(about, forms="txt"),
+        blocks.Verdicts((verdict,), forms="html"),
+        blocks.Fold("How it was measured", filled(blocks.Prose(how), apart), forms="html txt"),
+        blocks.Prose(_NEUTRAL * bool(comparison.changed_work)),
+        blocks.Prose(promise(comparison.promise), kind=""),
     )
     yield from gated(rulings, first)
     yield changed_rows([(where, device)], comparison)
-    measured = filled(Facts(about), Prose(how), replace(apart, forms="md"), *ratios)
+    measured = filled(blocks.Facts(about), blocks.Prose(how), replace(apart, forms="md"), *ratios)
     yield Section("all", "All strategies and how they were measured", measured, folded=True, forms="md")
     title = f"HEAD compared with BASE on {where}"
     yield Section("ratios", title, ratios, nav="Ratios", brief=True, forms="html txt")
@@ -89,12 +76,12 @@ def _sections(
     )
     yield Section("parts", "Parts of a frame", parts, nav="What changed", brief=True, folded=True)
     recommendations = (
-        Fact(words.name(device.device.name), recommended(device))
+        blocks.Fact(words.name(device.device.name), recommended(device))
         for device in comparison.devices
         if device.recommended.base or device.recommended.head
     )
     notes = tuple(words.line(note, 500) for note in comparison.notes)
-    around = filled(Facts(tuple(recommendations)), Banners("note", notes))
+    around = filled(blocks.Facts(tuple(recommendations)), blocks.Banners("note", notes))
     title = "Recommendation and notes"
     yield Section("around", title, around, nav="Recommendation", folded=True, closed=True)
     yield advice(comparison)
@@ -102,7 +89,7 @@ def _sections(
 
 def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] = ()) -> Page:
     """The page where HEAD runs, and BASE fails or has no such workload."""
-    first = (Prose("HEAD runs. Its times will be compared from the next change on."),)
+    first = (blocks.Prose("HEAD runs. Its times will be compared from the next change on."),)
     unexplained = [replace(each, reasons=()) for each in rulings]  # the page's name has the reason
     return Page(
         kind="compare",
@@ -238,7 +225,7 @@ def _apart(comparison: VersionComparison) -> str:
     )
 
 
-def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] | None) -> Table:
+def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] | None) -> blocks.Table:
     sides = ([c.base_seconds for c in changes], [c.head_seconds for c in changes])
     sums = [math.fsum(each or 0.0 for each in side) for side in sides]
     overlap = frame is not None and any(whole > 1.01 * one for whole, one in zip(sums, frame, strict=True))
@@ -255,14 +242,14 @@ def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] 
             "none" if seconds is None else units.seconds(max(0.0, seconds))
             for seconds in (each.base_seconds, each.head_seconds)
         )
-        difference = TableCell(_signed(each.seconds), between)
-        rows.append(row(_name(each.part), *times, difference, verdict, rank=not each.sure))
+        difference = blocks.TableCell(_signed(each.seconds), between)
+        rows.append(blocks.row(_name(each.part), *times, difference, verdict, rank=not each.sure))
     interval = f"{PARTS_CONFIDENCE * 100:g} % interval"
-    difference_head = Column("HEAD - BASE", notes=interval, brief="difference")
-    return Table(
+    difference_head = blocks.Column("HEAD - BASE", notes=interval, brief="difference")
+    return blocks.Table(
         "parts",
         "part",
-        (*columns("BASE", "HEAD", difference_head), Column("verdict", figures=False)),
+        (*blocks.columns("BASE", "HEAD", difference_head), blocks.Column("verdict", figures=False)),
         tuple(rows),
         caption=f"Under {words.name(strategy)}. {rest}",
         title=f"Parts of a frame under {strategy}:",

@@ -13,16 +13,7 @@ from typing import Literal
 import numpy as np
 
 from advisor import stats
-from advisor.verdicts.choice import (
-    Aim,
-    Choice,
-    Contestant,
-    Exclusion,
-    choose,
-    competing,
-    standings,
-    surely_outside,
-)
+from advisor.verdicts import choice
 from advisor.verdicts.estimate import Block, Pairs, paired
 
 SPENDING = (1 / 8, 1 / 8, 1 / 4, 1 / 2)
@@ -126,7 +117,7 @@ class Verdict:
     saved_bytes: int | None = None
     behind: stats.Ratio | None = None
     noise: stats.Ratio | None = None
-    excluded: Mapping[str, Exclusion] = field(default_factory=dict)
+    excluded: Mapping[str, choice.Exclusion] = field(default_factory=dict)
     seconds_more: float | None = None
 
 
@@ -146,8 +137,8 @@ class Decision:
 
 def decide(
     blocks: Iterable[Block],
-    contestants: Sequence[Contestant],
-    aim: Aim,
+    contestants: Sequence[choice.Contestant],
+    aim: choice.Aim,
     *,
     alias: Alias | None = None,
     pace: Pace | None = None,
@@ -169,20 +160,20 @@ def decide(
 
 def judge(
     pairs: Pairs,
-    contestants: Sequence[Contestant],
-    aim: Aim,
+    contestants: Sequence[choice.Contestant],
+    aim: choice.Aim,
     *,
     noise: stats.Ratio | None = None,
     alias: Alias | None = None,
     pace: Pace | None = None,
 ) -> Decision:
     """`decide` from differences that are known."""
-    rows, excluded = competing(contestants, pairs.names, aim)
+    rows, excluded = choice.competing(contestants, pairs.names, aim)
     if not rows:
         return Decision(Verdict("open", noise=noise, excluded=excluded), False, frozenset())
     final = _Final(pairs, rows, aim)
     decision = replace(final.verdict(), noise=noise, excluded=excluded)
-    slower = {one.contestant.name for one in final.standings if surely_outside(one, aim)}
+    slower = {one.contestant.name for one in final.standings if choice.surely_outside(one, aim)}
     dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
     if noise and not trusted(noise):
         decision = replace(decision, kind="untrusted")
@@ -195,13 +186,13 @@ def judge(
 
 
 class _Final:
-    def __init__(self, pairs: Pairs, rows: Sequence[Contestant], aim: Aim) -> None:
+    def __init__(self, pairs: Pairs, rows: Sequence[choice.Contestant], aim: choice.Aim) -> None:
         self.every, self.rows, self.aim = pairs, rows, aim
         self.pairs = pairs.among([one.name for one in rows])
         self.half = self.pairs.half_widths(aim.certainty, max(1, len(rows) - 1))
-        self.standings = standings(self.pairs, {one.name: one for one in rows}, self.half)
+        self.standings = choice.standings(self.pairs, {one.name: one for one in rows}, self.half)
         self.fastest = sorted(self.standings, key=lambda one: (one.over_best.value, one.contestant.name))
-        self.choice: Choice = choose(self.standings, aim)
+        self.choice: choice.Choice = choice.choose(self.standings, aim)
 
     @property
     def settled(self) -> bool:
