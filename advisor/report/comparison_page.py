@@ -7,26 +7,8 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.sweeps import Value
-from advisor.report import words
-from advisor.report.blocks import (
-    Banners,
-    Block,
-    Column,
-    Fact,
-    Facts,
-    Item,
-    Items,
-    Prose,
-    RatioScale,
-    Row,
-    Table,
-    TableCell,
-    Verdict,
-    Verdicts,
-    ratio_axis,
-    ratio_cells,
-    row,
-)
+from advisor.report import blocks, words
+from advisor.report.blocks import row
 from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.records import compared
 from advisor.report.tables import merged
@@ -83,22 +65,22 @@ def _sections(
     comparison: Comparison,
     devices: Sequence[tuple[str, ComparedDevice]],
     rulings: Sequence[Ruling],
-    sides: tuple[Fact, ...],
+    sides: tuple[blocks.Fact, ...],
 ) -> Iterator[Section]:
     apart = [
         replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
         for c in comparison.conditions
         if c.status == "differs"
     ]
-    changed = Fact("Changed", _changed(comparison, apart))
-    opening = Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
+    changed = blocks.Fact("Changed", _changed(comparison, apart))
+    opening = blocks.Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
     tables = [figures(device, name, i, comparison) for i, (name, device) in enumerate(devices, 1)]
     first = (
-        Prose(changed.value, changed.label, kind="next together", forms="html md"),
-        Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
+        blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
+        blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
         panels(verdicts, tables),
-        Prose(promise(promised_speed(comparison)), kind=""),
+        blocks.Prose(promise(promised_speed(comparison)), kind=""),
     )
     yield from gated(rulings, first, opening)
     yield changed_rows(devices, comparison)
@@ -110,7 +92,7 @@ def _sections(
 
 
 def gated(
-    rulings: Sequence[Ruling], first: Sequence[Block | None], opening: Facts | None = None
+    rulings: Sequence[Ruling], first: Sequence[blocks.Block | None], opening: blocks.Facts | None = None
 ) -> Iterator[Section]:
     """The lead and the gates: on a terminal the gates, with the `opening`, come first; elsewhere last."""
     if not rulings:
@@ -120,16 +102,18 @@ def gated(
     alike = words.grouped(rulings, lambda ruling: (ruling.status, ruling.reasons))
     for (status, reasons), same in sorted(alike.items(), key=lambda pair: _STATUSES.index(pair[0][0])):
         points = tuple(words.line(text, _LIMIT) for text in reasons)
-        items.append(Item(tuple(words.name(each.gate.text) for each in same), status, "", points=points))
+        items.append(
+            blocks.Item(tuple(words.name(each.gate.text) for each in same), status, "", points=points)
+        )
     by_status = words.grouped(rulings, lambda ruling: ruling.status)
     summaries = (
         f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items()
     )
-    inside = filled(opening, Items(tuple(items), label="Gate", most=4))
+    inside = filled(opening, blocks.Items(tuple(items), label="Gate", most=4))
     gates = Section("gates", "Gates", inside, nav="Gates", brief=True, forms="txt")
     yield gates
     link = "Why", "#gates"
-    yield lead(Prose(f"{'; '.join(summaries)}.", "Gates", link, "next together", forms="html"), *first)
+    yield lead(blocks.Prose(f"{'; '.join(summaries)}.", "Gates", link, "next together", forms="html"), *first)
     yield replace(gates, forms="html md")
 
 
@@ -140,19 +124,21 @@ def promise(speed: PromisedSpeed | None) -> str:
     return f"{changed}: promised {units.times(speed.promised)}, got {units.times(speed.got)}."
 
 
-def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) -> tuple[Fact, ...]:
+def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) -> tuple[blocks.Fact, ...]:
     facts = []
     for side, file, profile in zip(("BASE", "HEAD"), files, (comparison.base, comparison.head), strict=True):
         origin = words.created(profile.created), f"advisor {words.name(profile.tool.version)}"
-        facts.append(Fact(side, ", ".join(filter(None, (words.name(file) if file else "", *origin)))))
+        facts.append(blocks.Fact(side, ", ".join(filter(None, (words.name(file) if file else "", *origin)))))
     return tuple(facts)
 
 
-def _comparable(comparison: Comparison, apart: Sequence[Condition], sides: tuple[Fact, ...]) -> Section:
+def _comparable(
+    comparison: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]
+) -> Section:
     """What differs between the two profiles, and so what the ratios may show the effect of."""
     around = {"condition": "run condition"}
     rows = tuple(row(c.what, c.base, c.head, note=around.get(c.kind, "")) for c in apart)
-    columns = Column("BASE", figures=False), Column("HEAD", figures=False)
+    columns = blocks.Column("BASE", figures=False), blocks.Column("HEAD", figures=False)
     notes = [words.line(note, _LIMIT) for note in comparison.notes]
     if comparison.unmatched_devices:
         names = words.listing(map(words.name, comparison.unmatched_devices))
@@ -162,12 +148,14 @@ def _comparable(comparison: Comparison, apart: Sequence[Condition], sides: tuple
         same = words.listing((c.what for c in comparison.conditions if c.status == status), limit=20)
         alike += [f"{label}: {same}."] if same else []
     parts = filled(
-        Facts(sides, forms="md"),
-        Prose(_statement(apart), kind=""),
-        Table("conditions", "differs", columns, rows, label="What differs", codes=False, forms="html md"),
-        Facts(tuple(Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
-        Prose(" ".join(alike)),
-        Banners("note", tuple(notes)),
+        blocks.Facts(sides, forms="md"),
+        blocks.Prose(_statement(apart), kind=""),
+        blocks.Table(
+            "conditions", "differs", columns, rows, label="What differs", codes=False, forms="html md"
+        ),
+        blocks.Facts(tuple(blocks.Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
+        blocks.Prose(" ".join(alike)),
+        blocks.Banners("note", tuple(notes)),
     )
     return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True, closed=True)
 
@@ -202,7 +190,9 @@ def _statement(apart: Sequence[Condition]) -> str:
     return "No difference was recorded: the ratios show how repeatable the figures are."
 
 
-def figures(device: ComparedDevice, name: str, number: int, comparison: Comparison) -> tuple[Block, ...]:
+def figures(
+    device: ComparedDevice, name: str, number: int, comparison: Comparison
+) -> tuple[blocks.Block, ...]:
     """A device's table, strategies in one profile alone, and changes of memory for a terminal."""
     changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
     memory = "; ".join(
@@ -211,19 +201,19 @@ def figures(device: ComparedDevice, name: str, number: int, comparison: Comparis
     )
     return filled(
         _table(device, name, number, comparison) if device.rows else None,
-        Items(merged(map(_gap, device.one_sided)), "Figures in only one profile"),
-        Facts((Fact("memory", memory),) if memory else (), forms="txt"),
+        blocks.Items(merged(map(_gap, device.one_sided)), "Figures in only one profile"),
+        blocks.Facts((blocks.Fact("memory", memory),) if memory else (), forms="txt"),
     )
 
 
 def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comparison) -> Section:
     """What a comment on a pull request shows unfolded: strategies that are slower or faster, by device."""
-    where = Column("device", figures=False, forms="md" if len(devices) > 1 else "html")
-    tables_by_basis: list[Block] = []
+    where = blocks.Column("device", figures=False, forms="md" if len(devices) > 1 else "html")
+    tables_by_basis: list[blocks.Block] = []
     for same in words.grouped(devices, lambda pair: pair[1].basis).values():
         tables = [_table(device, name, 0, comparison) for name, device in same]
         rows = tuple(
-            replace(row, cells=(TableCell(name), *row.cells))
+            replace(row, cells=(blocks.TableCell(name), *row.cells))
             for (name, device), table in zip(same, tables, strict=True)
             for row, compared in zip(table.rows, device.rows, strict=True)
             if compared.outcome in ("slower", "faster")
@@ -231,29 +221,29 @@ def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comp
         tables_by_basis.append(replace(tables[0], columns=(where, *tables[0].columns), rows=rows, title=""))
     one_sided = (gap for _, device in devices for gap in device.one_sided)
     broken = (_gap(gap) for gap in one_sided if (gap.missing_in, gap.status) == ("head", "failed"))
-    return Section("changed", "Changed", filled(*tables_by_basis, Items(merged(broken))), forms="md")
+    return Section("changed", "Changed", filled(*tables_by_basis, blocks.Items(merged(broken))), forms="md")
 
 
-def _gap(gap: OneSided) -> Item:
+def _gap(gap: OneSided) -> blocks.Item:
     status = f"{gap.status} in {gap.missing_in.upper()}"
-    return Item((words.name(gap.strategy),), status, words.line(gap.reason, _LIMIT))
+    return blocks.Item((words.name(gap.strategy),), status, words.line(gap.reason, _LIMIT))
 
 
-def _table(device: ComparedDevice, name: str, number: int, comparison: Comparison) -> Table:
+def _table(device: ComparedDevice, name: str, number: int, comparison: Comparison) -> blocks.Table:
     predicted = device.basis == "predicted"
     word = "predicted " * predicted
     interval = "range" if predicted else f"{comparison.confidence * 100:g} % interval"
-    axis = ratio_axis([(row.ratio.low, row.ratio.high) for row in device.rows])
+    axis = blocks.ratio_axis([(row.ratio.low, row.ratio.high) for row in device.rows])
     ends = " to ".join(axis.ends)
     columns = (
-        Column(ends, figures=False, forms="html"),
-        Column(f"{word}BASE", brief="BASE"),
-        Column(f"{word}HEAD", brief="HEAD"),
-        Column("HEAD / BASE", notes=interval, brief="ratio"),
-        Column("verdict", figures=False),
-        Column("memory", forms="html md"),
+        blocks.Column(ends, figures=False, forms="html"),
+        blocks.Column(f"{word}BASE", brief="BASE"),
+        blocks.Column(f"{word}HEAD", brief="HEAD"),
+        blocks.Column("HEAD / BASE", notes=interval, brief="ratio"),
+        blocks.Column("verdict", figures=False),
+        blocks.Column("memory", forms="html md"),
     )
-    return Table(
+    return blocks.Table(
         "comparison",
         "strategy",
         columns,
@@ -266,11 +256,11 @@ def _table(device: ComparedDevice, name: str, number: int, comparison: Compariso
     )
 
 
-def _row(compared: Compared, recommended: Recommended, axis: RatioScale) -> Row:
+def _row(compared: Compared, recommended: Recommended, axis: blocks.RatioScale) -> blocks.Row:
     sides = (("BASE", recommended.base), ("HEAD", recommended.head))
     tags = [side for side, name in sides if name == compared.strategy]
     outcome = compared.outcome.replace(" ", "-")
-    strip, figure = ratio_cells(axis, compared.ratio, outcome)
+    strip, figure = blocks.ratio_cells(axis, compared.ratio, outcome)
     verdict = compared.outcome.replace("cannot tell", "undecided")
     changed = "changed" * (compared.base_bytes != compared.head_bytes)
     cells = row(
@@ -279,8 +269,8 @@ def _row(compared: Compared, recommended: Recommended, axis: RatioScale) -> Row:
         units.seconds(compared.base_seconds),
         units.seconds(compared.head_seconds),
         figure,
-        TableCell(verdict, mark=outcome, badge=f"outcome {outcome}"),
-        TableCell(_bytes(compared), mark=changed),
+        blocks.TableCell(verdict, mark=outcome, badge=f"outcome {outcome}"),
+        blocks.TableCell(_bytes(compared), mark=changed),
         rank=_OUTCOMES.index(compared.outcome),
     )
     return replace(cells, tag=f"recommended in {' and '.join(tags)}" if tags else "")
@@ -292,27 +282,27 @@ def _bytes(row: Compared) -> str:
 
 
 def advice(comparison: Comparison) -> Section:
-    parts: list[Block] = []
+    parts: list[blocks.Block] = []
     for title, label, fired in (
         ("New in HEAD", "New advice", comparison.new_advice),
         ("Gone since BASE", "Advice gone", comparison.gone_advice),
     ):
         titled = [(a, f"{words.line(a.title, 200)} on {words.name(a.device)}") for a in fired]
-        brief = tuple(Item((words.name(a.rule),), "", text) for a, text in titled)
+        brief = tuple(blocks.Item((words.name(a.rule),), "", text) for a, text in titled)
         whole = tuple(
-            Item((words.name(a.rule),), "", f"{text}. {words.line(a.detail)}") for a, text in titled
+            blocks.Item((words.name(a.rule),), "", f"{text}. {words.line(a.detail)}") for a, text in titled
         )
-        parts += Items(whole, title, forms="html"), Items(brief, label=label, forms="md txt")
+        parts += blocks.Items(whole, title, forms="html"), blocks.Items(brief, label=label, forms="md txt")
     same = "No advice changed beyond noise." * (not comparison.new_advice and not comparison.gone_advice)
-    changes = filled(*parts, Prose(same, forms="html"))
+    changes = filled(*parts, blocks.Prose(same, forms="html"))
     return Section("advice", "Advice", changes, nav="Advice", folded=True, closed=True)
 
 
-def _verdict(device: ComparedDevice, name: str, confidence: float) -> Verdict:
+def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Verdict:
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     sure = not outcomes & {"slower", "cannot tell"}
     step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
-    return Verdict(
+    return blocks.Verdict(
         basis=device.basis,
         tone="none" if not outcomes else "clear" if sure else "inconclusive",
         device=name,

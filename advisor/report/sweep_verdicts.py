@@ -13,22 +13,9 @@ from advisor.profiles.sweeps import SweepResults, Value, is_number
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Verdict
 from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
+from advisor.verdicts import tracks
 from advisor.verdicts.reasons import Doubt
-from advisor.verdicts.tracks import (
-    Change,
-    OneForAll,
-    Place,
-    Stop,
-    Stretch,
-    Track,
-    changes,
-    fastest,
-    group,
-    one_for_range,
-    place,
-    runs,
-    stretches,
-)
+from advisor.verdicts.tracks import place
 
 _MOST_PARTS = 6
 _LESS = 0.01
@@ -37,16 +24,16 @@ _FINER = 5
 """Number of values to refine with between two neighbours; more where values between them tie."""
 
 
-def sweep_verdict(track: Track, parameter: str, confidence: float | None = None) -> Verdict:
+def sweep_verdict(track: tracks.Track, parameter: str, confidence: float | None = None) -> Verdict:
     """The verdict over all values on one device. `parameter` is its name as it is shown.
 
     With the `confidence` of the intervals, one choice for all values and its cost; else the best at each.
     """
     optima = [stop.optima for stop in track.stops]
-    spans = runs(optima) if _ordered(track) else ()
-    changed = changes(optima, spans)
-    one = one_for_range(track, confidence) if confidence else None
-    headline = best_by_value(track, parameter, stretches(optima, spans, changed), ties=one is None)
+    spans = tracks.runs(optima) if _ordered(track) else ()
+    changed = tracks.changes(optima, spans)
+    one = tracks.one_for_range(track, confidence) if confidence else None
+    headline = best_by_value(track, parameter, tracks.stretches(optima, spans, changed), ties=one is None)
     remark = f"Best: {headline}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
     headline = _for_range(track, parameter, one) if one else headline
     predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
@@ -69,11 +56,11 @@ def sweep_verdict(track: Track, parameter: str, confidence: float | None = None)
     )
 
 
-def _ordered(track: Track) -> bool:
+def _ordered(track: tracks.Track) -> bool:
     return all(is_number(stop.value) for stop in track.stops)
 
 
-def _for_range(track: Track, parameter: str, one: OneForAll) -> str:
+def _for_range(track: tracks.Track, parameter: str, one: tracks.OneForAll) -> str:
     """One strategy for all values, and what it costs at the value where it is the worst choice."""
     stops = [stop for stop in track.stops if stop.optima.best or stop.optima.rivals]
     first, last, worst = (words.value(stop.value) for stop in (stops[0], stops[-1], track.stops[one.device]))
@@ -83,11 +70,13 @@ def _for_range(track: Track, parameter: str, one: OneForAll) -> str:
     return f"{'likely' if likely else 'use'} {words.code(one.strategy)} for {where}: {cost}"
 
 
-def best_by_value(track: Track, parameter: str, ranges: Sequence[Stretch], *, ties: bool) -> str:
+def best_by_value(
+    track: tracks.Track, parameter: str, ranges: Sequence[tracks.Stretch], *, ties: bool
+) -> str:
     """The best strategy by ranges of the parameter, or at each value if these have no order."""
     if not _ordered(track):
         parts = []
-        for strategy, where in group([stop.optima for stop in track.stops]).items():
+        for strategy, where in tracks.group([stop.optima for stop in track.stops]).items():
             stops = [track.stops[i] for i in where]
             likely = "likely " * any(stop.optima.likely for stop in stops)
             parts.append(f"{likely}{words.code(strategy)} at {at(parameter, stops)}")
@@ -99,12 +88,12 @@ def best_by_value(track: Track, parameter: str, ranges: Sequence[Stretch], *, ti
     return ", ".join(parts)
 
 
-def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
+def crossings(track: tracks.Track, parameter: str) -> Iterator[tuple[tracks.Stop, tracks.Stop, str]]:
     """The values between which the best strategy changes, and from which to which."""
     if not _ordered(track):
         return
     optima = [stop.optima for stop in track.stops]
-    for change in changes(optima, runs(optima)):
+    for change in tracks.changes(optima, tracks.runs(optima)):
         low, high = track.stops[change.low], track.stops[change.high]
         between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
         likely = "likely " * change.likely
@@ -112,12 +101,12 @@ def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
         yield low, high, text
 
 
-def at(parameter: str, stops: Sequence[Stop]) -> str:
+def at(parameter: str, stops: Sequence[tracks.Stop]) -> str:
     """n = 1024 and 4096; more than six are counted."""
     return f"{parameter} = {words.listing([words.value(stop.value) for stop in stops])}"
 
 
-def _part(track: Track, parameter: str, parts: Sequence[Stretch], index: int) -> str:
+def _part(track: tracks.Track, parameter: str, parts: Sequence[tracks.Stretch], index: int) -> str:
     run = parts[index]
     first, last = (words.value(track.stops[i].value) for i in (run.values[0], run.values[-1]))
     alone = len(run.values) == 1
@@ -136,7 +125,7 @@ def _part(track: Track, parameter: str, parts: Sequence[Stretch], index: int) ->
     return f"{who} {where}{tied}"
 
 
-def _nothing(track: Track, parameter: str) -> str:
+def _nothing(track: tracks.Track, parameter: str) -> str:
     doubts = {stop.doubt for stop in track.stops if stop.results}
     if len(doubts) == 1 and doubts != {""}:
         return _against(track, doubts.pop())
@@ -145,7 +134,7 @@ def _nothing(track: Track, parameter: str) -> str:
     return f"No recommendation at any value of {parameter}"
 
 
-def _against(track: Track, doubt: Doubt) -> str:
+def _against(track: tracks.Track, doubt: Doubt) -> str:
     if doubt == "failed":
         return f"No recommendation: {uncapitalised(FIRST_FRAMES)}"
     if doubt == "host only":
@@ -154,7 +143,7 @@ def _against(track: Track, doubt: Doubt) -> str:
     return f"Only {words.listing(map(words.code, track.with_figures))} {done}: nothing was compared"
 
 
-def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterator[str]:
+def _changes(track: tracks.Track, parameter: str, changed: Sequence[tracks.Change]) -> Iterator[str]:
     for change in changed[:_MOST_PARTS]:
         before, after = (words.code(run.strategy) for run in (change.before, change.after))
         low, high = track.stops[change.low], track.stops[change.high]
@@ -170,7 +159,7 @@ def _changes(track: Track, parameter: str, changed: Sequence[Change]) -> Iterato
             yield f"{before} has no figures at {words.value(high.value)}."
 
 
-def _place(crossing: Place, parameter: str, *, whole: bool) -> str:
+def _place(crossing: tracks.Place, parameter: str, *, whole: bool) -> str:
     """The place in two digits: simulations are no more precise."""
 
     def written(value: float) -> str:
@@ -189,7 +178,7 @@ def _place(crossing: Place, parameter: str, *, whole: bool) -> str:
     return f"between {parameter} = {first} and {last}" if first != last else f"near {parameter} = {first}"
 
 
-def _remarks(track: Track, parameter: str) -> Iterator[str]:
+def _remarks(track: tracks.Track, parameter: str) -> Iterator[str]:
     """Ties, undecided values, overlaps and values without a recommendation, alike ones together."""
     profiled = [stop for stop in track.stops if stop.results]
     rivals = [stop for stop in track.stops if stop.optima.rivals]
@@ -209,7 +198,7 @@ def _remarks(track: Track, parameter: str) -> Iterator[str]:
             yield f"At {place}: {_against(track, doubt)}." if doubt else f"No recommendation at {place}."
 
 
-def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
+def _narrower(track: tracks.Track, parameter: str, changed: Sequence[tracks.Change]) -> str:
     """A command that refines the first change with values between that were not tested.
 
     `--sweep` makes of LOW..HIGH:COUNT values a constant factor apart, whole if the two are.
@@ -230,7 +219,9 @@ def _narrower(track: Track, parameter: str, changed: Sequence[Change]) -> str:
     return ""
 
 
-def faster_when_larger(sweep: SweepResults, all_tracks: Sequence[Track], parameter: str) -> Iterator[str]:
+def faster_when_larger(
+    sweep: SweepResults, all_tracks: Sequence[tracks.Track], parameter: str
+) -> Iterator[str]:
     """The first neighbouring values of which the larger is predicted faster: host stages are timed."""
     for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile and not sweep.grid):
         before, now = sweep.points[low].profile, sweep.points[high].profile
@@ -245,7 +236,7 @@ def faster_when_larger(sweep: SweepResults, all_tracks: Sequence[Track], paramet
             return
 
 
-def cell(stop: Stop, strategy: str) -> TableCell:
+def cell(stop: tracks.Stop, strategy: str) -> TableCell:
     """The time of a strategy at one value or on one device, marked where it is the best there.
 
     Else failed, skipped or not predicted; a dash where the strategy was not asked for.
@@ -263,9 +254,11 @@ def cell(stop: Stop, strategy: str) -> TableCell:
     return TableCell(units.seconds(middle), words.seconds_between(low, high) * (low < high), mark=mark)
 
 
-def grid_tables(track: Track, sweep: SweepResults, number: int, confidence: float | None) -> Iterator[Table]:
+def grid_tables(
+    track: tracks.Track, sweep: SweepResults, number: int, confidence: float | None
+) -> Iterator[Table]:
     """The best strategies; then, for forms that show no notes, the one choice relative to them."""
-    one = one_for_range(track, confidence) if confidence else None
+    one = tracks.one_for_range(track, confidence) if confidence else None
     safe, device = one.strategy if one else "", words.name(track.device.name)
     prefix = "Predicted best" if track.basis == "predicted" else "Best"
     cells = _grid_table(track, sweep, f"{prefix} strategy on {device}:", lambda stop: best(stop, safe))
@@ -276,7 +269,9 @@ def grid_tables(track: Track, sweep: SweepResults, number: int, confidence: floa
         yield _grid_table(track, sweep, title, lambda stop: TableCell(relative(stop, safe)))
 
 
-def _grid_table(track: Track, sweep: SweepResults, title: str, cell_of: Callable[[Stop], TableCell]) -> Table:
+def _grid_table(
+    track: tracks.Track, sweep: SweepResults, title: str, cell_of: Callable[[tracks.Stop], TableCell]
+) -> Table:
     first, second = map(words.name, sweep.grid)
     rows, columns = (_values(sweep, i) for i in (0, 1))
     cells = {
@@ -303,8 +298,8 @@ def _values(sweep: SweepResults, part: int) -> list[Value]:
     return sorted(values, key=float) if all(map(is_number, values)) else values
 
 
-def best(stop: Stop, safe: str) -> TableCell:
-    chosen, least = stop.optima.chosen, fastest(stop)
+def best(stop: tracks.Stop, safe: str) -> TableCell:
+    chosen, least = stop.optima.chosen, tracks.fastest(stop)
     if not chosen or not least:
         return TableCell("undecided" if stop.optima.rivals else NOTHING)
     if stop.optima.overlaps and (safely := stop.seconds(safe)) and safely[0] <= least:
@@ -313,9 +308,9 @@ def best(stop: Stop, safe: str) -> TableCell:
     return TableCell(words.name(chosen), f"{units.seconds(least)}{cost}")
 
 
-def relative(stop: Stop, strategy: str) -> str:
+def relative(stop: tracks.Stop, strategy: str) -> str:
     """The strategy's time relative to the fastest at that value."""
-    figures, least = stop.seconds(strategy), fastest(stop)
+    figures, least = stop.seconds(strategy), tracks.fastest(stop)
     return units.ratio(figures[0] / least) if figures and least else NOTHING
 
 
