@@ -55,7 +55,7 @@ def test_short_forms_keep_the_rows_of_the_lowest_rank_and_count_the_rest() -> No
     cells = (TableCell("1 s"),) * 12
     columns = tuple(Column(f"c{i}") for i in range(12))
     rows = tuple(Row(f"r{i}", cells, rank=-i) for i in range(13))
-    text = render(page(Table("strategies", "strategy", columns, rows, caption="All", identifier="t")), "md")
+    text = render(page(Table("strategies", "strategy", columns, rows, caption="All")), "md")
     assert "| `r12` |" in text
     assert "| `r4` |" not in text
     assert "| `r5` |" in text

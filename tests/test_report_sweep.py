@@ -395,7 +395,7 @@ def curve(strategy: str, *times: float | None) -> Curve:
 
 def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
     made = line_chart(
-        "x", "t", "n", [1, 2, 3, 4, 5], [curve("a", 1, 2, None, 1, None), curve("b", None, 1, None, 2, None)]
+        "t", "n", [1, 2, 3, 4, 5], [curve("a", 1, 2, None, 1, None), curve("b", None, 1, None, 2, None)]
     )
     a, b = made.lines
     assert [path.count("L") for path in a.paths] == [1]
@@ -409,7 +409,7 @@ def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
 @every("last", [1.0, 5.0, 10.0])
 def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
     crowd = [curve(name, 1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")]
-    made = line_chart("x", "t", "n", [1, 2], [*crowd, curve("top", 10.0, 10.0)])
+    made = line_chart("t", "n", [1, 2], [*crowd, curve("top", 10.0, 10.0)])
     places = sorted(line.label_at * made.height for line in made.lines)
     assert min(b - a for a, b in pairwise(places)) >= LABEL_GAP - 0.11
     assert places[0] >= 0
@@ -418,10 +418,10 @@ def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
 
 def test_many_names_at_the_ends_make_a_low_chart_higher() -> None:
     curves = [curve(name, 1.0, i + 1) for i, name in enumerate("abcdefghijkl")]
-    made = line_chart("x", "t", "n", [1, 2], curves, height=LOW)
+    made = line_chart("t", "n", [1, 2], curves, height=LOW)
     assert made.height > LOW
     assert min(line.label_at for line in made.lines) >= 0
-    few = line_chart("x", "t", "n", [1, 2], curves[:2], height=LOW)
+    few = line_chart("t", "n", [1, 2], curves[:2], height=LOW)
     gaps = [(a.share - b.share) * few.height for a, b in pairwise(few.down)]
     assert few.height == LOW
     assert min(gaps) >= LABEL_GAP

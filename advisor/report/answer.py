@@ -89,9 +89,7 @@ def where_time_goes(parts: Sequence[Part], strategy: str, base: Sequence[Part], 
     return f"A frame of {words.code(strategy)}: {listed}{differs}."
 
 
-def parts_table(
-    of: Profile | Prediction, order: Iterable[Timed], caption: str, identifier: str
-) -> blocks.Table:
+def parts_table(of: Profile | Prediction, order: Iterable[Timed], caption: str) -> blocks.Table:
     """The parts of each row's frame, beside the whole."""
     parts, rows = parts_of(of), []
     keys = legend(parts.values())
@@ -112,7 +110,6 @@ def parts_table(
         blocks.columns("frame", *keys),
         tuple(rows),
         caption=caption,
-        identifier=identifier,
         predicted=isinstance(of, Prediction),
         sortable=True,
         forms="html",

@@ -242,7 +242,7 @@ def columns(*heads: str | Column, figures: bool = True) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class Table(Block):
-    """Rows beside one another. `kind` is what it is of, `identifier` unique on the page.
+    """Rows beside one another. `kind` is what it is of.
 
     `caption` is above it on a page, `title` in the short forms; `label` is its name for screen readers.
     `codes`: the rows' names are code. `brief_notes`: the short forms show the cells' notes. `left_out` is the
@@ -258,7 +258,6 @@ class Table(Block):
     caption: str = ""
     title: str = ""
     label: str = ""
-    identifier: str = ""
     codes: bool = True
     sortable: bool = False
     predicted: bool = False

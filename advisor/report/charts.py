@@ -230,7 +230,6 @@ class Crossover:
 class LineChart(Block):
     """Lines over a parameter, with both axes."""
 
-    identifier: str
     title: str
     description: str
     axes: str
@@ -257,7 +256,6 @@ def styles(strategies: Sequence[str]) -> dict[str, Style]:
 
 
 def line_chart(
-    identifier: str,
     title: str,
     parameter: str,
     values: Sequence[Value],
@@ -285,7 +283,6 @@ def line_chart(
     counts += "(logarithmic)" if scale.logarithmic else "(linear)"
     lines = [_line(curve, across, scale, connected=bool(kind)) for curve in curves]
     return LineChart(
-        identifier=identifier,
         title=title,
         description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
         parameter=words.name(parameter, LABEL_LENGTH),

@@ -167,7 +167,6 @@ def _times(places: Sequence[Place]) -> tuple[blocks.Block, ...]:
         caption="Time per frame with the interval of the median below; for predicted devices, the likely "
         f"time and its range. {MARKED}",
         title="Time per frame:",
-        identifier="times",
         brief_notes=False,
     )
     return table, blocks.Prose(legend(table), forms="md txt")
@@ -329,7 +328,6 @@ def _workloads_table(results: WorkloadResults, gpu_tracks: list[Track]) -> block
         tuple(_workload_rows(results, gpu_tracks)),
         caption="The recommended strategy of each workload, and its gain over the baseline.",
         title="Recommended, with the gain over the baseline:",
-        identifier="workloads",
         left_out="device",
         whole=True,
     )

@@ -75,7 +75,7 @@ def _sections(
     changed = blocks.Fact("Changed", _changed(comparison, apart))
     opening = blocks.Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
-    tables = [figures(device, name, i, comparison) for i, (name, device) in enumerate(devices, 1)]
+    tables = [figures(device, name, comparison) for name, device in devices]
     first = (
         blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
         blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
@@ -190,9 +190,7 @@ def _statement(apart: Sequence[Condition]) -> str:
     return "No difference was recorded: the ratios show how repeatable the figures are."
 
 
-def figures(
-    device: ComparedDevice, name: str, number: int, comparison: Comparison
-) -> tuple[blocks.Block, ...]:
+def figures(device: ComparedDevice, name: str, comparison: Comparison) -> tuple[blocks.Block, ...]:
     """A device's table, strategies in one profile alone, and changes of memory for a terminal."""
     changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
     memory = "; ".join(
@@ -200,7 +198,7 @@ def figures(
         for change, same in changed.items()
     )
     return filled(
-        _table(device, name, number, comparison) if device.rows else None,
+        _table(device, name, comparison) if device.rows else None,
         blocks.Items(merged(map(_gap, device.one_sided)), "Figures in only one profile"),
         blocks.Facts((blocks.Fact("memory", memory),) if memory else (), forms="txt"),
     )
@@ -211,7 +209,7 @@ def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comp
     where = blocks.Column("device", figures=False, forms="md" if len(devices) > 1 else "html")
     tables_by_basis: list[blocks.Block] = []
     for same in words.grouped(devices, lambda pair: pair[1].basis).values():
-        tables = [_table(device, name, 0, comparison) for name, device in same]
+        tables = [_table(device, name, comparison) for name, device in same]
         rows = tuple(
             replace(row, cells=(blocks.TableCell(name), *row.cells))
             for (name, device), table in zip(same, tables, strict=True)
@@ -229,7 +227,7 @@ def _gap(gap: OneSided) -> blocks.Item:
     return blocks.Item((words.name(gap.strategy),), status, words.line(gap.reason, _LIMIT))
 
 
-def _table(device: ComparedDevice, name: str, number: int, comparison: Comparison) -> blocks.Table:
+def _table(device: ComparedDevice, name: str, comparison: Comparison) -> blocks.Table:
     predicted = device.basis == "predicted"
     word = "predicted " * predicted
     interval = "range" if predicted else f"{comparison.confidence * 100:g} % interval"
@@ -251,7 +249,6 @@ def _table(device: ComparedDevice, name: str, number: int, comparison: Compariso
         caption=f"{'Predicted time' if predicted else 'Time'} per frame. The ratio is HEAD / BASE, with "
         f"its {interval} below. The strip spans {ends}; the shaded part counts as the same.",
         title=f"Predicted time per frame on {name}:" * predicted,
-        identifier=f"device-{number}",
         predicted=predicted,
     )
 

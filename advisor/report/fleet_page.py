@@ -163,7 +163,6 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
         tuple(rows),
         caption=_CAPTION + _COSTS * costed,
         title="Devices:",
-        identifier="rows",
         codes=False,
         sortable=True,
     )

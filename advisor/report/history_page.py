@@ -44,7 +44,7 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
     looks = styles(list(dict.fromkeys(name for series in lines for name in series.track.with_figures)))
     named, ends = list(zip(_names(lines), lines, strict=True)), (history.entries[0], history.entries[-1])
     verdicts = tuple(_verdict(series, name) for name, series in named)
-    charts = [filled(_chart(series, name, looks, i)) for i, (name, series) in enumerate(named, 1)]
+    charts = [filled(_chart(series, name, looks)) for name, series in named]
     missing = not can_look() and any(len(series.entries) >= FEWEST for series in lines)
     workloads = list(dict.fromkeys(words.name(series.profile.workload.name) for series in lines))
     devices = dict.fromkeys(words.name(c.track.device.name) for c in lines if c.track.basis == "measured")
@@ -177,7 +177,7 @@ def _now(series: Series) -> str:
     return f"{words.code(last)} is recommended {where}."
 
 
-def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> LineChart | None:
+def _chart(series: Series, name: str, looks: dict[str, Style]) -> LineChart | None:
     track, predicted = series.track, series.track.basis == "predicted"
     size = -(-len(series.entries) // MOST_POINTS)
     groups = [range(i, min(i + size, len(series.entries))) for i in range(0, len(series.entries), size)]
@@ -198,7 +198,6 @@ def _chart(series: Series, name: str, looks: dict[str, Style], index: int) -> Li
     if omitted := len(curves) - len(drawn):
         notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
     return line_chart(
-        f"history-{index}",
         f"{_what(series)} over commits, {name}",
         "commit",
         [series.entries[group[0]].label for group in groups],
@@ -228,7 +227,7 @@ _CLOCKS = ("clocks", "clock throttling")
 
 
 def section(series: Series, name: str, number: int) -> Section:
-    table, stops = _table(series, name, number), series.track.stops
+    table, stops = _table(series, name), series.track.stops
     memory: list[blocks.Item] = []
     for strategy in series.track.with_figures:
         sizes = [bytes_of(stop.results.get(strategy)) for stop in stops]
@@ -243,7 +242,7 @@ def section(series: Series, name: str, number: int) -> Section:
         f"course-{number}",
         name,
         filled(
-            _steps(series, number) if series.changes else None,
+            _steps(series) if series.changes else None,
             table,
             blocks.Prose(legend(table), forms="md txt"),
             blocks.Items(tuple(memory), "Changes of memory", label="memory"),
@@ -300,7 +299,7 @@ def _conditions(around: Sequence[Condition]) -> str:
     return words.listing(dict.fromkeys(texts))
 
 
-def _steps(series: Series, number: int) -> blocks.Table:
+def _steps(series: Series) -> blocks.Table:
     steps = [(change, name, step) for change in series.changes for name, step in change.steps.items()]
     steps.sort(key=lambda each: -each[0].at)
     axis = ratio_axis([(step.ratio.low, step.ratio.high) for _, _, step in steps])
@@ -326,12 +325,11 @@ def _steps(series: Series, number: int) -> blocks.Table:
         tuple(rows),
         caption="Changes, latest first: time after divided by time before.",
         title="Changes:",
-        identifier=f"steps-{number}",
         predicted=series.track.basis == "predicted",
     )
 
 
-def _table(series: Series, name: str, number: int) -> blocks.Table:
+def _table(series: Series, name: str) -> blocks.Table:
     strategies, predicted = series.track.with_figures, series.track.basis == "predicted"
     rows = tuple(_rows(series, strategies))
     only = f" {MOST_ROWS} of {len(rows)} profiles: those at changes, the others evenly spread."
@@ -343,7 +341,6 @@ def _table(series: Series, name: str, number: int) -> blocks.Table:
         kept_rows(rows, MOST_ROWS),
         caption=f"{_what(series)}{_INTERVAL[series.track.basis]}. {MARKED}{only}",
         title=f"{_what(series)}, {name}:",
-        identifier=f"course-{number}",
         predicted=predicted,
         brief_notes=False,
         left_out="strategy",

@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -40,7 +42,7 @@ def render(page: Page) -> str:
         text = (directory() / file).read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assets |= {name: Markup(text), f"{name}_digest": f"sha256-{digest}"}
-    return page_environment().get_template("page.html.j2").render(page=page, draw=draw, **assets)
+    return page_environment().get_template("page.html.j2").render(page=page, draw=_drawer(), **assets)
 
 
 def notebook_cell(page: Page) -> str:
@@ -56,16 +58,21 @@ def notebook_cell(page: Page) -> str:
     return environment().get_template("notebook.html.j2").render(line=line, page=render(page))
 
 
-def draw(block: Block) -> Markup:
-    """A block as HTML; nothing if it is for other forms."""
-    if "html" not in block.forms:
-        return Markup("")
-    name = type(block).__name__.lower()
-    modules = (page_environment().get_template(file).module for file in MACROS)
-    macro = next(getattr(module, name) for module in modules if hasattr(module, name))
-    if isinstance(block, (Group, Fold)):
-        return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))
-    return Markup(macro(block, None))
+def _drawer() -> Callable[[Block], Markup]:
+    """Draws the blocks of one page; each has an id, by which its parts refer to one another."""
+    numbers = count(1)
+
+    def draw(block: Block) -> Markup:
+        if "html" not in block.forms:
+            return Markup("")
+        name = type(block).__name__.lower()
+        modules = (page_environment().get_template(file).module for file in MACROS)
+        macro = next(getattr(module, name) for module in modules if hasattr(module, name))
+        if isinstance(block, (Group, Fold)):
+            return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))
+        return Markup(macro(block, f"block-{next(numbers)}"))
+
+    return draw
 
 
 def directory(package: Path = _PACKAGE) -> Path:

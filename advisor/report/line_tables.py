@@ -64,9 +64,7 @@ def _contents(crossing: Crossing) -> Iterator[str]:
         yield f"{units.percent(crossing.unread / crossing.count)} unread"
 
 
-def lines_table(
-    run: ScriptRun, scope: Scope, name: str, *, predicted: bool, identifier: str = "lines"
-) -> blocks.Table:
+def lines_table(run: ScriptRun, scope: Scope, name: str, *, predicted: bool) -> blocks.Table:
     """The lines of a scope, as measured or for each device as predicted; the longest stay in short forms."""
     predictions = run.predictions[:_MOST_DEVICES] if predicted else ()
     timed = [_timed] if not predicted and scope.seconds is not None else []
@@ -95,7 +93,6 @@ def lines_table(
         tuple(rows),
         caption=f"What crosses in the {name}. {how} {unit}.{kernels}",
         title=f"{name[:1].upper()}{name[1:]}{', predicted' * predicted}{where}:",
-        identifier=f"{identifier}-{'all' if scope.number is None else scope.number}",
         predicted=predicted,
         brief_notes=False,
         left_out="column",

@@ -127,7 +127,6 @@ def _table(each: ComparedFrames) -> blocks.Table:
         name = f"{line.place.line}  {words.line(line.place.text, 60)}"
         rows.append(row(name, outcome, *moves, *times, rank=i))
     heads = ("BASE", "HEAD", "time BASE", "time HEAD")
-    number = each.head.number
     return blocks.Table(
         "lines",
         "line",
@@ -135,6 +134,5 @@ def _table(each: ComparedFrames) -> blocks.Table:
         tuple(rows),
         caption="What crosses in a frame. Lines are matched by file and text.",
         title=f"{_name(each)}, per frame:",
-        identifier=f"lines-{'all' if number is None else number}",
         left_out="column",
     )

@@ -20,7 +20,7 @@ from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import stage_uses
 
 T = TypeVar("T")
-_KEPT = ("profile", "snippet", "variants", "code", "excerpt", "identifier", "href")
+_KEPT = ("profile", "snippet", "variants", "code", "excerpt", "href")
 """Fields that hold code or addresses."""
 _VERBS = {"in": "reads", "out": "writes", "inout": "updates"}
 
@@ -101,10 +101,10 @@ def buffers(profile: Profile) -> Iterator[blocks.Table]:
         for row in rows
         if chosen and row.strategy == chosen.strategy and row.placements
     ]
-    yield from filter(None, (_table(profile, *mix, number) for number, mix in enumerate(mixes)))
+    yield from filter(None, (_table(profile, *mix) for mix in mixes))
 
 
-def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Table | None:
+def _table(profile: Profile, device: Device, row: Row) -> blocks.Table | None:
     strategy, ran = of_row(row), profile.workload
     moved = _moved(strategy, profile, device) if strategy else None
     if strategy is None or moved is None:
@@ -129,7 +129,6 @@ def _table(profile: Profile, device: Device, row: Row, number: int) -> blocks.Ta
         tuple(rows),
         caption=caption,
         title=caption,
-        identifier=f"buffers-{number}",
         forms="html md",
     )
 

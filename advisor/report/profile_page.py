@@ -182,7 +182,7 @@ def stages(profile: Profile, *, badge: str = "") -> Iterator[Section]:
     caption = f"{_PARTS} {overlap_note(profile)}".strip()
     parts = filled(
         blocks.Prose(ON_CPU if cpu else "", forms="html"),
-        parts_table(ordered, rows, caption, "frame") if rows else None,
+        parts_table(ordered, rows, caption) if rows else None,
         *by_gpu(ordered),
         None if rows or missing else blocks.Prose("Nothing was run.", forms="html"),
     )
@@ -262,7 +262,7 @@ def _predicted_device(profile: Profile, marked: Prediction, index: int) -> block
         (row for row in marked.results if isinstance(row, Predicted)), key=lambda row: row.likely_seconds
     )
     caption = f"{_PREDICTED.format(name)} {overlap_note(profile, prediction)}".strip()
-    table = parts_table(marked, rows, caption, f"predicted-{index}")
+    table = parts_table(marked, rows, caption)
     assumptions = blocks.Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
     missing = gaps(declined)
     named = tuple(replace(gap, status=f"not predicted on {name}") for gap in missing)

@@ -275,7 +275,6 @@ def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
         caption=title,
         title=title,
         label=title or "Other copies",
-        identifier=f"copies-{gpu.label.replace(' ', '-')}-{bool(title)}",
         codes=False,
     )
 

@@ -88,7 +88,7 @@ def _sections(profile: Profile, run: ScriptRun, origin: str) -> Iterator[Section
         yield Section("source", "Source", source, nav="Source", closed=True, forms="html txt")
         if run.predictions and not run.played:  # a measured script on other devices
             verdicts = tuple(verdict for scope in scopes(run) for verdict in _predicted(run, scope))
-            parts = blocks.Verdicts(verdicts), *_tables(run, "predicted")
+            parts = blocks.Verdicts(verdicts), *_tables(run)
             title, nav = "On other devices", "Other devices"
             yield Section("predicted", title, parts, nav=nav, badge="predicted")
         yield Section(
@@ -228,21 +228,21 @@ def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:
 
 def _lines(run: ScriptRun) -> Iterator[blocks.Block | None]:
     predicted = run.played is not None and bool(run.predictions)
-    yield from _tables(run, "lines", predicted=predicted)
+    yield from _tables(run, predicted=predicted)
     outside = around(run)
     if outside:
         scope = Scope(None, None, 1, None if run.played else run.seconds, outside)
-        table = lines_table(run, scope, "outside of the loops", predicted=predicted, identifier="outside")
+        table = lines_table(run, scope, "outside of the loops", predicted=predicted)
         yield blocks.Fold("Outside of the loops", (table,))
 
 
-def _tables(run: ScriptRun, identifier: str, *, predicted: bool = True) -> Iterator[blocks.Table]:
+def _tables(run: ScriptRun, *, predicted: bool = True) -> Iterator[blocks.Table]:
     for scope in scopes(run):
         name = "the whole run"
         if scope.loop:
             name = f"{loop_name(scope.loop, run)}, {words.count(scope.frames, 'frame')}"
             name += f" of {units.seconds(scope.seconds)}" if scope.seconds else ""
-        yield lines_table(run, scope, name, predicted=predicted, identifier=identifier)
+        yield lines_table(run, scope, name, predicted=predicted)
 
 
 def _advice(run: ScriptRun) -> Section:
@@ -408,7 +408,6 @@ def _trials_table(tried: Trials) -> blocks.Table:
         caption="Blocks of frames of each change alternate with those of the script as it is; intervals hold "
         "for all changes at once. What a change saves of a frame was promised before, by an estimate.",
         title="Tried:",
-        identifier="trials",
         codes=False,
         whole=True,
     )

@@ -109,22 +109,22 @@ def _lead(
     limits: tuple[str, ...],
     notes: tuple[str, ...],
 ) -> Section:
-    drawn = [(i, track) for i, track in enumerate(all_tracks, 1) if track.basis != "cpu"]
+    drawn = [track for track in all_tracks if track.basis != "cpu"]
     predicted, confidence = len(drawn) < len(all_tracks), _confidence(sweep)
-    verdicts = tuple(sweep_verdict(track, parameter, confidence) for _, track in drawn)
+    verdicts = tuple(sweep_verdict(track, parameter, confidence) for track in drawn)
     if len(verdicts) > 1 or sweep.grid:  # a table says what is the best where
         verdicts = tuple(replace(verdict, remark="") for verdict in verdicts)
     confirm = predicted and any(verdict.basis != "nothing" for verdict in verdicts)
     what = f"Nothing could be measured or predicted at any value of {parameter}"
     none = nothing("", what, next_step="Fix the errors in the rows and run again.")
     figures: list[tuple[blocks.Block, ...]] = []
-    for i, track in drawn:
+    for track in drawn:
         if sweep.grid:  # of two parameters a table, of one lines
-            table = next(grid_tables(track, sweep, i, confidence))
+            table = next(grid_tables(track, sweep, confidence))
             figures.append((table,) * bool(track.with_figures))
         else:
             height = HEIGHT if len(drawn) == 1 else LOW
-            figures.append(tuple(_chart(track, parameter, looks, i, height) for _ in track.with_figures[:1]))
+            figures.append(tuple(_chart(track, parameter, looks, height) for _ in track.with_figures[:1]))
     not_run = (point for point in sweep.points if point.status == "not run")
     missing = []
     for reason, where in words.grouped(not_run, lambda point: point.reason).items():
@@ -149,7 +149,7 @@ def _lead(
 def _grids(all_tracks: Sequence[Track], sweep: SweepResults) -> Iterator[Section]:
     """The tables of two parameters for forms without panels; a screen has those of the first device."""
     for i, track in enumerate(t for t in all_tracks if t.basis != "cpu" and t.with_figures and sweep.grid):
-        tables = tuple(grid_tables(track, sweep, i, _confidence(sweep)))
+        tables = tuple(grid_tables(track, sweep, _confidence(sweep)))
         yield Section(f"grid-{i}", words.name(track.device.name), tables, brief=not i, forms="md txt")
 
 
@@ -208,7 +208,6 @@ def _overview(all_tracks: Sequence[Track], sweep: SweepResults, parameter: str) 
         tuple(_rows(sweep.points, cells)),
         caption="The recommended strategy at each value, with its time per frame.",
         title="Recommended at each value:",
-        identifier="best",
         codes=False,
         left_out="device",
         whole=True,
@@ -224,10 +223,10 @@ def _device(
     cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), merged(_gaps(track, parameter))
     figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
-        table = _table(track, sweep, parameter, number)
+        table = _table(track, sweep, parameter)
         figures = table, blocks.Prose(legend(table), forms="md txt")
         if cpu:
-            figures = _chart(track, parameter, looks, number), *figures
+            figures = _chart(track, parameter, looks), *figures
     further = tuple(gap for gap in gaps if gap.status != "failed")  # failures are told with the verdict
     return Section(
         f"device-{number}",
@@ -248,7 +247,7 @@ def _device(
     )
 
 
-def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> blocks.Table:
+def _table(track: Track, sweep: SweepResults, parameter: str) -> blocks.Table:
     """The best at each value with its time, and all times relative to the fastest there.
 
     Recommended strategies come first, in the order of the values, then the baseline.
@@ -274,7 +273,6 @@ def _table(track: Track, sweep: SweepResults, parameter: str, number: int) -> bl
         tuple(_rows(sweep.points, rows)),
         caption=caption if track.basis == "cpu" else f"{caption} {MARKED}",
         title=f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:",
-        identifier=f"device-{number}",
         codes=False,
         predicted=predicted,
         brief_notes=False,
@@ -301,9 +299,7 @@ def _best(stop: Stop) -> tuple[str, str]:
     return words.name(chosen), units.seconds(figures[0])
 
 
-def _chart(
-    track: Track, parameter: str, looks: dict[str, Style], index: int, height: int = HEIGHT
-) -> LineChart:
+def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int = HEIGHT) -> LineChart:
     predicted = track.basis == "predicted"
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
@@ -325,7 +321,6 @@ def _chart(
         for low, high, what in crossings(track, parameter)
     ]
     return line_chart(
-        f"lines-{index}",
         f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}",
         parameter,
         [stop.value for stop in stops],

@@ -254,16 +254,14 @@ def cell(stop: tracks.Stop, strategy: str) -> TableCell:
     return TableCell(units.seconds(middle), words.seconds_between(low, high) * (low < high), mark=mark)
 
 
-def grid_tables(
-    track: tracks.Track, sweep: SweepResults, number: int, confidence: float | None
-) -> Iterator[Table]:
+def grid_tables(track: tracks.Track, sweep: SweepResults, confidence: float | None) -> Iterator[Table]:
     """The best strategies; then, for forms that show no notes, the one choice relative to them."""
     one = tracks.one_for_range(track, confidence) if confidence else None
     safe, device = one.strategy if one else "", words.name(track.device.name)
     prefix = "Predicted best" if track.basis == "predicted" else "Best"
     cells = _grid_table(track, sweep, f"{prefix} strategy on {device}:", lambda stop: best(stop, safe))
     below = f", with its time per frame and that of {words.code(safe)} relative to it" if safe else ""
-    yield replace(cells, identifier=f"grid-{number}", caption=f"{prefix} strategy on {device}{below}.")
+    yield replace(cells, caption=f"{prefix} strategy on {device}{below}.")
     if safe:
         title = f"Time of {words.code(safe)} relative to the fastest:"
         yield _grid_table(track, sweep, title, lambda stop: TableCell(relative(stop, safe)))

@@ -121,7 +121,6 @@ def more_figures(
         caption=_CAPTION,
         title="Slowest frames, CPU time, energy, set-up:",
         forms="html txt",
-        identifier="more",
         sortable=True,
         brief_notes=False,
     )
@@ -152,7 +151,7 @@ def by_gpu(profile: schema.Profile) -> Iterator[Block]:
         Column("energy per frame", "above idle", brief="energy"),
     )
     filled = _with_figures(columns, tuple(rows))
-    yield Table("gpus", "strategy and GPU", *filled, title="By GPU:", identifier="gpus", brief_notes=False)
+    yield Table("gpus", "strategy and GPU", *filled, title="By GPU:", brief_notes=False)
 
 
 def _with_figures(

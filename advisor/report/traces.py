@@ -227,7 +227,6 @@ def _table(base: GpuTrace, head: GpuTrace) -> Table:
         tuple(rows),
         caption=base.label,
         title=base.label,
-        identifier=f"parts-{base.label.replace(' ', '-')}",
         codes=False,
     )
 

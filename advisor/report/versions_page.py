@@ -49,7 +49,7 @@ def _sections(
     comparison: VersionComparison, where: str, rulings: Sequence[Ruling], about: tuple[blocks.Fact, ...]
 ) -> Iterator[Section]:
     run, device, how = comparison.run, comparison.devices[0], _how(comparison)
-    ratios, apart = figures(device, where, 1, comparison), blocks.Prose(_apart(comparison), forms="html txt")
+    ratios, apart = figures(device, where, comparison), blocks.Prose(_apart(comparison), forms="html txt")
     verdict = blocks.Verdict(
         basis="measured",
         tone="clear" if run.judged.decided and run.judged.trusted else "inconclusive",
