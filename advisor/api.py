@@ -22,11 +22,10 @@ from advisor.devices.environment import command_line
 from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure import namespaces, revisions
 from advisor.measure.backends import Machine, choose_backend
-from advisor.measure.jobs import Tree
+from advisor.measure.jobs import Settings, Tree
 from advisor.measure.launcher import Launcher
 from advisor.measure.options import OPTIONS
 from advisor.measure.progress import Progress, make_progress
-from advisor.measure.settings import Settings
 from advisor.measure.version_measurement import Versions
 from advisor.profiles import outputs, reading, schema
 from advisor.profiles.files import scratch

@@ -24,8 +24,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from advisor import units
 from advisor.devices import host_rates
 from advisor.errors import FileProblem, UsageError, nearest
+from advisor.measure.jobs import Settings
 from advisor.measure.options import OPTIONS, Option, Options
-from advisor.measure.settings import Settings
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.figures import SearchMode
 from advisor.profiles.files import read_toml

@@ -2,7 +2,7 @@
 
     workload.py -> screening, final -> Profile -> prediction, rules -> report
 
-A script is run once and recorded by line (`advisor.measure.recorded`); no strategy is tried on it.
+A script is run once and recorded by line (`advisor.measure.recording`); no strategy is tried on it.
 Everything after the processes is a pure function of the profile.
 """
 
@@ -19,19 +19,17 @@ from pathlib import Path
 
 from advisor import units
 from advisor.devices.catalogue import default_targets, load, under
+from advisor.devices.energy import require_meter
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, NothingToCompare, UsageError
-from advisor.measure.energy import require_meter
-from advisor.measure.jobs import Description
-from advisor.measure.launcher import Ahead, Launcher, ProcessLauncher
+from advisor.measure.jobs import Description, Settings
+from advisor.measure.launcher import Ahead, Launcher, ProcessLauncher, record
 from advisor.measure.measurement import CONCLUDING_SECONDS, REFERENCE, TRACE, Measurement, MixEstimate, Run
 from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Progress
-from advisor.measure.recorded import record
 from advisor.measure.results import CONFIDENCE
 from advisor.measure.revisions import commit_of
-from advisor.measure.settings import Settings
 from advisor.measure.trying.session import try_script
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
 from advisor.model.measured import timed_by
@@ -126,11 +124,11 @@ def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: 
 def _recorded(settings: Settings, context: RunContext) -> Profile:
     secrets.remember(secrets.secret_values(settings.arguments or (), {}))
     with scratch() as folder:
-        recording = record(settings, folder)
-    state = recording.recorded.gpu_state
-    run = Run(recording.description, None, (), notes=recording.notes, gpu_states=(state,) if state else ())
+        description, recorded, notes = record(settings, folder)
+    state = recorded.gpu_state
+    run = Run(description, None, (), notes=notes, gpu_states=(state,) if state else ())
     complete = _assembled(settings, run, _ended(context, run, settings))
-    return complete.model_copy(update={"script": recording.recorded.script})
+    return complete.model_copy(update={"script": recorded.script})
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:

@@ -15,10 +15,9 @@ from urllib.parse import quote
 
 from advisor import pipeline
 from advisor.errors import AdvisorError, UsageError, WorkloadError
-from advisor.measure.jobs import Checked, Job, Problem
+from advisor.measure.jobs import Checked, Job, Problem, Settings
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
-from advisor.measure.settings import Settings
 from advisor.profiles import outputs
 from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here

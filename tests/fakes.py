@@ -15,9 +15,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from builders import cuda_device
 
-from advisor.measure.frames import FrameLoop
+from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.jobs import Job
-from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import place
 from advisor.measure.verification import Inspector
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord

@@ -37,6 +37,7 @@ from advisor.measure.jobs import (
     ReferenceRun,
     RoundDone,
     Sample,
+    Settings,
     TraceRun,
     Unmeasurable,
 )
@@ -45,7 +46,6 @@ from advisor.measure.measurement import Measurement, MixEstimate, Run
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Session
-from advisor.measure.settings import Settings
 from advisor.profiles.figures import Block, Energy
 from advisor.profiles.schema import Device, Trace
 from advisor.strategies.backend import BackendName

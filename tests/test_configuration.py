@@ -19,8 +19,8 @@ from advisor import configuration, units
 from advisor.configuration import OptionSource, command_line, files, places, preferences
 from advisor.devices.host_rates import load_targets
 from advisor.errors import FileProblem, UsageError, WorkloadError
+from advisor.measure.jobs import Settings
 from advisor.measure.options import OPTIONS, Option
-from advisor.measure.settings import Settings
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile

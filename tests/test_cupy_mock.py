@@ -11,10 +11,8 @@ import pytest
 from cupy_cases import REFUSED, RUNS, Case
 from every import every
 
-from advisor.measure.cupy_mock.arrays import DeviceArray
-from advisor.measure.cupy_mock.checks import Refusal, Unknowable, Watch
-from advisor.measure.cupy_mock.coverage import coverage
-from advisor.measure.cupy_mock.module import MockModule
+from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule
+from advisor.measure.cupy_mock.checks import Refusal, Unknowable, Watch, coverage
 from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.measure.jobs import Job, TraceRun

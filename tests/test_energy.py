@@ -17,14 +17,14 @@ from machines import FakeNvml, h200, make_tree, nano, nvml_error, orin, thor
 from running import REPOSITORY, FakeSession, cpu_settings
 
 from advisor import pipeline
-from advisor.devices.energy import Meter, Rails, Unmetered, counted, metering, rails_watts
+from advisor.devices.energy import Meter, Rails, Unmetered, counted, metering, rails_watts, require_meter
 from advisor.devices.host import Machine, Tree
 from advisor.errors import UsageError
-from advisor.measure import energy
-from advisor.measure.energy import NO_TIME, WINDOW_SECONDS, after_final, idle_watts, require_meter, window
+from advisor.measure.contest import NO_TIME, Windows, after_final
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.progress import Silent
+from advisor.measure.sampling import WINDOW_SECONDS, idle_watts, window
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Device
 from advisor.workloads.loading import prepare
@@ -230,8 +230,8 @@ def test_idle_power_is_what_is_counted_while_nothing_runs() -> None:
 # After the final
 
 
-def taken(session: FakeSession, clock: FakeClock, seconds: float) -> energy.Windows:
-    found = energy.Windows()
+def taken(session: FakeSession, clock: FakeClock, seconds: float) -> Windows:
+    found = Windows()
     after_final(found, ["pinned", "zero-copy"], lambda: session, clock, clock.now + seconds, 0.5, 2)
     return found
 
@@ -280,7 +280,7 @@ def test_one_that_fails_in_its_window_costs_its_own_alone() -> None:
 
 
 def test_ctrl_c_keeps_the_windows_that_ended() -> None:
-    clock, found = FakeClock(), energy.Windows()
+    clock, found = FakeClock(), Windows()
     cut_off = session(clock, fails={"zero-copy": "ctrl-c"})
     with pytest.raises(KeyboardInterrupt):
         after_final(found, ["pinned", "zero-copy"], lambda: cut_off, clock, 30.0, 0.5, 2)

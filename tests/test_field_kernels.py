@@ -15,7 +15,7 @@ from field import EXAMPLES, example_part
 
 from advisor import kernel
 from advisor.measure.backends import open_backend
-from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.frames import Ranges
 from advisor.measure.placed_workload import place
 from advisor.measure.reference import reference
 from advisor.workloads.kernels import Kernel

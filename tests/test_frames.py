@@ -11,9 +11,8 @@ import pytest
 from every import every
 from fakes import Bench, FakeClock, FakeRanges, RecordingBackend, bench
 
-from advisor.measure import nvtx_ranges
 from advisor.measure.backends.cpu import CpuBackend
-from advisor.measure.frames import LEAST_HELD
+from advisor.measure.frames import LEAST_HELD, Ranges
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
 
@@ -403,7 +402,7 @@ class Domain:
 
 def test_ranges_of_nvtx() -> None:
     domain = Domain(listening=True)
-    marks = nvtx_ranges.Ranges(domain)
+    marks = Ranges(domain)
     with pytest.raises(KeyError), marks.strategy("pinned"):
         fail_in_two_frames(marks)
     assert [entry for entry in domain.log if entry[0] != "attributes"] == [
@@ -417,7 +416,7 @@ def test_ranges_of_nvtx() -> None:
     assert domain.log.count(("attributes", "frame")) == 1, "nvtx keeps every message for ever"
 
 
-def fail_in_two_frames(marks: nvtx_ranges.Ranges) -> None:
+def fail_in_two_frames(marks: Ranges) -> None:
     for index in (3, 4):
         marks.push_frame(index)
         marks.pop()
@@ -426,7 +425,7 @@ def fail_in_two_frames(marks: nvtx_ranges.Ranges) -> None:
 
 def test_ranges_with_no_tool_attached() -> None:
     domain = Domain(listening=False)
-    marks = nvtx_ranges.Ranges(domain)
+    marks = Ranges(domain)
     with marks.strategy("pinned"):
         marks.push_frame(3)
         marks.pop()
@@ -434,7 +433,7 @@ def test_ranges_with_no_tool_attached() -> None:
 
 
 def test_the_real_nvtx_takes_what_it_is_given() -> None:
-    marks = nvtx_ranges.Ranges()
+    marks = Ranges()
     with marks.strategy("pinned"):
         marks.push_frame(3)
         marks.push(marks.attributes("to-device"))
@@ -443,5 +442,5 @@ def test_the_real_nvtx_takes_what_it_is_given() -> None:
 
 
 def test_the_fake_ranges_have_the_real_ones_methods() -> None:
-    public = {name for name in vars(nvtx_ranges.Ranges) if not name.startswith("_")} | {"push", "pop"}
+    public = {name for name in vars(Ranges) if not name.startswith("_")} | {"push", "pop"}
     assert public <= set(dir(FakeRanges()))

@@ -32,7 +32,7 @@ from advisor import configuration
 from advisor.configuration import FILE
 from advisor.devices import catalogue, host_rates
 from advisor.errors import AdvisorError
-from advisor.measure.settings import Settings
+from advisor.measure.jobs import Settings
 from advisor.model.machines import describe_one
 from advisor.nsys import exports
 from advisor.profiles import reading

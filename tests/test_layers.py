@@ -27,7 +27,7 @@ def trees() -> dict[str, ast.Module]:
 
 OUTSIDE = {
     "cupy": ("advisor.measure.backends", "advisor.workloads.kernels"),
-    "nvtx": ("advisor.measure.nvtx_ranges",),
+    "nvtx": ("advisor.measure.frames",),
     "torch": ("advisor.workloads.frameworks",),
     "numba": ("advisor.workloads.frameworks",),
     "typer": ("advisor.cli",),

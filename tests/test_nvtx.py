@@ -15,9 +15,9 @@ from fakes import job
 from running import MISBEHAVING, REPOSITORY
 from shared_server import server
 
+from advisor.measure.frames import Ranges
 from advisor.measure.jobs import Captured, Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
-from advisor.measure.nvtx_ranges import Ranges
 
 RECORDER = Path(__file__).with_name("nvtx_recorder.c")
 VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"

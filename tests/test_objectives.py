@@ -13,8 +13,7 @@ from fakes import FakeClock, job
 from running import FakeSession, asked
 
 from advisor import stats
-from advisor.measure.contest import TAIL_FRAMES, Contest
-from advisor.measure.energy import NO_TIME
+from advisor.measure.contest import NO_TIME, TAIL_FRAMES, Contest
 from advisor.measure.progress import Silent
 from advisor.measure.results import OUTSIDE, figures
 from advisor.profiles.conclusions import Preferences, Recommendation

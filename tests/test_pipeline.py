@@ -9,10 +9,9 @@ import pytest
 from running import FakeLauncher, FakeSession, cpu_settings, sample
 
 from advisor import pipeline
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import Job, Settings
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
-from advisor.measure.settings import Settings
 from advisor.profiles import reading, schema
 from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Device

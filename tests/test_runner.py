@@ -12,11 +12,10 @@ from fakes import FakeClock
 from running import FakeLauncher, cpu_settings, measured_run, missing, sample
 
 from advisor.errors import NothingMeasured, UsageError, WorkloadError
-from advisor.measure.jobs import Job, Problem, ReferenceRun
+from advisor.measure.jobs import Job, Problem, ReferenceRun, Settings
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import CONCLUDING_SECONDS, FIRST_SECONDS, Run, job_of
 from advisor.measure.progress import Silent
-from advisor.measure.settings import Settings
 from advisor.profiles.schema import LATE, Device, Failed, Measured, Skipped
 
 ALL = ("pageable", "pinned", "zero-copy", "managed")

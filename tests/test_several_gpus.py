@@ -16,7 +16,7 @@ from advisor import Buffer, In, InOut, Out, Workload, device, host
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.backends.cpu import CpuBackend
-from advisor.measure.timeline import Recorder
+from advisor.measure.tasks import Recorder
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.traces import lanes
 from advisor.strategies.planning import plan

@@ -14,9 +14,8 @@ from shared_server import launching
 from test_cli import names
 
 from advisor.errors import WorkloadError
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import Job, Settings
 from advisor.measure.launcher import Ended, Launcher
-from advisor.measure.settings import Settings
 from advisor.workloads.outline import targets
 
 COUNTER = (FILES / "counter.py").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ from fakes import FakeRanges, RecordingBackend, job
 from advisor.errors import NothingMeasured
 from advisor.measure import footprint, tasks, worker
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
+from advisor.measure.frames import Ranges
 from advisor.measure.jobs import Description, Outcome, Problem, ReferenceRun, Sample
 from advisor.measure.launcher import Ended
-from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import place
 from advisor.measure.reference import reference
 from advisor.measure.results import failure

@@ -7,7 +7,7 @@ from typing import Any
 from fakes import FakeClock, RecordingBackend, bench
 
 from advisor import Buffer, In, Out, Workload, device, host
-from advisor.measure.timeline import MOST_SPANS, Recorder
+from advisor.measure.tasks import MOST_SPANS, Recorder
 from advisor.profiles.traces import Span, Timeline, lanes
 
 

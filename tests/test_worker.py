@@ -13,11 +13,10 @@ from shared_server import launching
 
 from advisor.errors import AdvisorError, WorkloadError
 from advisor.measure import worker
-from advisor.measure.jobs import Problem
+from advisor.measure.jobs import Problem, Settings
 from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
-from advisor.measure.settings import Settings
 from advisor.profiles.schema import Failed, Measured
 
 HEAD = """

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from advisor.configuration import OptionSource
     from advisor.doctor import Facts
     from advisor.measure.backends import Machine
+    from advisor.measure.jobs import Settings
     from advisor.measure.launcher import Launcher
-    from advisor.measure.settings import Settings
     from advisor.nsys.exports import FileTrace
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page

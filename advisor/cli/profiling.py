@@ -32,7 +32,7 @@ from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.files import scratch
 
 if TYPE_CHECKING:
-    from advisor.measure.settings import Settings
+    from advisor.measure.jobs import Settings
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page
     from advisor.sweep import Sweep, Swept

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 from advisor.devices.gpus import Queries, Unreachable, handle_of, opened
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, is_tegra
+from advisor.errors import UsageError
+from advisor.profiles.schema import Device
 
 INPUTS = ("VDD_IN", "POM_5V_IN", "VIN")
 """Rails that feed the whole module, the others behind them: Orin NX and Nano, Xavier NX, TX2; Nano; Thor."""
@@ -158,3 +160,19 @@ def _monitored(tree: Tree, folder: str) -> dict[str, float]:
         if name and name != UNUSED and volts is not None and amperes is not None:
             rails[name] = volts * amperes / 1e6
     return rails
+
+
+def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Machine = THIS_MACHINE) -> None:
+    """Raises `UsageError` where nothing counts the device's energy, before the time is spent on it.
+
+    On the CPU device nothing is measured that a verdict counts: predictions are by time, and say so.
+    """
+    if device.kind != "cuda":
+        return
+    try:
+        with metering(pci_bus_id, gpu, machine):
+            pass
+    except Unmetered as problem:
+        raise UsageError(
+            f"energy cannot be measured here: {problem}", next_step="Choose another --objective."
+        ) from None

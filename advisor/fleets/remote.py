@@ -29,9 +29,9 @@ from advisor.errors import AdvisorError, NothingMeasured
 from advisor.fleets.planning import Answer, Gpu, Machine, Task, wrong
 from advisor.fleets.request import unpack
 from advisor.measure.backends import driver_version, gpu_count, has_cupy
-from advisor.measure.backends.driver import Driver
+from advisor.measure.backends.cuda_calls import Driver
+from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import LOG
-from advisor.measure.process import die_with_parent
 from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
 from advisor.profiles.files import read_unpacked, scratch, write_atomically
 from advisor.profiles.redaction import here

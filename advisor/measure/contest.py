@@ -1,24 +1,22 @@
-"""From screening to the final and back: who takes part, how long a block is, the rows that blocks give."""
+"""From screening to the final and back: who takes part, how long a block is, windows for energy, the rows."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
 from advisor import units
-from advisor.measure.energy import WINDOW_SECONDS, Windows, after_final
 from advisor.measure.final import LEAST, FinalState, Look, Plan, run_final
 from advisor.measure.iterations import named
-from advisor.measure.jobs import FinalJob, Job
+from advisor.measure.jobs import FinalJob, FinalRound, Job, Settings
 from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE, OUTSIDE, figures
-from advisor.measure.sampling import Clock
-from advisor.measure.sessions import LEAST_FRAMES, Session, frames_of_block
-from advisor.measure.settings import Settings
+from advisor.measure.sampling import IDLE_SECONDS, LONGEST_TICK, WINDOW_SECONDS, Clock
+from advisor.measure.sessions import LEAST_FRAMES, RoundResults, Session, SessionLoop, frames_of_block
 from advisor.profiles.conclusions import Preferences, counts_latency
 from advisor.profiles.figures import Block, FinalRecord, rounds
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
@@ -41,6 +39,50 @@ LEAST_SECONDS = 4.0
 COMPARED_SECONDS = 0.2
 """The quickest contestant's frames that are compared in each one's first block."""
 AGAIN = " (again)"
+
+
+NO_TIME = "no time left after the final; raise --max-seconds"
+
+
+@dataclass
+class Windows(RoundResults):
+    absent: str = NO_TIME
+
+    def why(self, name: str) -> str:
+        if name in self.left:
+            return f"it failed in its energy window: {self.left[name].message}"
+        return self.unmeasurable or self.absent
+
+
+def after_final(
+    taken: Windows,
+    names: Sequence[str],
+    start: Callable[[], Session],
+    clock: Clock,
+    deadline: float,
+    spare: float,
+    warm_frames: int,
+) -> None:
+    """One process that takes a window of each contestant in turn, as many as end before the deadline.
+
+    taken: is filled as they end, so that Ctrl-C leaves what there is. spare: seconds that a process takes to
+    start, and a contestant's buffers to be placed. warm_frames: before each window.
+    """
+    each = WINDOW_SECONDS + 2 * LONGEST_TICK + spare
+    if clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
+        return
+    loop = SessionLoop(taken, clock)
+
+    def requests() -> Iterator[FinalRound]:
+        for place, name in enumerate(names):
+            if clock() + each > deadline:
+                return
+            yield FinalRound(round=place, order=(name,), warm_frames=warm_frames)
+
+    if not loop.run(start, requests()):
+        taken.absent = "the energy process did not start"
+    elif loop.broken_by:
+        taken.absent = f"the energy process ended during {loop.broken_by}"
 
 
 @dataclass

@@ -26,8 +26,8 @@ from typing import Any, TextIO
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cpu import CpuBackend
-from advisor.measure.energy import idle_watts, window
-from advisor.measure.frames import FrameLoop
+from advisor.measure.fork_server import die_with_parent
+from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.iterations import counted
 from advisor.measure.jobs import (
     BlockBegun,
@@ -42,19 +42,20 @@ from advisor.measure.jobs import (
     as_line,
 )
 from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
-from advisor.measure.namespaces import Namespace
-from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.namespaces import Namespace, start_here
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
-from advisor.measure.process import die_with_parent, start_here, tell_where_on_request
+from advisor.measure.processes import tell_where_on_request
 from advisor.measure.sampling import (
     Clock,
     Spending,
     breakdown,
     by_period,
+    idle_watts,
     quiet,
     timed_block,
     timed_together,
     unpreempted_clock,
+    window,
 )
 from advisor.measure.tasks import compared, first_frames
 from advisor.measure.worker import problem_of

@@ -10,6 +10,7 @@ becomes whatever the worker leaves running, in whatever session: it ends with th
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import json
 import os
@@ -29,7 +30,6 @@ from typing import IO, Any, NoReturn
 
 import psutil
 
-from advisor.measure.process import adopt_orphans, die_with_parent
 from advisor.profiles.files import remove_abandoned
 
 _LAST = 5.0
@@ -126,6 +126,26 @@ class Forked:
 
 
 Process = subprocess.Popen[bytes] | Forked
+
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Processes that this one's descendants leave behind become its children."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """A killed parent leaves no child behind, and when memory is out the kernel takes the child."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
+    if parent and os.getppid() != parent:  # it died while this process was still starting
+        os._exit(1)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def main(arguments: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Loops of a frame that the host ends: how often they run, and what of it differs from another run."""
+"""What the host decides within a frame: how often a loop runs, and how many rows of a buffer are valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from advisor.errors import WorkloadError
 from advisor.measure.written import Lines
 from advisor.profiles.figures import Iterations
 from advisor.profiles.schema import Loop, Measured, Result
+from advisor.strategies.backend import Array
 from advisor.strategies.schedule import InARow, parts
+from advisor.workloads.binding import BoundWorkload
+from advisor.workloads.stage_code import located
 
 UNEVEN = 1.05
 """Times as many iterations, on average, from which times over different frames are not compared."""
@@ -146,3 +149,36 @@ def iteration_records(counts: Mapping[int, LoopCount], first: Counts) -> tuple[I
         )
         for count in counts.values()
     )
+
+
+@dataclass(frozen=True)
+class Most:
+    """The smallest buffer of a length, its first dimension, and the stages that write the length."""
+
+    buffer: str
+    rows: int
+    writers: str
+
+
+def most_rows(bound: BoundWorkload) -> dict[str, Most]:
+    """The upper limit of each length of a workload."""
+    most_of: dict[str, Most] = {}
+    for name, buffer in bound.workload.buffers.items():
+        rows, length = buffer.dimensions[0], buffer.valid
+        if length is not None and (length not in most_of or rows < most_of[length].rows):
+            written = (stage for stage in bound.stages if length in stage.use.writes())
+            writers = (located(stage.name, stage.stage.function) for stage in written)
+            most_of[length] = Most(name, rows, " or ".join(writers))
+    return most_of
+
+
+def valid_rows(length: str, held: Array, most: Most, frame: int) -> int:
+    """The length that the array holds. Raises `WorkloadError` where the buffer has not so many rows."""
+    rows, limits = int(held.flat[0]), f"0 to {most.rows}"
+    if not 0 <= rows <= most.rows:
+        raise WorkloadError(
+            f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it "
+            f"must be {limits}",
+            next_step=f"Set it to a value from {limits} where it is written, in stage {most.writers}.",
+        )
+    return rows

@@ -5,25 +5,33 @@ A process of the final gets its requests and answers them over a socket, a line 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
+from advisor.devices.catalogue import System
+from advisor.devices.entries import CatalogueEntry
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.measure.kept_results import LEAST_FRAMES
+from advisor.measure.options import Options
 from advisor.measure.sampling import MIN_FRAMES
 from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Record, optional, table
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.crossings import ScriptRun
-from advisor.profiles.figures import Block, Iterations, StrategyFigures
+from advisor.profiles.figures import Block, Iterations, SearchMode, StrategyFigures
 from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.profiles.system_state import GpuState
 from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
 from advisor.strategies.mixes import MixRecord
+from advisor.strategies.registry import Strategy
 from advisor.texts import printable
 
 
@@ -88,6 +96,41 @@ class Tree(Record):
     folder: str = Field(description="The working directory's place in it")
 
 
+@dataclass(frozen=True)
+class Settings:
+    """One run of `advisor profile`, validated before anything runs."""
+
+    file: Path
+    workload: str | None
+    assignments: Mapping[str, str]
+    backend: BackendName
+    gpu: int
+    strategies: tuple[Strategy, ...]
+    targets: tuple[CatalogueEntry, ...]
+    """Named by the user."""
+    timeout: float
+    """Seconds after which a process is ended, a script only where the user says so."""
+    options: Options
+    """As merged from every place that says some; the fields here are what follows from them."""
+    command: str
+    arguments: tuple[str, ...] | None = None
+    """A script's own arguments; None where the file is a workload."""
+    module: str = ""
+    trial_seconds: float = math.inf
+    """Time limit for the whole command with a script's trials, which end where it is over."""
+    began: float | None = None
+    """On the run's clock, when its time began; when it is run if None."""
+    targets_under: System | None = None
+    """Nobody named a target: the default devices are predicted, under this system."""
+    gpus: tuple[int, ...] = ()
+    search: SearchMode = "off"
+    preferences: Preferences = field(default_factory=Preferences)
+    tree: Tree | None = None
+    """The checkout of a version of the code that is not the user's own; `file` is in it."""
+    final: bool = True
+    """Hold a final after the screening, where the device has one."""
+
+
 class Job(Record):
     """One process's work. `reference` is the directory of the reference run's results.
 
@@ -117,6 +160,10 @@ class Job(Record):
     limit_seconds: float | None = optional("Seconds after which --max-seconds ends it")
     frames: Number = optional("Steady frames to run for a tracing tool", 5)
     tree: Tree | None = optional("The checkout of a version that is not the user's")
+
+
+PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
+"""Packages whose versions a profile keeps."""
 
 
 class Description(Record):

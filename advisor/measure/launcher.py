@@ -1,10 +1,12 @@
 """Workers, watched to their end. One of the final is asked for rounds over a socket: what dies or hangs there
-costs its contestant."""
+costs its contestant. A script's worker has the terminal, and Ctrl-C ends it as Python would."""
 
 from __future__ import annotations
 
 import math
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -18,12 +20,18 @@ from typing import Literal, Protocol
 from pydantic import ValidationError
 
 from advisor import units
+from advisor.devices.host import installed
+from advisor.errors import WorkloadError
+from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import PASSED, ForkServer, Process
 from advisor.measure.jobs import (
     LOG,
     OUTCOME,
+    PACKAGES,
     BlockBegun,
     CalibrationJob,
+    Description,
     FinalJob,
     FinalRound,
     Job,
@@ -31,7 +39,10 @@ from advisor.measure.jobs import (
     Message,
     Outcome,
     Problem,
+    Recorded,
     RoundDone,
+    ScriptJob,
+    Settings,
     as_line,
     read_message,
     read_outcome,
@@ -49,6 +60,7 @@ from advisor.measure.processes import (
 )
 from advisor.measure.processes import wait as ended_within
 from advisor.measure.sessions import Session
+from advisor.workloads.scripts import script_record
 
 _POLL_SECONDS = 0.25
 _EXIT_SECONDS = 5.0
@@ -160,9 +172,6 @@ class Ahead:
         return self.launcher.session(job)
 
 
-WORKER = "advisor.measure.final_worker"
-
-
 class Hung(Exception):
     """A block took longer than it may."""
 
@@ -186,7 +195,12 @@ class ProcessSession:
         self._link, theirs = socket.socketpair()
         with theirs:
             self._process = start(
-                self.job, self._directory, WORKER, PASSED, pass_fds=(theirs.fileno(),), server=self.server
+                self.job,
+                self._directory,
+                "advisor.measure.final_worker",
+                PASSED,
+                pass_fds=(theirs.fileno(),),
+                server=self.server,
             )
         self._log, self._buffer = self._directory / LOG, b""
 
@@ -250,3 +264,87 @@ class ProcessSession:
         with suppress(OSError):
             return log_tail(self._log)
         return ""
+
+
+_ENDING_SECONDS = 30.0
+"""For a script that was asked to end, and for its exit handlers once the record is there."""
+LIBRARIES = ("torch", "numba", "numba-cuda")
+"""Packages whose versions are of interest, beside those of every run."""
+
+
+def record(settings: Settings, folder: Path) -> tuple[Description, Recorded, tuple[str, ...]]:
+    """Runs the script once; notes say how it ended. Raises `AdvisorError` where nothing could be recorded.
+
+    The script has this process's stdin; what it prints goes to stderr.
+    """
+    device: Driver | CpuBackend = Driver(settings.gpu) if settings.backend == "cuda" else CpuBackend()
+    description = Description(
+        device=device.device(),
+        gpu=device.environment(),
+        packages=installed(*PACKAGES, *LIBRARIES),
+        workload=script_record(settings.file),
+    )
+    job = script_job(settings, folder)
+    directory = Path(job.directory)
+    process = start(job, directory, "advisor.measure.recording.worker", stdout=2)
+    try:
+        note = _watch(process, directory, settings.timeout)
+    finally:
+        end(process, directory)
+    outcome = read_outcome(directory)
+    if isinstance(outcome, Recorded):
+        return description, outcome, (note,) if note else ()
+    if isinstance(outcome, Problem):
+        raise outcome.as_error()
+    how = note or cause_of_death(process.returncode, "")
+    raise WorkloadError(
+        f"nothing was recorded of {job.file}: {how}",
+        next_step="Check that it runs with python, and that it ends normally or with sys.exit, not os._exit.",
+    )
+
+
+def script_job(settings: Settings, folder: Path) -> ScriptJob:
+    return ScriptJob(
+        file=str(settings.file),
+        module=settings.module,
+        arguments=settings.arguments or (),
+        frame=settings.options.frame,
+        counts_bytes=settings.options.count_bytes,
+        backend=settings.backend,
+        gpu=settings.gpu,
+        directory=str(folder / "script"),
+    )
+
+
+def _watch(process: Process, directory: Path, timeout: float) -> str:
+    """Waits for the script's end; why it was asked to end before, in a note."""
+    begin, ending, note = time.monotonic(), math.inf, ""
+    while True:
+        try:
+            if ended_within(process, _POLL_SECONDS):
+                return note
+            now = time.monotonic()
+            if now > ending + _ENDING_SECONDS:
+                return note
+            if ending == math.inf and (directory / OUTCOME).exists():
+                ending = now
+            elif ending == math.inf and (why := _excess(now - begin, timeout)):
+                ending, note = now, f"The script was interrupted{why}"
+                _interrupt(process)
+        except KeyboardInterrupt:
+            if note:
+                raise
+            ending, note = time.monotonic(), "Interrupted: the record ends where the script did."
+            _interrupt(process)
+
+
+def _excess(seconds: float, timeout: float) -> str:
+    if seconds > timeout:
+        return f" after {units.digits(timeout)} s (--timeout)."
+    free, least = memory()
+    return f": only {units.size(free)} of memory were left." if free < least else ""
+
+
+def _interrupt(process: Process) -> None:
+    with suppress(OSError):
+        os.kill(process.pid, signal.SIGINT)

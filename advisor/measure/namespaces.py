@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.jobs import Tree
-from advisor.measure.process import beginning_in
 from advisor.workloads.loading import MODULE_PREFIX
 
 _OURS = "advisor"
@@ -176,6 +175,35 @@ def same_folder(user: Path, checkout: Path) -> Path:
     here = Path.cwd().resolve()
     there = checkout / here.relative_to(user.resolve()) if here.is_relative_to(user.resolve()) else here
     return there if there.is_dir() else here
+
+
+_START: list[Path] = []
+
+
+def start_here() -> None:
+    """Remembers the working directory, to which the paths of a job are relative."""
+    with suppress(OSError):
+        _START[:] = [Path.cwd()]
+
+
+@contextmanager
+def beginning_in(folder: Path) -> Iterator[None]:
+    """Makes a folder the working directory within, and where `back_to_start` goes."""
+    start, here = list(_START), Path.cwd()
+    _START[:] = [folder]
+    back_to_start()
+    try:
+        yield
+    finally:
+        _START[:] = start
+        os.chdir(here)
+
+
+def back_to_start() -> None:
+    """Goes back to it; the user's code may have gone elsewhere."""
+    with suppress(OSError):
+        for start in _START:
+            os.chdir(start)
 
 
 _NEEDED: tuple[ModuleType | type, ...] = (

@@ -16,8 +16,7 @@ from itertools import chain, groupby
 from math import lcm
 from typing import Any
 
-from advisor.measure.frames import Action, FrameLoop, Watch
-from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.frames import Action, FrameLoop, Ranges, Watch
 from advisor.measure.sampling import Clock
 from advisor.measure.written import Lines, Marks, ordering, recording, shifted, waiting, written
 from advisor.strategies.backend import Backend

@@ -16,11 +16,10 @@ import numpy as np
 
 from advisor.errors import UsageError
 from advisor.measure import footprint
-from advisor.measure.frames import FrameLoop
+from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.jobs import Job
-from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.namespaces import back_to_start
 from advisor.measure.pipelined import PipelinedLoop
-from advisor.measure.process import back_to_start
 from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
 from advisor.strategies.backend import Backend, wait_for_all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 import select
@@ -19,7 +20,6 @@ import psutil
 from advisor import units
 from advisor.measure.fork_server import PARENT, PASSED, ForkServer, Process
 from advisor.measure.jobs import LOG
-from advisor.measure.process import TELL_WHERE, WHERE
 from advisor.profiles.base import Record
 from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
@@ -170,6 +170,17 @@ def end(process: Process, directory: Path) -> None:
             ):
                 os.kill(pid, signal.SIGKILL)
     process.wait()
+
+
+TELL_WHERE, WHERE = signal.SIGRTMAX, "where"
+"""The signal has a worker write to that file of its folder where it is."""
+
+
+def tell_where_on_request(directory: Path) -> None:
+    """On `TELL_WHERE` the stack goes to a file, also from within a call that does not return."""
+    with suppress(OSError, ValueError, RuntimeError):
+        descriptor = os.open(directory / WHERE, os.O_WRONLY | os.O_CREAT, 0o600)
+        faulthandler.register(TELL_WHERE, file=descriptor, all_threads=False)
 
 
 def place_in(file: str, process: Process, directory: Path) -> str:

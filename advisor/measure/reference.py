@@ -8,28 +8,31 @@ runs from that start tell which.
 
 from __future__ import annotations
 
+import pickle
+import sys
 import time
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType
+from typing import Any, Protocol
 
 import numpy as np
 
 from advisor.errors import WorkloadError
-from advisor.measure.captured import forget_neighbours, state_of
 from advisor.measure.cupy_mock.tracing import first_line
 from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.regions import RegionViolation
 from advisor.measure.sampling import Clock
 from advisor.measure.tasks import comparing_seconds, first_frames, require_state, wrong_results
-from advisor.measure.verification import LOOKS, Output, Poison, Written, noise
+from advisor.measure.verification import LOOKS, Output, Poison, RegionViolation, Written, noise
 from advisor.strategies.backend import Array, Backend
+from advisor.workloads.definition import Definition
 from advisor.workloads.stage_code import line_reading
 
 _LOADS = 2
@@ -177,3 +180,44 @@ def _outputs(begin: Begin, frames: int, poison: Poison) -> Mapping[Output, Writt
         for index in range(frames):
             run.inspector.checked_frame(run.serial, index, poison, outputs)
     return outputs
+
+
+def state_of(folder: Path) -> dict[str, bytes]:
+    """A digest of each global of the modules in a folder, of their functions' and classes' attributes too."""
+    digests: dict[str, bytes] = {}
+    for module in neighbours(folder):
+        for name, value in list(vars(module).items()):
+            if name.startswith("__") or isinstance(value, ModuleType):
+                continue
+            value = value.function if isinstance(value, Definition) else value
+            if callable(value) and hasattr(value, "__dict__"):
+                digests |= {f"{name}.{key}": _digest(each) for key, each in _attributes(value)}
+            else:
+                digests[name] = _digest(value)
+    return digests
+
+
+def neighbours(folder: Path) -> list[ModuleType]:
+    loaded = [(each, getattr(each, "__file__", None)) for each in list(sys.modules.values())]
+    return [
+        each for each, file in loaded if file and str(file).endswith(".py") and Path(file).parent == folder
+    ]
+
+
+def forget_neighbours(folder: Path) -> None:
+    for module in neighbours(folder):
+        sys.modules.pop(module.__name__, None)
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    for key, each in list(vars(value).items()):
+        if not key.startswith("__") and not callable(each):
+            yield key, each
+
+
+def _digest(value: Any) -> bytes:
+    """Its contents; what cannot be pickled is taken for unchanged."""
+    try:
+        return zlib.crc32(pickle.dumps(value)).to_bytes(4, "big")
+    except Exception:
+        return b""

@@ -1,18 +1,129 @@
-"""From samples, blocks and windows of a strategy to its row: what is absent has a reason."""
+"""From what processes left to the profile: the description, the trace, the row of each strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from pydantic import ValidationError
+
 from advisor import stats
-from advisor.measure.jobs import Problem, Sample
+from advisor.errors import NothingMeasured, WorkloadError
+from advisor.measure.jobs import DESCRIPTION, Description, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, Quantile, StrategyFigures
-from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, PageLocking, WorkloadRecord
+from advisor.profiles.schema import (
+    RAISED,
+    WRONG_RESULTS,
+    Failed,
+    Measured,
+    PageLocking,
+    Trace,
+    WorkloadRecord,
+)
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.scores import accounted
+
+
+@dataclass
+class Preparation:
+    """What runs before the strategies: a reference run that checks the workload, a traced run on the CPU."""
+
+    notes: list[str] = field(default_factory=list)
+    kernels_only: Problem | None = None
+    """Why the workload cannot run on the CPU, where a kernel has no twin there."""
+
+    def describe(self, ended: Ended, directory: Path) -> Description:
+        """The workload, by the reference run in that folder. Raises `AdvisorError` where it cannot be run."""
+        problem = ended.outcome if isinstance(ended.outcome, Problem) else None
+        if problem and problem.cause in ("wrong", "raised", "bug"):
+            raise problem.as_error()
+        if ended.how in ("timeout", "late"):
+            option = "--timeout" if ended.how == "timeout" else "--max-seconds"
+            raise WorkloadError(
+                f"checking the workload {ended.reason}",
+                next_step=f"Raise {option} SECONDS, or set smaller parameters with --set; if the frame has a "
+                "repeat, check that it ends, or lower at_most.",
+                detail=ended.log,
+            )
+        reason = problem.message if problem else ended.reason
+        description = _description(directory / DESCRIPTION, problem, ended, reason)
+        if problem and problem.cause == "twin":
+            self.kernels_only = problem
+            self.notes.append(f"Nothing was run on the CPU: {reason}. {problem.next_step}")
+        elif isinstance(ended.outcome, ReferenceRun):
+            self.notes += _notes(ended.outcome)
+        else:
+            self.notes.append(f"The reference run failed ({reason}), so results could not be compared.")
+        self.notes += description.cautions
+        return description
+
+    def trace(self, ended: Ended, *, on_cpu: bool) -> Trace | None:
+        """What each stage reads and writes; None where that could not be traced.
+
+        Raises `WorkloadError` if, without a GPU, CuPy would certainly refuse a device stage, or if a stage
+        touches a buffer outside the region that it annotates.
+        """
+        result = ended.outcome if isinstance(ended.outcome, TraceRun) else TraceRun()
+        if problems := (*(result.refused if on_cpu else ()), *result.wrong):
+            first, *others = problems
+            more = (f"Also: {each.message}\n  next: {each.next_step}\n{each.detail}" for each in others)
+            detail = "\n\n".join((first.detail, *more))
+            raise WorkloadError(first.message, next_step=first.next_step, detail=detail)
+        if result.trace:
+            return result.trace
+        if self.kernels_only and on_cpu:
+            raise self.kernels_only.as_error()
+        problem = ended.outcome if isinstance(ended.outcome, Problem) else next(iter(result.refused), None)
+        if problem and problem.error == "RegionViolation":
+            raise problem.as_error()
+        reason, step = (problem.message, problem.next_step) if problem else (ended.reason, "")
+        self.notes.append(f"Traffic could not be traced on the CPU: {reason}. {step}".strip())
+        return None
+
+
+def _notes(run: ReferenceRun) -> Iterator[str]:
+    if run.unlike:
+        buffers = ", ".join(f"{name!r} from frame {frame} on" for name, frame in run.unlike.items())
+        yield (
+            f"Two runs under {BASELINE} from the same start gave different results: {buffers}. Those were "
+            "not compared across strategies, so wrong ones would not be noticed. If stages draw random "
+            "numbers, take them from the parameter `rng`, which gives the same in every run."
+        )
+    for loop, most in run.capped.items():
+        yield (
+            f"Only at_most={most} ended {loop}, in every frame that was compared. If it should end earlier, "
+            "check that a stage of the loop sets the buffer."
+        )
+    for name, frame in run.nan.items():
+        yield f"Buffer {name!r} has NaN from frame {frame} on; NaN is taken for equal to NaN."
+
+
+def _description(file: Path, problem: Problem | None, ended: Ended, reason: str) -> Description:
+    """The description that a process wrote. Raises `AdvisorError` where it is not there, or incomplete."""
+    try:
+        return Description.model_validate_json(file.read_text(encoding="utf-8"))
+    except OSError:
+        if problem:
+            raise NothingMeasured(
+                problem.message, next_step=problem.next_step, detail=problem.detail
+            ) from None
+        raise WorkloadError(
+            f"the workload could not be loaded: {ended.reason}",
+            next_step="Check that the file runs with python.",
+            detail=ended.log,
+        ) from None
+    except ValidationError:
+        raise NothingMeasured(
+            "the description of the workload that its process wrote is incomplete"
+            + (f": {reason}" if reason else ""),
+            next_step="Is the disk full, or does the workload limit the size of files (ulimit -f)?",
+        ) from None
+
 
 CONFIDENCE = 0.95
 _PREFIXES: dict[str, str] = {

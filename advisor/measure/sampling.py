@@ -1,4 +1,9 @@
-"""Sampling: warm up, time frames, then break a few frames down."""
+"""Sampling: warm up, time frames, then break a few frames down. Windows for energy.
+
+Counters tick: NVML renews its figures of power every 20 to 100 ms, by the GPU (Yang, Adamek and Armour,
+"Part-time power measurements: nvidia-smi's lack of attention", 2023). A window goes from tick to tick, so
+that none is cut.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+
+from advisor.devices.energy import Meter
 
 Clock = Callable[[], float]
 MIN_FRAMES = 5
@@ -199,6 +206,75 @@ def by_period(frame: Callable[[int], None], period: int, first: int) -> Callable
             frame(index)
 
     return frames
+
+
+WINDOW_SECONDS = 2.0
+IDLE_SECONDS = 1.0
+LONGEST_TICK = 0.5
+"""Seconds after which a counter that does not change is used as it is."""
+_LOOK_SECONDS = 0.005
+"""Between two looks at the counter, since asking takes time from the frames."""
+
+
+@dataclass(frozen=True)
+class Window:
+    frames: int
+    seconds: float
+    joules: tuple[float, ...]
+
+
+def window(
+    frame: Callable[[int], None],
+    first: int,
+    meters: Sequence[Meter],
+    clock: Clock,
+    seconds: float = WINDOW_SECONDS,
+) -> Window:
+    """Runs frames from that index on, from one tick of the counters to the first one after `seconds`.
+
+    meters: one for each GPU. Raises `Unmetered` where a counter is lost.
+    """
+    start, began, before = _tick(frame, first, meters, clock)
+    index = start
+    while clock() < began + seconds:
+        frame(index)
+        index += 1
+    end, ended, after = _tick(frame, index, meters, clock)
+    taken = tuple(now - then for then, now in zip(before, after, strict=True))
+    return Window(end - start, ended - began, taken)
+
+
+def idle_watts(
+    meters: Sequence[Meter],
+    clock: Clock,
+    sleep: Callable[[float], None] = time.sleep,
+    seconds: float = IDLE_SECONDS,
+) -> tuple[float, ...]:
+
+    def wait(_: int) -> None:
+        sleep(_LOOK_SECONDS)
+
+    rested = window(wait, 0, meters, clock, seconds)
+    return tuple(max(joules, 0.0) / rested.seconds for joules in rested.joules)
+
+
+def _tick(
+    frame: Callable[[int], None], index: int, meters: Sequence[Meter], clock: Clock
+) -> tuple[int, float, tuple[float, ...]]:
+    """The next frame's index, the moment, and the joules of each meter."""
+    before, begin = _counts(meters), clock()
+    while True:
+        looked = clock()
+        while clock() < looked + _LOOK_SECONDS:
+            frame(index)
+            index += 1
+        joules, now = _counts(meters), clock()
+        if joules != before or now >= begin + LONGEST_TICK:
+            return index, now, joules
+
+
+def _counts(meters: Sequence[Meter]) -> tuple[float, ...]:
+    return tuple(meter.joules() for meter in meters)
 
 
 @contextmanager

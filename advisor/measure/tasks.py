@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -22,17 +22,17 @@ from advisor.devices.gpus import gpu_state
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.footprint import host_pages
-from advisor.measure.frames import FrameLoop
+from advisor.measure.frames import Action, FrameLoop
 from advisor.measure.iterations import counted, difference, iteration_records
 from advisor.measure.jobs import Captured, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import Clock, breakdown, by_period, sample, warm_up
-from advisor.measure.timeline import WATCHED, Recorder
 from advisor.measure.verification import Inspector
 from advisor.profiles.figures import PlaceMemory
 from advisor.profiles.schema import PageLocking
-from advisor.strategies.backend import Backend
+from advisor.profiles.traces import Span, Timeline, track
+from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.loading import Loaded, user_error
 
@@ -102,8 +102,6 @@ def comparing(inspector: Inspector, reference: KeptResults, loop: FrameLoop) -> 
     return look
 
 
-PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindings")
-"""Whose versions the profile keeps."""
 _BEFORE = 3
 """Frames before those that a tracing tool looks at."""
 _SLOW = 0.1
@@ -303,3 +301,84 @@ def _transfer_bytes(
             totals[step.action] += step.moved(buffers[step.name], valid) * step.times(iterations)
     frames = len(run.plan.period)
     return {direction: round(count / frames) for direction, count in totals.items()}
+
+
+MOST_SPANS = 300
+WATCHED = 3
+"""Frames that a timeline takes."""
+_Seen = tuple[Action, float, float, tuple[Any, Any] | None]
+"""An action, its begin and end, and the marks before and after work on a stream."""
+
+
+class Recorder:
+    """Watches a loop's actions for one timeline: the host's steps by its clock, the stream's by marks.
+
+    The two clocks are fitted at one mark, right after a wait: on a GPU they agree within a few microseconds.
+    """
+
+    def __init__(self, backend: Backend, clock: Clock = time.perf_counter) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._seen: list[_Seen] = []
+        wait_for_all(backend)
+        self._anchors = [gpu.timestamp() for gpu in backend.gpus]
+        self._zero = clock()
+
+    def timeline(self, loop: FrameLoop, index: int) -> Timeline | None:
+        """Runs the frames `index` to `index + WATCHED - 1`, and takes the middle one, so that of frames that
+        overlap all of one period is seen; None where the clock saw no time pass."""
+        with loop.watched(self.watch):
+            loop.frame(index)
+            begin = self._clock()
+            loop.frame(index + 1)
+            end = self._clock()
+            loop.frame_alone(index + WATCHED - 1)
+        wait_for_all(self._backend)
+        if end <= begin:
+            return None
+        spans = [span for seen in self._seen if (span := self._span(seen, begin, end))]
+        spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
+        shown = tuple(spans[:MOST_SPANS])
+        return Timeline(
+            source="events", frame_seconds=end - begin, spans=shown, left_out=len(spans) - len(shown)
+        )
+
+    def watch(self, action: Action) -> Action:
+        """The action, noting when it runs."""
+        move = action.move
+
+        def run(index: int) -> None:
+            self._note(action, lambda: action.run(index), None)
+
+        def moved(stream: Any = None) -> None:
+            assert move is not None
+            mover = move
+            self._note(action, lambda: mover(stream), stream)
+
+        return replace(action, run=run, move=moved if move else None)
+
+    def _note(self, action: Action, call: Callable[[], object], stream: Any) -> None:
+        gpu = self._backend.gpus[action.gpu]
+        before = gpu.timestamp(stream) if action.on_stream else None
+        begin = self._clock()
+        call()
+        end = self._clock()
+        marks = (before, gpu.timestamp(stream)) if action.on_stream else None
+        self._seen.append((action, begin, end, marks))
+
+    def _span(self, seen: _Seen, begin: float, end: float) -> Span | None:
+        """Within the frame from `begin` to `end`; None outside of it."""
+        action, first, last, marks = seen
+        if marks is not None:
+            gpu, anchor = self._backend.gpus[action.gpu], self._anchors[action.gpu]
+            first, last = (self._zero + gpu.seconds_between(anchor, mark) for mark in marks)
+        first, last = max(first, begin), min(last, end)
+        if last <= first:
+            return None
+        return Span(
+            track=track(action.label),
+            label=action.label,
+            begin_seconds=first - begin,
+            end_seconds=last - begin,
+            gpu=action.gpu if marks is not None and len(self._anchors) > 1 else None,
+        )

@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
+from advisor.measure.iterations import most_rows, valid_rows
 from advisor.measure.kept_results import some
-from advisor.measure.regions import RegionViolation, most_rows, valid_rows
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import NAME_THE_LENGTH, Region
 from advisor.strategies.placements.base import Layout, Placed
@@ -38,6 +38,20 @@ Output = tuple[int, str, str]
 """Frame, stage and buffer."""
 Poison = Callable[[Output, int], Array]
 """The bytes that an output of that size in bytes is filled with."""
+
+
+class RegionViolation(WorkloadError):
+    """A stage touched elements outside the region that it annotates. `line`: file and line, where known."""
+
+    def __init__(
+        self, stage: str, buffer: str, what: Literal["reads", "writes"], part: Region, line: str | None = None
+    ) -> None:
+        super().__init__(
+            f"stage {stage!r} {what} elements of buffer {buffer!r} outside the region that it declares, "
+            f"{part}{f' ({line})' if line else ''}",
+            next_step=f"Widen the slice, or remove it to annotate all of {buffer!r}.",
+        )
+        self.access, self.line = (stage, buffer, what, part), line
 
 
 @dataclass(frozen=True)

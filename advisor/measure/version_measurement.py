@@ -14,7 +14,7 @@ from advisor import units
 from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, UsageError, WorkloadError
 from advisor.measure.contest import LEAST_SECONDS, with_blocks
 from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
-from advisor.measure.jobs import Description, FinalJob, Job
+from advisor.measure.jobs import Description, FinalJob, Job, Settings
 from advisor.measure.kept_results import compare_results
 from advisor.measure.launcher import Ahead, Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
@@ -23,7 +23,6 @@ from advisor.measure.processes import DIED
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.measure.sessions import Alternating, Session, frames_of_block
-from advisor.measure.settings import Settings
 from advisor.profiles.conclusions import Objective
 from advisor.profiles.figures import Block
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured

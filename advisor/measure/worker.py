@@ -25,9 +25,12 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured
 from advisor.measure import footprint, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
-from advisor.measure.cupy_mock import coverage, tracing
+from advisor.measure.cupy_mock import checks, tracing
+from advisor.measure.fork_server import die_with_parent
+from advisor.measure.frames import Ranges
 from advisor.measure.jobs import (
     DESCRIPTION,
+    PACKAGES,
     CalibrationJob,
     Checked,
     Description,
@@ -37,10 +40,9 @@ from advisor.measure.jobs import (
     TraceRun,
     write_outcome,
 )
-from advisor.measure.namespaces import Intact, Namespace, compiled
-from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.namespaces import Intact, Namespace, back_to_start, compiled, start_here
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
-from advisor.measure.process import back_to_start, die_with_parent, start_here, tell_where_on_request
+from advisor.measure.processes import tell_where_on_request
 from advisor.measure.reference import reference
 from advisor.measure.tasks import ResultsDiffer
 from advisor.measure.written import Origin, origin
@@ -178,7 +180,7 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = after_error(error, path)
-    if unknown := coverage.unknown_name(error):
+    if unknown := checks.unknown_name(error):
         return Problem(cause="raised", message=unknown.message, next_step=unknown.next_step, detail=detail)
     if not on_gpu and not is_numba_misfit(error) and _wants_a_gpu(error, message):
         return _without_gpu(error, raised, message, detail)
@@ -212,7 +214,7 @@ def _wants_a_gpu(error: BaseException, message: str) -> bool:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     signs = ("cupy", "not compiled with CUDA", "Found no NVIDIA driver")
     named = bool(kinds & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
-    return named or _is_of_cupy(error) or coverage.of_cupy_alone(error)
+    return named or _is_of_cupy(error) or checks.of_cupy_alone(error)
 
 
 def _is_of_cupy(error: BaseException) -> bool:
@@ -304,7 +306,7 @@ def _run_reference(job: Job, backend: Backend) -> Outcome:
     described = Description(
         device=backend.device(),
         gpu=backend.environment(),
-        packages=installed(*tasks.PACKAGES),
+        packages=installed(*PACKAGES),
         workload=waiting[0].record,
         cautions=waiting[0].cautions,
         compiled=compiled(),

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.errors import FileProblem
-from advisor.measure.jobs import Captured, Job, Problem, read_outcome
+from advisor.measure.jobs import Captured, Job, Problem, Settings, read_outcome
 from advisor.measure.measurement import job_of
 from advisor.measure.processes import worker_command, write_job
 from advisor.measure.progress import Progress
-from advisor.measure.settings import Settings
 from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
 from advisor.profiles import outputs

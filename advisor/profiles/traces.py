@@ -270,7 +270,7 @@ class StageWork(Record):
     calls: Count | None = optional("NumPy calls that did work; None where the GPU runs another function")
     issue_seconds: Seconds | None = optional(
         "The host's time for these calls, as they take on the host of an H200 "
-        "(advisor/measure/cupy_mock/issuing.py); None where the GPU runs another function"
+        "(advisor/measure/routines.py); None where the GPU runs another function"
     )
     uncounted: tuple[Word, ...] = optional("Calls whose arithmetic is not known, as factorizations", ())
     seconds: Seconds | None = None

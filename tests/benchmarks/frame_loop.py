@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.backends import open_backend
-from advisor.measure.frames import FrameLoop
-from advisor.measure.nvtx_ranges import Ranges
+from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.pipelined import SETS, PipelinedLoop
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import Arena

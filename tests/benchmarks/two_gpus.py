@@ -12,8 +12,8 @@ from typing import Any
 
 from advisor.errors import NothingMeasured
 from advisor.measure.backends import gpu_count, open_backend
+from advisor.measure.frames import Ranges
 from advisor.measure.jobs import Job
-from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import PlacedWorkload, place
 from advisor.strategies.backend import Backend
 from advisor.workloads.loading import load

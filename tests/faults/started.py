@@ -30,8 +30,8 @@ from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure import fork_server
 from advisor.measure.fork_server import ForkServer
+from advisor.measure.jobs import Settings
 from advisor.measure.launcher import ProcessLauncher
-from advisor.measure.settings import Settings
 from advisor.profiles.reading import load
 from advisor.report.pages import page_of, render
 from tests.faults.case import PROFILE, ROOT

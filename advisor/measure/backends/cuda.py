@@ -18,8 +18,7 @@ import numpy as np
 from advisor.devices.entries import memory_class
 from advisor.devices.gpus import by_number
 from advisor.errors import NothingMeasured
-from advisor.measure.backends.cuda_calls import ManagedCalls, watching
-from advisor.measure.backends.driver import ATTRIBUTES
+from advisor.measure.backends.cuda_calls import ATTRIBUTES, ManagedCalls, watching
 from advisor.profiles.schema import Device, MemoryKind, Side
 from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
 from advisor.strategies.parts import Span

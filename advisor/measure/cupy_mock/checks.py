@@ -1,24 +1,36 @@
-"""Checks of the mock: refusals, as exceptions of CuPy's kinds, and calls that wait for the GPU."""
+"""Checks of the mock: refusals, as exceptions of CuPy's kinds, and calls that wait for the GPU.
+
+CuPy's API by version (names, parameters, functions that wait) is in files that `tests/cupy_coverage.py`
+writes from an installed CuPy; each has the command in it. Stages must not write arrays that are no buffers.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import linecache
 import re
 import sys
 import traceback
+import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
-from advisor.measure.cupy_mock.coverage import COMPARISON, Coverage
-from advisor.measure.regions import extent
+from advisor.devices.host import installed
+from advisor.errors import WorkloadError, nearest
+from advisor.measure.cupy_mock.traffic import extent
+from advisor.measure.kept_results import some
+from advisor.strategies.backend import Array
+from advisor.workloads.stage_code import referred_to
 
-Array = npt.NDArray[Any]
 _OWN = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent))
 _INSTALLED = ("site-packages", "dist-packages")
 _SIGNS = re.compile(
@@ -41,6 +53,97 @@ _OTHER = (
     "it takes NumPy arrays, not CuPy's",
     "Make it a host stage, or use what CuPy and cupyx have; a.get() copies to the host, and waits.",
 )
+
+
+PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
+COMPARISON = "https://docs.cupy.dev/en/stable/reference/comparison.html"
+"""CuPy's own table of what NumPy has and CuPy lacks."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """One version of CuPy. A callable has the names of its parameters, None where they cannot be read."""
+
+    version: str
+    names: Mapping[str, str | None]
+    """Functions, ufuncs, types and constants, those of submodules as `linalg.norm`."""
+    ndarray: Mapping[str, str | None]
+    waits: frozenset[str]
+    """Functions whose documentation says that they may synchronize."""
+
+    def refused(self, parameters: str | None, count: int, keywords: Mapping[str, object]) -> str:
+        """The part of a call that they do not take: `where=`, or "6 arguments by position"; else empty."""
+        if parameters is None:
+            return ""
+        words = parameters.split()
+        positional = words[: words.index("*")] if "*" in words else words
+        known = {word.lstrip("*") for word in words}
+        unknown = [name for name in keywords if name not in known]
+        if unknown and "**" not in words:
+            return f"{unknown[0]}="
+        open_ended = any(word.startswith("*") and len(word) > 1 for word in words)
+        return f"{count} arguments by position" if count > len(positional) and not open_ended else ""
+
+
+@cache
+def coverage(version: str | None = None) -> Coverage:
+    """Coverage of that CuPy version; by default of the installed CuPy, else of the newest known.
+
+    The newest version known that is not above it counts for it, else the oldest.
+    """
+    known = {_number(path.stem.partition("-")[2]): path for path in Path(__file__).parent.glob("cupy-*.json")}
+    wanted = _number(version or next(iter(installed(*PACKAGES).values()), "999"))
+    fitting = [number for number in known if number <= wanted]
+    data = json.loads(known[max(fitting, default=min(known))].read_text(encoding="utf-8"))
+    counted = ".".join(data["cupy"].split(".")[:2])
+    return Coverage(counted, data["names"], data["ndarray"], frozenset(data["waits"]))
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+def of_cupy_alone(error: BaseException) -> bool:
+    """Whether NumPy was asked for what CuPy has: `xp.RawKernel`, `a.get()`."""
+    missing = _missing_name(error)
+    return missing is not None and (missing[0] in missing[1])
+
+
+def unknown_name(error: BaseException) -> WorkloadError | None:
+    """The error of a name that neither NumPy nor CuPy has, with one that is like it."""
+    missing = _missing_name(error)
+    if missing is None or missing[0] in missing[1]:
+        return None
+    name, known = missing
+    owner, last = name.rpartition(".")[0], name.rpartition(".")[2]
+    have = {
+        *(k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == owner),
+        *dir(getattr(error, "obj", None)),
+    }
+    return WorkloadError(
+        f"{_line(error)}neither NumPy nor CuPy has {name!r}{nearest(last, have)}",
+        next_step="Correct the name.",
+    )
+
+
+def _line(error: BaseException) -> str:
+    """ "pipeline.py:23, in compute: "; nothing where no line is the user's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [each for each in frames if not each.filename.startswith(str(Path(np.__file__).parent))]
+    return f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}, in {theirs[-1].name}: " if theirs else ""
+
+
+def _missing_name(error: BaseException) -> tuple[str, dict[str, str | None]] | None:
+    """The name that NumPy lacks, as CuPy would have it, and CuPy's names of its kind."""
+    if not isinstance(error, AttributeError) or not error.name:
+        return None
+    owner = getattr(error, "obj", None)
+    if isinstance(owner, ModuleType) and owner.__name__.partition(".")[0] == "numpy":
+        prefix = owner.__name__.partition(".")[2]
+        return (f"{prefix}.{error.name}" if prefix else error.name), dict(coverage().names)
+    if isinstance(owner, np.ndarray) and hasattr(type(owner), "__array_ufunc__"):
+        return error.name, dict(coverage().ndarray)
+    return None
 
 
 class Unknowable(BaseException):
@@ -211,3 +314,69 @@ def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
     named = (v for n, v in frame.f_locals.items() if re.search(rf"\b{n}\b", place.text))
     owners = (watch.owner(value) for value in named if type(value).__module__ == "cupy")
     return Refused(f"{why} ({type(error).__name__})", write, place, next(filter(None, owners), ""))
+
+
+_LIBRARIES = (*_INSTALLED, "/lib/python")
+_WHOLE_BYTES = 64 << 20
+"""Size of an array up to which all elements are looked at."""
+_DEPTH = 4
+"""Containers, objects and functions that are looked into, one in the other."""
+_MOST = 1000
+"""Elements of a container that are looked at."""
+
+
+def host_arrays(function: Callable[..., object]) -> dict[str, Array]:
+    """The NumPy arrays that a function can write without taking them, by what it calls them."""
+    arrays: dict[int, tuple[str, Array]] = {}
+    for name, value in _reached(function, "", _DEPTH, set()):
+        if isinstance(value, np.ndarray) and value.flags.writeable and not value.dtype.hasobject:
+            arrays.setdefault(id(value), (name, value))
+    return dict(arrays.values())
+
+
+def sums(arrays: Mapping[str, Array]) -> dict[str, int]:
+    looked = {name: a if a.nbytes <= _WHOLE_BYTES else some(a) for name, a in arrays.items()}
+    return {name: zlib.crc32(array.tobytes()) for name, array in looked.items()}
+
+
+def _reached(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    if not depth or id(value) in seen:
+        return
+    seen.add(id(value))
+    yield name, value
+    for inner, each in _inside(value, name):
+        yield from _reached(each, inner, depth - 1, seen)
+
+
+def _inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"{name}[{key!r}]", each) for key, each in list(value.items())[:_MOST])
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"{name}[{index}]", each) for index, each in enumerate(value[:_MOST]))
+    elif isinstance(value, functools.partial):
+        yield from ((key, each) for key, each in value.keywords.items())
+        yield "", value.func
+    elif isinstance(value, MethodType):
+        yield from (("self", value.__self__), ("", value.__func__))
+    elif isinstance(value, FunctionType):
+        yield from _outside(value)
+    elif _is_users(type(value)):
+        yield from ((f"{name}.{key}".lstrip("."), each) for key, each in _own(value).items())
+        yield "", _own(type(value)).get("__call__")
+
+
+def _outside(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    plain = inspect.unwrap(function)
+    yield from (pair for pair in referred_to(plain) if not isinstance(pair[1], (ModuleType, type)))
+    yield from (plain.__kwdefaults__ or {}).items()
+    yield from ((f"default {index}", each) for index, each in enumerate(plain.__defaults__ or ()))
+
+
+def _is_users(kind: type) -> bool:
+    """Whether the class is of a module beside the workload: libraries keep state of their own."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return bool(file) and not any(part in str(file) for part in _LIBRARIES)
+
+
+def _own(value: Any) -> Mapping[str, Any]:
+    return dict(getattr(value, "__dict__", {}))

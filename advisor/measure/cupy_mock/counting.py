@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.measure import routines
-from advisor.measure.cupy_mock import issuing
 from advisor.measure.cupy_mock.traffic import TrafficRecorder, unique_bytes
 
 Array = npt.NDArray[Any]
@@ -180,7 +179,7 @@ def count_ufunc(
     """Inputs are read and outputs written once; `where` says which share of both."""
     operands = [x for x in inputs if isinstance(x, np.ndarray)]
     repeats = ufunc is np.matmul and len({x.shape[:-2] for x in operands}) > 1
-    recorder.called(issuing.ufunc_seconds(issuing.REPEATED if repeats else ufunc.__name__, method))
+    recorder.called(routines.ufunc_seconds(routines.REPEATED if repeats else ufunc.__name__, method))
     if method == "at":
         touched = int(np.broadcast_to(np.int8(0), inputs[0].shape)[inputs[1]].size)
         recorder.read(inputs[0], touched * inputs[0].itemsize)
@@ -227,9 +226,9 @@ def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwar
         if call.reads_target:
             recorder.read(args[0], count)
     elif not new and not outs and any(True for _ in arrays_in(result)):
-        recorder.called(issuing.call_seconds(issuing.VIEW), launches=False)
+        recorder.called(routines.call_seconds(routines.VIEW), launches=False)
         return  # views of the arguments: nothing was touched
-    recorder.called(issuing.call_seconds(name, len(arguments)))
+    recorder.called(routines.call_seconds(name, len(arguments)))
     flops = call.flops(args, result) if call.flops is not None else 0.0
     if call.reads:
         _count_reads(recorder, call, sources, result)

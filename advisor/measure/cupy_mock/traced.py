@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.measure import routines
-from advisor.measure.cupy_mock import issuing
 from advisor.measure.cupy_mock.counting import (
     DEFAULT,
     FUNCTIONS,
@@ -77,10 +76,10 @@ class TracedArray(np.ndarray[Any, Any]):
         if not recorder.counting:
             return _traced(result, recorder, ())
         if isinstance(result, np.ndarray) and np.may_share_memory(result, array):
-            recorder.called(issuing.call_seconds(issuing.VIEW), launches=False)
+            recorder.called(routines.call_seconds(routines.VIEW), launches=False)
         else:
             gathered = int(np.size(result)) * self.itemsize
-            recorder.called(issuing.call_seconds(issuing.INDEX))
+            recorder.called(routines.call_seconds(routines.INDEX))
             recorder.read(array, gathered, _plain(key))
             recorder.again(array, routines.TAKE, routines.gathered_beyond(array, _plain(key)))
             count_index(recorder, _plain(key))
@@ -96,7 +95,7 @@ class TracedArray(np.ndarray[Any, Any]):
         target = array[plain_key] if _is_basic(plain_key) else None
         if isinstance(target, np.ndarray) and _same_memory(target, source):
             return  # the end of `a[1:9] += b`: NumPy, too, does nothing here
-        recorder.called(issuing.call_seconds(issuing.SCATTER if target is None else issuing.WRITE))
+        recorder.called(routines.call_seconds(routines.SCATTER if target is None else routines.WRITE))
         if target is not None:
             size = target.nbytes if isinstance(target, np.ndarray) else self.itemsize
             recorder.wrote(array, size, plain_key)

@@ -19,22 +19,28 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.captured import host_arrays, sums
-from advisor.measure.cupy_mock.arrays import DeviceArray
-from advisor.measure.cupy_mock.checks import Refusal, Refused, Unknowable, Waiting, Watch, refused_by_library
-from advisor.measure.cupy_mock.coverage import coverage
-from advisor.measure.cupy_mock.module import MockModule
+from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule
+from advisor.measure.cupy_mock.checks import (
+    Refusal,
+    Refused,
+    Unknowable,
+    Waiting,
+    Watch,
+    coverage,
+    host_arrays,
+    refused_by_library,
+    sums,
+)
 from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
-from advisor.measure.frames import Action, FrameLoop
+from advisor.measure.frames import Action, FrameLoop, Ranges
 from advisor.measure.iterations import counted, iteration_records
 from advisor.measure.jobs import Job, Problem, TraceRun
 from advisor.measure.kept_results import MOST_FRAMES, SECONDS
-from advisor.measure.nvtx_ranges import Ranges
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.regions import RegionViolation
 from advisor.measure.sampling import breakdown
 from advisor.measure.tasks import slow_seconds, to_a_whole_frame
+from advisor.measure.verification import RegionViolation
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import HostRates, Wait
 from advisor.strategies.backend import Array

@@ -16,23 +16,66 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
-import numpy.typing as npt
+import numpy as np
 
 from advisor.measure import routines
-from advisor.measure.cupy_mock.issuing import torch_seconds
-from advisor.measure.regions import Regions, RegionViolation, Watched, extent
+from advisor.measure.routines import torch_seconds
+from advisor.measure.verification import RegionViolation
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import Again, StageWork, Traffic
+from advisor.strategies.backend import Array
 from advisor.strategies.parts import Region
 from advisor.strategies.schedule import StageUse
 from advisor.workloads.frameworks.torch_operations import GATHERS, Operation, torch_operations
-
-Array = npt.NDArray[Any]
 
 _ROUTINES = {**dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), "matmul"), "clone": "copy", "copy_": "copy"}
 """PyTorch's operators that read as a routine of routines.toml by another name does: products are cuBLAS's."""
 _TORCH_ROUTINES = ("convolution", "native_batch_norm", "_native_batch_norm_legit", "native_layer_norm")
 _NOT_THE_USERS = ("advisor.measure", "advisor.workloads.frameworks", "numpy", "torch")
+
+
+def extent(array: Array) -> tuple[int, int]:
+    """First address and one past the last of the memory an array spans."""
+    low: int = array.__array_interface__["data"][0]
+    high = low
+    for length, stride in zip(array.shape, array.strides, strict=True):
+        if length == 0:
+            return low, low
+        low += min(0, (length - 1) * stride)
+        high += max(0, (length - 1) * stride)
+    return low, high + int(array.itemsize)
+
+
+class Watched:
+    """The region of a buffer that a stage may touch, as a mask over the buffer's memory."""
+
+    def __init__(self, region: Region, buffer: Array) -> None:
+        self.region = region
+        self._start = int(buffer.ctypes.data)
+        self._itemsize = buffer.itemsize
+        self._inside = np.zeros(region.shape, bool)
+        self._inside[region.index] = True
+
+    def owns(self, array: Array) -> bool:
+        """Whether it is a view of this very memory: a buffer may be in two."""
+        low, high = extent(array)
+        return self._start <= low and high <= self._start + self._inside.size * self._itemsize
+
+    def holds(self, array: Array, key: Any = None) -> bool:
+        """Whether what the key selects of that view of the buffer, or all of it, lies in the region.
+
+        Views of another element size are not judged.
+        """
+        if array.itemsize != self._itemsize or not array.size:
+            return True
+        first = (int(array.ctypes.data) - self._start) // self._itemsize
+        strides = tuple(stride // self._itemsize for stride in array.strides)
+        inside = np.lib.stride_tricks.as_strided(self._inside.reshape(-1)[first:], array.shape, strides)
+        return bool(np.all(inside if key is None else inside[key]))
+
+
+Regions = Mapping[tuple[str, str], Region]
+"""By stage and buffer."""
 
 
 def unique_bytes(array: Array) -> int:

@@ -14,7 +14,7 @@ from weakref import ref as weakref
 
 import numpy as np
 
-from advisor.measure.cupy_mock.coverage import coverage
+from advisor.measure.cupy_mock.checks import coverage
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, is_on_gpu, owners, replace
 from advisor.measure.recording.events import Event, Location
 from advisor.measure.recording.recorder import ScriptRecorder

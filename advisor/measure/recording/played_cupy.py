@@ -16,10 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from advisor.measure.cupy_mock.arrays import DeviceArray, stripped, wrapped
-from advisor.measure.cupy_mock.checks import Unknowable, Watch
-from advisor.measure.cupy_mock.coverage import coverage
-from advisor.measure.cupy_mock.module import MockModule
+from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule, stripped, wrapped
+from advisor.measure.cupy_mock.checks import Unknowable, Watch, coverage
 from advisor.measure.recording import played_scipy
 from advisor.measure.recording.calls import address, owners
 from advisor.measure.recording.played import (

@@ -17,8 +17,8 @@ from typing import Any
 from advisor import units
 from advisor.devices.gpus import gpu_state
 from advisor.errors import AdvisorError, UsageError
+from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
-from advisor.measure.process import die_with_parent
 from advisor.measure.recording import played
 from advisor.measure.recording.assembling import Assembler
 from advisor.measure.recording.calls import replace

@@ -20,10 +20,9 @@ from time import monotonic
 from typing import Literal
 
 from advisor.errors import WorkloadError
-from advisor.measure.jobs import ScriptJob
+from advisor.measure.jobs import ScriptJob, Settings
+from advisor.measure.launcher import script_job
 from advisor.measure.progress import Progress
-from advisor.measure.recorded import script_job
-from advisor.measure.settings import Settings
 from advisor.measure.trying.candidates import (
     Candidate,
     allocator_candidates,

@@ -18,8 +18,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from advisor.errors import WorkloadError
+from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import ScriptJob
-from advisor.measure.process import die_with_parent
 from advisor.measure.recording.importing import Finder
 from advisor.measure.recording.lines import OwnFiles
 from advisor.measure.recording.loops import Loop, Loops
