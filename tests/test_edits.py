@@ -46,6 +46,28 @@ for x, y in loader:
 w = torch.zeros(4, 4)
 """
 
+MOVED = """\
+import numpy as np
+import torch
+a = np.zeros(9)
+x = torch.zeros(4, 4)
+for i in range(10):
+    y = x.to("cuda")
+    print(y.sum())
+    out = y.detach().cpu().numpy()
+"""
+NUMBA = """\
+from numba import cuda
+import numpy as np
+x = np.random.rand(9).astype("f4")
+y = np.zeros_like(x) * 2
+d = cuda.device_array(9)
+for i in range(10):
+    add[1, 9](x, y, d, 4)
+    out = d.copy_to_host()
+    total = out.sum()
+"""
+
 
 def added_and_removed(source: str, *changes: Change) -> tuple[list[str], list[str]]:
     """What the diff adds and takes away, without indentation."""
@@ -192,10 +214,65 @@ CASES = {
         ["fixed = DataLoader(data, pin_memory=False)", "x, y = x.to(dev), y.to(dev, )"],
     ),
     "lock: torch": (
-        TORCH,
-        Change("lock", 8, 10, 7),
-        ["w = torch.zeros(4, 4, pin_memory=True)"],
-        ["w = torch.zeros(4, 4)"],
+        MOVED,
+        Change("lock", 6, library="torch"),
+        ["x = torch.zeros(4, 4, pin_memory=True)"],
+        ["x = torch.zeros(4, 4)"],
+    ),
+    "lock: torch, of another's memory": (
+        MOVED.replace("torch.zeros(4, 4)", "torch.from_numpy(a)"),
+        Change("lock", 6, library="torch"),
+        ["torch.cuda.cudart().cudaHostRegister(x.data_ptr(), x.nbytes, 0)  # page-locked"],
+        [],
+    ),
+    "lock: arguments of a kernel": (
+        NUMBA,
+        Change("lock", 7, loop=6, library="numba"),
+        [
+            *("x_pinned = cuda.pinned_array_like(x)", "x_pinned[...] = x", "x = x_pinned"),
+            *("y_pinned = cuda.pinned_array_like(y)", "y_pinned[...] = y", "y = y_pinned"),
+        ],
+        [],
+    ),
+    "reuse: numba": (
+        NUMBA,
+        Change("reuse", 8, loop=6, library="numba"),
+        [
+            "out_host = None",
+            "if out_host is None:",
+            "out_host = cuda.pinned_array(d.shape, d.dtype)",
+            "out = d.copy_to_host(out_host)",
+        ],
+        ["out = d.copy_to_host()"],
+    ),
+    "reuse: torch, in turn since NumPy's arrays share it": (
+        MOVED,
+        Change("reuse", 8, loop=5, library="torch", tried=True),
+        [
+            "result_hosts = []  # page-locked, filled in turn",
+            "result_device = y.detach()",
+            "result_hosts.reverse()",
+            "if len(result_hosts) < 2:",
+            'result_hosts.append(torch.empty_like(result_device, device="cpu", pin_memory=True))',
+            "out = result_hosts[-1].copy_(result_device).numpy()",
+        ],
+        ["out = y.detach().cpu().numpy()"],
+    ),
+    "reuse: several downloads in a line": (
+        CUPY.replace("res = cp.asnumpy(d)", "res, other = cp.asnumpy(d), w.get()"),
+        Change("reuse", 12, loop=7, tried=True),
+        [
+            *("import cupyx", "", "d_hosts = []  # page-locked, filled in turn", "", ""),
+            *("w_hosts = []  # page-locked, filled in turn", ""),
+            "d_hosts.reverse()",
+            "if len(d_hosts) < 2:",
+            "d_hosts.append(cupyx.empty_pinned(d.shape, d.dtype))",
+            "w_hosts.reverse()",
+            "if len(w_hosts) < 2:",
+            "w_hosts.append(cupyx.empty_pinned(w.shape, w.dtype))",
+            "res, other = d.get(out=d_hosts[-1]), w.get(out=w_hosts[-1])",
+        ],
+        ["res, other = cp.asnumpy(d), w.get()"],
     ),
 }
 
@@ -210,7 +287,7 @@ REFUSED = {
     "not seen": (CUPY, Change("lock", 8), "was not seen"),
     "new in each frame": (TORCH, Change("lock", 8, 9, 7), "makes a new array in each frame"),
     "no form of a call": (CUPY, Change("hoist", 13, None, 7), "is not of the form name = call"),
-    "no download": (CUPY, Change("reuse", 8, None, 7), "is neither x.get() nor asnumpy(x) alone"),
+    "no download": (CUPY, Change("reuse", 8, None, 7), "has no download x.get() with nothing else asked"),
     "no loop": (CUPY, Change("hoist", 5, None, 7), "not in the loop itself"),
     "already asynchronous": (TORCH, Change("non-blocking", 9, None, 7), "has no call of to or cuda without"),
     "tells whether it blocks": (
@@ -264,10 +341,20 @@ REFUSED = {
         Change("reuse", 12, None, 7),
         "line 12 does not always download",
     ),
-    "several downloads": (
-        CUPY.replace("res = cp.asnumpy(d)", "res = cp.asnumpy(d) - d.get()"),
-        Change("reuse", 12, None, 7),
-        "line 12 downloads several arrays",
+    "a tensor that the loop makes": (
+        MOVED.replace("    y = x", "    x = x + 1\n    y = x"),
+        Change("lock", 7, loop=5, library="torch"),
+        "the file does not show which line makes what line 7 uploads",
+    ),
+    "asynchronous copies of what would be page-locked": (
+        MOVED.replace('"cuda")', '"cuda", non_blocking=True)'),
+        Change("lock", 6, loop=5, library="torch"),
+        "copies asynchronously",
+    ),
+    "a stream": (
+        NUMBA.replace("[1, 9]", "[1, 9, stream]"),
+        Change("lock", 7, loop=6, library="numba"),
+        "or in a stream",
     ),
     "called before": (
         CUPY.replace("res = cp.asnumpy(d)", "res = next(i) + cp.asnumpy(d * 2)"),

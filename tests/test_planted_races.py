@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from every import every
 
-from advisor.measure.trying.allocators import imposed
-from advisor.measure.trying.changes import IMPOSED, ScriptChange
+from advisor.measure.trying.changes import IMPOSED, ScriptChange, imposed
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import VARIABLE
 from advisor.strategies.edits import Change, edited

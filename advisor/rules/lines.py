@@ -172,7 +172,8 @@ class LineCase:
         source = origin.place if origin and origin.place and origin.place.file == place.file else None
         loader = self.loaders[0] if len(self.loaders) == 1 else None
         line = loader if kind == "pin-memory" else source.line if source else None
-        change = Change(kind, place.line, line, loop.place.line if loop else None)
+        at = loop.place.line if loop else None
+        change = Change(kind, place.line, line, at, library=self.crossing.library)
         try:
             return diff(place.file, self.source, edited(self.source, [change]))
         except (CannotWrite, SyntaxError, ValueError):

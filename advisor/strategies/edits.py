@@ -7,11 +7,13 @@ written with certainty raises `CannotWrite`: nothing is guessed.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from advisor.profiles.crossings import Library
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import BY_NAME
 from advisor.strategies.source_edits import SourceEdits
@@ -36,9 +38,10 @@ from advisor.strategies.syntax import (
 from advisor.strategies.uses import (
     BLOCKING,
     assigned_name,
-    download,
+    downloads,
     is_read_at_once,
     lines_beside,
+    made_once,
     require_evaluated_first,
     upload_lines,
 )
@@ -77,6 +80,7 @@ class Change:
     allocator: str = ""
     tried: bool = False
     """It was imposed on a run: nothing kept what it reuses."""
+    library: Library = "cupy"
     made_elsewhere: bool = False
     """Another file makes the array that is page-locked; here are uploads of it alone."""
 
@@ -101,23 +105,45 @@ def edited(source: str, changes: Sequence[Change]) -> str:
 
 def _lock(edits: SourceEdits, change: Change) -> None:
     """The array that crosses is page-locked where it is made, once; its uploads wait until they are done."""
+    if change.library != "cupy":
+        _lock_made_once(edits, change)
+        return
     array, lines = "what was uploaded", {change.line, *change.uploads} - {0}
     if change.origin is not None:
         statement, array, value = _assigned(edits, change.origin, (ast.Name, ast.Attribute), _MAKING)
         if is_inside(edits.tree, statement, change.loop):
             raise CannotWrite(f"line {change.origin} makes a new array in each frame")
-        called = value if isinstance(value, ast.Call) else None
-        if called and imported_name(edits.tree, called.func, "torch") in _TORCH_ALLOCATING:
-            if any(word.arg in ("pin_memory", None) for word in called.keywords):
-                raise CannotWrite(f"pin_memory of line {change.origin} is set already")
-            edits.add_argument(called, "pin_memory=True")
-            return
-        _page_lock(edits, statement, array, called)
+        _page_lock(edits, statement, array, value if isinstance(value, ast.Call) else None)
         lines |= upload_lines(edits.tree, statement, array)
     elif not change.made_elsewhere:
         raise CannotWrite("the line that allocates the array was not seen")
     for line in sorted(lines.union(*(lines_beside(edits.tree, line) for line in lines))):
         _block(edits, line, array)
+
+
+def _lock_made_once(edits: SourceEdits, change: Change) -> None:
+    """Arrays of PyTorch or Numba. Their copies are waited for, unless the file asks for others."""
+    arrays = made_once(edits.tree, change.line, change.library, change.loop)
+    if not arrays:
+        raise CannotWrite(f"the file does not show which line makes what line {change.line} uploads")
+    if re.search(r"non_blocking|\bstream\b", edits.source):
+        raise CannotWrite("the file copies asynchronously, or in a stream")
+    for name, statement in arrays.items():
+        made, after, indentation = statement.value, line_after(statement), _indentation(edits, statement)
+        if change.library == "numba":
+            cuda, pinned = alias_of(edits.tree, "numba.cuda"), edits.new_name(f"{name}_pinned")
+            lines = (f"{pinned} = {cuda}.pinned_array_like({name})", f"{pinned}[...] = {name}")
+            edits.insert(after, indentation, *lines, f"{name} = {pinned}")
+        elif (
+            isinstance(made, ast.Call)
+            and imported_name(edits.tree, made.func, "torch") in _TORCH_ALLOCATING
+            and all(word.arg not in ("pin_memory", None) for word in made.keywords)
+        ):
+            edits.add_argument(made, "pin_memory=True")
+        else:
+            runtime = f"{alias_of(edits.tree, 'torch')}.cuda.cudart()"
+            locking = f"{runtime}.cudaHostRegister({name}.data_ptr(), {name}.nbytes, 0)  # page-locked"
+            edits.insert(after, indentation, locking)
 
 
 def _page_lock(edits: SourceEdits, statement: ast.stmt, array: str, call: ast.Call | None) -> None:
@@ -157,18 +183,26 @@ def _names_stream(call: ast.Call) -> bool:
 
 
 def _reuse(edits: SourceEdits, change: Change) -> None:
-    """A download goes into one page-locked array that is kept, not into new memory in each frame. Where only
-    a trial showed that nothing holds it longer, it goes into two in turn, as it did there."""
+    """Downloads go into page-locked arrays that are kept, not into new memory in each frame."""
     statement = statement_at(edits.tree, change.line)
-    call, source = download(edits.tree, statement)
-    require_evaluated_first(statement, call, source)
+    for call, source in downloads(edits.tree, statement, change.library):
+        require_evaluated_first(statement, call, source)
+        _reuse_one(edits, change, statement, call, source)
+
+
+def _reuse_one(
+    edits: SourceEdits, change: Change, statement: ast.stmt, call: ast.Call, source: ast.expr
+) -> None:
+    """Into one array where the text shows that it is enough; where only a trial showed that nothing holds it
+    longer, into two in turn, as it did there."""
     target, name = assigned_name(statement, call), getattr(source, "id", "")
     indentation, stem = _indentation(edits, statement), target or name or "result"
     inner = f"{indentation}{TAB if indentation.startswith(TAB) else '    '}"
     try:
         loop: Loop | None = _loop_that_reuses(edits, change, statement, call, target)
     except CannotWrite:
-        if not change.tried or (target and is_inside(edits.tree, statement, change.loop)):
+        renamed = target and change.library != "torch" and is_inside(edits.tree, statement, change.loop)
+        if not change.tried or renamed:
             raise
         loop = None
     if not name:
@@ -176,7 +210,7 @@ def _reuse(edits: SourceEdits, change: Change) -> None:
         edits.insert(
             statement.lineno, indentation, f"{name} = ({text})" if "\n" in text else f"{name} = {text}"
         )
-    array = f"{_imported(edits, 'cupyx')}.empty_pinned({name}.shape, {name}.dtype)"
+    array, copy = _downloads_into(edits, change.library, name)
     if loop:
         host = edits.new_name(f"{stem}_host")
         edits.insert(loop.lineno, _indentation(edits, loop), f"{host} = None")
@@ -189,7 +223,18 @@ def _reuse(edits: SourceEdits, change: Change) -> None:
         adding = (f"{indentation}if len({hosts}) < 2:", f"{inner}{hosts}.append({array})")
         edits.insert(statement.lineno, "", f"{indentation}{hosts}.reverse()", *adding)
         host = f"{hosts}[-1]"
-    edits.replace(call, f"{name}.get(out={host})")
+    edits.replace(call, copy.format(host))
+
+
+def _downloads_into(edits: SourceEdits, library: Library, name: str) -> tuple[str, str]:
+    """What makes page-locked memory for an array, and what copies it into `{}`."""
+    if library == "torch":
+        torch = alias_of(edits.tree, "torch")
+        return f'{torch}.empty_like({name}, device="cpu", pin_memory=True)', f"{{}}.copy_({name})"
+    if library == "numba":
+        cuda = alias_of(edits.tree, "numba.cuda")
+        return f"{cuda}.pinned_array({name}.shape, {name}.dtype)", f"{name}.copy_to_host({{}})"
+    return f"{_imported(edits, 'cupyx')}.empty_pinned({name}.shape, {name}.dtype)", f"{name}.get(out={{}})"
 
 
 def _loop_that_reuses(
@@ -200,7 +245,8 @@ def _loop_that_reuses(
     loop = loop_of(edits.tree, statement, change.loop)
     if target in names_set(loop, without=statement):
         raise CannotWrite(f"{target} is given other values in the loop")
-    if not (target or is_read_at_once(edits.tree, statement, call)):
+    named = target and change.library != "torch"  # NumPy's arrays over a tensor would change with it
+    if not (named or is_read_at_once(edits.tree, statement, call)):
         raise CannotWrite(f"line {call.lineno} passes on what it downloads")
     return outermost_loop(edits.tree, loop)
 

@@ -7,15 +7,19 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from advisor.profiles.crossings import Library
 from advisor.strategies.syntax import (
     CannotWrite,
     calls_in,
     function_of,
     imported_name,
+    imports_of,
+    is_inside,
     last_name,
     names_in,
     names_of_its_own,
     parents,
+    statement_at,
 )
 
 BLOCKING = ("array", "asarray", "asanyarray")
@@ -29,6 +33,11 @@ _METHODS = (
 _FACTS = ("dtype", "nbytes", "ndim", "shape", "size")
 _READERS = ("abs", "bool", "float", "int", "len", "print", "repr", "str")
 _NUMPY = ("allclose", "array_equal", "copyto", "max", "mean", "min", "save", "std", "sum", "var")
+_DOWNLOADS: Mapping[Library, tuple[str, ...]] = {
+    "cupy": ("get",),
+    "torch": ("cpu", "to"),
+    "numba": ("copy_to_host",),
+}
 _LATER = (
     *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.BoolOp, ast.IfExp),
     *(ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr),
@@ -146,20 +155,64 @@ def is_read(tree: ast.Module, node: ast.expr, above: Mapping[ast.AST, ast.AST], 
     return isinstance(parent, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue))
 
 
-def download(tree: ast.Module, statement: ast.stmt) -> tuple[ast.Call, ast.expr]:
-    """The one `x.get()` or `cupy.asnumpy(x)` of a statement, and its array on the GPU."""
-    downloads = []
+def downloads(tree: ast.Module, statement: ast.stmt, library: Library) -> list[tuple[ast.Call, ast.expr]]:
+    """Calls of a statement that download, each with its array on the GPU. Raises `CannotWrite` without."""
+    found = []
     for call in calls_in(statement):
-        function = call.func
-        if isinstance(function, ast.Attribute) and function.attr == "get" and not call.args + call.keywords:
-            downloads.append((call, function.value))
-        elif imported_name(tree, function, "cupy") == "asnumpy" and not call.keywords and len(call.args) == 1:
-            downloads.append((call, call.args[0]))
-    if len(downloads) > 1:
-        raise CannotWrite(f"line {statement.lineno} downloads several arrays")
-    if not downloads:
-        raise CannotWrite(f"line {statement.lineno} is neither x.get() nor asnumpy(x) alone")
-    return downloads[0]
+        function, words = call.func, [*call.args, *(word.value for word in call.keywords)]
+        if library == "cupy" and imported_name(tree, function, "cupy") == "asnumpy" and len(words) == 1:
+            found.append((call, words[0]))
+        elif isinstance(function, ast.Attribute):
+            given = [getattr(word, "value", word) for word in words]
+            if given == {"to": ["cpu"]}.get(function.attr, []) and function.attr in _DOWNLOADS[library]:
+                found.append((call, function.value))
+    if not found:
+        names = " or ".join(f"x.{name}()" for name in _DOWNLOADS[library])
+        raise CannotWrite(f"line {statement.lineno} has no download {names} with nothing else asked")
+    return found
+
+
+def made_once(tree: ast.Module, line: int, library: Library, loop: int | None) -> dict[str, ast.Assign]:
+    """Names of arrays that a line uploads by PyTorch or Numba, each with the one statement that makes it,
+    outside of the loop, in memory of its own."""
+    origins = {}
+    for call in calls_in(statement_at(tree, line)):
+        sent: list[ast.expr] = []
+        name = last_name(call.func)
+        if library == "torch" and isinstance(call.func, ast.Attribute) and name in ("to", "cuda"):
+            sent = [call.func.value]
+        elif name in ("to_device", "copy_to_device"):
+            sent = call.args[:1]
+        elif library == "numba" and isinstance(call.func, ast.Subscript):
+            sent = call.args
+        for array in (each for each in sent if isinstance(each, ast.Name)):
+            home = function_of(tree, call)
+            scope = home if array.id in names_of_its_own(home) else tree
+            stores = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == array.id]
+            stores = [n for n in stores if not isinstance(n.ctx, ast.Load) and function_of(tree, n) is scope]
+            making = [n for n in ast.walk(scope) if isinstance(n, ast.Assign) and n.targets == stores]
+            if (
+                making
+                and _makes_array(tree, making[0].value, library)
+                and not is_inside(tree, making[0], loop)
+            ):
+                origins[array.id] = making[0]
+    return origins
+
+
+def _makes_array(tree: ast.Module, value: ast.expr, library: Library) -> bool:
+    """Whether an expression is of the host's arrays and begins with a call of the library that makes them."""
+    if isinstance(value, (ast.BinOp, ast.UnaryOp)):
+        parts = [value.operand] if isinstance(value, ast.UnaryOp) else [value.left, value.right]
+        return any(_makes_array(tree, part, library) for part in parts)
+    if not isinstance(value, ast.Call) or "cuda" in ast.unparse(value):
+        return False
+    root: ast.expr = value
+    while isinstance(root, (ast.Attribute, ast.Call)):
+        root = root.func if isinstance(root, ast.Call) else root.value
+    home = "torch" if library == "torch" else "numpy"
+    full = {name: full for name, full, _ in imports_of(tree)}.get(getattr(root, "id", ""), "")
+    return full.partition(".")[0] == home
 
 
 def assigned_name(statement: ast.stmt, call: ast.Call) -> str:

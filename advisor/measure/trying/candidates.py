@@ -3,6 +3,7 @@ text of those that pay."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from advisor.profiles.trials import ChangeKind, Trial
 from advisor.strategies.allocators import ALLOCATORS, BY_NAME, VARIABLE
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.syntax import CannotWrite, loader_lines
+from advisor.strategies.uses import made_once
 
 _LEAST_REPEATS = 2
 """Uploads that had the bytes of the one before, until keeping them out of the loop is tried: of large ones a
@@ -70,7 +72,7 @@ def allocator_candidates(script: ScriptRun, loop: int, file: Path) -> tuple[Cand
     return tuple(
         Candidate(
             Trial(name=each.name, kind="allocator", title=f"allocator: {each.title}", outcome="open"),
-            ScriptChange(name=each.name, kind="allocator", file=str(file), line=1),
+            ScriptChange(name=each.name, kind="allocator", library=each.library, file=str(file), line=1),
         )
         for each in ALLOCATORS
         if each.library in libraries
@@ -99,6 +101,7 @@ def _candidate(
     change = ScriptChange(
         name=trial.name,
         kind=kind,
+        library=script.crossings[first].library,
         file=str(start / place.file),
         line=place.line,
         origin_file=str(start / origin.file) if origin else "",
@@ -120,37 +123,56 @@ def _uploads(
 
 def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[_Suggestion]:
     """Changes for one crossing, the one that spares more first."""
-    name = _name(crossing.place)
-    if crossing.library == "cupy" and crossing.kind in ("upload", "download"):
-        yield from _of_cupy(crossing, name)
-    if crossing.library == "torch" and crossing.kind == "upload":
-        if crossing.memory == "pinned" and not crossing.non_blocking:
-            yield _Suggestion("non-blocking", None, f"copy {name} without blocking")
-        if crossing.memory == "pageable":
-            yield from _of_loader(script, crossing, script.loops[loop].place)
+    name, place = _name(crossing.place), script.loops[loop].place
+    up, repeats = crossing.kind == "upload", crossing.repeats
+    if crossing.kind not in ("upload", "download"):
+        return
+    if up and repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
+        yield _Suggestion("hoist", None, f"upload {name} once")
+    if up and crossing.library == "torch" and crossing.memory == "pinned" and not crossing.non_blocking:
+        yield _Suggestion("non-blocking", None, f"copy {name} without blocking")
+    if crossing.memory != "pageable":
+        return
+    each_frame = crossing.origin.each_frame if crossing.origin else None
+    if not up:
+        if each_frame or (crossing.library == "torch" and each_frame is None):
+            yield _Suggestion("reuse", None, f"reuse {name}")
+        return
+    loaders = list(_of_loader(script, crossing, place)) if crossing.library == "torch" else []
+    origin = _origin(script, crossing, place)
+    yield from loaders
+    if origin and not each_frame and not loaders:
+        yield _Suggestion("lock", origin, f"page-lock {_name(origin)} of line {origin.line}")
+
+
+def _origin(script: ScriptRun, crossing: Crossing, loop: Place) -> Place | None:
+    """The line that allocates what is uploaded; where that is not recorded, or may be of several arrays, the
+    first that its file shows."""
+    if crossing.library == "cupy":
+        return crossing.origin.place if crossing.origin else None
+    text, at = _source(script, crossing.place), loop.line if loop.file == crossing.place.file else None
+    try:
+        arrays = made_once(ast.parse(text), crossing.place.line, crossing.library, at)
+    except (CannotWrite, SyntaxError):
+        return None
+    for statement in arrays.values():
+        row = text.splitlines()[statement.lineno - 1].strip()
+        return Place(file=crossing.place.file, line=statement.lineno, text=row)
+    return None
+
+
+def _source(script: ScriptRun, place: Place) -> str:
+    """The file of a line; empty where it was not kept whole."""
+    file = next((s for s in script.sources if s.file == place.file and s.first == 1), None)
+    return "\n".join(file.lines) if file else ""
 
 
 def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> Iterator[_Suggestion]:
-    file = next((s for s in script.sources if s.file == loop.file and s.first == 1), None)
-    upload = crossing.place.line if crossing.place.file == loop.file else 0
-    lines = loader_lines("\n".join(file.lines), loop.line, upload) if file else ()
-    for line in lines if file and len(lines) == 1 else ():
-        place = Place(file=loop.file, line=line, text=file.lines[line - 1].strip() if file else "")
+    text, upload = _source(script, loop), crossing.place.line if crossing.place.file == loop.file else 0
+    lines = loader_lines(text, loop.line, upload) if text else ()
+    for line in lines if len(lines) == 1 else ():
+        place = Place(file=loop.file, line=line, text=text.splitlines()[line - 1].strip())
         yield _Suggestion("pin-memory", place, f"pin the loader's memory, line {line}")
-
-
-def _of_cupy(crossing: Crossing, name: str) -> Iterator[_Suggestion]:
-    origin = crossing.origin.place if crossing.origin else None
-    each_frame = bool(crossing.origin and crossing.origin.each_frame)
-    repeats = crossing.repeats
-    if crossing.kind == "upload" and repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
-        yield _Suggestion("hoist", None, f"upload {name} once")
-    if crossing.memory != "pageable":
-        return
-    if crossing.kind == "upload" and origin and not each_frame:
-        yield _Suggestion("lock", origin, f"page-lock {_name(origin)} of line {origin.line}")
-    if crossing.kind == "download" and each_frame:
-        yield _Suggestion("reuse", None, f"reuse {name}")
 
 
 def _name(place: Place) -> str:
@@ -215,4 +237,16 @@ def _edits(change: ScriptChange, loop_file: str, loop: int) -> Iterator[tuple[st
         first = change.line if each == file else 0
         others = tuple(line for line in lines if line != first)
         elsewhere = each != change.origin_file
-        yield each, Change(change.kind, first, origin, at, others, tried=True, made_elsewhere=elsewhere)
+        yield (
+            each,
+            Change(
+                change.kind,
+                first,
+                origin,
+                at,
+                others,
+                tried=True,
+                library=change.library,
+                made_elsewhere=elsewhere,
+            ),
+        )

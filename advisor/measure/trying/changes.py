@@ -1,4 +1,4 @@
-"""Changes of memory that can be imposed on calls of an unchanged script, at one line, and lifted again.
+"""Changes of memory, of a line's or of all on the GPU, that are imposed on an unchanged script and lifted.
 
 A change that would not be safe refuses itself, with the reason: the host may write page-locked memory again
 before an asynchronous copy has read it, and an array that the script keeps cannot be downloaded into again.
@@ -9,28 +9,29 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import os
 import sys
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, ClassVar
+from types import FrameType
+from typing import Any
 
-import numpy as np
-
-from advisor.measure.recording.calls import Call, address, replace
+from advisor.measure.recording.calls import Call, replace
 from advisor.measure.recording.lines import own_frame
+from advisor.measure.trying.libraries import LIBRARIES, Copy, Memory
 from advisor.profiles.base import Record
+from advisor.profiles.crossings import Library
 from advisor.profiles.trials import ChangeKind
+from advisor.strategies.allocators import BY_NAME, VARIABLE
 
-UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 MOST_ARRAYS = 16
 """Arrays that one line uploads in turn. More are taken for a new one in each frame, which page-locking makes
 slower: locking a MiB takes 0.09 ms on an H200, copying it 0.02."""
-_FREE = 2
-"""References to kept memory that the script does not hold: our own and the argument of the count. Of what it
-got last it still holds one, its variable."""
+_NAMED = 3
+"""References to what a line got last, if it has one name: that, our own and the argument of the count."""
 _page_locked: Counter[int] = Counter()
 """Changes in force that hold the memory at an address page-locked: several lines may upload one array."""
 
@@ -40,6 +41,7 @@ class ScriptChange(Record):
 
     name: str
     kind: ChangeKind
+    library: Library = "cupy"
     file: str
     line: int
     origin_file: str = ""
@@ -50,8 +52,6 @@ class ScriptChange(Record):
 
 class Imposed:
     """One change on the calls of one library. `refused` is why it cannot be tried, once that is known."""
-
-    library: ClassVar[str]
 
     def __init__(self, change: ScriptChange, own: Callable[[str], bool], *, checks: bool) -> None:
         """own: whether a file is the script's. checks: compares all bytes, in runs that are not timed."""
@@ -81,158 +81,134 @@ class Imposed:
 
         replace(owner, name, wrap)
 
-    def _replace_uploads(
-        self, module: Any, body: Callable[[Callable[[], Any], Any, Any, Any], Any], *, assigns: bool = True
-    ) -> None:
-        """`body` gets the copy to make, its source, the array that it sets and its stream, or None."""
-
-        def converted(call: Call, *args: Any, **options: Any) -> Any:
-            source = next((each for each in (*args[:1], *options.values()) if _is_host(each)), None)
-            return body(lambda: call(*args, **options), source, None, None)
-
-        def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
-            source = next((each for each in (*args[:1], *options.values()) if _is_host(each)), None)
-            stream = options.get("stream", args[1] if args[1:] else None)
-            return body(lambda: call(array, *args, **options), source, array, stream)
-
-        def assigned(call: Call, array: Any, index: Any, value: Any) -> Any:
-            source = value if _is_host(value) else None
-            return body(lambda: call(array, index, value), source, array, None)
-
-        for name in UPLOADS:
-            self._replace(module, name, converted)
-        self._replace(module.ndarray, "set", copied)
-        if assigns:
-            self._replace(module.ndarray, "__setitem__", assigned)
-
-    def _lifted(self, copy: Callable[[], Any]) -> Any:
+    def _lifted(self, copy: Copy) -> Any:
         """The copy's result: what it calls itself is not the script's."""
         self.in_force = False
         try:
             return copy()
         finally:
-            self.in_force = True
+            self.in_force = not self.refused
 
-    def _is_here(self, line: int = 0) -> bool:
-        """Whether the script's line that is running is that of the change (or of its origin)."""
+    def _is_here(self, line: int = 0) -> FrameType | None:
+        """The script's frame, if its line that is running is that of the change (or of its origin)."""
         file = self.change.origin_file if line else self.change.file
         frame = own_frame(sys._getframe(2), self._own)
         at = (line or self.change.line, file)
-        return frame is not None and (frame.f_lineno, frame.f_code.co_filename) == at
-
-
-def _is_host(value: Any) -> bool:
-    return isinstance(value, np.ndarray)
-
-
-def _base(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array whose memory it is, as far as NumPy tells."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+        return frame if frame and (frame.f_lineno, frame.f_code.co_filename) == at else None
 
 
 class Locked(Imposed):
     """Arrays that the line uploads are page-locked. Each copy of them, in other lines too, is waited for
     before the host goes on."""
 
-    library = "cupy"
-
     def install(self, module: Any) -> None:
-        self._cupy, self._arrays = module, dict[int, np.ndarray[Any, Any]]()
-        self._replace_uploads(module, self._uploading)
+        self._copies, self._memories = LIBRARIES[self.change.library](module), dict[int, Memory]()
+        self._copies.replace_uploads(self._replace, self._uploading)
 
     def switch(self, on: bool) -> None:
         before = self.in_force
         super().switch(on)
         if self.in_force != before:
-            for array in [*getattr(self, "_arrays", {}).values()]:
-                self._lock(array) if self.in_force else self._unlock(array)
+            for memory in [*getattr(self, "_memories", {}).values()]:
+                self._lock(memory) if self.in_force else self._unlock(memory)
 
-    def _uploading(self, copy: Callable[[], Any], source: Any, _: Any, stream: Any) -> Any:
-        base = None if source is None else _base(source)
-        if base is None or not (self._is_locked(base) if self._is_here() else id(base) in self._arrays):
+    def _uploading(self, copy: Copy, source: Any, _: Any, wait: Copy) -> Any:
+        memory = None if source is None else self._copies.memory(source)
+        here = source is not None and self._is_here()
+        if not (self._is_locked(memory) if here else memory and memory.address in self._memories):
             return copy()
         result = self._lifted(copy)
-        (stream or self._cupy.cuda.get_current_stream()).synchronize()
+        wait()
         return result
 
-    def _is_locked(self, base: np.ndarray[Any, Any]) -> bool:
+    def _is_locked(self, memory: Memory | None) -> bool:
         """Locks the memory, unless it is already."""
-        if base.base is not None:
+        if memory is None:
             self.refuse("NumPy does not own the memory of what it uploads")
-        elif id(base) not in self._arrays:
-            if len(self._arrays) == MOST_ARRAYS:
+        elif memory.address not in self._memories:
+            if len(self._memories) == MOST_ARRAYS:
                 self.refuse("it uploads a new array in each frame")
             else:
-                self._arrays[id(base)] = base  # kept, so that locked memory is never freed
-                self._lock(base)
+                self._memories[memory.address] = memory  # kept, so that locked memory is never freed
+                self._lock(memory)
         return not self.refused
 
-    def _lock(self, array: np.ndarray[Any, Any]) -> None:
+    def _lock(self, memory: Memory) -> None:
         try:
-            if not _page_locked[address(array)]:
-                self._cupy.cuda.runtime.hostRegister(address(array), array.nbytes, 0)
-            _page_locked[address(array)] += 1
-        except self._cupy.cuda.runtime.CUDARuntimeError as error:
-            self._arrays.pop(id(array))
+            if not _page_locked[memory.address]:
+                self._copies.lock(memory)
+            _page_locked[memory.address] += 1
+        except RuntimeError as error:  # as CuPy's are
+            self._memories.pop(memory.address)
             self.refuse(f"its memory cannot be page-locked: {error}")
 
-    def _unlock(self, array: np.ndarray[Any, Any]) -> None:
-        _page_locked[address(array)] -= 1
-        if not _page_locked[address(array)]:
-            self._cupy.cuda.runtime.hostUnregister(address(array))
+    def _unlock(self, memory: Memory) -> None:
+        _page_locked[memory.address] -= 1
+        if not _page_locked[memory.address]:
+            self._copies.unlock(memory)
+
+
+class _Turns:
+    """Page-locked memory that one call of a line downloads into, two arrays in turn."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+        self.shape: tuple[Any, ...] = ()
+        self.unused = 0
+        """References to kept memory that the script does not hold."""
+        self.last: Callable[[], Any] = lambda: None
 
 
 class Reused(Imposed):
-    """The line downloads into page-locked arrays that are kept, two in turn."""
-
-    library = "cupy"
+    """The line downloads into page-locked memory that is kept."""
 
     def install(self, module: Any) -> None:
-        self._cupy, self._kept = module, list[np.ndarray[Any, Any]]()
-        self._shape: tuple[Any, ...] = ()
-        self._last: Callable[[], Any] = lambda: None
-        for owner, name in ((module.ndarray, "get"), (module, "asnumpy")):
-            self._replace(owner, name, self._downloading)
-        self._replace_uploads(module, self._uploading)
+        self._copies, self._calls = LIBRARIES[self.change.library](module), dict[int, _Turns]()
+        self._copies.replace_downloads(self._replace, self._downloading)
+        self._copies.replace_uploads(self._replace, self._uploading)
 
-    def _downloading(self, call: Call, *args: Any, **options: Any) -> Any:
-        plain = len(args) == 1 and not options and isinstance(args[0], self._cupy.ndarray)
-        out = self._free(args[0]) if plain and self._is_here() else None
-        return call(*args, **options) if out is None else call(*args, out=out)
+    def _downloading(self, copy: Copy, array: Any, copy_into: Callable[[Any], Any]) -> Any:
+        here = self._is_here()
+        out = self._free(array, self._calls.setdefault(here.f_lasti, _Turns())) if here else None
+        return copy() if out is None else copy_into(out)
 
-    def _uploading(self, copy: Callable[[], Any], source: Any, *_: Any) -> Any:
+    def _uploading(self, copy: Copy, source: Any, *_: Any) -> Any:
         """From page-locked memory the copy would be asynchronous, and the script may write it again."""
-        if source is not None and any(_base(source) is each for each in self._kept):
+        at = None if source is None else self._copies.address(source)
+        kept = [each for turns in self._calls.values() for each in turns.kept]
+        if at is not None and any(0 <= at - self._copies.address(each) < each.nbytes for each in kept):
             self.refuse("the script uploads what it downloads")
-            self._cupy.cuda.runtime.deviceSynchronize()
+            self._copies.synchronize()
             result = copy()
-            self._cupy.cuda.runtime.deviceSynchronize()
+            self._copies.synchronize()
             return result
         return copy()
 
-    def _free(self, array: Any) -> Any:
+    def _free(self, array: Any, turns: _Turns) -> Any:
         """Kept memory that the script does not hold, in the array's shape; None where the change refuses.
 
         What it got last it may hold by one name, that of the line: by two it would see it change.
         """
-        kept, shape, last = self._kept, (array.shape, array.dtype.str), self._last()
-        if kept and shape != self._shape:
+        kept, shape, last = turns.kept, self._copies.shape(array), turns.last()
+        if reason := self._copies.unfit(array):
+            self.refuse(reason)
+        elif kept and shape != turns.shape:
             self.refuse("it downloads arrays of several shapes")
         elif _threads():
             self.refuse("the script runs threads, which may hold what it downloads")
         else:
             kept.reverse()
-            twice = last is not None and sys.getrefcount(last) > _FREE + 1
-            if twice or any(sys.getrefcount(kept[at]) > _FREE + (at == 0) for at in range(len(kept))[::-1]):
+            twice = last is not None and sys.getrefcount(last) > _NAMED
+            held = [self._copies.uses(each) > turns.unused + (at == 0) for at, each in enumerate(kept)]
+            if any(held[1:]) if self._copies.takes_turns else twice or any(held):
                 self.refuse("the script keeps the arrays that it downloads")
         if self.refused:
             return None
         if len(kept) < 2:
-            kept.append(_pinned(self._cupy, array))
-        self._shape, out = shape, kept[-1].reshape(array.shape)
-        self._last = weakref.ref(out)
+            kept.append(self._copies.pinned(array))
+            *_, turns.unused = [self._copies.uses(each) for _, each in enumerate(kept)]
+        turns.shape, out = shape, self._copies.view(kept[-1], array)
+        turns.last = weakref.ref(out)
         return out
 
 
@@ -242,11 +218,6 @@ def _threads() -> bool:
     return any(t not in own and not type(t).__module__.startswith("tqdm") for t in threading.enumerate())
 
 
-def _pinned(cupy: Any, array: Any) -> np.ndarray[Any, Any]:
-    """Page-locked memory for an array on the GPU; all views of it hold a reference to what is returned."""
-    return np.frombuffer(cupy.cuda.alloc_pinned_memory(array.nbytes), array.dtype, array.size)
-
-
 class Hoisted(Imposed):
     """The line uploads once; later it gets what was uploaded, and an array that it sets stays as it is.
 
@@ -254,62 +225,56 @@ class Hoisted(Imposed):
     what it gave: a script that writes there would find it changed in the next frame.
     """
 
-    library = "cupy"
     _given: Any = None
 
     def install(self, module: Any) -> None:
-        self._download = inspect.unwrap(module.ndarray.get)
+        self._copies = LIBRARIES[self.change.library](module)
         self._first: Any = None
-        self._bytes: np.ndarray[Any, Any] | None = None
-        self._replace_uploads(module, self._uploading, assigns=False)
+        self._sent: tuple[Any, bytes] | None = None
+        """Shape and bytes of what the line uploaded first, where they are checked."""
+        self._copies.replace_uploads(self._replace, self._uploading, assigns=False)
 
     def switch(self, on: bool) -> None:
         super().switch(on)
         if not self.in_force:
             self._look()
 
-    def _uploading(self, copy: Callable[[], Any], source: Any, array: Any, _: Any) -> Any:
+    def _uploading(self, copy: Copy, source: Any, array: Any, _: Any) -> Any:
         if source is None or not self._is_here():
             return copy()
+        now = (self._copies.shape(source), self._copies.source_bytes(source)) if self._checks else None
         if self._first is None:
             result = self._lifted(copy)
-            self._first = result.copy() if array is None else array
-            self._given, self._bytes = (result, source.copy()) if self._checks else (None, None)
+            self._first = self._copies.clone(result) if array is None else array
+            self._given, self._sent = (result, now) if now else (None, None)
             return result
         if array is not None and self._first is not array:
             self.refuse("it uploads into several arrays")
-        elif self._bytes is not None and not _same(source, self._bytes):
+        elif now != self._sent:
             self.refuse("what it uploads is not the same in each frame")
-        elif array is not None and self._bytes is not None and not _same(self._download(array), self._bytes):
+        elif array is not None and now and self._copies.host_bytes(array) != now[1]:
             self.refuse(_WRITTEN)
         self._look()
         if self.refused:
             return copy()
         if array is not None:
             return None
-        if self._checks:
-            self._given = self._first.copy()
-        return self._given if self._checks else self._first
+        if now:
+            self._given = self._copies.clone(self._first)
+        return self._given if now else self._first
 
     def _look(self) -> None:
         """Refuses where the script wrote to what it got last."""
         given, self._given = self._given, None
-        if given is not None and not _same(self._download(given), self._download(self._first)):
+        if given is not None and self._copies.host_bytes(given) != self._copies.host_bytes(self._first):
             self.refuse(_WRITTEN)
 
 
 _WRITTEN = "the script writes to what it uploads"
 
 
-def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    alike = one.shape == other.shape and one.dtype == other.dtype
-    return alike and one.tobytes() == other.tobytes()
-
-
 class NonBlocking(Imposed):
     """Copies of the line from page-locked memory return before they are done."""
-
-    library = "torch"
 
     def install(self, module: Any) -> None:
         self._weak = import_module("torch.multiprocessing.reductions").StorageWeakRef
@@ -371,6 +336,66 @@ class PinnedLoader(NonBlocking):
         call(*args, **(options | pinned))
 
 
+class CupyAllocator(Imposed):
+    """What the script allocates on the GPU comes from it. Memory goes back where it came from."""
+
+    _cuda: Any = None
+    _allocator: Any = None
+
+    def install(self, module: Any) -> None:
+        self._cuda, self._set = module.cuda, inspect.unwrap(module.cuda.set_allocator)
+        self._default = module.cuda.get_allocator()
+        try:
+            self._allocator = BY_NAME[self.change.name].callable(module)
+        except (AttributeError, module.cuda.runtime.CUDARuntimeError) as error:
+            self.refuse(f"CuPy cannot make it here: {error}")
+        for name in ("set_allocator", "using_allocator"):
+            replace(module.cuda, name, self._replacing)
+        self.switch(self.in_force)
+
+    def switch(self, on: bool) -> None:
+        before = self.in_force
+        super().switch(on)
+        if self._cuda is not None and (before or self.in_force):
+            own = self._allocator and self._allocate
+            self._set(own if self.in_force else self._default)
+
+    def _allocate(self, size: int) -> Any:
+        """What it cannot allocate the script gets as without it: out of memory, not supported."""
+        try:
+            return self._allocator(size)
+        except Exception as error:
+            self.refuse(f"it cannot allocate: {error}")
+            return self._default(size)
+
+    def _replacing(self, call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(*args: Any, **options: Any) -> Any:
+            self.refuse("the script sets an allocator itself")
+            return call(*args, **options)
+
+        return wrapped
+
+
+class TorchAllocator(Imposed):
+    """A variable of the environment, which PyTorch reads once: in force for a whole process."""
+
+    _is_set = False
+
+    def switch(self, on: bool) -> None:
+        if on and not self.refused:
+            setting = BY_NAME[self.change.name].setting
+            if os.environ.get(VARIABLE) != (setting if self._is_set else None):
+                self.refuse(f"the script or its environment sets {VARIABLE}")
+                return
+            os.environ[VARIABLE], self._is_set = setting, True
+        super().switch(on)
+
+    def install(self, _: Any) -> None:
+        """PyTorch was imported: the script may have set the variable before."""
+        self.switch(self.in_force)
+
+
 IMPOSED: dict[ChangeKind, type[Imposed]] = {
     "lock": Locked,
     "reuse": Reused,
@@ -380,3 +405,11 @@ IMPOSED: dict[ChangeKind, type[Imposed]] = {
 }
 WHOLE_PROCESS: tuple[ChangeKind, ...] = ("pin-memory", "allocator")
 """Changes that hold for a whole process: what a loader is, and where all memory comes from."""
+
+
+def imposed(change: ScriptChange, own: Callable[[str], bool], *, checks: bool) -> Imposed:
+    kind = IMPOSED.get(change.kind) or _ALLOCATORS[BY_NAME[change.name].library]
+    return kind(change, own, checks=checks)
+
+
+_ALLOCATORS: dict[Library, type[Imposed]] = {"cupy": CupyAllocator, "torch": TorchAllocator}

@@ -17,6 +17,7 @@ from pydantic import Field
 from advisor.measure.recording.calls import Call, replace
 from advisor.measure.recording.lines import own_frame
 from advisor.profiles.base import Record
+from advisor.profiles.crossings import Library
 
 _CUPY = ("get", "item", "tolist", "__float__", "__int__", "__bool__", "__complex__")
 _TORCH = ("cpu", "to", "item", "tolist", "__float__", "__int__", "__bool__")
@@ -40,14 +41,16 @@ class Downloads:
         self._digests: dict[str, Any] = {}
         self._inside = False
 
-    def install_cupy(self, module: Any) -> None:
-        for name in _CUPY:
-            replace(module.ndarray, name, self._heard)
-        replace(module, "asnumpy", self._heard)
-
-    def install_torch(self, module: Any) -> None:
-        for name in _TORCH:
-            replace(module.Tensor, name, self._heard)
+    def install(self, library: Library, module: Any) -> None:
+        if library == "numba":
+            arrays = import_module(f"{module.__name__}.cudadrv.devicearray")
+            replace(arrays.DeviceNDArray, "copy_to_host", self._heard)
+            return
+        kind, names = (module.ndarray, _CUPY) if library == "cupy" else (module.Tensor, _TORCH)
+        for name in names:
+            replace(kind, name, self._heard)
+        if library == "cupy":
+            replace(module, "asnumpy", self._heard)
 
     def by_line(self) -> tuple[tuple[str, str], ...]:
         return tuple((line, digest.hexdigest()) for line, digest in self._digests.items())

@@ -31,6 +31,7 @@ from advisor.measure.trying.candidates import (
     written_changes,
 )
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
+from advisor.measure.trying.libraries import MODULES
 from advisor.measure.trying.process import TimeUp, preloaded, run_trial
 from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import TrialJob, TrialRun
@@ -93,7 +94,8 @@ def try_script(
     promised = sum(sum(each.promised.values()) for each in suggested)
     if promised >= LITTLE * ((ceiling and ceiling.of_seconds) or 0.0):
         suggested = (*suggested, *allocator_candidates(script, loop, settings.file.absolute()))
-    libraries = sorted({crossing.library for crossing in script.crossings if crossing.loop == loop})
+    used = {crossing.library for crossing in script.crossings if crossing.loop == loop}
+    libraries = sorted(module for module, library in MODULES.items() if library in used)
     files = {settings.file.absolute(), *(Path.cwd() / each.file for each in script.sources)}
     with preloaded(libraries, [*files]) as server:
         runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials", server=server)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -24,11 +23,12 @@ from advisor.measure.recording.importing import Finder
 from advisor.measure.recording.lines import OwnFiles
 from advisor.measure.recording.loops import Loop, Loops
 from advisor.measure.recording.running import program_of, run
-from advisor.measure.trying.allocators import imposed
 from advisor.measure.trying.alternation import Alternation
-from advisor.measure.trying.changes import Imposed, ScriptChange
+from advisor.measure.trying.changes import Imposed, ScriptChange, imposed
+from advisor.measure.trying.libraries import LIBRARIES, MODULES
 from advisor.measure.trying.results import Downloads, Results, WatchedFile
 from advisor.profiles.base import Record
+from advisor.profiles.crossings import Library
 from advisor.profiles.files import write_atomically
 from advisor.profiles.trials import TrialBlock
 from advisor.strategies.syntax import loop_lines
@@ -100,9 +100,9 @@ class _Session:
             for change in job.changes
         }
         self.downloads = Downloads(self.loops.files.__contains__) if checks else None
-        self.modules: dict[str, ModuleType] = {}
+        self.modules: dict[Library, ModuleType] = {}
         self.finder = Finder(
-            self.own, self.loops, {name: partial(self._install, name) for name in _LIBRARIES}, {}
+            self.own, self.loops, {name: partial(self._install, each) for name, each in MODULES.items()}, {}
         )
         self.began = perf_counter()
         self.alternation = Alternation(
@@ -156,13 +156,14 @@ class _Session:
             raise WorkloadError(f"{file} has other loops than before", next_step="Profile it again.")
         return loop
 
-    def _install(self, library: str, module: ModuleType) -> None:
+    def _install(self, library: Library, module: ModuleType) -> None:
+        """What downloads are compared by goes around the changes, which may replace a call by others."""
         self.modules[library] = module
-        if self.downloads:
-            getattr(self.downloads, f"install_{library}")(module)
         for change in self.changes.values():
-            if change.library == library:
+            if change.change.library == library:
                 change.install(module)
+        if self.downloads:
+            self.downloads.install(library, module)
 
     def _switch(self, contestant: str) -> None:
         on = self.job.contestants.get(contestant, ())
@@ -171,11 +172,4 @@ class _Session:
 
     def _synchronize(self) -> None:
         for library, module in self.modules.items():
-            _LIBRARIES[library](module)
-
-
-_LIBRARIES: Mapping[str, Callable[[Any], None]] = {
-    "cupy": lambda cupy: cupy.cuda.runtime.deviceSynchronize(),
-    "torch": lambda torch: torch.cuda.synchronize() if torch.cuda.is_initialized() else None,
-}
-"""The libraries on whose calls changes are imposed, and how each waits for the GPU."""
+            LIBRARIES[library](module).synchronize()

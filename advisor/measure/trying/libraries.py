@@ -1,0 +1,292 @@
+"""How each library copies, page-locks and waits, as far as changes are imposed on its calls."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from advisor.measure.recording.calls import Call, address
+from advisor.profiles.crossings import Library
+
+UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+Copy = Callable[[], Any]
+Replace = Callable[[Any, str, Call], None]
+"""Puts a function in a call's place: it gets the call and what that is called with."""
+
+
+class Memory(NamedTuple):
+    """The whole allocation of an array on the host."""
+
+    owner: Any
+    address: int
+    nbytes: int
+
+
+class CupyCopies:
+    """CuPy's, and what the libraries have in common. Arrays on the host are NumPy's."""
+
+    takes_turns = False
+    """Whether a patch downloads into two arrays in turn, so that names of the one before do no harm."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self._get = inspect.unwrap(module.ndarray.get)
+
+    def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
+        """`body` gets the copy to make, its source, the array that it sets or None, and a wait until the
+        source may be written again."""
+
+        def converted(call: Call, *args: Any, **options: Any) -> Any:
+            return body(partial(call, *args, **options), _host(args[:1], options), None, self._wait(None))
+
+        def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
+            wait = self._wait(options.get("stream", args[1] if args[1:] else None))
+            return body(partial(call, array, *args, **options), _host(args[:1], options), array, wait)
+
+        def assigned(call: Call, array: Any, index: Any, value: Any) -> Any:
+            return body(partial(call, array, index, value), _host((value,), {}), array, self._wait(None))
+
+        for name in UPLOADS:
+            replace(self.module, name, converted)
+        replace(self.module.ndarray, "set", copied)
+        if assigns:
+            replace(self.module.ndarray, "__setitem__", assigned)
+
+    def _wait(self, stream: Any) -> Copy:
+        return lambda: (stream or self.module.cuda.get_current_stream()).synchronize()
+
+    def replace_downloads(self, replace: Replace, body: Call) -> None:
+        """`body` gets the copy to make, its array, and the same copy into memory that it is given."""
+
+        def got(call: Call, *args: Any, **options: Any) -> Any:
+            copy = partial(call, *args, **options)
+            plain = len(args) == 1 and not options and isinstance(args[0], self.module.ndarray)
+            return body(copy, args[0], lambda out: call(*args, out=out)) if plain else copy()
+
+        for owner, name in ((self.module.ndarray, "get"), (self.module, "asnumpy")):
+            replace(owner, name, got)
+
+    def address(self, array: Any) -> int:
+        return address(array)
+
+    def memory(self, array: Any) -> Memory | None:
+        """None where NumPy does not own it."""
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        return Memory(array, address(array), array.nbytes) if array.base is None else None
+
+    def lock(self, memory: Memory) -> None:
+        """Page-locks it. Raises `RuntimeError` where that fails."""
+        self.module.cuda.runtime.hostRegister(memory.address, memory.nbytes, 0)
+
+    def unlock(self, memory: Memory) -> None:
+        self.module.cuda.runtime.hostUnregister(memory.address)
+
+    def pinned(self, array: Any) -> Any:
+        """Page-locked memory for an array on the GPU. Views of it hold a reference to what is returned."""
+        buffer = self.module.cuda.alloc_pinned_memory(array.nbytes)
+        return np.frombuffer(buffer, array.dtype, array.size)
+
+    def unfit(self, _: Any) -> str:
+        """Why an array on the GPU cannot be downloaded into kept memory; empty where it can."""
+        return ""
+
+    def view(self, kept: Any, array: Any) -> Any:
+        return kept.reshape(array.shape)
+
+    def uses(self, kept: Any) -> int:
+        return sys.getrefcount(kept)
+
+    def shape(self, array: Any) -> tuple[Any, ...]:
+        return array.shape, array.dtype.str
+
+    def synchronize(self) -> None:
+        self.module.cuda.runtime.deviceSynchronize()
+
+    def clone(self, array: Any) -> Any:
+        """A copy on the GPU."""
+        return array.copy()
+
+    def source_bytes(self, array: Any) -> bytes:
+        """The bytes of an array on the host."""
+        return bytes(array.tobytes())
+
+    def host_bytes(self, array: Any) -> bytes:
+        """The bytes of an array on the GPU."""
+        return bytes(self._get(array).tobytes())
+
+
+class TorchCopies(CupyCopies):
+    """PyTorch's. Its copies are waited for, unless they ask for the opposite."""
+
+    takes_turns = True
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
+        def moved(name: str, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
+            copy = partial(call, tensor, *args, **options)
+            up = name == "cuda" or _names_gpu(args, options)
+            if not up or tensor.device.type != "cpu" or tensor.requires_grad:
+                return copy()
+            return body(copy, tensor, None, self._wait(None))
+
+        def copied(call: Call, tensor: Any, src: Any, *args: Any, **options: Any) -> Any:
+            copy = partial(call, tensor, src, *args, **options)
+            up = tensor.device.type == "cuda" and src.device.type == "cpu"
+            return body(copy, src, tensor, self._wait(None)) if up else copy()
+
+        for name in ("to", "cuda"):
+            replace(self.module.Tensor, name, partial(moved, name))
+        if assigns:
+            replace(self.module.Tensor, "copy_", copied)
+
+    def _wait(self, _: Any) -> Copy:
+        return lambda: self.module.cuda.current_stream().synchronize()
+
+    def replace_downloads(self, replace: Replace, body: Call) -> None:
+        def moved(name: str, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
+            copy = partial(call, tensor, *args, **options)
+            plain = not options and [*map(str, args)] == ["cpu"] * (name == "to")
+            if tensor.device.type == "cpu" or not plain:
+                return copy()
+            return body(copy, tensor, lambda out: out.copy_(tensor))
+
+        for name in ("to", "cpu"):
+            replace(self.module.Tensor, name, partial(moved, name))
+
+    def address(self, array: Any) -> int:
+        return int(array.data_ptr())
+
+    def memory(self, array: Any) -> Memory | None:
+        storage = array.untyped_storage()
+        return Memory(storage, storage.data_ptr(), storage.nbytes())
+
+    def lock(self, memory: Memory) -> None:
+        if int(error := self.module.cuda.cudart().cudaHostRegister(memory.address, memory.nbytes, 0)):
+            raise RuntimeError(str(error))
+
+    def unlock(self, memory: Memory) -> None:
+        self.module.cuda.cudart().cudaHostUnregister(memory.address)
+
+    def pinned(self, array: Any) -> Any:
+        return self.module.empty_like(array, device="cpu", pin_memory=True)
+
+    def unfit(self, tensor: Any) -> str:
+        return "its gradient goes through the download" if tensor.requires_grad else ""
+
+    def view(self, kept: Any, array: Any) -> Any:
+        return kept.view(array.shape)
+
+    def uses(self, kept: Any) -> int:
+        """Tensors and NumPy's arrays over its memory."""
+        return int(self.module._C._storage_Use_Count(kept.untyped_storage()._cdata))
+
+    def shape(self, array: Any) -> tuple[Any, ...]:
+        return tuple(array.shape), array.stride(), array.dtype
+
+    def synchronize(self) -> None:
+        if self.module.cuda.is_initialized():
+            self.module.cuda.synchronize()
+
+    def clone(self, array: Any) -> Any:
+        return array.detach().clone()
+
+    def source_bytes(self, array: Any) -> bytes:
+        return self.host_bytes(array)
+
+    def host_bytes(self, array: Any) -> bytes:
+        plain = array.detach().cpu().contiguous().reshape(-1)
+        return bytes(plain.view(self.module.uint8).numpy().tobytes())
+
+
+class NumbaCopies(CupyCopies):
+    """Numba's. Its copies are waited for, unless they are made in a stream."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self._array = import_module(f"{module.__name__}.cudadrv.devicearray").DeviceNDArray
+        self._get = inspect.unwrap(self._array.copy_to_host)
+
+    def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
+        def converted(call: Call, *args: Any, **options: Any) -> Any:
+            wait = self._wait(options.get("stream", args[1] if args[1:] else 0))
+            return body(partial(call, *args, **options), _host(args[:1], options), None, wait)
+
+        def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
+            wait = self._wait(options.get("stream", args[1] if args[1:] else 0))
+            return body(partial(call, array, *args, **options), _host(args[:1], options), array, wait)
+
+        def launched(call: Call, kernel: Any, *args: Any) -> Any:
+            copy: Copy = partial(call, kernel, *args)
+            for host in (each for each in args if isinstance(each, np.ndarray)):
+                copy = partial(body, copy, host, None, self._wait(getattr(kernel, "stream", 0)))
+            return copy()
+
+        replace(self.module, "to_device", converted)
+        if assigns:
+            replace(self._array, "copy_to_device", copied)
+            launcher = import_module(f"{self.module.__name__}.dispatcher")._LaunchConfiguration
+            replace(launcher, "__call__", launched)
+
+    def _wait(self, stream: Any) -> Copy:
+        return lambda: stream.synchronize() if stream else None
+
+    def replace_downloads(self, replace: Replace, body: Call) -> None:
+        def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
+            copy = partial(call, array, *args, **options)
+            plain = not (args or options) and array.is_c_contiguous()
+            return body(copy, array, lambda out: call(array, out)) if plain else copy()
+
+        replace(self._array, "copy_to_host", copied)
+
+    def lock(self, memory: Memory) -> None:
+        """By the driver, in the context that Numba has made current: its own functions unlock later."""
+        if error := _driver().cuMemHostRegister_v2(
+            ctypes.c_void_p(memory.address), ctypes.c_size_t(memory.nbytes), 0
+        ):
+            raise RuntimeError(f"the driver's error {error}")
+
+    def unlock(self, memory: Memory) -> None:
+        _driver().cuMemHostUnregister(ctypes.c_void_p(memory.address))
+
+    def pinned(self, array: Any) -> Any:
+        return self.module.pinned_array(array.size, array.dtype)
+
+    def synchronize(self) -> None:
+        self.module.synchronize()
+
+    def clone(self, array: Any) -> Any:
+        copy = self.module.device_array_like(array)
+        copy.copy_to_device(array)
+        return copy
+
+
+LIBRARIES: Mapping[Library, type[CupyCopies]] = {
+    "cupy": CupyCopies,
+    "torch": TorchCopies,
+    "numba": NumbaCopies,
+}
+MODULES: Mapping[str, Library] = {"cupy": "cupy", "torch": "torch", "numba.cuda": "numba"}
+"""By the module whose import makes a library's calls known."""
+
+
+def _driver() -> Any:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _host(args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    return next((each for each in (*args, *options.values()) if isinstance(each, np.ndarray)), None)
+
+
+def _names_gpu(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:
+    devices = (getattr(each, "device", each) for each in (*args, *options.values()))
+    return any(type(each) is int or str(each).startswith("cuda") for each in devices)
