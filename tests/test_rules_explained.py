@@ -24,7 +24,7 @@ from advisor.rules.base import Rule
 from advisor.rules.registry import RULES, by_id, describe, overview
 from advisor.rules.snippets.base import opening
 from advisor.rules.texts import Threshold, path, read
-from advisor.strategies.placements.arena import nodes
+from advisor.strategies.placements.numa import nodes
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "rules.md"
 STAGES = {"produce", "compute"}

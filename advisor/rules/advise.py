@@ -22,7 +22,6 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.profiles.traces import Again
 from advisor.rules.base import Case, Finding, Kind, Limits, Reads, Row, Rule, not_applicable
 from advisor.rules.registry import RULES, by_id, limits
 from advisor.rules.rows import placements, shared
@@ -160,6 +159,7 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
             for stage in workload.frame_stages("device")
             if buffer.name in stage.passes
         }
+        calls = [a for t in accesses if t.stage in readers for a in t.again if a.bytes]
         yield Reads(
             buffer=buffer.name,
             bytes=buffer.bytes,
@@ -167,15 +167,8 @@ def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:
             stages=tuple(readers),
             known=all(name in known for name in readers),
             new_each_frame=any(buffer.access.get(s.name, "in") != "in" for s in workload.frame_stages()),
-            calls=tuple(
-                dict.fromkeys(_told(a) for t in accesses if t.stage in readers for a in t.again if a.bytes)
-            ),
+            calls=tuple(dict.fromkeys(f"{a.call} at {a.where}" if a.where else a.call for a in calls)),
         )
-
-
-def _told(again: Again) -> str:
-    """A library call by its name and place."""
-    return f"{again.call} at {again.where}" if again.where else again.call
 
 
 def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:

@@ -21,7 +21,6 @@ from advisor.verdicts.reasons import listing
 
 
 def pin_per_frame(case: Case, limits: Limits) -> Finding:
-    """Memory is page-locked or registered again in every frame."""
     looked = [(row, row.page_locking) for row in case.rows.values() if row.page_locking is not None]
     if not looked:
         return not_applicable("Not observed: page-locking calls are recorded only on a GPU.")
@@ -48,7 +47,6 @@ LOCKING = Kind("pinned", lambda row: row.pinned_bytes > 0, "No strategy page-loc
 
 
 def pinned_over_budget(case: Case, limits: Limits) -> Finding:
-    """So much memory is page-locked that the rest of the machine goes short."""
     memory = _memory(case)
     if memory is None:
         return not_applicable("The host memory size of this device is not known.")
@@ -101,7 +99,6 @@ def _memory(case: Case) -> int | None:
 
 
 def duplicate_allocation(case: Case, limits: Limits) -> Finding:
-    """Explicit copies on a shared DRAM hold every buffer twice."""
     baseline = case.baseline
     twice = units.size(baseline.physical_bytes)
     least = max(limits["saving"] * baseline.physical_bytes, limits["bytes"])
@@ -144,7 +141,6 @@ _PAGED = Kind(
 
 
 def oversubscription(case: Case, limits: Limits) -> Finding:
-    """The buffers of a frame do not fit the GPU's memory, or only just."""
     total = case.device.attributes.get("total_global_mem")
     if not isinstance(total, int) or isinstance(total, bool) or total <= 0:
         return not_applicable("The memory size of the device is not known.")

@@ -14,7 +14,6 @@ from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix
 from advisor.model.predict import predict
 from advisor.profiles.conclusions import Preferences
-from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.schema import Prediction, Profile
 from advisor.rules.advise import advise
 from advisor.rules.advise_lines import conclude_lines
@@ -32,7 +31,9 @@ def conclude(
     A script has no strategies: its lines are predicted and advised.
     """
     if profile.script is not None:
-        return _concluded_script(profile, profile.script, targets)
+        entry = like_device(profile) if profile.device.kind == "cuda" else None
+        run = conclude_lines(profile.script, profile.device.name, entry, targets, profile.preferences)
+        return profile.model_copy(update={"script": run})
     return advise(predict_targets(profile, targets, strategies))
 
 
@@ -45,15 +46,6 @@ def predict_targets(
     placing |= {name: mix for name, mix in strategies_of(profile).items() if isinstance(mix, Mix)}
     predictions = tuple(_predicted(profile, target, placing) for target in targets)
     return _with_predictions(profile, predictions)
-
-
-def _concluded_script(profile: Profile, run: ScriptRun, targets: Sequence[CatalogueEntry]) -> Profile:
-    """With ceilings, predictions for the target devices, and advice by line."""
-    entry = like_device(profile) if profile.device.kind == "cuda" else None
-    wanted = profile.preferences
-    return profile.model_copy(
-        update={"script": conclude_lines(run, profile.device.name, entry, targets, wanted)}
-    )
 
 
 def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Strategy]) -> Prediction:
@@ -107,13 +99,14 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     other = timed_again(profile.model_copy(update={"preferences": preferences}))
     if preferences.choice == profile.preferences.choice:
         return advise(other)
-    return advise(_with_predictions(other, [_predict_again(other, p) for p in profile.predictions]))
-
-
-def _predict_again(profile: Profile, before: Prediction) -> Prediction:
-    known = strategies_of(profile)
-    strategies = [known[row.strategy] for row in before.results if row.strategy in known]
-    return predict(profile, _entry_of(before.device.name), strategies)
+    known = strategies_of(other)
+    predictions = [
+        predict(
+            other, _entry_of(p.device.name), [known[r.strategy] for r in p.results if r.strategy in known]
+        )
+        for p in profile.predictions
+    ]
+    return advise(_with_predictions(other, predictions))
 
 
 def _entry_of(device: str) -> CatalogueEntry:

@@ -29,7 +29,6 @@ from advisor.strategies.schedule import Step
 
 
 def pageable_transfer(case: Case, limits: Limits) -> Finding:
-    """Copies from and to pageable memory, which the driver stages while the host waits."""
     baseline = case.baseline
     share = baseline.part(baseline.transfer_seconds)
     if share < limits["share"]:
@@ -81,13 +80,10 @@ def _driver_staging(case: Case, better: Row) -> str:
 
 
 TRACED_PAGEABLE = Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory")
-
-
 _STAGED = "staged"
 
 
 def staged_transfer(case: Case, limits: Limits) -> Finding:
-    """Cupy.asarray copies on the CPU into a page-locked pool before the link copies."""
     staged = case.rows[_STAGED]
     if not staged.transfer_seconds:
         return passed("Nothing is copied between the sides in a frame.", staged.copies())
@@ -101,25 +97,21 @@ def staged_transfer(case: Case, limits: Limits) -> Finding:
         others = (row for row in case.rows.values() if row.strategy not in (_STAGED, BASELINE))
         return unbeaten(staged, case.fastest(others))
     # The pool rounds up, so that it may hold twice the buffers.
-    pool = [staged.figure(f"{_STAGED}: page-locked pool", staged.pinned_bytes, "bytes")]
-    evidence = [staged.copies(), *staged.rate(), *(pool if staged.pinned_bytes else ())]
+    held = [staged.figure(f"{_STAGED}: page-locked pool", staged.pinned_bytes, "bytes")]
+    evidence = [staged.copies(), *staged.rate(), *(held if staged.pinned_bytes else ())]
     evidence += [better.copies(), *better.rate()]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
-    return case.swap(staged, better, _pool_staging(case, staged, better), evidence, title=title)
-
-
-def _pool_staging(case: Case, staged: Row, better: Row) -> str:
     moved = "copies once" if better.transfer_seconds else "makes no copies"
     if better.overlaps:
         moved = "copies while other work continues"
     pool = f" The pool holds another {units.size(staged.pinned_bytes)} of page-locked memory."
-    return (
+    cause = (
         "cupy.asarray of a NumPy array first copies it on the CPU into CuPy's page-locked pool, then to "
         f"the device{', in the same DRAM' if case.one_dram else ''}: including downloads, "
-        f"{_of_frame(staged)}.{pool if staged.pinned_bytes else ''} "
-        f"{better.strategy} {moved}."
+        f"{_of_frame(staged)}.{pool if staged.pinned_bytes else ''} {better.strategy} {moved}."
     )
+    return case.swap(staged, better, cause, evidence, title=title)
 
 
 TRACED_STAGED = Traced(
@@ -131,7 +123,6 @@ TRACED_STAGED = Traced(
 
 
 def hidden_host_copy(case: Case, limits: Limits) -> Finding:
-    """Data that arrives elsewhere is copied into the memory that was to spare a copy."""
     external = ", ".join(buffer.name for buffer in case.workload.buffers if buffer.external)
     if not external:
         return not_applicable("No buffer is marked external.")
@@ -174,7 +165,6 @@ def _copying(row: Row) -> Evidence:
 
 
 def small_transfers(case: Case, limits: Limits) -> Finding:
-    """Copies so small that calling for them costs more than moving the bytes."""
     baseline = case.baseline
     steps = moves(BASELINE, case.workload, case.device)
     if not steps or not baseline.transfer_seconds:
@@ -225,7 +215,6 @@ _OVERLAPPED = "pinned-pipelined"
 
 
 def serial_copies(case: Case, limits: Limits) -> Finding:
-    """Copies, kernels and host stages take turns where they could run beside one another."""
     serial, overlapped = (case.rows.get(_SERIAL) or case.rows.get(BASELINE), case.rows.get(_OVERLAPPED))
     if serial is None:
         return case.without(_SERIAL)
@@ -287,7 +276,6 @@ TRACED_SERIAL = Traced((_SERIAL, BASELINE), idle)
 
 
 def device_resident(case: Case, limits: Limits) -> Finding:
-    """A buffer that leaves the GPU only to come back in the same frame."""
     every = moves(BASELINE, case.workload, case.device)
     steps = {b.name: [step for step in every if step.name == b.name] for b in shared(case.workload)}
     between = {b.name: _between(b, case, steps[b.name]) for b in shared(case.workload)}

@@ -1,4 +1,4 @@
-"""Rules on the machine: NUMA nodes and the PCIe link."""
+"""Rules on the machine: NUMA nodes, the PCIe link, and figures that scatter."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from advisor import units
 from advisor.devices.environment import FIX_CLOCKS, moved_clocks
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.figures import Method
-from advisor.profiles.system_state import Environment, GpuState, HostState
+from advisor.profiles.system_state import Environment, GpuState
 from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed, text
 from advisor.verdicts.reasons import Noise, noise_of
 
 
 def numa_remote(case: Case, limits: Limits) -> Finding:
-    """Host memory on another NUMA node than the GPU's."""
     host = case.machine.host if case.machine else None
     row = case.chosen or case.fastest()
     if case.method is None or host is None or row is None:
@@ -38,22 +37,19 @@ def numa_remote(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
         return passed(f"{little}: the NUMA node of host memory makes little difference.", *evidence)
-    return advice(_detail(host, case.method, row, share, nodes), *evidence, inferred=True)
-
-
-def _detail(host: HostState, method: Method, row: Row, share: float, nodes: int) -> str:
-    node = host.gpu_numa_node
+    node, asked_for = host.gpu_numa_node, case.method.numa
     measured = "with host memory on that node, where the system allowed it"
-    if method.numa not in ("local", str(node)):
-        where = "a node remote from it" if method.numa == "remote" else f"node {method.numa}"
+    if asked_for not in ("local", str(node)):
+        where = "a node remote from it" if asked_for == "remote" else f"node {asked_for}"
         measured = f"with host memory on {where}, as requested"
-    return (
+    detail = (
         f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These "
         f"figures were taken {measured}. An unbound program gets memory on whichever node it starts, and "
         f"{units.percent(share)} of a frame of {row.strategy} is copies and kernels. Start it with "
         f"numactl --cpunodebind={node} --membind={node}. To see the effect, compare runs with --numa "
         "local and --numa remote."
     )
+    return advice(detail, *evidence, inferred=True)
 
 
 _AWAKE = (0, 1, 2)
@@ -77,7 +73,6 @@ class _Link:
 
 
 def link_below_best(case: Case, limits: Limits) -> Finding:
-    """The PCIe link runs narrower or slower than the GPU and this system can."""
     if case.machine is None:
         return not_applicable("The link of a predicted device cannot be read.")
     link = _link(case.machine.gpu_readings)
@@ -173,27 +168,17 @@ def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
     if noise is None or not noise.is_the_hosts:
         return ""
     passes = f"fewer passes of host stages over their buffers, {noise.stage}'s first"
-    helps = [*_node(machine.host), *_huge_pages(row, machine.host), passes]
+    helps, host, huge = [passes], machine.host, row.huge_share
+    if huge is not None and huge <= MOSTLY and not (host and host.huge_pages == "always"):
+        helps.insert(0, f"huge pages, which {units.percent(huge)} of the buffers' memory has ({_THP})")
+    if host and host.gpu_numa_node is not None and sum(bool(n.cpus) for n in host.numa_nodes) > 1:
+        node = host.gpu_numa_node
+        helps.insert(0, f"run on the GPU's NUMA node (numactl --cpunodebind={node} --membind={node})")
     return (
         f"Its host stages vary by {units.percent(noise.host)} of a frame between blocks, everything else "
         f"by {units.percent(noise.rest)}: the placement of host memory decides. What helps: "
         f"{'; '.join(helps)}."
     )
-
-
-def _node(host: HostState | None) -> list[str]:
-    """Only where there is more than one, and the GPU's is known."""
-    if host is None or host.gpu_numa_node is None or len([n for n in host.numa_nodes if n.cpus]) < 2:
-        return []
-    node = host.gpu_numa_node
-    return [f"run on the GPU's NUMA node (numactl --cpunodebind={node} --membind={node})"]
-
-
-def _huge_pages(row: Row, host: HostState | None) -> list[str]:
-    """Only where the buffers are seen not to have them."""
-    if row.huge_share is None or row.huge_share > MOSTLY or (host and host.huge_pages == "always"):
-        return []
-    return [f"huge pages, which {units.percent(row.huge_share)} of the buffers' memory has ({_THP})"]
 
 
 MOSTLY = 0.5

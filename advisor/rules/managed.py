@@ -27,7 +27,6 @@ _FAULT_SECONDS = 10e-6
 
 
 def page_fault_migration(case: Case, limits: Limits) -> Finding:
-    """Managed memory whose pages a card fetches by faults, a few at a time."""
     managed = case.rows[_SUBJECT]
     if case.device.attributes.get("concurrent_managed_access", 1) == 0:
         return not_applicable(
@@ -110,7 +109,6 @@ _WHOLE = (
 
 
 def ping_pong_migration(case: Case, limits: Limits) -> Finding:
-    """Managed pages that go back and forth because both sides use them in turn."""
     managed = min(case.of(MANAGED), key=lambda row: row.seconds)
     whole = moves_whole(case.device.attributes)
     # Over a coherent link no page has to move at all, and what moves whole does so ten times slower than
@@ -151,7 +149,6 @@ _PLAIN = "managed"
 
 
 def prefetch_unsupported(case: Case, _: Limits) -> Finding:
-    """CudaMemPrefetchAsync fails here, and what does its work."""
     concurrent = case.device.attributes.get("concurrent_managed_access")
     if concurrent is None:
         return not_applicable("concurrentManagedAccess is not known, so neither is support for prefetching.")

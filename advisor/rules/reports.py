@@ -38,7 +38,10 @@ _KNOWN = f"Write advice, ceiling=10%, or a rule that a report can carry: {', '.j
 def judged(program: ProgramTrace, preferences: Preferences | None = None) -> ProgramTrace:
     """The program with its ceilings, advice and questions."""
     wanted = preferences or Preferences()
-    in_place = _in_place(program)
+    # Kernels may read host memory in place: page-locked memory was allocated and never copied.
+    flows = (flow for gpu in program.gpus for flow in (*(gpu.flows or ()), *gpu.set_up))
+    pinned = any(each.kind == "pinned" for each in program.allocations or ())
+    in_place = pinned and not any(flow.memory == "pinned" for flow in flows)
     gpus = tuple(gpu.model_copy(update={"ceiling": ceiling(gpu, in_place=in_place)}) for gpu in program.gpus)
     advice = [one for gpu in gpus for one in _judged(gpu, wanted)]
     if len(gpus) > 1:
@@ -79,13 +82,6 @@ def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
                 findings[rule] = replace(findings[rule], detail=detail, gain=estimate(gpu, left))
         before.append(rule)
     return (_advice(rule, one, gpu) for rule, one in findings.items())
-
-
-def _in_place(program: ProgramTrace) -> bool:
-    """Whether kernels may read host memory in place: page-locked memory was allocated and never copied."""
-    flows = (flow for gpu in program.gpus for flow in (*(gpu.flows or ()), *gpu.set_up))
-    pinned = any(each.kind == "pinned" for each in program.allocations or ())
-    return pinned and not any(flow.memory == "pinned" for flow in flows)
 
 
 def ceiling(gpu: GpuTrace, *, in_place: bool = False) -> Ceiling:

@@ -242,15 +242,6 @@ def strategy_named(name: str, mixes: Mapping[str, Strategy] = NO_MIXES) -> Strat
     return mixes.get(name) or next((s for s in STRATEGIES if s.name == name), None)
 
 
-def host_readers(workload: WorkloadRecord) -> dict[str, list[str]]:
-    """Shared buffers that host stages of a frame read, with these stages."""
-    readers = {
-        buffer.name: [s for s, mode in workload.touching(buffer, "host").items() if mode != "out"]
-        for buffer in shared(workload)
-    }
-    return {name: stages for name, stages in readers.items() if stages}
-
-
 def placements(
     name: str, workload: WorkloadRecord, mixes: Mapping[str, Strategy] = NO_MIXES
 ) -> dict[str, Placement]:

@@ -9,12 +9,11 @@ from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules.base import PEER, Case, Finding, Limits, advice, not_applicable, passed, unbeaten
-from advisor.rules.rows import Row, moves
+from advisor.rules.rows import moves
 from advisor.strategies.registry import BASELINE
 
 
 def peer_access_off(case: Case, limits: Limits) -> Finding:
-    """What one GPU makes for another goes through the host although they reach each other."""
     crossing = _crossing_bytes(case)
     if not crossing:
         return not_applicable("No GPU reads what another one writes.")
@@ -40,7 +39,6 @@ def peer_access_off(case: Case, limits: Limits) -> Finding:
 
 
 def host_staged_peer_copy(case: Case, limits: Limits) -> Finding:
-    """GPUs that cannot reach each other exchange data through host memory."""
     crossing = _crossing_bytes(case)
     if not crossing:
         return not_applicable("No GPU reads what another one writes.")
@@ -66,7 +64,6 @@ def host_staged_peer_copy(case: Case, limits: Limits) -> Finding:
 
 
 def one_link_for_two(case: Case, limits: Limits) -> Finding:
-    """Several GPUs share one link to the host, so that their copies do not add up."""
     row = case.chosen or case.fastest()
     assert row is not None
     moved = _host_bytes(row.strategy, case.workload, case.device)
@@ -97,12 +94,14 @@ def one_link_for_two(case: Case, limits: Limits) -> Finding:
 
 
 def unbalanced_split(case: Case, limits: Limits) -> Finding:
-    """One GPU has more to do than the others, which wait for it."""
     if _crossing_bytes(case):
         return not_applicable("One GPU works on the output of another: this is a pipeline, not a split.")
     row = case.chosen or case.fastest()
     assert row is not None
-    busy = _busy_seconds(row, case)
+    # The load of each GPU: its kernels, and its share by bytes of the copies with the host.
+    moved = _host_bytes(row.strategy, case.workload, case.device)
+    each = row.transfer_seconds / (sum(moved.values()) or 1.0)
+    busy = {gpu: row.gpu_seconds.get(gpu, 0.0) + each * part for gpu, part in moved.items()}
     most, mean = max(busy.values()), sum(busy.values()) / len(busy)
     if not mean:
         return not_applicable("The GPUs' kernels and copies took no time that could be measured.")
@@ -139,13 +138,6 @@ def _host_bytes(name: str, workload: WorkloadRecord, device: Device) -> dict[int
         if step.action != "to-peer":
             bytes_of[step.gpu] += step.moved(sizes[step.name], {})
     return bytes_of
-
-
-def _busy_seconds(row: Row, case: Case) -> dict[int, float]:
-    """The load of each GPU: its kernels, and its share by bytes of the copies with the host."""
-    moved = _host_bytes(row.strategy, case.workload, case.device)
-    each = row.transfer_seconds / (sum(moved.values()) or 1.0)
-    return {gpu: row.gpu_seconds.get(gpu, 0.0) + each * part for gpu, part in moved.items()}
 
 
 def _gpu_fact(case: Case, gpu: int, what: str) -> str | None:

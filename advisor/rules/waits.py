@@ -12,7 +12,6 @@ from advisor.strategies.registry import BASELINE
 
 
 def implicit_wait(case: Case, limits: Limits) -> Finding:
-    """Device stages that ask the GPU for a value, and stand until it is done."""
     if not case.traffic.work:
         return not_applicable("The device stages were not traced.")
     if not (waits := case.traffic.waits):
@@ -52,14 +51,20 @@ def _lines(waits: tuple[Wait, ...]) -> str:
 
 
 def host_bound_frame(case: Case, limits: Limits) -> Finding:
-    """The CPU's own stages fill the frame, so that no memory strategy can help."""
     best = case.fastest()
     subject = case.rows.get(BASELINE) or best
     if best is None or subject is None or not subject.parts_seconds:
         return not_applicable("No part of a frame was timed separately.")
     share = subject.part(subject.host_seconds)
     if share < limits["share"]:
-        return passed(_enough(subject, share, case.chosen), *_evidence(subject))
+        reason = (
+            f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
+            f"{' as predicted' if subject.predicted else ''}: the placement of the data matters."
+        )
+        if (chosen := case.chosen) is not None and chosen is not subject and chosen.parts_seconds:
+            left = units.percent(chosen.part(chosen.host_seconds))
+            reason += f" With {chosen.strategy} they are {left}."
+        return passed(reason, *_evidence(subject))
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
         most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
         reason = f"{most}, but {best.strategy} makes them faster too."
@@ -75,18 +80,6 @@ def host_bound_frame(case: Case, limits: Limits) -> Finding:
     )
 
 
-def _enough(subject: Row, share: float, chosen: Row | None) -> str:
-    """Also how much of a frame is left to the CPU once the recommended strategy is in use."""
-    reason = (
-        f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
-        f"{' as predicted' if subject.predicted else ''}: the placement of the data matters."
-    )
-    if chosen is None or chosen is subject or not chosen.parts_seconds:
-        return reason
-    left = chosen.part(chosen.host_seconds)
-    return f"{reason} With {chosen.strategy} they are {units.percent(left)}."
-
-
 def _longest(row: Row) -> list[tuple[str, float]]:
     return sorted(row.host_stages.items(), key=lambda item: -item[1])[:3]
 
@@ -100,7 +93,6 @@ def _evidence(row: Row) -> tuple[Evidence, ...]:
 
 
 def missing_synchronisation(case: Case, _: Limits) -> Finding:
-    """Results that are right with synchronous copies and wrong without them."""
     if case.machine is None:
         return not_applicable("Nothing ran on this device, so there are no results to compare.")
     wrong = {name: why for name, why in case.failed.items() if why.startswith(WRONG_RESULTS)}

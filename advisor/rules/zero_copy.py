@@ -20,14 +20,13 @@ from advisor.rules.base import (
     passed,
     text,
 )
-from advisor.rules.rows import host_readers, shared
+from advisor.rules.rows import shared
 from advisor.strategies.registry import BASELINE
 
 _ZERO_COPY = "zero-copy"
 
 
 def zero_copy_reread(case: Case, limits: Limits) -> Finding:
-    """Kernels that read a zero-copy buffer again, past the GPU's caches or over the link."""
     zero_copy = case.rows[_ZERO_COPY]
     if not case.reads:
         return not_applicable("No kernel reads a buffer that the CPU uses too.")
@@ -120,7 +119,6 @@ def _passes(read: Reads, row: Row) -> Evidence:
 
 
 def zero_copy_uncoalesced(case: Case, limits: Limits) -> Finding:
-    """Kernels that use a small part of each line they fetch of zero-copy memory."""
     zero_copy, copied = case.rows[_ZERO_COPY], case.copying()[0]
     obstacle = _obstacle(zero_copy, case, limits["passes"])
     # Bytes of shared buffers that kernels read or write in a frame, the larger: links carry both at once.
@@ -180,7 +178,6 @@ def _uncoalesced(case: Case, zero_copy: Row, copied: Row, used: float, expected:
 
 
 def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
-    """Kernels that sample through a texture over memory in place."""
     names = [stage.name for stage in case.workload.frame_stages("device") if stage.textures]
     sampled = [read for read in case.reads if set(read.stages) & set(names)]
     if not sampled:
@@ -218,7 +215,6 @@ UNCACHED = Kind("managed", lambda row: row.in_place and not row.gpu_caches)
 
 
 def coherence_reversed(case: Case, _: Limits) -> Finding:
-    """What was right on Orin, managed memory, is what Thor's GPU does not cache."""
     cached, uncached, chosen = case.of(CACHED), case.of(UNCACHED), case.chosen
     subject = case.rows.get(UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
@@ -241,8 +237,11 @@ def coherence_reversed(case: Case, _: Limits) -> Finding:
 
 
 def uncached_host_read(case: Case, limits: Limits) -> Finding:
-    """The CPU reads page-locked memory that it does not cache (Jetsons before Xavier)."""
-    readers = host_readers(case.workload)
+    readers: dict[str, list[str]] = {}
+    for buffer in shared(case.workload):
+        for stage, mode in case.workload.touching(buffer, "host").items():
+            if mode != "out":
+                readers.setdefault(buffer.name, []).append(stage)
     if not readers:
         return not_applicable("No host stage reads a buffer that kernels use too.")
     stages = list(dict.fromkeys(stage for names in readers.values() for stage in names))
@@ -288,7 +287,6 @@ _SYSTEM = "system"
 
 
 def system_memory_available(case: Case, _: Limits) -> Finding:
-    """Kernels reach pageable memory by themselves, so that malloc would do."""
     system, baseline = case.rows[_SYSTEM], case.baseline
     others = [row for row in case.rows.values() if row not in (system, baseline)]
     rival = case.chosen if case.chosen in others else case.fastest(others)
@@ -316,7 +314,6 @@ def _kept(why: str, system: Row, other: Row) -> Finding:
 
 
 def write_combined_read(case: Case, limits: Limits) -> Finding:
-    """The CPU reads memory that it can only write quickly."""
     if any(row.predicted for row in case.of(WRITE_COMBINED)):
         return not_applicable("The model assumes that the CPU never reads write-combined memory.")
     pairs = [pair for pair in case.twins() if _stages(case, pair[0])]
@@ -363,7 +360,6 @@ def _slowdown(case: Case, combined: Row, plain: Row) -> float:
 
 
 def write_combined_without_gain(case: Case, _: Limits) -> Finding:
-    """Write-combined memory whose copies are no faster for it, or slower."""
     pairs = case.twins()
     if not pairs:
         return case.without("pinned")

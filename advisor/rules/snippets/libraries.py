@@ -30,7 +30,11 @@ def _in_cupy(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
         return _copied(placement) if placement.locks else _STAGED if placement.staged else _PAGEABLE
     if placement.managed:
         return _managed(placement, device)
-    return _mapped(placement) if placement.locks else _one_memory("system_empty")
+    if not placement.locks:
+        return _one_memory("system_empty")
+    if placement.registered:
+        return _one_memory("mapped_registered_empty")
+    return _for_all_gpus(_one_memory("mapped_empty", _flags(placement)))
 
 
 CUPY = Library(
@@ -80,12 +84,6 @@ def _flags(placement: Placement) -> str:
     return f", {' | '.join(wanted)}" if wanted else ""
 
 
-def _mapped(placement: Placement) -> Way:
-    if placement.registered:
-        return _one_memory("mapped_registered_empty")
-    return _for_all_gpus(_one_memory("mapped_empty", _flags(placement)))
-
-
 def _one_memory(call: str, flags: str = "") -> Way:
     """One memory with a name for each side; nothing is moved on request."""
     return Way((f"{{host}}, {{device}} = {call}({{shape}}, {{dtype}}{flags})",))
@@ -121,10 +119,15 @@ def _in_torch(placement: Placement, buffer: BufferRecord, device: Device) -> Way
     if buffer.dtype not in _DTYPES or placement.prefetched or placement.staged:
         return None
     if placement.host_kind == "device":
-        way = _in_torch_memory(buffer.dtype)
-        return Way((way,), elsewhere=way)
+        allocate = _in_torch_memory(buffer.dtype)
+        return Way((allocate,), elsewhere=allocate)
     if placement.host_kind == placement.device_kind:
-        return _viewed(placement, buffer, device) if placement.locks or placement.managed else None
+        if not (placement.locks or placement.managed):
+            return None
+        # PyTorch allocates no such memory, but takes a view of it.
+        way = _in_cupy(placement, buffer, device)
+        view = '{device} = torch.as_tensor({device}, device="cuda")  # no copy'
+        return replace(way, allocate=(*way.allocate, view), elsewhere="")
     plain = not placement.registered and not placement.host_flags
     return _tensors(buffer.dtype, pinned=placement.locks) if plain else None
 
@@ -142,13 +145,6 @@ TORCH = Library(
         to_peer="{device}.copy_({source}, non_blocking=True)",
     ),
 )
-
-
-def _viewed(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
-    """PyTorch allocates no such memory, but takes a view of it."""
-    way = _in_cupy(placement, buffer, device)
-    view = '{device} = torch.as_tensor({device}, device="cuda")  # no copy'
-    return replace(way, allocate=(*way.allocate, view), elsewhere="")
 
 
 def _tensors(dtype: str, *, pinned: bool) -> Way:

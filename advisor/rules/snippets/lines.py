@@ -72,7 +72,7 @@ class UserLine:
     @property
     def filled(self) -> str:
         """The host's array that a download is told to fill; empty where the call makes one."""
-        call = ast.parse(f"({self.call or 0}\n)", mode="eval").body
+        call = _expression(self.call)
         if not isinstance(call, ast.Call):
             return ""
         if _name(call.func) == "copy_" and isinstance(call.func, ast.Attribute):
@@ -83,9 +83,7 @@ class UserLine:
 
     @property
     def names(self) -> set[str]:
-        """Names in the operand."""
-        tree = ast.parse(f"({self.operand or 0}\n)")
-        return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        return {n.id for n in ast.walk(_expression(self.operand)) if isinstance(n, ast.Name)}
 
     @property
     def is_constant(self) -> bool:
@@ -98,15 +96,14 @@ class UserLine:
     @property
     def dtype(self) -> str:
         """The type that the call converts to; empty where it names none."""
-        call = ast.parse(f"({self.call or 0}\n)", mode="eval").body
+        call = _expression(self.call)
         words = call.keywords if isinstance(call, ast.Call) else []
         return next((ast.unparse(word.value) for word in words if word.arg == "dtype"), "")
 
     @property
     def made_on_gpu(self) -> str:
         """The line with `torch.ones(8, device=dev)` for `torch.ones(8).to(dev)`; empty where it is not so."""
-        call = ast.parse(f"({self.call or 0}\n)", mode="eval").body
-        made = ast.parse(f"({self.operand or 0}\n)", mode="eval").body
+        call, made = _expression(self.call), _expression(self.operand)
         if not isinstance(call, ast.Call) or not isinstance(made, ast.Call) or call.keywords:
             return ""
         words = {word.arg for word in made.keywords}
@@ -132,6 +129,10 @@ def statements_of(text: str) -> list[ast.stmt]:
         except (SyntaxError, ValueError):
             continue
     return []
+
+
+def _expression(text: str) -> ast.expr:
+    return ast.parse(f"({text or 0}\n)", mode="eval").body
 
 
 def _target(statement: ast.stmt) -> str:
@@ -278,19 +279,19 @@ def on_gpu(line: UserLine, loop_end: str, tested: bool) -> str:
             "# keep what depends on it on the GPU (where(), clip()), or ask for it in every tenth frame\n"
             f"{line.place.text}"
         )
-    plain = all(isinstance(each, _PLAIN) and not _is_passed_on(each, value) for each in statements)
+    # A call that is given the value waits for it as well, as print() and math.log() of a tensor do.
+    given = {
+        ast.unparse(part)
+        for call in (node for each in statements for node in ast.walk(each) if isinstance(node, ast.Call))
+        for argument in (*call.args, *call.keywords)
+        for part in ast.walk(argument)
+    }
+    plain = value not in given and all(isinstance(each, _PLAIN) for each in statements)
     if not written or not statements or not plain:
         keep = "# keep the values on the GPU and read them after the loop, or in every tenth frame"
         return f"{keep}\n{line.place.text}"
     once = line.call.replace(line.operand, line.target, 1) if line.target else line.call
     return f"{written}  # stays on the GPU\n# {loop_end}: {once}"
-
-
-def _is_passed_on(statement: ast.stmt, value: str) -> bool:
-    """Whether a call is given the value: print() and math.log() of a tensor wait for it as well."""
-    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
-    given = (each for call in calls for each in (*call.args, *call.keywords))
-    return any(ast.unparse(part) == value for each in given for part in ast.walk(each))
 
 
 _PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
