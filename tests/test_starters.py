@@ -337,15 +337,33 @@ print(total)
 """
 
 
-@pytest.mark.parametrize("line", [13, 14, 15])
+HALVES = (
+    ("there = brighten(there, GAIN) * model", "there = brighten(there, GAIN)"),
+    ("out = there.get()", "out = (there * model).get()"),
+)
+"""The download computes as well."""
+ONE_LINE = (
+    *HALVES,
+    ("there = cupy.asarray(image)", "pass"),
+    ("brighten(there", "brighten(cupy.asarray(image)"),
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"), [(13, ()), (14, ()), (15, ()), (13, HALVES), (15, HALVES), (14, ONE_LINE)]
+)
 def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
-    line: int, tmp_path: Path, command: Command
+    line: int, changes: tuple[tuple[str, str], ...], tmp_path: Path, command: Command
 ) -> None:
     """From the upload up to the download, whichever of their lines is named."""
-    Path("camera.py").write_text(LOOP, encoding="utf-8")
-    said = command("new", f"w{line}.py", "--from", f"camera.py:{line}")
-    assert (said.code, said.out) == (0, f"w{line}.py\nw{line}_part.py\nw{line}.npz\n")
-    settings = cpu_settings(Path(f"w{line}.py"), targets=["rtx-4090"], max_seconds=30.0)
+    source = LOOP
+    for old, new in changes:
+        source = source.replace(old, new)
+    stem = f"w{line}_{len(changes)}"  # modules are imported once
+    Path("camera.py").write_text(source, encoding="utf-8")
+    said = command("new", f"{stem}.py", "--from", f"camera.py:{line}")
+    assert (said.code, said.out) == (0, f"{stem}.py\n{stem}_part.py\n{stem}.npz\n")
+    settings = cpu_settings(Path(f"{stem}.py"), targets=["rtx-4090"], max_seconds=30.0)
     profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
     access = {b.name: b.access for b in profile.workload.buffers}
     assert access["model"] == {"load": "out", "run": "in"}

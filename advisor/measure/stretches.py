@@ -1,7 +1,8 @@
 """The code around a line of a script as a function of its own: for `advisor new FILE --from SCRIPT:LINE`.
 
 In a function at the top level that function is taken. In a loop at the top level it is the stretch of
-statements from an upload up to the next download: what lives on the GPU between them stays there.
+statements from an upload up to the next download: what lives on the GPU between them stays there. Of a
+statement that computes and downloads, as `out = (a * b).get()`, the first half is in it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,15 @@ _DOWNLOADS = {
     "bool",
     "print",
 }
+_REDUCTIONS = {"sum", "mean", "max", "min", "any", "all", "norm", "dot", "std", "var", "prod"}
+"""What makes `float(...)` of a call a download."""
 _COPIES = {"asarray", "array"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_WHOLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+_LATER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp)
+"""Expressions whose parts run several times or not at all."""
+_TAKEN = "on_gpu_"
+"""Begins names for what is taken out of a download."""
 _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 
 
@@ -70,7 +78,7 @@ def function_at(source: Path, line: int) -> str | Stretch:
             f"line {line} of {source} {what}",
             next_step="Name a line of a function or of a loop, or FILE::FUNCTION.",
         )
-    return _stretch(tree, text, source, line)
+    return _stretch(*_apart(text, _block(tree.body, line), line), source, line)
 
 
 def _holds(node: ast.stmt, line: int) -> bool:
@@ -78,9 +86,48 @@ def _holds(node: ast.stmt, line: int) -> bool:
     return bool(first <= line <= (node.end_lineno or node.lineno))
 
 
-def _stretch(tree: ast.Module, text: str, source: Path, line: int) -> Stretch:
-    block = _block(tree.body, line)
-    statements = _around(block, line)
+def _apart(text: str, block: Sequence[ast.stmt], line: int) -> tuple[str, int]:
+    """The text in which the download at or behind the line computes nothing, and where that line is then."""
+    behind = (node for node in block if (node.end_lineno or 0) >= line)
+    node = next((each for each in behind if _calls(each) & _DOWNLOADS), None)
+    parts = list(_computed(node)) if isinstance(node, _WHOLE) else []
+    if node is None or not parts:
+        return text, line
+    rows, shown, indent = text.splitlines(), ast.unparse(node), " " * node.col_offset
+    names = [f"{_TAKEN}{i}" for i in range(1, len(parts) + 1)]
+    for name, part in zip(names, map(ast.unparse, parts), strict=True):
+        shown = shown.replace(part, name, 1)
+    before = f"{indent}{', '.join(names)} = {', '.join(map(ast.unparse, parts))}"
+    if _holds(node, line):
+        line = node.lineno + (not _calls(node) & _UPLOADS)
+    rows[node.lineno - 1 : node.end_lineno] = before, indent + shown
+    return "\n".join((*rows, "")), line
+
+
+def _computed(node: ast.AST) -> Iterator[ast.expr]:
+    """What downloads in a statement compute before they copy."""
+    if isinstance(node, _LATER):
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _computed(child)
+    if isinstance(node, ast.Call) and (name := last_name(node.func)) in _DOWNLOADS - {"print"}:
+        method = node.func.value if isinstance(node.func, ast.Attribute) and name != "asnumpy" else None
+        operand = method or (node.args[0] if node.args else None)
+        if operand is None or _calls(operand) & _DOWNLOADS or not _calls_or_operators(operand):
+            return
+        if method or name == "asnumpy" or last_name(getattr(operand, "func", operand)) in _REDUCTIONS:
+            yield operand
+
+
+def _calls_or_operators(node: ast.AST) -> bool:
+    return any(isinstance(each, (ast.Call, ast.BinOp, ast.Compare)) for each in ast.walk(node))
+
+
+def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
+    """place: where `line` of the source is in the text."""
+    tree = ast.parse(text)
+    block = _block(tree.body, place)
+    statements = _around(block, place)
     behind = block[block.index(statements[-1]) + 1 :][:1]
     read = {name for node in behind if _calls(node) & _DOWNLOADS for name in _names(node, ast.Load)}
     if any(isinstance(node, _LEAVING) for each in statements for node in ast.walk(each)):
@@ -160,18 +207,20 @@ def _block(body: Sequence[ast.stmt], line: int) -> Sequence[ast.stmt]:
 
 
 def _around(block: Sequence[ast.stmt], line: int) -> Sequence[ast.stmt]:
-    """From the upload at or before the line up to the next download."""
+    """From the upload at or before the line, or behind an earlier download, up to the next download."""
     here = next((i for i, node in enumerate(block) if _holds(node, line)), 0)
-    brings = _calls(block[here]) & _DOWNLOADS and not _calls(block[here]) & _UPLOADS
-    earlier = (i for i in range(here, -1, -1) if _calls(block[i]) & _UPLOADS)
-    begin = next(earlier, here) if brings else here
-    if brings and begin < here:
-        return block[begin:here]
-    end = next((i for i in range(begin + 1, len(block)) if _calls(block[i]) & _DOWNLOADS), len(block))
-    return block[begin:end]
+    uploads, downloads = ([bool(_calls(node) & names) for node in block] for names in (_UPLOADS, _DOWNLOADS))
+    begin = here
+    if downloads[here] and not uploads[here]:
+        is_half = here and any(name.startswith(_TAKEN) for name in _names(block[here - 1], ast.Store))
+        earlier = (i + downloads[i] for i in range(here - 1, -1, -1) if uploads[i] or downloads[i])
+        begin = next(earlier, here - bool(is_half))
+        if begin < here:
+            return block[begin:here]
+    return block[begin : next((i for i in range(begin + 1, len(block)) if downloads[i]), len(block))]
 
 
-def _calls(statement: ast.stmt) -> set[str]:
+def _calls(statement: ast.AST) -> set[str]:
     return {last_name(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)}
 
 

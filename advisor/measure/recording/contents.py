@@ -81,7 +81,7 @@ class Contents:
 
 def is_tensor(value: Any) -> bool:
     """Whether it is PyTorch's, which is not imported for that."""
-    return hasattr(value, "untyped_storage")
+    return hasattr(type(value), "untyped_storage")
 
 
 def host_bytes(host: Any) -> Any:
