@@ -24,10 +24,9 @@ from advisor.measure.progress import Progress
 from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.candidates import written_changes
 from advisor.measure.trying.changes import ScriptChange
-from advisor.measure.trying.process import TimeUp, preloaded
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import SCREENING, Session, candidates, try_script
-from advisor.measure.trying.worker import TrialJob, TrialRun, _Session
+from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, _Session, preloaded
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile

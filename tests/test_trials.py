@@ -16,10 +16,9 @@ import pytest
 from every import every
 
 from advisor.measure.trying import results
-from advisor.measure.trying.alternation import Alternation
+from advisor.measure.trying.alternation import AS_IS, Alternation, TrialTimes, judged, trial_times
 from advisor.measure.trying.changes import NonBlocking, PinnedLoader, ScriptChange
 from advisor.profiles.trials import Trial, TrialBlock
-from advisor.verdicts.trials import AS_IS, TrialTimes, judged, trial_times
 
 
 class Loop:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from advisor.profiles.crossings import Library
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import BY_NAME
-from advisor.strategies.source_edits import SourceEdits
+from advisor.strategies.patches import SourceEdits
 from advisor.strategies.syntax import (
     CannotWrite,
     Loop,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.measure.trying.changes import ScriptChange
+from advisor.measure.trying.changes import ScriptChange, is_variable
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Trial
@@ -214,11 +214,6 @@ def _text(file: str) -> str:
         return Path(file).read_bytes().decode()
     except UnicodeDecodeError:
         raise CannotWrite(f"{Path(file).name} is not in UTF-8") from None
-
-
-def is_variable(change: ScriptChange) -> bool:
-    allocator = BY_NAME.get(change.name)
-    return allocator is not None and allocator.library == "torch"
 
 
 def _edits(change: ScriptChange, loop_file: str, loop: int) -> Iterator[tuple[str, Change]]:

@@ -413,3 +413,9 @@ def imposed(change: ScriptChange, own: Callable[[str], bool], *, checks: bool) -
 
 
 _ALLOCATORS: dict[Library, type[Imposed]] = {"cupy": CupyAllocator, "torch": TorchAllocator}
+
+
+def is_variable(change: ScriptChange) -> bool:
+    """Whether it is a setting of the environment, which a library reads when it is imported."""
+    allocator = BY_NAME.get(change.name)
+    return allocator is not None and allocator.library == "torch"

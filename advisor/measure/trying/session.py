@@ -23,18 +23,12 @@ from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob, Settings
 from advisor.measure.launcher import script_job
 from advisor.measure.progress import Progress
-from advisor.measure.trying.candidates import (
-    Candidate,
-    allocator_candidates,
-    candidates,
-    is_variable,
-    written_changes,
-)
-from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange
+from advisor.measure.trying.alternation import AS_IS, TrialTimes, judged, trial_times
+from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates, written_changes
+from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange, is_variable
 from advisor.measure.trying.libraries import MODULES
-from advisor.measure.trying.process import TimeUp, preloaded, run_trial
 from advisor.measure.trying.results import Equality, Results
-from advisor.measure.trying.worker import TrialJob, TrialRun
+from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.trials import Patch, Trial, TrialBlock, Trials
 from advisor.stats import Ratio
@@ -42,7 +36,6 @@ from advisor.strategies.allocators import BY_NAME
 from advisor.strategies.patches import diff
 from advisor.strategies.syntax import loop_lines
 from advisor.verdicts.ceilings import LITTLE, ceiling_of, is_little, scopes
-from advisor.verdicts.trials import AS_IS, TrialTimes, judged, trial_times
 
 PROCESSES = 2
 """Runs in which frames alternate: what a process draws is told from what a change gives by two."""

@@ -1,13 +1,15 @@
-"""The process that runs a script with changes imposed. Run as `main([JOB.json, PARENT_PID])`.
-
-It records nothing but what its job names: blocks of frames, or the results.
+"""One run of a script with changes imposed, in a process of its own: `run_trial` starts it, `main` is what it
+runs. It records nothing but what its job names: blocks of frames, or the results.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -17,14 +19,15 @@ from typing import Literal
 from pydantic import Field
 
 from advisor.errors import WorkloadError
-from advisor.measure.fork_server import die_with_parent
-from advisor.measure.jobs import ScriptJob
+from advisor.measure.fork_server import ForkServer, die_with_parent
+from advisor.measure.jobs import LOG, ScriptJob
+from advisor.measure.processes import end, fork_server, log_tail, start
 from advisor.measure.recording.importing import Finder
 from advisor.measure.recording.lines import OwnFiles
 from advisor.measure.recording.loops import Loop, Loops
 from advisor.measure.recording.running import program_of, run
 from advisor.measure.trying.alternation import Alternation
-from advisor.measure.trying.changes import Imposed, ScriptChange, imposed
+from advisor.measure.trying.changes import Imposed, ScriptChange, imposed, is_variable
 from advisor.measure.trying.libraries import LIBRARIES, MODULES
 from advisor.measure.trying.results import Downloads, Results, WatchedFile
 from advisor.profiles.base import Record
@@ -33,6 +36,7 @@ from advisor.profiles.files import write_atomically
 from advisor.profiles.trials import TrialBlock
 from advisor.strategies.syntax import loop_lines
 
+WORKER = "advisor.measure.trying.worker"
 OUTCOME = "trial.json"
 PRINTED, ERRORS = "stdout", "stderr"
 """Files of a run's folder, for what the script prints."""
@@ -70,6 +74,58 @@ class TrialRun(Record):
     refused: dict[str, str] = Field(default_factory=dict)
     error: str = ""
     seconds: float
+
+
+class TimeUp(Exception):
+    """The time for all trials is over."""
+
+
+@contextmanager
+def preloaded(libraries: Sequence[str], files: Sequence[Path]) -> Iterator[ForkServer | None]:
+    """A server whose workers have the script's libraries imported, which takes seconds for each run else.
+
+    None where one of the script's files has to do with variables of the environment, which a library may read
+    when it is imported.
+    """
+    if any(b"environ" in text or b"putenv" in text for text in (each.read_bytes() for each in files)):
+        yield None
+        return
+    with fork_server([WORKER, *libraries]) as server:
+        yield server
+
+
+def run_trial(job: TrialJob, timeout: float, folder: Path, server: ForkServer | None = None) -> TrialRun:
+    """Runs the script once, with its output kept apart. Raises `WorkloadError` without an outcome, and
+    `TimeUp` where the job's time ends before it."""
+    left = job.most_seconds or float("inf")
+    number = len([*folder.glob("trial-*")])
+    directory = folder / f"trial-{number}"
+    job = job.model_copy(update={"script": job.script.model_copy(update={"directory": str(directory)})})
+    directory.mkdir(parents=True)
+    if any(map(is_variable, job.changes)):
+        server = None  # PyTorch reads the variable when it is imported
+    process = start(job, directory, WORKER, server=server)
+    try:
+        process.wait(most if (most := min(timeout, left)) < float("inf") else None)
+    except subprocess.TimeoutExpired:
+        if left <= timeout:
+            raise TimeUp from None
+        raise WorkloadError(
+            f"a trial of the script took longer than {timeout:.0f} s",
+            next_step="Run again with a longer --timeout.",
+        ) from None
+    finally:
+        end(process, directory)
+    outcome = directory / OUTCOME
+    if not outcome.exists():
+        raise WorkloadError(
+            f"a trial of the script ended without results: exit code {process.returncode}",
+            next_step="Check that it ends normally or with sys.exit, not os._exit.",
+            detail=log_tail(directory / ERRORS) or log_tail(directory / LOG),
+        )
+    run = TrialRun.model_validate_json(outcome.read_bytes())
+    lines = tuple((directory / PRINTED).read_text("utf-8", "replace").splitlines())
+    return run.model_copy(update={"results": run.results.model_copy(update={"printed": lines})})
 
 
 def main(arguments: list[str]) -> None:
