@@ -1,4 +1,4 @@
-"""One run of a script with changes imposed, in a process of its own: `run_trial` starts it, `main` is what it
+"""One run of a script with changes imposed, in a separate process: `run_trial` starts it, `main` is what it
 runs. It records nothing but what its job names: blocks of frames, or the results.
 """
 
