@@ -424,6 +424,7 @@ def test_a_machine_without_cupy_or_driver(monkeypatch: pytest.MonkeyPatch, cupy:
         CudaBackend(0)
     assert "CuPy" in raised.value.message
     assert "gpu-memory-advisor[cuda13]" in raised.value.next_step
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
     cupy.broken.add("getDeviceCount")
     with pytest.raises(NothingMeasured) as raised:
         CudaBackend(0)

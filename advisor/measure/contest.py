@@ -113,14 +113,16 @@ class Contest:
             for name, row in self.rows.items()
         }
         best = min(times.values(), default=math.inf)
-        lean = set(self._lean())
-        quickest = min((times[name] for name in lean), default=math.inf)
         uniform = [name for name, row in self.rows.items() if not row.placements]
-        within = {min(uniform, key=times.__getitem__, default=""): math.inf, BASELINE: BASELINE_IN}
-        within |= dict.fromkeys(lean, SCREENED_OUT * quickest / best)
+        limits = {min(uniform, key=times.__getitem__, default=""): math.inf, BASELINE: BASELINE_IN}
+        if self._preferences.objective == "footprint":  # time is compared among the smallest alone
+            sizes = [Contestant(name, row.footprint.physical_bytes, 0) for name, row in self.rows.items()]
+            lean = [one.name for one in leanest(within(sizes, self._preferences.memory_budget_bytes))]
+            quickest = min((times[name] for name in lean), default=math.inf)
+            limits |= dict.fromkeys(lean, SCREENED_OUT * quickest / best)
         self.over_best = {name: seconds / best for name, seconds in times.items()}
         self.entered = [
-            row for name, row in self.rows.items() if self.over_best[name] <= within.get(name, SCREENED_OUT)
+            row for name, row in self.rows.items() if self.over_best[name] <= limits.get(name, SCREENED_OUT)
         ]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
         least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
@@ -134,13 +136,6 @@ class Contest:
     @property
     def _preferences(self) -> Preferences:
         return self.settings.preferences
-
-    def _lean(self) -> list[str]:
-        """What the objective footprint chooses from: time is compared among them alone."""
-        if self._preferences.objective != "footprint":
-            return []
-        sizes = [Contestant(name, row.footprint.physical_bytes, 0) for name, row in self.rows.items()]
-        return [one.name for one in leanest(within(sizes, self._preferences.memory_budget_bytes))]
 
     @property
     def possible(self) -> bool:

@@ -186,13 +186,9 @@ def _huge_bytes(spans: Sequence[Span], smaps: Path) -> int | None:
         begin, end = int(first, 16), int(last, 16)
         shared = [min(end, start + nbytes) - max(begin, start) for start, nbytes in spans]
         if max(shared) > 0:
-            huge = _huge_of(body, end - begin)
+            kilobytes = re.findall(r"^(AnonHugePages|KernelPageSize): +(\d+) kB", body, re.MULTILINE)
+            fields = {name: int(count) * 1024 for name, count in kilobytes}
+            whole = fields.get("KernelPageSize", 0) > mmap.PAGESIZE  # made of huge pages explicitly
+            huge = end - begin if whole else fields.get("AnonHugePages", 0)
             sizes += [huge * each // (end - begin) for each in shared if each > 0]
     return sum(sizes) if sizes else None
-
-
-def _huge_of(body: str, nbytes: int) -> int:
-    """Bytes on huge pages of a mapping: all of one made of them explicitly."""
-    sizes_of = re.findall(r"^(AnonHugePages|KernelPageSize): +(\d+) kB", body, re.MULTILINE)
-    fields = {name: int(kilobytes) * 1024 for name, kilobytes in sizes_of}
-    return nbytes if fields.get("KernelPageSize", 0) > mmap.PAGESIZE else fields.get("AnonHugePages", 0)

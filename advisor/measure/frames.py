@@ -286,7 +286,12 @@ class FrameLoop:
         if step.action == "synchronize":
             return self._named(step.action, Lines(("wait$()",), {"wait$": gpu.synchronize}), step.gpu)
         if step.action == "mark" or step.action == "order":
-            return self._named("order", self._ordering(step, gpu), step.gpu)
+            lines = (
+                recording(gpu, self._marks, (step.name, step.gpu))
+                if step.action == "mark"
+                else ordering(gpu, self._marks, (step.name, step.source), gpu.stream)
+            )
+            return self._named("order", lines, step.gpu)
         if step.action == "length":
             return self._named(step.action, self._reading(step.name))
         placed = self._placed[step.name].on(step.gpu)
@@ -302,7 +307,9 @@ class FrameLoop:
         assert move is not None
         side: Side = "device" if step.action == "to-device" else "host"
         if step.part is not None:
-            move = partial(self._move_part, placed, side, bounds)
+            move_part = placed.move_part
+            assert move_part is not None
+            move = lambda stream: move_part(side, bounds(), stream)  # noqa: E731
             lines = Lines(("move$(None)",), {"move$": move})
         else:
             if step.overwritten and placed.bring:
@@ -312,23 +319,12 @@ class FrameLoop:
         named = self._named(step.action, lines, step.gpu)
         return replace(named, on_stream=True, move=move, by_host=placed.by_host)
 
-    def _ordering(self, step: Step, gpu: Backend) -> Lines:
-        """The GPU's stream gets to a mark, or waits for that of another GPU."""
-        if step.action == "mark":
-            return recording(gpu, self._marks, (step.name, step.gpu))
-        return ordering(gpu, self._marks, (step.name, step.source), gpu.stream)
-
     def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
         if isinstance(part, str):
             length = self._placed[part].length
             return lambda: length.bounds
         constant = WHOLE if part is None else part.bounds
         return lambda: constant
-
-    @staticmethod
-    def _move_part(placed: Placed, side: Side, bounds: Callable[[], Bounds], stream: Any) -> None:
-        assert placed.move_part is not None
-        placed.move_part(side, bounds(), stream)
 
     def _reading(self, length: str) -> Lines:
         """The host reads how much is valid of the buffers whose length this is."""

@@ -368,13 +368,8 @@ class RoundDone(Record):
 
 
 Message = BlockBegun | BlockDone | Left | Unmeasurable | RoundDone
-_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
+MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 
 def as_line(message: Message | FinalRound) -> str:
     return message.model_dump_json() + "\n"
-
-
-def read_message(line: str) -> Message:
-    """Raises pydantic's `ValidationError` for a line that is no message."""
-    return _MESSAGE.validate_json(line)

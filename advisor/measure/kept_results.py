@@ -108,7 +108,11 @@ def _difference(name: str, array: Array, expected: Array, length: float, frame: 
         return ""
     first = np.unravel_index(int(np.argmin(close)), close.shape) if array.ndim else ()
     at = f"at {[int(index) for index in first]} " if whole else ""
-    worst = _worst(array, expected, explained) if array.dtype.kind in "fc" else ""
+    errors = absolute_errors(array, expected) if array.dtype.kind in "fc" else np.zeros(0)
+    finite, worst = errors[np.isfinite(errors)], ""
+    if finite.size:
+        worst = f"; the largest error is {finite.max():.3g}, "
+        worst += f"rounding explains at most {explained:.3g} near zero"
     return (
         f"{wrong} of {close.size} elements of {name!r} differ from the reference run in frame {frame}; "
         f"{at}it is {array[first]} instead of {expected[first]}{worst}"
@@ -137,15 +141,6 @@ def absolute_errors(array: Array, expected: Array) -> npt.NDArray[np.float64]:
     """Differences of numbers of any kind, as doubles; not finite where one of the two is not."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.asarray(np.abs(array.astype(np.complex128) - expected.astype(np.complex128)))
-
-
-def _worst(array: Array, expected: Array, explained: float) -> str:
-    """The largest error, and what rounding explains near zero."""
-    errors = absolute_errors(array, expected)
-    finite = errors[np.isfinite(errors)]
-    if not finite.size:
-        return ""
-    return f"; the largest error is {finite.max():.3g}, rounding explains at most {explained:.3g} near zero"
 
 
 def compare_results(base: Path, head: Path) -> Results:

@@ -27,6 +27,7 @@ from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import PASSED, ForkServer, Process
 from advisor.measure.jobs import (
     LOG,
+    MESSAGE,
     OUTCOME,
     PACKAGES,
     BlockBegun,
@@ -44,7 +45,6 @@ from advisor.measure.jobs import (
     ScriptJob,
     Settings,
     as_line,
-    read_message,
     read_outcome,
 )
 from advisor.measure.processes import (
@@ -245,7 +245,7 @@ class ProcessSession:
             self._buffer += read
         keep_short(self._log)
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return read_message(line.decode("utf-8"))
+        return MESSAGE.validate_json(line)
 
     def _problem(self, ended: Exception) -> Problem:
         if isinstance(ended, Hung):

@@ -13,7 +13,6 @@ import importlib.machinery
 import inspect
 import json
 import os
-import pathlib
 import sys
 import sysconfig
 import threading
@@ -207,29 +206,20 @@ def back_to_start() -> None:
 
 
 _NEEDED: tuple[ModuleType | type, ...] = (
-    builtins,
-    os,
-    time,
-    json,
-    inspect,
-    threading,
-    traceback,
-    np,
-    pathlib.Path,
+    *(builtins, os, time, json, inspect, threading, traceback, np),
+    Path,
 )
 _MOST_NAMED = 3
 
 
-@dataclass(frozen=True)
 class Intact:
-    before: tuple[dict[str, object], ...] = field(
-        default_factory=lambda: tuple(dict(vars(m)) for m in _NEEDED)
-    )
+    def __init__(self) -> None:
+        self._before = [dict(vars(module)) for module in _NEEDED]
 
     def restore(self) -> str:
         """Puts back what was replaced or removed; its names, as in a message, or nothing."""
         names = []
-        for module, before in zip(_NEEDED, self.before, strict=True):
+        for module, before in zip(_NEEDED, self._before, strict=True):
             now = vars(module)
             changed = [name for name, value in before.items() if now.get(name) is not value]
             for name in changed:

@@ -18,7 +18,7 @@ from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop, Ranges, Watch
 from advisor.measure.sampling import Clock
-from advisor.measure.written import Lines, Marks, ordering, recording, shifted, waiting, written
+from advisor.measure.written import Lines, Marks, ordering, recording, waiting, written
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan
@@ -205,11 +205,14 @@ def _unranged(lines: Lines) -> Action:
 
 def _of_next(actions: Iterable[Action]) -> list[Action]:
     """The actions as they are done in a turn of the frame before."""
-    return [replace(action, lines=shifted(action.lines), run=_one_later(action.run)) for action in actions]
 
+    def later(action: Action) -> Action:
+        lines, run = action.lines, action.run
+        if lines.call or any("index" in line for line in lines.text):
+            lines = replace(lines, text=("index += 1", *lines.text, "index -= 1"))
+        return replace(action, lines=lines, run=lambda index: run(index + 1))
 
-def _one_later(run: Callable[[int], object]) -> Callable[[int], object]:
-    return lambda index: run(index + 1)
+    return list(map(later, actions))
 
 
 def _kind(action: Action) -> str:

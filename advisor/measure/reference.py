@@ -12,13 +12,13 @@ import pickle
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -39,10 +39,8 @@ _LOADS = 2
 """New imports in which results must repeat: with fewer, nondeterministic ones repeat more often."""
 
 
-class Begin(Protocol):
-    """The workload loaded afresh, on its buffers; `again`: by a further call of its function."""
-
-    def __call__(self, again: bool = False) -> AbstractContextManager[PlacedWorkload]: ...
+Begin = Callable[..., AbstractContextManager[PlacedWorkload]]
+"""The workload loaded afresh, on its buffers; with `again=True` by a further call of its function."""
 
 
 def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf_counter) -> ReferenceRun:
@@ -68,7 +66,8 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
     if changed := [n for n, d in state_of(folder).items() if before.get(n) != d] if repeated.unlike else []:
         nondeterministic = set[str]()
         for _ in range(_LOADS):
-            forget_neighbours(folder)
+            for module in neighbours(folder):
+                sys.modules.pop(module.__name__, None)
             nondeterministic |= {*_as_it_is(begin, results, path, frames, counts, seconds)[0].unlike}
         _require_no_state(repeated.unlike, nondeterministic, changed)
     if repeated.unlike:
@@ -191,7 +190,8 @@ def state_of(folder: Path) -> dict[str, bytes]:
                 continue
             value = value.function if isinstance(value, Definition) else value
             if callable(value) and hasattr(value, "__dict__"):
-                digests |= {f"{name}.{key}": _digest(each) for key, each in _attributes(value)}
+                own = {k: v for k, v in list(vars(value).items()) if k[:2] != "__" and not callable(v)}
+                digests |= {f"{name}.{key}": _digest(each) for key, each in own.items()}
             else:
                 digests[name] = _digest(value)
     return digests
@@ -202,17 +202,6 @@ def neighbours(folder: Path) -> list[ModuleType]:
     return [
         each for each, file in loaded if file and str(file).endswith(".py") and Path(file).parent == folder
     ]
-
-
-def forget_neighbours(folder: Path) -> None:
-    for module in neighbours(folder):
-        sys.modules.pop(module.__name__, None)
-
-
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    for key, each in list(vars(value).items()):
-        if not key.startswith("__") and not callable(each):
-            yield key, each
 
 
 def _digest(value: Any) -> bytes:

@@ -243,23 +243,20 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
 
     blocks: those that were timed. windows: those with energy. no_windows: why there are none of these.
     """
-    values: dict[str, Any] = {name: _quantile(blocks, share) for name, share in QUANTILES.items()}
-    values["energy"] = _energy(windows)
-    delays = sum(len(block.delays) for block in blocks)
-    few = "{} frames were kept; an upper bound needs the equivalent of {} independent frames"
-    reasons = {
-        name: few.format(delays, stats.fewest_frames(share)) if delays else "no single frame times were kept"
-        for name, share in QUANTILES.items()
-    }
-    reasons["energy"] = "not distinguishable from the idle power" if windows else no_windows
+    delays = [block.delays for block in blocks if block.delays]
+    values: dict[str, Any] = {"energy": _energy(windows)}
+    reasons = {"energy": "not distinguishable from the idle power" if windows else no_windows}
+    for name, share in QUANTILES.items():
+        bounds = stats.quantile_by_blocks(delays, share) if delays else None
+        values[name] = bounds and Quantile(seconds=bounds[0], low_seconds=bounds[1], high_seconds=bounds[2])
+        reasons[name] = "no single frame times were kept"
+        if delays:
+            reasons[name] = (
+                f"{sum(map(len, delays))} frames were kept; an upper bound needs the equivalent of "
+                f"{stats.fewest_frames(share)} independent frames"
+            )
     absent = {name: why for name, why in reasons.items() if values[name] is None}
     return {**values, **frame_figures(blocks, mean), "absent": absent}
-
-
-def _quantile(blocks: Sequence[Block], share: float) -> Quantile | None:
-    delays = [block.delays for block in blocks if block.delays]
-    bounds = stats.quantile_by_blocks(delays, share) if delays else None
-    return bounds and Quantile(seconds=bounds[0], low_seconds=bounds[1], high_seconds=bounds[2])
 
 
 def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
@@ -272,18 +269,12 @@ def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
     by_gpu = (
         [gpu.joules - gpu.idle_watts * block.seconds for gpu in energy.gpus] for block, energy in metered
     )
-    gpus = tuple(max(sum(above), 0.0) / frames for above in zip(*by_gpu, strict=True))
-    together = above_idle(taken, idle, seconds, frames, metered[0][1].source)
-    return together.model_copy(update={"gpus": gpus})
-
-
-def above_idle(taken: float, idle: float, seconds: float, frames: int, source: str) -> FrameEnergy:
-    """Energy of a frame from the joules taken in all and those that the device takes idle in that time."""
     return FrameEnergy(
         joules=(taken - idle) / frames,
         watts=taken / seconds,
         idle_watts=idle / seconds,
         seconds=seconds,
         frames=frames,
-        source=source,
+        source=metered[0][1].source,
+        gpus=tuple(max(sum(above), 0.0) / frames for above in zip(*by_gpu, strict=True)),
     )

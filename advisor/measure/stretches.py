@@ -21,17 +21,7 @@ from advisor.workloads.outline import parsed
 
 _UPLOADS = {"asarray", "array", "to", "cuda", "to_device", "from_numpy", "as_tensor", "set"}
 _DOWNLOADS = {
-    "get",
-    "asnumpy",
-    "cpu",
-    "item",
-    "numpy",
-    "tolist",
-    "copy_to_host",
-    "float",
-    "int",
-    "bool",
-    "print",
+    *("get", "asnumpy", "cpu", "item", "numpy", "tolist", "copy_to_host", "float", "int", "bool", "print")
 }
 _REDUCTIONS = {"sum", "mean", "max", "min", "any", "all", "norm", "dot", "std", "var", "prod"}
 """What makes `float(...)` of a call a download."""
@@ -144,7 +134,9 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
     known = {*dir(builtins), *_defined(own)}
     inputs = [name for name in _read(statements) if name not in known]
     outputs = _written(statements, tree) or inputs[:1]
-    name, cupy = f"line_{line}", _alias(own)
+    imports = (alias for node in own if isinstance(node, ast.Import) for alias in node.names)
+    cupy = next((alias.asname or alias.name for alias in imports if alias.name == "cupy"), "")
+    name = f"line_{line}"
     there = _on_gpu(rows, statements, cupy)
     uses = bool(cupy) and re.search(r"\bxp\.", "\n".join(there)) is not None
     head = f"def {name}({', '.join([*inputs, *['xp'] * uses])}):"
@@ -167,12 +159,6 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
 def _body(lines: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
     for row in (*textwrap.dedent("\n".join(lines)).split("\n"), f"return {', '.join(outputs)}"):
         yield f"    {row}".rstrip()
-
-
-def _alias(imports: Sequence[ast.stmt]) -> str:
-    """What the file calls CuPy; empty where it does not import it."""
-    names = (alias for node in imports if isinstance(node, ast.Import) for alias in node.names)
-    return next((alias.asname or alias.name for alias in names if alias.name == "cupy"), "")
 
 
 def _on_gpu(rows: Sequence[str], statements: Sequence[ast.stmt], cupy: str) -> list[str]:

@@ -255,11 +255,10 @@ def compared(
 
 def _check_last(run: PlacedWorkload, index: int, path: Path) -> None:
     """The user's check after the last frames too: a solver may go wrong late."""
-    if not run.inspector.has_check:
-        return
-    run.loop.frame_alone(index)
-    if wrong := wrong_results(run.inspector, path, index):
-        raise wrong
+    if run.bound.check:
+        run.loop.frame_alone(index)
+        if wrong := wrong_results(run.inspector, path, index):
+            raise wrong
 
 
 def _late_nan(job: Job, run: PlacedWorkload, index: int) -> dict[str, str]:

@@ -238,10 +238,6 @@ class Inspector:
     def newest(self, name: str, index: int = 0) -> Array:
         return self._newest(name, index, alone=True).copy()
 
-    @property
-    def has_check(self) -> bool:
-        return self._bound.check is not None
-
     def run_check(self, index: int) -> None:
         """The user's check on the newest contents. Raises what it raises; `AssertionError` for False."""
         check = self._bound.check
@@ -344,7 +340,10 @@ class _Untouched:
     def unwritten(self, stayed: Array, frames: int) -> WorkloadError | None:
         """Says which stayed poisoned in each of so many frames; None where chance explains them."""
         elements, of = int(stayed.sum()), stayed.size
-        if not self._is_significant(elements, of, frames):
+        if not elements:
+            return None
+        by_chance = math.log(of) - frames * self.layout.dtype.itemsize * math.log(len(_BYTES))
+        if elements * by_chance - math.lgamma(elements + 1) >= math.log(_BY_CHANCE):  # Poisson's tail
             return None
         if elements == of:
             return WorkloadError(
@@ -359,10 +358,3 @@ class _Untouched:
             f"{self.buffer}: InOut. If the stage always fills the same part, annotate that, as in "
             f"{self.buffer}: Out[:16]. {NAME_THE_LENGTH}",
         )
-
-    def _is_significant(self, elements: int, of: int, frames: int) -> bool:
-        """Whether so many elements would hardly equal the poison by chance (Poisson's tail)."""
-        if not elements:
-            return False
-        by_chance = math.log(of) - frames * self.layout.dtype.itemsize * math.log(len(_BYTES))
-        return elements * by_chance - math.lgamma(elements + 1) < math.log(_BY_CHANCE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -95,13 +95,6 @@ def written(steps: Iterable[Lines]) -> Callable[[int], None]:
     exec(compile("\n    ".join([head, *lines, "return"]), _FILE, "exec"), namespace)
     frame: Callable[[int], None] = namespace["frame"]
     return frame
-
-
-def shifted(lines: Lines) -> Lines:
-    """The same for the frame after that of the function's index."""
-    if lines.call is None and not any("index" in line for line in lines.text):
-        return lines
-    return replace(lines, text=("index += 1", *lines.text, "index -= 1"))
 
 
 def origin(error: BaseException) -> Origin:

@@ -35,21 +35,15 @@ _REGISTER_MAPPED = 2
 """cudaHostRegisterPortable and cudaHostRegisterMapped, which CuPy does not name."""
 
 
-def import_cupy() -> Any:
-    """The module. Raises `NothingMeasured` where it is missing or does not fit this machine."""
-    try:
-        import cupy
-    except ImportError as problem:
-        raise NothingMeasured(f"CuPy cannot be imported: {problem}", next_step=INSTALL) from None
-    return cupy
-
-
 class CudaBackend:
     """See `advisor.strategies.backend.Backend`. Creates the context of one GPU."""
 
     def __init__(self, gpu: int, first: CudaBackend | None = None) -> None:
         """`first`: the workload's first GPU, which is current again afterwards; else this one is."""
-        cupy = import_cupy()
+        try:
+            import cupy
+        except ImportError as problem:
+            raise NothingMeasured(f"CuPy cannot be imported: {problem}", next_step=INSTALL) from None
         self.xp = cupy
         self._runtime = cupy.cuda.runtime
         self._gpu = gpu

@@ -178,7 +178,13 @@ def watching(cupy: Any) -> Iterator[PageLocks]:
     for module, name, call in originals[:-2]:
         setattr(module, name, counted(call, locks))
     cuda.alloc_pinned_memory = _from_pool(cupy, cuda.alloc_pinned_memory, locks)
-    cuda.PinnedMemory = _counted_class(cuda.PinnedMemory, locks)
+    memory = cuda.PinnedMemory
+
+    class PinnedMemory(memory):  # type: ignore[misc, valid-type]
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            counted(super().__init__, locks)(*arguments, **keywords)
+
+    cuda.PinnedMemory = PinnedMemory
     try:
         yield locks
     finally:
@@ -204,12 +210,3 @@ def _from_pool(cupy: Any, allocate: Callable[[int], Any], locks: PageLocks) -> C
         return pointer
 
     return looked_at
-
-
-def _counted_class(memory: Any, locks: PageLocks) -> Any:
-
-    class PinnedMemory(memory):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            counted(super().__init__, locks)(*arguments, **keywords)
-
-    return PinnedMemory

@@ -35,6 +35,11 @@ _JOINING = frozenset(("concatenate", "stack", "hstack", "vstack", "dstack", "col
 _OF_ARRAYS = frozenset(("where", "matmul", "dot", "vdot", "inner", "tensordot", "cross", "copyto"))
 
 
+def _converted(convert: Callable[[Any], Any], call: str) -> Any:
+    """A method that gives the values to the host, converted."""
+    return lambda array: convert(array._value(call))
+
+
 class DeviceArray(NDArrayOperatorsMixin):
     """See the module; operators are calls of ufuncs. `plain` is the NumPy array that holds the values."""
 
@@ -117,26 +122,13 @@ class DeviceArray(NDArrayOperatorsMixin):
         self._watch.wait(call, _KEEP)
         return self.plain
 
-    def __bool__(self) -> bool:
-        return bool(self._value("the truth value of an array (if, while, and, or)"))
-
-    def __int__(self) -> int:
-        return int(self._value("int()"))
-
-    def __float__(self) -> float:
-        return float(self._value("float()"))
-
-    def __complex__(self) -> complex:
-        return complex(self._value("complex()"))
-
-    def __index__(self) -> int:
-        return operator.index(self._value("the use as an index or count")[()])
-
-    def __repr__(self) -> str:
-        return repr(self._value("repr()"))
-
-    def __str__(self) -> str:
-        return str(self._value("str() or print()"))
+    __bool__ = _converted(bool, "the truth value of an array (if, while, and, or)")
+    __int__ = _converted(int, "int()")
+    __float__ = _converted(float, "float()")
+    __complex__ = _converted(complex, "complex()")
+    __index__ = _converted(lambda value: operator.index(value[()]), "the use as an index or count")
+    __repr__ = _converted(repr, "repr()")
+    __str__ = _converted(str, "str() or print()")
 
     def __format__(self, how: str) -> str:
         return format(self._value("format()")[()], how)
@@ -241,14 +233,14 @@ def compute(watch: Watch, path: str, function: Callable[..., Any], args: Any, op
 
 def stripped(value: Any) -> Any:
     """The same with NumPy's arrays in place of these, in lists, tuples, dicts and slices too."""
-    return mapped(value, _stripped_one)
 
+    def plain(each: Any) -> Any:
+        if isinstance(each, slice):
+            parts = (each.start, each.stop, each.step)
+            return slice(*(operator.index(p) if isinstance(p, DeviceArray) else p for p in parts))
+        return each.plain if isinstance(each, DeviceArray) else each
 
-def _stripped_one(value: Any) -> Any:
-    if isinstance(value, slice):
-        parts = (value.start, value.stop, value.step)
-        return slice(*(operator.index(p) if isinstance(p, DeviceArray) else p for p in parts))
-    return value.plain if isinstance(value, DeviceArray) else value
+    return mapped(value, plain)
 
 
 def wrapped(value: Any, watch: Watch) -> Any:

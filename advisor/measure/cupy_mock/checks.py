@@ -120,17 +120,12 @@ def unknown_name(error: BaseException) -> WorkloadError | None:
         *(k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == owner),
         *dir(getattr(error, "obj", None)),
     }
-    return WorkloadError(
-        f"{_line(error)}neither NumPy nor CuPy has {name!r}{nearest(last, have)}",
-        next_step="Correct the name.",
-    )
-
-
-def _line(error: BaseException) -> str:
-    """ "pipeline.py:23, in compute: "; nothing where no line is the user's."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [each for each in frames if not each.filename.startswith(str(Path(np.__file__).parent))]
-    return f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}, in {theirs[-1].name}: " if theirs else ""
+    place = f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}, in {theirs[-1].name}: " if theirs else ""
+    return WorkloadError(
+        f"{place}neither NumPy nor CuPy has {name!r}{nearest(last, have)}", next_step="Correct the name."
+    )
 
 
 def _missing_name(error: BaseException) -> tuple[str, dict[str, str | None]] | None:
@@ -359,17 +354,13 @@ def _inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, MethodType):
         yield from (("self", value.__self__), ("", value.__func__))
     elif isinstance(value, FunctionType):
-        yield from _outside(value)
+        plain = inspect.unwrap(value)
+        yield from (pair for pair in referred_to(plain) if not isinstance(pair[1], (ModuleType, type)))
+        yield from (plain.__kwdefaults__ or {}).items()
+        yield from ((f"default {index}", each) for index, each in enumerate(plain.__defaults__ or ()))
     elif _is_users(type(value)):
         yield from ((f"{name}.{key}".lstrip("."), each) for key, each in _own(value).items())
         yield "", _own(type(value)).get("__call__")
-
-
-def _outside(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    plain = inspect.unwrap(function)
-    yield from (pair for pair in referred_to(plain) if not isinstance(pair[1], (ModuleType, type)))
-    yield from (plain.__kwdefaults__ or {}).items()
-    yield from ((f"default {index}", each) for index, each in enumerate(plain.__defaults__ or ()))
 
 
 def _is_users(kind: type) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -178,16 +177,16 @@ def _recorder_among(value: Any) -> TrafficRecorder | None:
 
 def _traced(result: Any, recorder: TrafficRecorder, outs: tuple[Any, ...]) -> Any:
     """Traces the arrays of a result; an `out=` comes back as the very object that was given."""
-    return mapped(result, partial(_traced_array, recorder=recorder, outs=outs))
 
+    def traced(each: Any) -> Any:
+        if not isinstance(each, np.ndarray):
+            return each
+        for out in outs:
+            if isinstance(out, np.ndarray) and _same_memory(_plain(out), each):
+                return out
+        return TracedArray.of(each, recorder) if each.ndim and type(each) is np.ndarray else each
 
-def _traced_array(result: Any, recorder: TrafficRecorder, outs: tuple[Any, ...]) -> Any:
-    if not isinstance(result, np.ndarray):
-        return result
-    for out in outs:
-        if isinstance(out, np.ndarray) and _same_memory(_plain(out), result):
-            return out
-    return TracedArray.of(result, recorder) if result.ndim and type(result) is np.ndarray else result
+    return mapped(result, traced)
 
 
 def _same_memory(one: Array, other: Any) -> bool:
