@@ -36,8 +36,7 @@ from advisor.report.profile_page import with_headlines
 from advisor.rules import concluding
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
-from advisor.verdicts import versions
-from advisor.verdicts.comparing import comparisons, promised
+from advisor.verdicts.comparing import comparisons, promised, versions
 from advisor.verdicts.versions import Question
 from advisor.workloads import scripts
 from advisor.workloads.loading import MODULE_PREFIX

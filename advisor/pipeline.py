@@ -50,10 +50,11 @@ from advisor.rules.advise import advise, require_rules
 from advisor.rules.concluding import conclude, like_device, predict_targets
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, require_fits
 from advisor.strategies.registry import BASELINE, Strategy, to_place
+from advisor.verdicts.comparing.versions import VersionComparison, VersionRun, differences
+from advisor.verdicts.comparing.versions import compare_versions as comparing_versions
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.scores import timed_again
-from advisor.verdicts.versions import BASE, HEAD, VersionComparison, VersionRun, changes, differences
-from advisor.verdicts.versions import compare_versions as comparing_versions
+from advisor.verdicts.versions import BASE, HEAD, changes
 from advisor.version import __version__
 from advisor.workloads.outline import imported_early
 
@@ -249,7 +250,7 @@ def _targets(settings: Settings, profile: Profile) -> tuple[CatalogueEntry, ...]
 def _version_run(
     final: VersionFinal, versions: Versions, labels: tuple[str, str], notes: tuple[str, ...]
 ) -> VersionRun:
-    judged, steps = final.judged(), final.steps()
+    judged, steps = final.judged(), final.state.steps
     hide = here(include_host=versions.head.options.include_host).hide
     return VersionRun(
         judged=judged,

@@ -23,7 +23,7 @@ from advisor.profiles.schema import Device
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Recommended
 from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.comparing.results import BufferDifference, Results
-from advisor.verdicts.versions import VersionComparison
+from advisor.verdicts.comparing.versions import VersionComparison
 
 __all__ = ["job"]
 SAME, SLOWER, OPEN = (1.0, 0.99, 1.01), (1.2, 1.15, 1.25), (1.04, 0.98, 1.10)

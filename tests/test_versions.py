@@ -43,9 +43,10 @@ from advisor.report.versions_page import answer
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.comparing.results import changed_work
+from advisor.verdicts.comparing.versions import VersionComparison, VersionRun, compare_versions, differences
 from advisor.verdicts.estimate import Block as Timed
+from advisor.verdicts.estimate import without_outliers
 from advisor.verdicts.final import Pace
-from advisor.verdicts.outliers import without_outliers
 from advisor.verdicts.versions import (
     BASE,
     HEAD,
@@ -54,12 +55,7 @@ from advisor.verdicts.versions import (
     Entry,
     Judged,
     Question,
-    Steps,
-    VersionComparison,
-    VersionRun,
     changes,
-    compare_versions,
-    differences,
     judged,
 )
 from advisor.workloads.loading import prepare
@@ -200,7 +196,6 @@ def test_processes_that_alternate_widen_the_interval_and_say_so(tmp_path: Path) 
         simulated(tmp_path / f"{apart}", 1, 0.0, KINDS["quiet"], apart=apart)[0] for apart in (False, True)
     )
     assert apart.why_apart == "both have the compiled extension ops"
-    assert apart.judged().wider > 2 * together.judged().wider
     assert apart.judged().ratios["pageable"].high > together.judged().ratios["pageable"].high
 
 
@@ -287,9 +282,18 @@ def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None
     assert judged(blocks, ENTRY, Question(), 1.0, withdrawn=[ENTRY.control]).noise is None
 
 
-def steps(process: int, round_: int, name: str, **seconds: float) -> Steps:
-    told = {label.replace("_", ":", 1): spent for label, spent in seconds.items()}
-    return Steps(process, round_, name, 0, 0.010, told)
+def steps(process: int, round_: int, name: str, frame: float = 0.010, **seconds: float) -> Block:
+    steps = {label.replace("_", ":", 1): spent for label, spent in seconds.items()}
+    return Block(
+        process=process,
+        round=round_,
+        place=0,
+        contestant=name,
+        frames=1,
+        seconds=frame,
+        frame_seconds=(),
+        host_seconds=steps,
+    )
 
 
 def test_parts_of_a_frame_are_told_with_what_is_new_and_gone() -> None:
@@ -350,7 +354,7 @@ def test_parts_add_up_to_the_frame_beside_them() -> None:
     """Single steps on a busy machine take more than the frame does; too few of them have no interval."""
     entry, generator = Entry(("pinned",)), np.random.default_rng(1)
     told = [
-        Steps(0, number, f"{version} pinned", 0, 443e-6 * slow, {"host:a": 400e-6 * slow, "host:b": 289e-6})
+        steps(0, number, f"{version} pinned", 443e-6 * slow, host_a=400e-6 * slow, host_b=289e-6)
         for number in range(2)
         for version in (BASE, HEAD)
         for slow in [float(np.exp(generator.normal(0, 0.5)))]
@@ -360,7 +364,7 @@ def test_parts_add_up_to_the_frame_beside_them() -> None:
     assert math.fsum(each.head_seconds or 0 for each in found) == pytest.approx(411e-6)
     assert math.fsum(each.seconds for each in found) == pytest.approx(-32e-6)
     assert {(each.low, each.high, each.sure) for each in found} == {(None, None, False)}
-    overlapping = [replace(each, overlap=True) for each in told]
+    overlapping = [each.model_copy(update={"latency_seconds": 1e-3}) for each in told]
     assert math.fsum(each.base_seconds or 0 for each in changes(overlapping, entry, "pinned")) > 600e-6
 
 
@@ -450,7 +454,7 @@ def test_versions_share_processes(tmp_path: Path) -> None:
     assert final.row(HEAD, "pinned", final.judged()).median_seconds == pytest.approx(0.012, rel=0.01)
     times = [final.row(version, "pinned", final.judged()).median_seconds for version in (HEAD, BASE)]
     assert times[0] / times[1] == pytest.approx(final.judged().ratios["pinned"].value)
-    assert changes(final.steps(), final.entry, "pinned")[0].seconds == pytest.approx(0.002, rel=0.01)
+    assert changes(final.state.steps, final.entry, "pinned")[0].seconds == pytest.approx(0.002, rel=0.01)
     assert hall.clock.now < 30
 
 
@@ -526,7 +530,7 @@ def test_a_difference_that_two_rounds_tell_is_looked_for_in_the_parts_while_ther
     monkeypatch.setitem(SECONDS, HEAD, 0.1)
     final = Hall(tmp_path).run(seconds=5.4)
     assert final.judged().complete
-    assert changes(final.steps(), final.entry, "pinned")[0].sure
+    assert changes(final.state.steps, final.entry, "pinned")[0].sure
 
 
 def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -> None:
@@ -651,10 +655,9 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
     found = {name: stats.Ratio(*ends) for name, ends in ratios.items()}
     waiting = tuple(name for name, ratio in found.items() if not question.answered(ratio))
     noise, processes = changes.pop("noise", stats.Ratio(1.0, 0.99, 1.01)), changes.pop("processes", 4)
-    wider = 3.2 if "apart" in changes else 1.0
     used = tuple(name for name in found if name in question.strategies) or tuple(found)
     undecided = tuple(name for name in used if question.undecided(found[name]))
-    told = Judged(found, noise, waiting, processes, 24, wider, spread=0.031, used=used, undecided=undecided)
+    told = Judged(found, noise, waiting, processes, 24, spread=0.031, used=used, undecided=undecided)
     rows = {
         name: (measured(name, 0.010), measured(name, 0.010 * ratio.value)) for name, ratio in found.items()
     }
@@ -793,7 +796,7 @@ def test_the_page_says_what_changed_where_and_what_was_compared() -> None:
         "within noise",
         "HEAD is dirty.",
         "0123456789",
-        "alternate",
+        "separate processes",
     ):
         assert part in " ".join(text.split())
 

@@ -33,7 +33,17 @@ from advisor.texts import listed
 from advisor.verdicts.comparing.results import Results, changed_work
 from advisor.verdicts.final import FEWEST_PROCESSES
 from advisor.verdicts.scores import scores, timed, timings
-from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Entry, Judged, Question, Steps, judged, named
+from advisor.verdicts.versions import (
+    BASE,
+    CONFIDENCE,
+    HEAD,
+    Entry,
+    Judged,
+    Question,
+    frame_parts,
+    judged,
+    named,
+)
 
 SCREENING = {HEAD: 0.2, BASE: 0.5}
 """Share of the time left that the screening of a version may take: HEAD's looks for the strategy to
@@ -365,13 +375,6 @@ class VersionFinal:
         blocks, state = scores(self.state.blocks, self.objective), self.state
         return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
 
-    def steps(self) -> list[Steps]:
-        return [
-            Steps(b.process, b.round, b.contestant, b.place, b.period_seconds, b.host_seconds, overlap)
-            for b in self.state.steps
-            for overlap in [b.latency_seconds is not None]
-        ]
-
     def row(self, version: str, strategy: str, judged: Judged) -> Measured:
         """The screened row with the times of the final: those whose ratio was judged, where one was."""
         row, name = self.rows[version][strategy], named(version, strategy)
@@ -388,7 +391,7 @@ class VersionFinal:
 
     def _stages(self, name: str) -> dict[str, float]:
         """Seconds of each stage by the clock of the steps, without the time that it waits for a core."""
-        parts = [each.parts() for each in self.steps() if each.contestant == name]
+        parts = [frame_parts(each) for each in self.state.steps if each.contestant == name]
         labels = [label for label in (parts[0] if parts else ()) if ":" in label]
         return {label.partition(":")[2]: mean(each.get(label, 0.0) for each in parts) for label in labels}
 

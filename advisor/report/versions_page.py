@@ -14,9 +14,10 @@ from advisor.report.page import Page, Section, filled
 from advisor.report.records import compared
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.results import retyped
+from advisor.verdicts.comparing.versions import VersionComparison
 from advisor.verdicts.estimate import FEWEST_FOR_NOISE
 from advisor.verdicts.final import FEWEST_PROCESSES
-from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change, VersionComparison
+from advisor.verdicts.versions import PARTS_CONFIDENCE, REST, Change
 
 _MOST_PARTS = 6
 _MOST_CHANGES = 2
@@ -213,14 +214,11 @@ def _how(comparison: VersionComparison) -> str:
 
 
 def _apart(comparison: VersionComparison) -> str:
-    """A sentence on versions that ran in separate processes: why, and what that costs."""
+    """A sentence on versions that ran in separate processes."""
     if not comparison.run.apart:
         return ""
-    if comparison.run.judged.wider == 1:  # no copy of HEAD tells by how much
-        return f"The versions ran in separate processes: {words.line(comparison.run.apart, 200)}."
     return (
-        "The versions ran in adjacent processes that alternate, which makes the interval "
-        f"{units.digits(comparison.run.judged.wider, 2)} times as wide as in one process: "
+        "The versions ran in separate processes, whose differences widen the interval: "
         f"{words.line(comparison.run.apart, 200)}."
     )
 

@@ -15,19 +15,16 @@ from itertools import chain
 import numpy as np
 
 from advisor import stats
-from advisor.profiles.schema import Measured, Profile, WorkloadRecord
-from advisor.profiles.sweeps import was_interrupted
-from advisor.verdicts.comparing.comparisons import (
-    ComparedDevice,
-    Comparison,
-    advice_apart,
-    around,
-    recommended,
+from advisor.profiles.figures import Block as FrameBlock
+from advisor.verdicts.estimate import (
+    FEWEST_FOR_NOISE,
+    SUPPOSED_NOISE,
+    SUPPOSED_WEIGHT,
+    Block,
+    Pairs,
+    paired,
+    without_outliers,
 )
-from advisor.verdicts.comparing.promised import PromisedSpeed
-from advisor.verdicts.comparing.results import Results, retyped
-from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
-from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE, SUPPOSED_WEIGHT, Block, Pairs, paired
 from advisor.verdicts.final import (
     FACTORS,
     FEWEST_PROCESSES,
@@ -39,7 +36,6 @@ from advisor.verdicts.final import (
     seconds_for,
     trusted,
 )
-from advisor.verdicts.outliers import without_outliers
 
 BASE, HEAD = "BASE", "HEAD"
 INDIFFERENCE = 0.02
@@ -126,7 +122,6 @@ class Judged:
     `seconds` are the times of BASE and of HEAD with that ratio: geometric means of the rounds of both.
     `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered,
     `undecided` those of them that the code uses (`used`) and that have no answer if measuring ends here.
-    `wider`: of versions in processes apart, how many times as wide the interval is as inside a process.
     `growth`: how many times the rounds each of `open` takes if its ratio stays; infinite where it stays open.
     `spread`: standard deviation of a version's blocks beside the other's, as a share; `supposed` where rounds
     are few.
@@ -137,7 +132,6 @@ class Judged:
     open: tuple[str, ...]
     processes: int
     rounds: int
-    wider: float = 1.0
     seconds_more: float | None = None
     step: Step | None = None
     growth: Mapping[str, float] = field(default_factory=dict)
@@ -194,7 +188,9 @@ def judged(
     pace: Pace | None = None,
 ) -> Judged:
     """The judgement of the blocks so far. withdrawn: contestants that are out of it."""
-    listed = _without_outliers(blocks, entry)
+    listed = list(blocks)
+    for strategy in entry.strategies:  # blocks of different ones are not compared with one another
+        listed = without_outliers(listed, [n for n, under in entry.names.items() if under == strategy])
     finalists = {block.contestant for block in listed} - set(withdrawn)
     names = [name for name in entry.names if name in finalists]
     noise = SUPPOSED_NOISE if len({(b.process, b.round) for b in listed}) > 1 else NOISE_OF_ONE_ROUND
@@ -215,7 +211,6 @@ def judged(
         tuple(s for s, interval in ratios.items() if not question.answered(interval)),
         pairs.processes,
         pairs.rounds,
-        _wider(both, entry),
         spread=both.noise,
         supposed=noise,
         used=used,
@@ -229,14 +224,6 @@ def judged(
     most = max((growth[strategy] for strategy in result.next), default=1.0)
     more = seconds_for(most, pairs, pace) if math.isfinite(most) else None
     return replace(result, step=next_step(pairs, pace), seconds_more=more, growth=growth)
-
-
-def _without_outliers(blocks: Iterable[Block], entry: Entry) -> Sequence[Block]:
-    """Blocks of different strategies are not compared with one another."""
-    listed: Sequence[Block] = tuple(blocks)
-    for strategy in entry.strategies:
-        listed = without_outliers(listed, [name for name, under in entry.names.items() if under == strategy])
-    return listed
 
 
 def _calibration(control: Pairs | None, pairs: Pairs) -> float:
@@ -287,16 +274,6 @@ def _ratio(pairs: Pairs, strategy: str, certainty: float) -> stats.Ratio:
     return ratio(pairs.among([named(HEAD, strategy), named(BASE, strategy)]), certainty)
 
 
-def _wider(pairs: Pairs, entry: Entry) -> float:
-    """The error of HEAD against BASE over that of HEAD against its second copy, which shares its process."""
-    first, strategy = named(HEAD, entry.strategies[0]), entry.strategies[0]
-    if not entry.apart or not {first, entry.control, named(BASE, strategy)} <= set(pairs.names):
-        return 1.0
-    others = named(BASE, strategy), entry.control
-    across, inside = (pairs.among([first, name]).error[0, 1] for name in others)
-    return float(across / inside) if inside and math.isfinite(across) else 1.0
-
-
 def _growth(pairs: Pairs, strategy: str, question: Question, certainty: float) -> float:
     """How many times the rounds answer it if the ratio stays; first as it may stand where measuring ends."""
     now = question.undecided(_ratio(pairs, strategy, certainty))
@@ -327,41 +304,27 @@ class Change:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-@dataclass(frozen=True)
-class Steps:
-    """What the steps of a frame took after one block, by label; with that block's frame they are a whole.
-
-    `overlap`: frames overlap, so that their steps take longer together than from one frame to the next.
-    """
-
-    process: int
-    round: int
-    contestant: str
-    place: int
-    frame_seconds: float
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    overlap: bool = False
-
-    def parts(self) -> dict[str, float]:
-        """Shares of the block's frame, with what is left for waiting and launching.
-
-        Steps are timed in frames of their own. Where those took longer than the block's, a step has its share
-        of the block's frame.
-        """
-        parts = {label: spent for label, spent in self.seconds.items() if label not in WAITING}
-        if self.overlap:
-            return parts
-        whole = max(math.fsum(parts.values()), self.frame_seconds)
-        shares = {label: spent * self.frame_seconds / whole for label, spent in parts.items()}
-        return shares | {REST: max(0.0, self.frame_seconds - math.fsum(shares.values()))}
-
-
 WAITING = ("synchronize", "length")
 REST = "waiting and launching"
 
 
+def frame_parts(steps: FrameBlock) -> dict[str, float]:
+    """Seconds of each step in the block's frame, with what is left for waiting and launching.
+
+    Steps are timed in frames of their own. Where those took longer than the block's, a step has its share of
+    the block's frame. Frames that overlap have steps that take longer together than one frame to the next.
+    """
+    parts = {label: spent for label, spent in steps.host_seconds.items() if label not in WAITING}
+    if steps.latency_seconds is not None:
+        return parts
+    frame = steps.period_seconds
+    whole = max(math.fsum(parts.values()), frame)
+    shares = {label: spent * frame / whole for label, spent in parts.items()}
+    return shares | {REST: max(0.0, frame - math.fsum(shares.values()))}
+
+
 def changes(
-    steps: Sequence[Steps], entry: Entry, strategy: str, seconds: tuple[float, float] | None = None
+    steps: Sequence[FrameBlock], entry: Entry, strategy: str, seconds: tuple[float, float] | None = None
 ) -> tuple[Change, ...]:
     """By part of a frame, the largest difference first. Parts go by their labels in both versions.
 
@@ -372,129 +335,37 @@ def changes(
     """
     names = [named(BASE, strategy), named(HEAD, strategy)]
     mine = [each for each in steps if each.contestant in names]
-    frames = [[each.frame_seconds for each in mine if each.contestant == name] for name in names]
+    frames = [[each.period_seconds for each in mine if each.contestant == name] for name in names]
     if not all(frames):
         return ()
     means = [math.fsum(of) / len(of) for of in frames]
-    overlap = any(each.overlap for each in mine)
+    overlap = any(each.latency_seconds is not None for each in mine)
     scale: list[float] = [1, 1]
     if seconds and not overlap:
         scale = [parted / mean for parted, mean in zip(seconds, means, strict=True)]
-    parted = [(each, each.parts()) for each in mine]
+    parted = [(each, frame_parts(each)) for each in mine]
     parts = tuple(dict.fromkeys(chain.from_iterable(each for _, each in parted)))
     result = []
     for part in parts:
-        shares = [_share(each, of.get(part, 0.0) / means[0]) for each, of in parted]
+        shares = [
+            Block(
+                each.process,
+                each.round,
+                each.contestant,
+                each.place,
+                math.exp(min(of.get(part, 0.0) / means[0], 50.0)),
+            )
+            for each, of in parted
+        ]
         pairs = _paired(shares, names, entry, 0.0)
         half = float(pairs.half_widths(PARTS_CONFIDENCE, len(parts))[1, 0]) * means[0]
-        base, head = (_mean(parted, name, part, by) for name, by in zip(names, scale, strict=True))
+        taken = ([of.get(part) for each, of in parted if each.contestant == name] for name in names)
+        base, head = (
+            by * math.fsum(each or 0.0 for each in of) / len(of) if set(of) != {None} else None
+            for of, by in zip(taken, scale, strict=True)
+        )
         change = Change(part, base, head, None, None)
         if math.isfinite(half) and pairs.rounds >= FEWEST_ROUNDS:
             change = replace(change, low=change.seconds - half, high=change.seconds + half)
         result.append(change)
     return tuple(sorted(result, key=lambda change: -abs(change.seconds)))
-
-
-def _mean(
-    pairs: Sequence[tuple[Steps, Mapping[str, float]]], name: str, part: str, scale: float
-) -> float | None:
-    """Seconds of the part in that contestant's frames; None where it has none."""
-    mine = [parts for each, parts in pairs if each.contestant == name]
-    if not any(part in parts for parts in mine):
-        return None
-    return scale * math.fsum(parts.get(part, 0.0) for parts in mine) / len(mine)
-
-
-def _share(each: Steps, share: float) -> Block:
-    within = math.exp(max(-50.0, min(share, 50.0)))
-    return Block(each.process, each.round, each.contestant, each.place, within)
-
-
-@dataclass(frozen=True)
-class VersionRun:
-    """What the final said. `rows` are BASE's and HEAD's with its times, by strategy; `changes` are what the
-    parts of a frame differ by. `left`: why a contestant has no figures; `apart`: why versions had separate
-    processes."""
-
-    judged: Judged
-    question: Question
-    rows: Mapping[str, tuple[Measured, Measured]]
-    changes: Mapping[str, tuple[Change, ...]]
-    versions: tuple[str, str]
-    """Names of BASE and HEAD."""
-    apart: str = ""
-    left: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    preparing_seconds: float = 0.0
-    """Checking and screening, before the two met."""
-    results: Results = field(default_factory=Results)
-
-
-@dataclass(frozen=True)
-class VersionComparison(Comparison):
-    """HEAD against BASE, two versions of the code in one run. The first device is the measured one; of others
-    that both predict for, recommendations are compared."""
-
-    run: VersionRun = field(kw_only=True)
-    promise: PromisedSpeed | None = None
-    """What BASE's report promised of the strategy that HEAD uses, and what HEAD gains."""
-
-
-def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionComparison:
-    noise = run.judged.noise
-    off = max(noise.high, 1 / noise.low) if noise else 1.0
-    rows = tuple(
-        Paired(*run.rows[s], ratio, _outcome(run, s), run.judged.trusted, off, s in run.judged.used)
-        for s, ratio in run.judged.ratios.items()
-    )
-    sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
-    figures = (len(base.measured()), len(head.measured()))
-    whole, recommendations = (
-        not any(map(was_interrupted, (base, head))),
-        (base.recommendation, head.recommendation),
-    )
-    verdict = recommended(*recommendations, figures=figures, basis="measured", whole=whole)
-    if verdict.change == "same" and set(base.measured()) != set(head.measured()):
-        reason = f"BASE ran under {figures[0]} strategies, HEAD under {figures[1]}."
-        verdict = replace(verdict, change="cannot tell", reason=reason)
-    measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), verdict)
-    other, on_gpu = around(base, head), head.device.kind == "cuda"
-    return VersionComparison(
-        base,
-        head,
-        other.conditions,
-        (measured, *other.devices),
-        *(advice_apart(base, head, (measured,)) if on_gpu else (other.new_advice, other.gone_advice)),
-        CONFIDENCE,
-        (*run.results.notes, *run.notes, *other.notes),
-        changed_work=other.changed_work,
-        results=run.results,
-        run=run,
-    )
-
-
-def _outcome(run: VersionRun, strategy: str) -> Outcome:
-    ratio = run.judged.ratios[strategy]
-    if not run.judged.trusted:
-        return "cannot tell"
-    if ratio.low > 1:
-        return "slower"
-    if ratio.high < 1:
-        return "faster"
-    return "cannot tell" if run.question.same_within(ratio) is None else "same"
-
-
-def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
-    """The differences of the two workloads, in sentences."""
-    sides = (
-        ("parameter", base.parameters, head.parameters),
-        ("buffer", [b.name for b in base.buffers], [b.name for b in head.buffers]),
-        ("stage", [s.name for s in base.stages], [s.name for s in head.stages]),
-    )
-    notes = []
-    for what, before, now in sides:
-        new, gone = [n for n in now if n not in before], [n for n in before if n not in now]
-        notes += [f"New {what} in HEAD: {', '.join(new)}."] if new else []
-        notes += [f"Only BASE has the {what} {', '.join(gone)}."] if gone else []
-    notes += [f"{each}." for each in retyped(base, head)]
-    return tuple(notes)
