@@ -59,7 +59,11 @@ def traced(
         return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
     # The baseline and the fastest first, since the time may not reach all.
     frames = sorted(complete.measured().values(), key=lambda r: (r.strategy != BASELINE, r.median_seconds))
-    settings = _with_mixes(settings, complete)
+    # With the mixes that a search found: a worker knows their short names from the settings alone.
+    known = {strategy.name for strategy in settings.strategies}
+    mixes = (each for each in strategies_of(complete).values() if isinstance(each, Mix))
+    new = tuple(mix for mix in mixes if mix.name not in known)
+    settings = replace(settings, strategies=(*settings.strategies, *new))
     jobs = [_capture(settings, row, scratch) for row in frames]
     try:
         trace = captures(jobs, complete.device, progress.begin, progress.end)
@@ -68,14 +72,6 @@ def traced(
         trace = NsysTrace(reason="interrupted")
         return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
     return complete.model_copy(update={"trace": trace})
-
-
-def _with_mixes(settings: Settings, profile: Profile) -> Settings:
-    """With the mixes that a search found: a worker knows their short names from the settings alone."""
-    known = {strategy.name for strategy in settings.strategies}
-    mixes = (each for each in strategies_of(profile).values() if isinstance(each, Mix))
-    new = tuple(mix for mix in mixes if mix.name not in known)
-    return replace(settings, strategies=(*settings.strategies, *new))
 
 
 def _capture(settings: Settings, row: Measured, scratch: Path) -> Job:

@@ -1,4 +1,8 @@
-"""Reads an export of nsys: per strategy where it has our ranges, else as any program."""
+"""Reads an export of nsys: per strategy where it has our ranges, else as any program, GPU by GPU: its copies,
+migrations, kernels and idle time in its steady frames.
+
+The memory it takes is 30 to 60 bytes for each piece of work and 20 for each call of the host.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +201,9 @@ def _links(name: str | None) -> dict[str, Link]:
     """Rates of page-locked copies by direction: the catalogue's, else 80 % of a PCIe link that is certain."""
     entry = named(name)
     if entry is None:
-        return _specified(_PCIE[link], link) if (link := _link_of(name or "")) else {}
+        card = re.sub(r"^(NVIDIA |Tesla |GeForce )+", "", name or "")
+        link = next((link for link, cards in _CARDS.items() if card in cards), None)
+        return _specified(_PCIE[link], link) if link else {}
     links = {}
     if (specified := entry.figures.link_bytes_per_second) and entry.memory_class != "coherent":
         links = _specified(specified.value, f"the link of {entry.name}")
@@ -211,12 +217,6 @@ def _links(name: str | None) -> dict[str, Link]:
 def _specified(bytes_per_second: float, link: str) -> dict[str, Link]:
     one = Link(bytes_per_second=_SHARE_OF_LINK * bytes_per_second, source=f"80 % of {link}")
     return dict.fromkeys(_WAYS, one)
-
-
-def _link_of(name: str) -> str | None:
-    """The link of a card that the catalogue has not, by its whole name."""
-    card = re.sub(r"^(NVIDIA |Tesla |GeForce )+", "", name)
-    return next((link for link, cards in _CARDS.items() if card in cards), None)
 
 
 _OPTIONS = {

@@ -87,7 +87,8 @@ class GpuFigures:
         )
         kernels, copies = (seconds(self.window, each) for each in (self.kernels, self.copies))
         either = seconds(self.window, union([self.kernels, self.copies]))
-        ways = [self._running(way) for way in (UP, DOWN)]
+        begins, ends = self.work.intervals("copies")
+        ways = [union([(begins[at], ends[at])]) for at in (self.copied(UP), self.copied(DOWN))]
         up, down = (seconds(self.window, way) for way in ways)
         trace = GpuTrace(
             label="",
@@ -124,12 +125,6 @@ class GpuFigures:
         wanted = [number for number, each, _ in self.kinds if each == way]
         chosen = np.flatnonzero(np.isin(self.work.copies.get("kind", NOTHING)[at], wanted))
         return chosen if isinstance(at, slice) else at[chosen]
-
-    def _running(self, way: str) -> Intervals:
-        """When a copy in that direction ran."""
-        begins, ends = self.work.intervals("copies")
-        at = self.copied(way)
-        return union([(begins[at], ends[at])])
 
     def _collective(self, kernels: float) -> float:
         """Seconds of the window in which no kernel but NCCL's ran: they wait for the other GPUs."""
