@@ -35,9 +35,9 @@ def test_the_sizes_are_steps_of_four_up_to_the_largest() -> None:
 
 @given(LATENCIES, RATES)
 def test_exact_times_give_latency_and_rate_back(latency: float, rate: float) -> None:
-    line = fit(SIZES, [latency + size / rate for size in SIZES])
-    assert line.latency == pytest.approx(latency, rel=1e-4)
-    assert 1 / line.slope == pytest.approx(rate, rel=1e-6)
+    intercept, slope = fit(SIZES, [latency + size / rate for size in SIZES])
+    assert intercept == pytest.approx(latency, rel=1e-4)
+    assert 1 / slope == pytest.approx(rate, rel=1e-6)
 
 
 @given(LATENCIES, RATES, SEEDS)

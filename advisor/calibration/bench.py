@@ -42,14 +42,6 @@ class Spread:
     repeats: int
 
 
-@dataclass(frozen=True)
-class Line:
-    """time = latency + size / rate, over the sizes it was fitted to."""
-
-    latency: float
-    slope: float
-
-
 def spread(values: Sequence[float]) -> Spread:
     """Median, 10th and 90th percentile. Raises `ValueError` without values."""
     if not len(values):
@@ -58,8 +50,9 @@ def spread(values: Sequence[float]) -> Spread:
     return _ordered(float(np.median(values)), low, high, len(values))
 
 
-def fit(sizes: Sequence[float], times: Sequence[float]) -> Line:
-    """The robust line through (size, seconds). Raises `ValueError` for fewer than two different sizes."""
+def fit(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
+    """Latency and slope of the robust line through (size, seconds). Raises `ValueError` for fewer than two
+    different sizes."""
     pairs = combinations(zip(sizes, times, strict=True), 2)
     slopes = [(tb - ta) / (b - a) for (a, ta), (b, tb) in pairs if a != b]
     if not slopes:
@@ -68,7 +61,7 @@ def fit(sizes: Sequence[float], times: Sequence[float]) -> Line:
     offsets = np.asarray(times) - slope * np.asarray(sizes)
     order = np.argsort(offsets)
     upto = np.cumsum(1 / np.maximum(times, 1e-12)[order])
-    return Line(float(offsets[order][np.searchsorted(upto, upto[-1] / 2)]), slope)
+    return float(offsets[order][np.searchsorted(upto, upto[-1] / 2)]), slope
 
 
 def fit_repeats(sizes: Sequence[float], repeats: Sequence[Sequence[float]]) -> tuple[Spread, Spread]:
@@ -79,10 +72,10 @@ def fit_repeats(sizes: Sequence[float], repeats: Sequence[Sequence[float]]) -> t
     count = min(len(times) for times in repeats)
     middle = fit(sizes, [float(np.median(times)) for times in repeats])
     lines = [fit(sizes, [times[i] for times in repeats]) for i in range(count)]
-    latencies, slopes = (spread([getattr(line, name) for line in lines]) for name in ("latency", "slope"))
+    latencies, slopes = map(spread, zip(*lines, strict=True))
     return (
-        _ordered(middle.latency, latencies.low, latencies.high, count),
-        _ordered(middle.slope, slopes.low, slopes.high, count),
+        _ordered(middle[0], latencies.low, latencies.high, count),
+        _ordered(middle[1], slopes.low, slopes.high, count),
     )
 
 

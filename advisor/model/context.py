@@ -92,7 +92,6 @@ class Context:
         return self.placements[buffer] is not self.own(buffer)
 
     def path(self, buffer: str) -> Path:
-        """How kernels reach the buffer."""
         placement = self.own(buffer)
         if placement.device_kind == "device":
             return "memory"

@@ -74,7 +74,6 @@ class Layer(Record):
 
     @property
     def conditions(self) -> str:
-        """Its conditions in words."""
         classes = "" if self.memory_classes == get_args(MemoryClass) else ", ".join(self.memory_classes)
         memory = {None: "", True: "one memory", False: "memory of its own"}[self.integrated]
         managed = {None: "", True: "managed pages that fault", False: "managed memory that moves whole"}
@@ -82,7 +81,6 @@ class Layer(Record):
         return "; ".join(filter(None, conditions)) or "all"
 
     def covers(self, entry: CatalogueEntry) -> bool:
-        """Whether the device meets the conditions."""
         capability = entry.attributes["compute_capability"].value
         return (
             entry.memory_class in self.memory_classes

@@ -2,7 +2,7 @@
 
 The steps are those the runner would take (strategies/schedule.py), the bytes those that tracing saw
 (measure/cupy_mock/traffic.py), the rates the device's (machines.py), the formulas in terms.py. All is
-computed at the likely figures and in joint draws of the uncertain ones (monte_carlo.py), for all strategies.
+computed at the likely figures and in joint draws of the uncertain ones, for all strategies.
 """
 
 from __future__ import annotations

@@ -205,7 +205,6 @@ def _uncached_rate(machine: Machine, what: str) -> Values:
 
 
 def transfer(at: Context, step: Step, to: Side) -> Values:
-    """One to-device or to-host step."""
     placement, size = at.own(step.name), at.moved(step)
     if placement.managed:
         return _prefetch(at, placement, size, to)
@@ -231,12 +230,6 @@ def into_pool(at: Context, size: float) -> Values:
     pinned, plain = "host_pinned_copy_bytes_per_second", "host_copy_bytes_per_second"
     uncached = at.machine.entry.memory_class == "tegra"
     return size / at.machine.get(pinned if at.machine.has(pinned) and not uncached else plain)
-
-
-def peer_copy(at: Context, step: Step) -> Values:
-    """From GPU to GPU, with peer access enabled."""
-    call, rate = at.machine.get("pinned_copy_call_seconds"), at.machine.get("peer_bytes_per_second")
-    return np.asarray(terms.copy(at.moved(step), call, rate))
 
 
 def _pinned(at: Context, placement: Placement, size: float, to: Side) -> Values:

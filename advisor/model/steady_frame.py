@@ -28,7 +28,6 @@ from advisor.model.stages import (
     first_writes,
     kernel_seconds,
     migration,
-    peer_copy,
     transfer,
 )
 from advisor.model.terms import Values, constant
@@ -150,8 +149,10 @@ class Frame:
             return self._foreign(step)
         if step.action in ("length", "mark", "order"):
             return constant(0.0)
-        if step.action == "to-peer":
-            return peer_copy(self.at, step)
+        if step.action == "to-peer":  # with peer access enabled
+            machine = self.at.machine
+            call, rate = machine.get("pinned_copy_call_seconds"), machine.get("peer_bytes_per_second")
+            return np.asarray(terms.copy(self.at.moved(step), call, rate))
         if step.action == "until":
             page = constant(min(self.at.size(step.name), _PAGE))
             return constant(0.0) if self.at.is_foreign(step.name) else self._arrive(step.name, page, "host")
@@ -324,44 +325,35 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> dict[str, Values]:
     The host's calls keep it busy beside its stages: a launch or a copy call for each step. Kernels behind a
     wait of the host cannot overlap with the frame's other work: then only the uploads do.
     """
-    resources = _resources(at, steps)
-    chain = _sum(steps)
-    actions = [step.action for step, _ in steps]
-    calls = sum((n * asking_seconds(at, step) for step, n in _queued(at)), constant(0.0))
-    host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
-    seconds = terms.overlapped(host + calls, up, kernels, down, chain)
-    if at.machine.shares_memory:
-        seconds = np.maximum(seconds, _shared_memory(at))
-    # The first host stage or wait that follows a kernel: later kernels cannot overlap.
-    actions = actions[: len(at.plan.steady)]
-    queued, first = ("device", "to-device", "to-host", "length"), actions.index("device")
-    waits = next((i for i in range(first, len(actions)) if actions[i] not in queued), len(actions))
-    if "device" in actions[waits:]:
-        seconds = np.maximum(seconds, np.maximum(chain - up, up))
-    lost = at.machine.model("overlap_lost")
-    seconds = np.asarray(terms.between(seconds, np.maximum(seconds, chain), lost))
-    busiest = max(resources.values(), key=lambda timed: float(_sum(timed)[0]))
-    parts = by_part(busiest)
-    parts["synchronize"] = parts.get("synchronize", 0.0) + (seconds - _sum(busiest))
-    return parts
-
-
-def _resources(at: Context, steps: Sequence[Timed]) -> dict[str, list[Timed]]:
-    """The steps by what they keep busy. One copy engine serves both directions where there is but one."""
-    busy: dict[str, list[Timed]] = {"host": [], "to-device": [], "device": [], "to-host": []}
+    # The steps by what they keep busy. One copy engine serves both directions where there is but one.
+    resources: dict[str, list[Timed]] = {"host": [], "to-device": [], "device": [], "to-host": []}
     engines = at.machine.entry.attributes.get("async_engine_count")
     for step, seconds in steps:
-        action = step.action if step.action in busy else "host"
-        if action == "to-host" and engines is not None and engines.value == 1:
-            action = "to-device"
-        busy[action].append((step, seconds))
-    return busy
-
-
-def _queued(at: Context) -> Iterator[tuple[Step, float]]:
-    """The kernels and copies of a frame that the host asks for, and how often on average."""
-    for steps, times in at.plan.kinds.items():
-        yield from ((step, times / len(at.plan.period)) for step in steps if step.action in _QUEUED)
+        action = step.action if step.action in resources else "host"
+        alone = action == "to-host" and engines is not None and engines.value == 1
+        resources["to-device" if alone else action].append((step, seconds))
+    chain = _sum(steps)
+    actions = [step.action for step, _ in steps]
+    queued = [(step, n) for steps, n in at.plan.kinds.items() for step in steps if step.action in _QUEUED]
+    calls = sum((n / len(at.plan.period) * asking_seconds(at, step) for step, n in queued), constant(0.0))
+    host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
+    period = terms.overlapped(host + calls, up, kernels, down, chain)
+    if at.machine.shares_memory:
+        period = np.maximum(period, _shared_memory(at))
+    # The first host stage or wait that follows a kernel: later kernels cannot overlap.
+    actions = actions[: len(at.plan.steady)]
+    first = actions.index("device")
+    waits = next(
+        (i for i in range(first, len(actions)) if actions[i] not in (*_QUEUED, "length")), len(actions)
+    )
+    if "device" in actions[waits:]:
+        period = np.maximum(period, np.maximum(chain - up, up))
+    lost = at.machine.model("overlap_lost")
+    period = np.asarray(terms.between(period, np.maximum(period, chain), lost))
+    busiest = max(resources.values(), key=lambda timed: float(_sum(timed)[0]))
+    parts = by_part(busiest)
+    parts["synchronize"] = parts.get("synchronize", 0.0) + (period - _sum(busiest))
+    return parts
 
 
 def _sum(steps: Iterable[Timed]) -> Values:
