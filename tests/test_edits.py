@@ -219,6 +219,12 @@ CASES = {
         ["x = torch.zeros(4, 4, pin_memory=True)"],
         ["x = torch.zeros(4, 4)"],
     ),
+    "lock: torch, beside a copy that does not wait": (
+        MOVED + "p = torch.ones(9)\np.cuda(non_blocking=True)\n",
+        Change("lock", 6, library="torch"),
+        ["x = torch.zeros(4, 4, pin_memory=True)"],
+        ["x = torch.zeros(4, 4)"],
+    ),
     "lock: torch, of another's memory": (
         MOVED.replace("torch.zeros(4, 4)", "torch.from_numpy(a)"),
         Change("lock", 6, library="torch"),
@@ -349,12 +355,12 @@ REFUSED = {
     "asynchronous copies of what would be page-locked": (
         MOVED.replace('"cuda")', '"cuda", non_blocking=True)'),
         Change("lock", 6, loop=5, library="torch"),
-        "copies asynchronously",
+        "line 6 may copy it asynchronously",
     ),
     "a stream": (
         NUMBA.replace("[1, 9]", "[1, 9, stream]"),
         Change("lock", 7, loop=6, library="numba"),
-        "or in a stream",
+        "copies in a stream",
     ),
     "called before": (
         CUPY.replace("res = cp.asnumpy(d)", "res = next(i) + cp.asnumpy(d * 2)"),

@@ -126,9 +126,10 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
     arrays = made_once(edits.tree, change.line, change.library, change.loop)
     if not arrays:
         raise CannotWrite(f"the file does not show which line makes what line {change.line} uploads")
-    if re.search(r"non_blocking|\bstream\b", edits.source):
-        raise CannotWrite("the file copies asynchronously, or in a stream")
+    if change.library == "numba" and re.search(r"\bstream\b", edits.source):
+        raise CannotWrite("the file copies in a stream")
     for name, statement in arrays.items():
+        _require_waits(edits, name)
         made, after, indentation = statement.value, line_after(statement), _indentation(edits, statement)
         if change.library == "numba":
             cuda, pinned = alias_of(edits.tree, "numba.cuda"), edits.new_name(f"{name}_pinned")
@@ -144,6 +145,16 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
             runtime = f"{alias_of(edits.tree, 'torch')}.cuda.cudart()"
             locking = f"{runtime}.cudaHostRegister({name}.data_ptr(), {name}.nbytes, 0)  # page-locked"
             edits.insert(after, indentation, locking)
+
+
+def _require_waits(edits: SourceEdits, name: str) -> None:
+    """Raises `CannotWrite` where a call that does not wait may copy the tensor of that name: where not all of its
+    names are others that PyTorch's functions set."""
+    torch = [n for n in ast.walk(edits.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+    apart = {ast.unparse(n.targets[0]) for n in torch if ast.unparse(n.value).startswith("torch.")} - {name}
+    for call in calls_in(edits.tree):
+        if any(word.arg == "non_blocking" for word in call.keywords) and _names_of(call) - apart - {"torch"}:
+            raise CannotWrite(f"line {call.lineno} may copy it asynchronously")
 
 
 def _page_lock(edits: SourceEdits, statement: ast.stmt, array: str, call: ast.Call | None) -> None:
@@ -411,3 +422,7 @@ def _imported(edits: SourceEdits, library: str) -> str:
 def _indentation(edits: SourceEdits, statement: ast.stmt) -> str:
     line = edits.lines[statement.lineno - 1]
     return line[: len(line) - len(line.lstrip())]
+
+
+def _names_of(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -249,7 +249,8 @@ class NumbaCopies(CupyCopies):
         replace(self._array, "copy_to_host", copied)
 
     def lock(self, memory: Memory) -> None:
-        """By the driver, in the context that Numba has made current: its own functions unlock later."""
+        """By the driver, in the context that Numba makes current: its own functions unlock later."""
+        self.module.current_context()
         if error := _driver().cuMemHostRegister_v2(
             ctypes.c_void_p(memory.address), ctypes.c_size_t(memory.nbytes), 0
         ):
