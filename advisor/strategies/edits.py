@@ -148,8 +148,8 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
 
 
 def _require_waits(edits: SourceEdits, name: str) -> None:
-    """Raises `CannotWrite` where a call that does not wait may copy that tensor: where not all of its names are
-    others, which PyTorch's functions set."""
+    """Raises `CannotWrite` where a call that does not wait may copy that tensor: where it names what not only
+    PyTorch's functions set."""
     torch = [n for n in ast.walk(edits.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
     apart = {ast.unparse(n.targets[0]) for n in torch if ast.unparse(n.value).startswith("torch.")} - {name}
     for call in calls_in(edits.tree):
