@@ -21,13 +21,8 @@ _WRITE: dict[Unit, Callable[[float], str]] = {
     "ratio": units.ratio,
     "count": lambda value: f"{value:,.0f}" if value == round(value) else units.digits(value),
 }
-_OUTCOMES = {
-    "advice": "advice",
-    "pass": "passed",
-    "not-applicable": "not applicable",
-    "error": "error",
-    "silenced": "silenced",
-}
+_ORDER = ("advice", "error", "silenced", "pass", "not-applicable")
+_OUTCOMES = {"pass": "passed", "not-applicable": "not applicable"}
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:
@@ -35,9 +30,18 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
 
     Advice for several devices is joined, and so are other conclusions that read the same.
     """
+    recommended = {(device, chosen.strategy) for device, chosen in recommendations(profile).items()}
+
+    def rank(advice: Advice) -> tuple[int, bool, bool, float]:
+        """By outcome; then gains over the baseline, the recommended strategy, large gains first."""
+        saved = advice.gain.seconds_per_frame if advice.gain else None
+        elsewhere = advice.gain is not None and advice.gain.over not in (None, BASELINE)
+        place = (advice.device, advice.strategy) not in recommended
+        return _ORDER.index(advice.outcome), elsewhere, place, -(saved or 0.0)
+
     joined: dict[tuple[object, ...], list[Advice]] = {}
     changes: set[tuple[object, ...]] = set()
-    for advice in sorted(profile.advice, key=lambda a: _rank(profile, a)):
+    for advice in sorted(profile.advice, key=rank):
         # Two rules may propose one change, with one gain: to a strategy, on a device, with what it saves.
         saved = advice.gain.seconds_per_frame if advice.gain else None
         change = (advice.device, *((advice.rule,) if saved is None else (advice.strategy, saved)))
@@ -99,22 +103,13 @@ def recommendations(profile: Profile) -> dict[str, Recommendation]:
     return {device: chosen for device, chosen in pairs if chosen is not None}
 
 
-def _rank(profile: Profile, advice: Advice) -> tuple[int, bool, bool, float]:
-    """Sort key: by outcome; then gains over the baseline, the recommended strategy, large gains first."""
-    recommended = {(device, chosen.strategy) for device, chosen in recommendations(profile).items()}
-    outcome = ("advice", "error", "silenced", "pass", "not-applicable").index(advice.outcome)
-    saved = advice.gain.seconds_per_frame if advice.gain else None
-    elsewhere = advice.gain is not None and advice.gain.over not in (None, BASELINE)
-    return outcome, elsewhere, (advice.device, advice.strategy) not in recommended, -(saved or 0.0)
-
-
 def finding(same: Sequence[Advice], *, again: bool = False) -> Finding:
     """One rule's conclusion, which reads the same for all of these devices."""
     advice = same[0]
     gains = [advice.gain for advice in same if advice.gain]
     return Finding(
         rule=words.name(advice.rule),
-        outcome=_OUTCOMES[advice.outcome],
+        outcome=_OUTCOMES.get(advice.outcome, advice.outcome),
         devices=tuple(dict.fromkeys(words.name(a.device) for a in same)),
         title=words.line(advice.title, 200),
         detail=words.line(advice.detail),
@@ -151,9 +146,9 @@ def _by_device(same: Sequence[Advice], write: Callable[[Gain], str]) -> str:
 def _gain(gain: Gain, again: bool) -> str:
     parts = [f"{_less(units.seconds, s)} per frame" for s in (gain.seconds_per_frame,) if s]
     parts += [f"{_less(units.size, b)} memory" for b in (gain.bytes,) if b]
+    model = ""  # its estimate of a gain that was measured
     if again:
         return f"{words.listing(parts)} ({gain.basis}), already counted above"
-    model = ""  # its estimate of a gain that was measured
     if gain.estimated_seconds_per_frame is not None:
         model = f"; the model estimates {_less(units.seconds, gain.estimated_seconds_per_frame)}"
     return f"{words.listing(parts)} ({gain.basis}{model})" if parts else ""

@@ -52,7 +52,17 @@ def answers(profile: Profile, *, targets_first: bool = False) -> Answers:
     predicted = tuple(predicted_answer(profile, prediction) for prediction in profile.predictions)
     if not predicted:
         return Answers((Answer(verdicts(profile)[0]),))
-    return Answers(predicted, over=_over(predicted) if len(predicted) > 1 else ())
+    # What to use where, in one sentence; nothing where each device has its own doubts.
+    sentence = words.on_devices(
+        (f"{'likely' if answer.likely else 'use'} {words.code(answer.chosen)}", answer.verdict.device)
+        for answer in predicted
+        if answer.change or answer.unchanged
+    )
+    if not sentence or len(predicted) == 1:
+        return Answers(predicted)
+    tones = {answer.verdict.tone for answer in predicted}
+    tone = predicted[0].verdict.tone if len(tones) == 1 else "tie"
+    return Answers(predicted, (Verdict("predicted", tone, "", f"Predicted: {sentence}"),))
 
 
 def beside(profile: Profile, *, targets_first: bool) -> Facts:
@@ -64,20 +74,6 @@ def beside(profile: Profile, *, targets_first: bool) -> Facts:
         return Facts((Fact(f"Measured on {verdict.device}", verdict.headline),))
     each = (prediction_verdict(profile, prediction) for prediction in profile.predictions)
     return Facts(tuple(Fact(verdict.device, verdict.headline) for verdict in each))
-
-
-def _over(answers: Sequence[Answer]) -> tuple[Verdict, ...]:
-    """What to use where, in one sentence; nothing where each device has its own doubts."""
-    sentence = words.on_devices(
-        (f"{'likely' if answer.likely else 'use'} {words.code(answer.chosen)}", answer.verdict.device)
-        for answer in answers
-        if answer.change or answer.unchanged
-    )
-    if not sentence:
-        return ()
-    tones = {answer.verdict.tone for answer in answers}
-    tone = answers[0].verdict.tone if len(tones) == 1 else "tie"
-    return (Verdict("predicted", tone, "", f"Predicted: {sentence}"),)
 
 
 def measured_answer(profile: Profile) -> Answer:
@@ -274,15 +270,15 @@ def predicted_bars(
 
 def _alike(rows: Sequence[Predicted], base: Predicted | None, indifference: float) -> list[list[Predicted]]:
     """Groups of rows, fastest first, that count as equal to the first of each; the baseline stays alone."""
+
+    def is_like(row: Predicted, first: Predicted) -> bool:
+        near = row.likely_seconds <= first.likely_seconds * (1 + indifference)
+        same = abs(row.physical_bytes - first.physical_bytes) <= SAME_MEMORY * row.physical_bytes
+        return near and same and (base is None or base not in (row, first))
+
     groups: list[list[Predicted]] = []
     for row in rows:
-        near = (g for g in groups if row.likely_seconds <= g[0].likely_seconds * (1 + indifference))
-        same = (
-            g
-            for g in near
-            if abs(row.physical_bytes - g[0].physical_bytes) <= SAME_MEMORY * row.physical_bytes
-        )
-        home = next((g for g in same if base is None or base not in (row, g[0])), None)
+        home = next((group for group in groups if is_like(row, group[0])), None)
         if home is None:
             groups.append(home := [])
         home.append(row)
@@ -334,6 +330,5 @@ def drawn(answer: Answer) -> Answer:
     ranked = sorted(bars, key=lambda bar: not (bar.chosen or bar.baseline))[:BRIEF]
     base = next((bar.amount for bar in bars if bar.baseline), bars[0].amount)
     within = max(base, max(bar.amount for bar in bars if bar.amount <= _REACH * bars[0].amount))
-    extent = 1.12 * within
     drawn = tuple(replace(bar, brief=bar in ranked) for bar in bars)
-    return replace(answer, bars=drawn, extent=extent)
+    return replace(answer, bars=drawn, extent=1.12 * within)

@@ -192,12 +192,17 @@ def _verdict(places: Sequence[Place], basis: _GpuBasis) -> blocks.Verdict:
     if common is None:
         return nothing(who, f"Nothing is recommended on {_where(places)}")
     sentence = _sentence(places, common)
+    silent = [p for i, p in enumerate(places) if not any(i in where for where in common.groups.values())]
+    reasons = [] if common.everywhere else [APART]
+    if silent:
+        why = words.listing(dict.fromkeys(_REASONS[place.doubt] for place in silent))
+        reasons.append(f"Nothing is recommended on {_where(silent)}: {why}.")
     return blocks.Verdict(
         basis=basis,
         tone="inconclusive" if not common.sure else "clear" if common.everywhere else "tie",
         device=who,
         headline=f"Predicted: {sentence}" if predicted else sentence[:1].upper() + sentence[1:],
-        reason=_reason(places, common),
+        reason=" ".join(reasons),
         next_step="Run `advisor profile` on the device to confirm." * predicted,
         remark=remark,
     )
@@ -222,15 +227,6 @@ def _sentence(places: Sequence[Place], common: Agreement) -> str:
         )
         for name, place in named
     )
-
-
-def _reason(places: Sequence[Place], common: Agreement) -> str:
-    silent = [p for i, p in enumerate(places) if not any(i in where for where in common.groups.values())]
-    sentences = [] if common.everywhere else [APART]
-    if silent:
-        why = words.listing(dict.fromkeys(_REASONS[place.doubt] for place in silent))
-        sentences.append(f"Nothing is recommended on {_where(silent)}: {why}.")
-    return " ".join(sentences)
 
 
 def _where(places: Sequence[Place]) -> str:
@@ -321,25 +317,22 @@ def _workloads_table(results: WorkloadResults, gpu_tracks: list[Track]) -> block
         blocks.Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis)
         for t in gpu_tracks
     )
+    rows = []
+    for i, point in enumerate(results.points):
+        cells = tuple(_workload_cell(point, track.stops[i], track) for track in gpu_tracks)
+        missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
+        value, inside = words.value(point.value), cells * bool(point.profile)
+        rows.append(blocks.Row(value, inside, href=point.href, missing=missing))
     return blocks.Table(
         "sweep best",
         "workload",
         tuple(columns),
-        tuple(_workload_rows(results, gpu_tracks)),
+        tuple(rows),
         caption="The recommended strategy of each workload, and its gain over the baseline.",
         title="Recommended, with the gain over the baseline:",
         left_out="device",
         whole=True,
     )
-
-
-def _workload_rows(results: WorkloadResults, gpu_tracks: list[Track]) -> Iterator[blocks.Row]:
-    for i, point in enumerate(results.points):
-        cells = tuple(_workload_cell(point, track.stops[i], track) for track in gpu_tracks)
-        missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
-        yield blocks.Row(
-            words.value(point.value), cells * bool(point.profile), href=point.href, missing=missing
-        )
 
 
 def _workload_cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:

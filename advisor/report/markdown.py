@@ -158,13 +158,16 @@ class _Writer:
         chosen = {i for row in table.rows for i, cell in enumerate(row.cells) if cell.mark == "chosen"}
         matters = chosen if table.left_out else set()
         visible = sorted(sorted(available, key=lambda i: i not in matters)[: self.room.columns])
-        heads = [(table.columns[i], head) for i in visible for head in _heads(table.columns[i])]
-        first = [escape(table.names, 40), *(head for _, head in heads)]
-        right = [table.by_number, *(column.figures for column, _ in heads)]
+        first, right = [escape(table.names, 40)], [table.by_number]
+        for column in (table.columns[i] for i in visible):
+            note = f", {escape(column.note)}" if column.note else ""
+            basis = " (predicted)" if column.basis == "predicted" else ""
+            heads = [f"{prose(column.head, 80)}{note}{basis}", *filter(None, [escape(column.notes)])]
+            first, right = [*first, *heads], [*right, *[column.figures] * len(heads)]
         rows = kept_rows(table.rows, self.room.rows)
         if table.title:
             yield prose(table.title)
-        yield _drawn(first, right, [_cells(row, table, visible, len(heads)) for row in rows])
+        yield _drawn(first, right, [_cells(row, table, visible, len(first) - 1) for row in rows])
         if len(rows) < len(table.rows):
             yield f"{len(table.rows) - len(rows)} more in the HTML page."
         if len(visible) < len(available):
@@ -230,13 +233,6 @@ def _verdict(verdict: blocks.Verdict) -> Iterator[str]:
     yield from map(prose, filter(None, (verdict.remark, verdict.reason)))
     if verdict.next_step:
         yield f"**Next:** {prose(verdict.next_step)}"
-
-
-def _heads(column: blocks.Column) -> list[str]:
-    basis = " (predicted)" if column.basis == "predicted" else ""
-    head = prose(column.head, 80)
-    note = f", {escape(column.note)}" if column.note else ""
-    return [f"{head}{note}{basis}", *([escape(column.notes)] if column.notes else [])]
 
 
 def _cells(row: blocks.Row, table: blocks.Table, indices: Sequence[int], width: int) -> list[str]:

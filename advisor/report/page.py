@@ -112,18 +112,13 @@ def around(failed: blocks.Failures, *answer: Block | None, drawn: bool) -> tuple
 
 def panels(verdicts: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Group:
     """Each device's sentence with its chart or table and the reason, beside one another."""
-    panes = (
-        _pane(one, *pair, alone=len(verdicts) == 1) for one, *pair in zip(verdicts, figures, strict=True)
-    )
+    panes, alone = [], len(verdicts) == 1
+    for verdict, drawn in zip(verdicts, figures, strict=True):
+        after = Prose("" if alone else verdict.next_step, "Next", kind="next")  # of several, in the fold
+        fold = Fold("Why", filled(Prose(verdict.reason), after), open=verdict.tone == "none")
+        head = blocks.Verdicts((verdict if alone else replace(verdict, next_step=""),))
+        panes.append(Group("pane", filled(head, *drawn, fold)))
     return Group("panels", tuple(panes), forms="html")
-
-
-def _pane(verdict: Verdict, figures: tuple[Block, ...], *, alone: bool) -> Group:
-    """A device's pane; among several, the next step moves into the fold."""
-    after = Prose("" if alone else verdict.next_step, "Next", kind="next")
-    fold = Fold("Why", filled(Prose(verdict.reason), after), open=verdict.tone == "none")
-    verdict = verdict if alone else replace(verdict, next_step="")
-    return Group("pane", filled(blocks.Verdicts((verdict,)), *figures, fold))
 
 
 def circumstances(

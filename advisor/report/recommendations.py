@@ -210,7 +210,15 @@ def remark(chosen: Recommendation, confidence: float) -> str:
     """The confidence of a headline that states a gain, and a mix that is faster than the strategy."""
     claim = "" if chosen.least_memory or chosen.strategy is None else _claim(chosen)
     certainty = f"{claim} ({units.percent(confidence)})" * (claim not in headline(chosen))
-    return "; ".join(filter(None, (certainty, _simpler(chosen))))
+    mix = chosen.faster_mix
+    if mix is None or chosen.verdict == "untrusted" or (chosen.verdict != "open" and mix.interval[0] <= 1):
+        return certainty
+    ratio, low, high = (
+        f"{(r - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}") for r in (mix.ratio, *mix.interval)
+    )
+    looks = "is" if mix.interval[0] > 1 else "looks"
+    simplest = f"simplest: {words.code(mix.strategy)} {looks} {ratio} % faster ({low} to {high})"
+    return "; ".join(filter(None, (certainty, simplest)))
 
 
 def _claim(chosen: Recommendation) -> str:
@@ -224,18 +232,6 @@ def _claim(chosen: Recommendation) -> str:
         bound=shown_bound(chosen.bound),
         among=_AMONG["footprint" if chosen.objective == "footprint" else "budget" if chosen.excluded else ""],
     )
-
-
-def _simpler(chosen: Recommendation) -> str:
-    """Says that a uniform strategy is a preference where a mix is, or may be, faster."""
-    mix = chosen.faster_mix
-    if mix is None or chosen.verdict == "untrusted" or (chosen.verdict != "open" and mix.interval[0] <= 1):
-        return ""
-    ratio, low, high = (
-        f"{(r - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}") for r in (mix.ratio, *mix.interval)
-    )
-    looks = "is" if mix.interval[0] > 1 else "looks"
-    return f"simplest: {words.code(mix.strategy)} {looks} {ratio} % faster ({low} to {high})"
 
 
 def uncapitalised(sentence: str) -> str:

@@ -62,17 +62,15 @@ def compared(comparison: Comparison, promise: PromisedSpeed | None) -> tuple[Rec
     `promise`: the row of HEAD's strategy also has the speedup that BASE promised, and the one measured.
     """
     ratios = {(d.device.name, row.head.strategy): row.ratio for d in comparison.devices for row in d.rows}
-    promised_row = (comparison.head.device.name, promise.strategy) if promise else None
-
-    def with_ratios(record: Record) -> Record:
+    promised_row, rows = (comparison.head.device.name, promise.strategy) if promise else None, []
+    for record in sides_of(comparison.base, comparison.head):
         at = (record["device"], record["strategy"]) if record["side"] == "HEAD" else None
         added = _ratio("over_base", ratios.get(at) if at else None)
         if promise:
             added |= _ratio("promised", promise.promised if at == promised_row else None)
             added |= _ratio("got", promise.got if at == promised_row else None)
-        return {**record, **added}
-
-    return tuple(map(with_ratios, sides_of(comparison.base, comparison.head)))
+        rows.append({**record, **added})
+    return tuple(rows)
 
 
 def _ratio(head: str, ratio: Ratio | None) -> dict[str, Cell]:

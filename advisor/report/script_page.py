@@ -116,7 +116,18 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
     proved = profile.trials and profile.trials.patch and profile.trials.patch.holds
     forms: blocks.Forms = "html md txt" if proved else "html md"  # a terminal has the advice below
     yield blocks.Prose(_next_step(profile, run), "Next", kind="next together", forms=forms)
-    yield blocks.Prose(" ".join(_accounts(run)))
+    accounts = []
+    if run.played:
+        accounts.append(f"1 run observed, with {words.line(run.played)} in place of a GPU.")
+    if run.copied is not None and run.copied.share is not None:
+        accounts.append(
+            f"{units.percent(run.copied.share)} of the bytes that the driver copied are on lines."
+        )
+    if run.processes > 1:
+        accounts.append(f"{run.processes} processes of the script were recorded.")
+    if run.unseen:
+        accounts.append(f"{words.count(len(run.unseen), 'thing')} could not be seen: see Not seen.")
+    yield blocks.Prose(" ".join(accounts))
     doubts = profile.environment.warnings if run.played is None else ()  # nothing was timed here
     yield blocks.Banners("warning", tuple(map(words.line, doubts)), "caution")
 
@@ -140,17 +151,6 @@ def _bound(ceiling: Ceiling) -> str:
     between = ceiling.interval_seconds
     interval = f" ({words.seconds_between(*between)})" if between else ""
     return f"{units.seconds(ceiling.seconds)}{interval}"
-
-
-def _accounts(run: ScriptRun) -> Iterator[str]:
-    if run.played:
-        yield f"1 run observed, with {words.line(run.played)} in place of a GPU."
-    if run.copied is not None and run.copied.share is not None:
-        yield f"{units.percent(run.copied.share)} of the bytes that the driver copied are on lines."
-    if run.processes > 1:
-        yield f"{run.processes} processes of the script were recorded."
-    if run.unseen:
-        yield f"{words.count(len(run.unseen), 'thing')} could not be seen: see Not seen."
 
 
 def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:

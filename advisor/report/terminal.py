@@ -312,8 +312,13 @@ class _Writer:
 
     def table(self, table: blocks.Table) -> Iterator[list[str]]:
         """On a screen the columns that fit, recommended ones first; otherwise the rest follows below."""
-        available = tuple(_with_cells(row, table) for row in table.rows if table.whole or not row.missing)
-        rows = kept_rows(available, max(self.room.rows, _WHOLE) if table.whole else self.room.rows)
+        available = [row for row in table.rows if not row.missing]
+        if table.whole:  # a row without cells has its status in the first one
+            beside = [blocks.TableCell("")] * (len(table.columns) - 1)
+            cells = ((blocks.TableCell(row.missing.partition(":")[0]), *beside) for row in table.rows)
+            pairs = zip(table.rows, cells, strict=True)
+            available = [replace(row, cells=blank) if row.missing else row for row, blank in pairs]
+        rows = kept_rows(tuple(available), max(self.room.rows, _WHOLE) if table.whole else self.room.rows)
         self.omitted["row"] += len(available) - len(rows)
         if not rows:
             return
@@ -402,13 +407,6 @@ class _Writer:
 def _joined(names: Sequence[str]) -> str:
     most = 1 if any(", " in name for name in names) else 2  # a mix is named by its buffers
     return f"{', '.join(names[:most])}{f' +{len(names) - most}' * (len(names) > most)}"
-
-
-def _with_cells(row: blocks.Row, table: blocks.Table) -> blocks.Row:
-    """The row; one without cells gets its status in the first cell."""
-    status = row.missing.partition(":")[0]
-    blank = (blocks.TableCell(status), *[blocks.TableCell("")] * (len(table.columns) - 1))
-    return replace(row, cells=blank) if row.missing else row
 
 
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_Column]:
