@@ -175,11 +175,9 @@ def devices_calibrate(
 
     if host and gpu is not None:
         raise UsageError("--gpu and --host contradict each other", next_step="Give only one of them.")
+    backend = choose_backend(gpu, host, quiet, without=_CPU_ALONE)
     request = calibrations.Request(
-        backend=choose_backend(gpu, host, quiet, without=_CPU_ALONE),
-        gpu=gpu or 0,
-        base=load(base) if base else None,
-        name=name,
+        backend=backend, gpu=gpu or 0, base=load(base) if base else None, name=name
     )
     calibrations.check(request, out, force=force)
     try:

@@ -156,15 +156,9 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
         rows.append(row(words.name(each.device), *cells, href=href, rank=-(cost or 0.0)))
     if not done:
         return None
+    caption = _CAPTION + _COSTS * costed
     return blocks.Table(
-        "fleet",
-        "device",
-        heads,
-        tuple(rows),
-        caption=_CAPTION + _COSTS * costed,
-        title="Devices:",
-        codes=False,
-        sortable=True,
+        "fleet", "device", heads, tuple(rows), caption=caption, title="Devices:", codes=False, sortable=True
     )
 
 

@@ -122,14 +122,9 @@ def _table(profile: Profile, device: Device, row: Row) -> blocks.Table | None:
     basis = "measured" if isinstance(row, Measured) else "predicted"
     caption = f"Placement of each buffer on {words.name(device.name)}, {basis}."
     heads = blocks.columns("used", "placement", "why", "next best", figures=False)
+    contestant = (blocks.Column("size"), *heads)
     return blocks.Table(
-        "buffers",
-        "buffer",
-        (blocks.Column("size"), *heads),
-        tuple(rows),
-        caption=caption,
-        title=caption,
-        forms="html md",
+        "buffers", "buffer", contestant, tuple(rows), caption=caption, title=caption, forms="html md"
     )
 
 

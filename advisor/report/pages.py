@@ -127,9 +127,5 @@ def doctor_page(checkup: Checkup) -> Page:
     findings = tuple(
         Finding(f.subject, f.state, f.found, f.means, next_step=f.next_step) for f in checkup.findings
     )
-    return Page(
-        kind="doctor",
-        brand="doctor",
-        name=checkup.verdict,
-        sections=(Section("findings", "Findings", (Findings(findings),), brief=True),),
-    )
+    sections = (Section("findings", "Findings", (Findings(findings),), brief=True),)
+    return Page(kind="doctor", brand="doctor", name=checkup.verdict, sections=sections)

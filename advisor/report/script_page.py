@@ -216,13 +216,10 @@ def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:
     else:
         seconds = [c.seconds for c in ceilings]
         most, where = words.seconds_between(min(seconds), max(seconds)), ""
+    speedup = f"Predicted: memory can change at most {most} of a {_unit(scope)}{loop}{where}"
+    reason = f"{_BOUND} {_NO_FRAME}" * (scope == scopes(run)[0])
     yield blocks.Verdict(
-        "predicted",
-        "clear",
-        "",
-        f"Predicted: memory can change at most {most} of a {_unit(scope)}{loop}{where}",
-        reason=f"{_BOUND} {_NO_FRAME}" * (scope == scopes(run)[0]),
-        remark=f"{', '.join(bounds)}." * (len(bounds) > 1),
+        "predicted", "clear", "", speedup, reason=reason, remark=f"{', '.join(bounds)}." * (len(bounds) > 1)
     )
 
 

@@ -137,13 +137,10 @@ def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str
         times, lasted = f"{span.merged} × ", f"{units.seconds(worked(span))} within {lasted}"
     number = numbers.get((line_of(span), words.name(span.label)), "")
     letters, texts = (length / frame * _PHONE - _MARGIN) / _LETTER, (f"{number} {_short(span)}", number)
-    return Piece(
-        x=percent(begin / frame),
-        width=percent(max(length / frame, 0.001)),
-        category=category(span),
-        title=f"{times}{words.name(span.label)}: {lasted}, from {units.seconds(begin) if begin else 0}",
-        name=next((text for text in texts if len(text) <= letters), "").strip(),
-    )
+    width = percent(max(length / frame, 0.001))
+    title = f"{times}{words.name(span.label)}: {lasted}, from {units.seconds(begin) if begin else 0}"
+    name = next((text for text in texts if len(text) <= letters), "").strip()
+    return Piece(x=percent(begin / frame), width=width, category=category(span), title=title, name=name)
 
 
 def category(span: Span) -> Category:
@@ -160,10 +157,7 @@ def _rows(timeline: Timeline) -> Iterator[TimelineRow]:
         count = sum(span.merged for span in spans)
         seconds = units.seconds(sum(worked(span) for span in spans))
         name = words.name(label.removeprefix("host:").removeprefix("device:"))
+        text = f"{line}: {name} {f'{count} times, ' if count > 1 else ''}{seconds}"
         yield TimelineRow(
-            number=str(number),
-            track=line,
-            label=words.name(label),
-            category=category(spans[0]),
-            text=f"{line}: {name} {f'{count} times, ' if count > 1 else ''}{seconds}",
+            number=str(number), track=line, label=words.name(label), category=category(spans[0]), text=text
         )

@@ -51,12 +51,10 @@ def _sections(
 ) -> Iterator[Section]:
     run, device, how = comparison.run, comparison.devices[0], _how(comparison)
     ratios, apart = figures(device, where, comparison), blocks.Prose(_apart(comparison), forms="html txt")
+    tone = "clear" if run.judged.decided and run.judged.trusted else "inconclusive"
+    next_step = _next_step(comparison)
     verdict = blocks.Verdict(
-        basis="measured",
-        tone="clear" if run.judged.decided and run.judged.trusted else "inconclusive",
-        device=where,
-        headline=answer(comparison),
-        next_step=_next_step(comparison),
+        basis="measured", tone=tone, device=where, headline=answer(comparison), next_step=next_step
     )
     first = (
         blocks.Facts(about, forms="txt"),
@@ -92,12 +90,9 @@ def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] 
     """The page where HEAD runs, and BASE fails or has no such workload."""
     first = (blocks.Prose("HEAD runs. Its times will be compared from the next change on."),)
     unexplained = [replace(each, reasons=()) for each in rulings]  # the page's name has the reason
+    name, sections = f"Nothing to compare: {words.line(why.message, 200)}", tuple(gated(unexplained, first))
     return Page(
-        kind="compare",
-        brand="comparison",
-        name=f"Nothing to compare: {words.line(why.message, 200)}",
-        meta=(words.name(workload),),
-        sections=tuple(gated(unexplained, first)),
+        kind="compare", brand="comparison", name=name, meta=(words.name(workload),), sections=sections
     )
 
 

@@ -175,12 +175,8 @@ def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Co
 
 
 def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
-    aim = Aim(
-        BASELINE,
-        preferences.objective,
-        preferences.memory_budget_bytes,
-        indifference=preferences.indifference,
-    )
+    memory_budget_bytes = preferences.memory_budget_bytes
+    aim = Aim(BASELINE, preferences.objective, memory_budget_bytes, indifference=preferences.indifference)
     return replace(aim, share=final.share) if final else aim
 
 

@@ -94,13 +94,8 @@ def optima_of(
         return Optima(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
     tied = (chosen.strategy, *chosen.tied_with) if chosen.tied_with else ()
     others = set(overlapping) if tied else set[str]()
-    return Optima(
-        frozenset({chosen.strategy, *tied}),
-        chosen.strategy,
-        likely=bool(others - {*tied, chosen.strategy}),
-        rivals=tied,
-        overlaps=bool(others - {chosen.strategy}),
-    )
+    best, likely = frozenset({chosen.strategy, *tied}), bool(others - {*tied, chosen.strategy})
+    return Optima(best, chosen.strategy, likely, rivals=tied, overlaps=bool(others - {chosen.strategy}))
 
 
 def runs(optima: Sequence[Optima]) -> tuple[Run, ...]:
