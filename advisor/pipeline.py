@@ -331,12 +331,8 @@ def _ended(context: RunContext, measured: Run, settings: Settings) -> RunContext
     """Adds the readings after the run: clocks, throttling, other users of the GPU."""
     on_gpu = measured.description.device.kind == "cuda"
     place = str(measured.description.gpu.get("pci_bus_id", "")) if on_gpu else ""
-    after = finished(
-        context.environment,
-        place or None,
-        index=settings.gpu if on_gpu else None,
-        under_load=measured.gpu_states,
-    )
+    index = settings.gpu if on_gpu else None
+    after = finished(context.environment, place or None, index=index, under_load=measured.gpu_states)
     return replace(context, environment=after)
 
 

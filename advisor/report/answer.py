@@ -7,7 +7,7 @@ The bars show where the time of a frame goes: its parts, measured or predicted, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Literal
 
@@ -91,7 +91,7 @@ def where_time_goes(parts: Sequence[Part], strategy: str, base: Sequence[Part], 
 
 def parts_table(of: Profile | Prediction, order: Iterable[Timed], caption: str) -> blocks.Table:
     """The parts of each row's frame, beside the whole."""
-    parts, rows = parts_of(of), []
+    parts, rows, predicted = parts_of(of), [], isinstance(of, Prediction)
     keys = legend(parts.values())
     for row in order:
         amounts = {part.key: part for part in parts[row.strategy]}
@@ -104,16 +104,8 @@ def parts_table(of: Profile | Prediction, order: Iterable[Timed], caption: str) 
             for key in keys
         )
         rows.append(table_row(words.name(row.strategy), frame, *cells))
-    return blocks.Table(
-        "parts",
-        "strategy",
-        blocks.columns("frame", *keys),
-        tuple(rows),
-        caption=caption,
-        predicted=isinstance(of, Prediction),
-        sortable=True,
-        forms="html",
-    )
+    table = blocks.Table("parts", "strategy", blocks.columns("frame", *keys), tuple(rows), caption)
+    return replace(table, predicted=predicted, sortable=True, forms="html")
 
 
 def legend(frames: Iterable[Sequence[Part]]) -> dict[str, Category]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from advisor import stats, units
@@ -84,15 +84,12 @@ def measured_answer(profile: Profile) -> Answer:
     parts = parts_of(counted(marked)) if how.noun == "time" else {}
     if verdict.tone != "none":
         verdict = _explained(verdict, parts, best, base.strategy if base else "")
-    answer = Answer(
-        verdict,
-        tuple(measured_bars(counted(marked), overlaps(profile), parts)),
-        counts=f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame",
-        against=words.name(base.strategy) if base else "",
-        memory_of="host and device" if apart(profile.device) else "",
-        advice=_advice(profile, profile.device.name),
-        missing=gaps(profile.results),
-    )
+    bars = tuple(measured_bars(counted(marked), overlaps(profile), parts))
+    figure = f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame"
+    against = words.name(base.strategy) if base else ""
+    answer = Answer(verdict, bars, figure, against, _memory_of(profile.device))
+    advice = _advice(profile, profile.device.name)
+    answer = replace(answer, advice=advice, missing=gaps(profile.results))
     return drawn(_with_change(answer, profile, profile.device, chosen))
 
 
@@ -113,14 +110,15 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
         base = prediction.recommendation.baseline or BASELINE
         verdict = _explained(verdict, parts, prediction.recommendation.strategy, base)
         verdict = replace(verdict, remark=_likely(prediction, indifference))
-    answer = Answer(
-        verdict,
-        tuple(predicted_bars(marked, notes, indifference, parts)),
-        against=words.name((chosen and chosen.baseline) or BASELINE),
-        memory_of="host and device" if apart(prediction.device) else "",
-        advice=() if all_failed(profile) else _advice(profile, prediction.device.name),
-        missing=gaps(prediction.results),
+    bars, against = (
+        predicted_bars(marked, notes, indifference, parts),
+        (chosen and chosen.baseline) or BASELINE,
     )
+    advice = () if all_failed(profile) else _advice(profile, prediction.device.name)
+    answer = Answer(
+        verdict, tuple(bars), against=words.name(against), memory_of=_memory_of(prediction.device)
+    )
+    answer = replace(answer, advice=advice, missing=gaps(prediction.results))
     name = chosen.strategy if chosen and profile.device.kind == "cpu" else None
     rows = (row for row in prediction.results if isinstance(row, Predicted) and row.strategy == name)
     path = next((_apart(row) for row in rows if row.latency_seconds is None), None)
@@ -215,15 +213,12 @@ def measured_bars(profile: Profile, notes: Mapping[str, str], parts: Parts) -> I
         figures = figure_of(row, objective)
         if figures is None:
             continue
-        yield _bar(
-            group,
-            figures,
-            row.footprint.physical_bytes,
-            ratios.get(row.strategy),
-            write=units.joules if objective == "energy" else units.seconds,
+        size, is_baseline = row.footprint.physical_bytes, base is not None and base.strategy in group
+        bar = _bar(group, figures, size, ratios.get(row.strategy), is_baseline, joules=objective == "energy")
+        yield replace(
+            bar,
             chosen=name in group and name in signs,
             tied=any(signs.get(one) == SIGNS["rival"] for one in group),
-            baseline=base is not None and base.strategy in group,
             note=words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100),
             latency=notes.get(row.strategy, ""),
             parts=parts.get(row.strategy, ()),
@@ -256,16 +251,11 @@ def predicted_bars(
     base = next((row for row in rows if row.strategy == base_name), None)
     for group in _alike(rows, base, indifference):
         first = next((row for row in group if row.strategy == name), group[0])
-        yield _bar(
-            (first.strategy, *(row.strategy for row in group if row is not first)),
-            seconds_of(first),
-            first.physical_bytes,
-            predicted_speed(base, first) if base else None,
-            chosen=first.strategy == name,
-            baseline=base in group,
-            latency=notes.get(first.strategy, ""),
-            parts=parts.get(first.strategy, ()),
-        )
+        names = (first.strategy, *(row.strategy for row in group if row is not first))
+        speed = predicted_speed(base, first) if base else None
+        bar = _bar(names, seconds_of(first), first.physical_bytes, speed, base in group)
+        latency, its_parts = notes.get(first.strategy, ""), parts.get(first.strategy, ())
+        yield replace(bar, chosen=first.strategy == name, latency=latency, parts=its_parts)
 
 
 def _alike(rows: Sequence[Predicted], base: Predicted | None, indifference: float) -> list[list[Predicted]]:
@@ -290,36 +280,28 @@ def _bar(
     figures: tuple[float, float, float],
     memory: int | None,
     speed: stats.Ratio | None,
-    *,
-    write: Callable[[float], str] = units.seconds,
-    chosen: bool,
-    tied: bool = False,
     baseline: bool,
-    note: str = "",
-    latency: str = "",
-    parts: tuple[Part, ...] = (),
+    *,
+    joules: bool = False,
 ) -> Bar:
     amount, low, high = figures
     between = known(speed) if speed and not baseline else None
     return Bar(
         tuple(map(words.name, names)),
-        amount,
-        low,
-        high,
-        write(amount),
-        words.seconds_between(low, high) if write is units.seconds else "",
+        *figures,
+        units.joules(amount) if joules else units.seconds(amount),
+        "" if joules else words.seconds_between(low, high),
         units.size(memory) if memory is not None else "",
         memory or 0,
         ratio=units.ratio(1.0 if baseline else speed.value) if speed else "",
         ratio_between=words.ratio_between(*between).replace("× to ", "–") if between else "",
         speed=speed.value if speed else None,
-        latency=latency,
-        note=note,
-        parts=parts,
-        chosen=chosen,
-        tied=tied,
         baseline=baseline,
     )
+
+
+def _memory_of(device: Device) -> str:
+    return "host and device" if apart(device) else ""
 
 
 def drawn(answer: Answer) -> Answer:

@@ -44,6 +44,7 @@ class Fact:
 
 
 Basis = Literal["measured", "predicted", "nothing"]
+Tone = Literal["clear", "tie", "inconclusive", "none"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Verdict:
     """
 
     basis: Basis
-    tone: Literal["clear", "tie", "inconclusive", "none"]
+    tone: Tone
     device: str
     headline: str
     reason: str = ""

@@ -284,7 +284,7 @@ def line_chart(
     lines = [_line(curve, across, scale, connected=bool(kind)) for curve in curves]
     return LineChart(
         title=title,
-        description=" ".join(_describe(values, curve, "predicted " * predicted) for curve in curves),
+        description=_description(values, curves, "predicted " * predicted),
         parameter=words.name(parameter, LABEL_LENGTH),
         axes=f"Horizontal: {parameter}{f' ({kind})' * bool(kind)}. Vertical: {counts}.",
         predicted=predicted,
@@ -359,7 +359,10 @@ def _spread(lines: Sequence[Line], gap: float) -> tuple[Line, ...]:
     return tuple(replace(line, label_at=moved[id(line)]) for line in lines)
 
 
-def _describe(values: Sequence[Value], curve: Curve, word: str) -> str:
-    points = [(value, sample) for value, sample in zip(values, curve.samples, strict=True) if sample]
-    times = ", ".join(f"{units.seconds(s.middle)} at {words.name(str(value), 40)}" for value, s in points)
-    return f"{words.name(curve.strategy)}: {word}{times}."
+def _description(values: Sequence[Value], curves: Sequence[Curve], word: str) -> str:
+    sentences = []
+    for curve in curves:
+        points = [(value, sample) for value, sample in zip(values, curve.samples, strict=True) if sample]
+        times = ", ".join(f"{units.seconds(s.middle)} at {words.name(str(value), 40)}" for value, s in points)
+        sentences.append(f"{words.name(curve.strategy)}: {word}{times}.")
+    return " ".join(sentences)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import TypeVar
@@ -112,14 +113,12 @@ def _verdict(series: Series, name: str) -> blocks.Verdict:
         file = words.line(series.profile.workload.file, 120)
         command = words.code(f"advisor compare --run {file} --against {before}", 200)
         step = f"See what changed in a frame: {command}"
-    return blocks.Verdict(
-        basis="predicted" if predicted else "measured",
-        tone="none" if not series.looked else "inconclusive" if unsure or series.newest else "clear",
-        device=name,
-        headline=f"{'Predicted: ' * predicted}{_headline(series)}",
-        reason=" ".join(filter(None, (newest, cause(last) if last else "", _now(series)))),
-        next_step=step,
+    headline = f"{'Predicted: ' * predicted}{_headline(series)}"
+    reason = " ".join(filter(None, (newest, cause(last) if last else "", _now(series))))
+    tone: blocks.Tone = (
+        "none" if not series.looked else "inconclusive" if unsure or series.newest else "clear"
     )
+    return blocks.Verdict("predicted" if predicted else "measured", tone, name, headline, reason, step)
 
 
 def _newest(series: Series) -> str:
@@ -318,33 +317,20 @@ def _steps(series: Series) -> blocks.Table:
         blocks.Column("after / before", notes="95 % interval", brief="change"),
         *blocks.columns("commit", "cause", figures=False),
     )
-    return blocks.Table(
-        "steps",
-        "strategy",
-        heads,
-        tuple(rows),
-        caption="Changes, latest first: time after divided by time before.",
-        title="Changes:",
-        predicted=series.track.basis == "predicted",
-    )
+    caption, predicted = "Changes, latest first: time after divided by time before.", _is_predicted(series)
+    return blocks.Table("steps", "strategy", heads, tuple(rows), caption, "Changes:", predicted=predicted)
 
 
 def _table(series: Series, name: str) -> blocks.Table:
-    strategies, predicted = series.track.with_figures, series.track.basis == "predicted"
+    strategies = series.track.with_figures
     rows = tuple(_rows(series, strategies))
     only = f" {MOST_ROWS} of {len(rows)} profiles: those at changes, the others evenly spread."
     only *= len(rows) > MOST_ROWS
-    return blocks.Table(
-        "history",
-        "commit",
-        tuple(blocks.Column(words.code(each)) for each in strategies),
-        kept_rows(rows, MOST_ROWS),
-        caption=f"{_what(series)}{_INTERVAL[series.track.basis]}. {MARKED}{only}",
-        title=f"{_what(series)}, {name}:",
-        predicted=predicted,
-        brief_notes=False,
-        left_out="strategy",
-    )
+    heads = tuple(blocks.Column(words.code(each)) for each in strategies)
+    caption = f"{_what(series)}{_INTERVAL[series.track.basis]}. {MARKED}{only}"
+    rows, title = kept_rows(rows, MOST_ROWS), f"{_what(series)}, {name}:"
+    table = blocks.Table("history", "commit", heads, rows, caption, title, predicted=_is_predicted(series))
+    return replace(table, brief_notes=False, left_out="strategy")
 
 
 _INTERVAL = {
@@ -354,8 +340,12 @@ _INTERVAL = {
 }
 
 
+def _is_predicted(series: Series) -> bool:
+    return series.track.basis == "predicted"
+
+
 def _what(series: Series) -> str:
-    return "Predicted kernels and copies per frame" if series.track.basis == "predicted" else "Time per frame"
+    return "Predicted kernels and copies per frame" if _is_predicted(series) else "Time per frame"
 
 
 def _rows(series: Series, strategies: Sequence[str]) -> Iterator[blocks.Row]:

@@ -397,16 +397,13 @@ def _trials_table(tried: Trials) -> blocks.Table:
         rows.insert(
             1, row("patch, on a copy", NOTHING, *_speedup(patch), _or_nothing(patch.promised_seconds), equal)
         )
+    heads = columns("frame", "as fast", "95 %", "promised", Column("outcome", figures=False))
+    caption = (
+        "Blocks of frames of each change alternate with those of the script as it is; intervals hold "
+        "for all changes at once. What a change saves of a frame was promised before, by an estimate."
+    )
     return blocks.Table(
-        "trials",
-        "line",
-        columns("frame", "as fast", "95 %", "promised", Column("outcome", figures=False)),
-        tuple(rows),
-        caption="Blocks of frames of each change alternate with those of the script as it is; intervals hold "
-        "for all changes at once. What a change saves of a frame was promised before, by an estimate.",
-        title="Tried:",
-        codes=False,
-        whole=True,
+        "trials", "line", heads, tuple(rows), caption=caption, title="Tried:", codes=False, whole=True
     )
 
 

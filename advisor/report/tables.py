@@ -114,16 +114,9 @@ def more_figures(
             pays = break_even(row, base, speeds[row.strategy])
         cells = (*_cells(row), _cell(row.setup_seconds, units.seconds), pays)
         rows.append(Row(words.name(row.strategy), cells))
-    yield Table(
-        "more",
-        "strategy",
-        *_with_figures(columns, tuple(rows)),
-        caption=_CAPTION,
-        title="Slowest frames, CPU time, energy, set-up:",
-        forms="html txt",
-        sortable=True,
-        brief_notes=False,
-    )
+    title = "Slowest frames, CPU time, energy, set-up:"
+    table = Table("more", "strategy", *_with_figures(columns, tuple(rows)), _CAPTION, title, forms="html txt")
+    yield replace(table, sortable=True, brief_notes=False)
     yield from _why(measured)
 
 

@@ -51,11 +51,9 @@ def _sections(
 ) -> Iterator[Section]:
     run, device, how = comparison.run, comparison.devices[0], _how(comparison)
     ratios, apart = figures(device, where, comparison), blocks.Prose(_apart(comparison), forms="html txt")
-    tone = "clear" if run.judged.decided and run.judged.trusted else "inconclusive"
-    next_step = _next_step(comparison)
-    verdict = blocks.Verdict(
-        basis="measured", tone=tone, device=where, headline=answer(comparison), next_step=next_step
-    )
+    verdict = blocks.Verdict("measured", "clear", where, answer(comparison), next_step=_next_step(comparison))
+    if not (run.judged.decided and run.judged.trusted):
+        verdict = replace(verdict, tone="inconclusive")
     first = (
         blocks.Facts(about, forms="txt"),
         blocks.Verdicts((verdict,), forms="html"),
@@ -239,12 +237,6 @@ def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] 
         rows.append(blocks.row(_name(each.part), *times, difference, verdict, rank=not each.sure))
     interval = f"{PARTS_CONFIDENCE * 100:g} % interval"
     difference_head = blocks.Column("HEAD - BASE", notes=interval, brief="difference")
-    return blocks.Table(
-        "parts",
-        "part",
-        (*blocks.columns("BASE", "HEAD", difference_head), blocks.Column("verdict", figures=False)),
-        tuple(rows),
-        caption=f"Under {words.name(strategy)}. {rest}",
-        title=f"Parts of a frame under {strategy}:",
-        codes=False,
-    )
+    heads = (*blocks.columns("BASE", "HEAD", difference_head), blocks.Column("verdict", figures=False))
+    caption, title = f"Under {words.name(strategy)}. {rest}", f"Parts of a frame under {strategy}:"
+    return blocks.Table("parts", "part", heads, tuple(rows), caption=caption, title=title, codes=False)

@@ -101,13 +101,9 @@ class Pairs:
 
     def grown(self, factor: float) -> Pairs:
         """The pairs after `factor` times the processes and rounds, if the differences stay."""
-        return replace(
-            self,
-            error=self.error / math.sqrt(factor),
-            freedom=self.freedom * factor,
-            processes=math.ceil(self.processes * factor),
-            rounds=math.ceil(self.rounds * factor),
-        )
+        error, processes = self.error / math.sqrt(factor), math.ceil(self.processes * factor)
+        rounds = math.ceil(self.rounds * factor)
+        return replace(self, error=error, freedom=self.freedom * factor, processes=processes, rounds=rounds)
 
     def half_widths(self, confidence: float, comparisons: int) -> Floats:
         """Half the intervals of the differences; all `comparisons` hold at once (Bonferroni)."""
