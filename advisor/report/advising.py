@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from advisor import units
@@ -54,10 +55,8 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
 
 def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Joins advice that reads the same on several devices: the first one's words, each one's figures."""
-    alike = words.grouped(
-        findings, lambda one: (one.outcome, one.rule, one.title, one.over, one.again, one.snippet)
-    )
-    for (outcome, *_), same in alike.items():
+    same_words = attrgetter("outcome", "rule", "title", "over", "again", "snippet")
+    for (outcome, *_), same in words.grouped(findings, same_words).items():
         if outcome != "advice" or len(same) == 1:
             yield from same
             continue
@@ -88,9 +87,8 @@ def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> It
     }
     snippets: set[str] = set()
     for finding in fired:
-        against = all(
-            finding.strategy not in ("", baselines.get(d, finding.strategy)) for d in finding.devices
-        )
+        kept = (baselines.get(device, finding.strategy) for device in finding.devices)
+        against = bool(finding.strategy) and all(finding.strategy != baseline for baseline in kept)
         again = none or against or finding.snippet in snippets
         yield replace(finding, snippet="", variants=()) if again else finding
         snippets |= set() if again else {finding.snippet}

@@ -44,6 +44,10 @@ _REASONS: dict[Doubt, str] = {
     "alone": "only one strategy has figures",
     "": "there are too few figures",
 }
+_TIMES = (
+    "Time per frame with the interval of the median below; for predicted devices, the likely time and its "
+    "range."
+)
 APART = "No strategy is the best on all of them: choose one for each device."
 _GpuBasis = Literal["measured", "predicted"]
 
@@ -82,7 +86,7 @@ def devices_page(compared: DeviceComparison) -> Page:
     first, places = compared.members[0].profile, tuple(_places(compared))
     workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
     predicted = all(place.basis == "predicted" for place in places)
-    notes, each = tuple(_notes(compared, places)), "Device by device"
+    notes, each, beside = tuple(_notes(compared, places)), "Device by device", "Side by side"
     origins = tuple(blocks.Fact(p.name, f"{p.basis} {p.origin}") for p in places)
     settings = (blocks.Fact("parameters", parameters),) * bool(parameters)
     short = blocks.Facts(origins + settings, forms="txt"), blocks.Banners("note", notes)
@@ -106,9 +110,7 @@ def devices_page(compared: DeviceComparison) -> Page:
                 ),
                 blocks.Banners("note", notes, forms="html"),
             ),
-            Section(
-                "times", "Side by side", _times(places), nav="Side by side", closed=True, forms="html txt"
-            ),
+            Section("times", beside, _times(places), nav=beside, closed=True, forms="html txt"),
             Section("devices", each, tuple(map(_card, places)), nav=each, closed=True, forms="html"),
             Section("each", each, filled(*short), folded=True, forms="md txt"),
         ),
@@ -159,16 +161,11 @@ def _times(places: Sequence[Place]) -> tuple[blocks.Block, ...]:
     strategies = [s for s in named if any(place.stop.seconds(s) for place in places)]
     if not strategies:
         return (blocks.Prose("No strategy has figures on any device.", forms="html"),)
-    table = blocks.Table(
-        "sweep devices",
-        "strategy",
-        tuple(blocks.Column(place.name, basis=place.basis) for place in places),
-        tuple(blocks.Row(words.name(s), tuple(cell(place.stop, s) for place in places)) for s in strategies),
-        caption="Time per frame with the interval of the median below; for predicted devices, the likely "
-        f"time and its range. {MARKED}",
-        title="Time per frame:",
-        brief_notes=False,
-    )
+    caption = f"{_TIMES} {MARKED}"
+    heads = tuple(blocks.Column(place.name, basis=place.basis) for place in places)
+    rows = (blocks.Row(words.name(s), tuple(cell(place.stop, s) for place in places)) for s in strategies)
+    table = blocks.Table("sweep devices", "strategy", heads, tuple(rows), caption, "Time per frame:")
+    table = replace(table, brief_notes=False)
     return table, blocks.Prose(legend(table), forms="md txt")
 
 
@@ -197,15 +194,10 @@ def _verdict(places: Sequence[Place], basis: _GpuBasis) -> blocks.Verdict:
     if silent:
         why = words.listing(dict.fromkeys(_REASONS[place.doubt] for place in silent))
         reasons.append(f"Nothing is recommended on {_where(silent)}: {why}.")
-    return blocks.Verdict(
-        basis=basis,
-        tone="inconclusive" if not common.sure else "clear" if common.everywhere else "tie",
-        device=who,
-        headline=f"Predicted: {sentence}" if predicted else sentence[:1].upper() + sentence[1:],
-        reason=" ".join(reasons),
-        next_step="Run `advisor profile` on the device to confirm." * predicted,
-        remark=remark,
-    )
+    tone: blocks.Tone = "inconclusive" if not common.sure else "clear" if common.everywhere else "tie"
+    headline = f"Predicted: {sentence}" if predicted else sentence[:1].upper() + sentence[1:]
+    step = "Run `advisor profile` on the device to confirm." * predicted
+    return blocks.Verdict(basis, tone, who, headline, " ".join(reasons), step, remark)
 
 
 def _sentence(places: Sequence[Place], common: Agreement) -> str:
@@ -220,13 +212,11 @@ def _sentence(places: Sequence[Place], common: Agreement) -> str:
         return f"{verb} {words.listing(names, 'or')}: tied for fastest on {every}"
     # Each strategy with its devices, the likely ones apart, as each device's own verdict says it.
     named = ((strategy, places[i]) for strategy, indices in common.groups.items() for i in indices)
-    return words.on_devices(
-        (
-            f"{'likely' if place.answer.likely else 'use'} {words.code(name)}" if name else "undecided",
-            place.name,
-        )
-        for name, place in named
-    )
+    phrases = []
+    for name, place in named:
+        phrase = f"{'likely' if place.answer.likely else 'use'} {words.code(name)}" if name else "undecided"
+        phrases.append((phrase, place.name))
+    return words.on_devices(phrases)
 
 
 def _where(places: Sequence[Place]) -> str:
@@ -255,7 +245,7 @@ def workloads_page(results: WorkloadResults) -> Page:
     predicted = all(track.basis == "predicted" for track in gpu_tracks)
     created = words.created(first.created) if first else ""
     notes = tuple(words.line(note, 500) for note in results.notes)
-    failures = blocks.Failures(sweep_failures(results))
+    inside = filled(_workloads_table(results, gpu_tracks), blocks.Failures(sweep_failures(results)))
     page = Page(
         kind="workloads",
         brand="several workloads",
@@ -265,13 +255,7 @@ def workloads_page(results: WorkloadResults) -> Page:
         meta=(created,) * bool(created),
         sections=(
             lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),)), blocks.Banners("note", notes)),
-            Section(
-                "workloads",
-                "Recommended",
-                filled(_workloads_table(results, gpu_tracks), failures),
-                "Workloads",
-                brief=True,
-            ),
+            Section("workloads", "Recommended", inside, "Workloads", brief=True),
             circumstances(
                 method=(blocks.Fact("Command", words.line(results.command, 500)),),
                 machine=environment(first) if first else (),
@@ -289,9 +273,8 @@ def workloads_page(results: WorkloadResults) -> Page:
 
 def _workloads_verdict(results: WorkloadResults, gpu_tracks: list[Track]) -> blocks.Verdict:
     """The number of workloads with a recommendation, and the state of the others."""
-    has_advice = [
-        any(track.stops[i].optima.chosen for track in gpu_tracks) for i in range(len(results.points))
-    ]
+    places = range(len(results.points))
+    has_advice = [any(track.stops[i].optima.chosen for track in gpu_tracks) for i in places]
     ended = [
         "recommendation" if chosen else "without recommendation" if point.profile else point.status
         for chosen, point in zip(has_advice, results.points, strict=True)
@@ -303,13 +286,11 @@ def _workloads_verdict(results: WorkloadResults, gpu_tracks: list[Track]) -> blo
     }
     headline = f"{words.count(len(ended), 'workload')}: {', '.join(many.values())}"
     measured = bool(gpu_tracks) and gpu_tracks[0].basis == "measured"
-    return blocks.Verdict(
-        "nothing" if not any(has_advice) else "measured" if measured else "predicted",
-        "clear" if all(has_advice) else "inconclusive" if any(has_advice) else "none",
-        "",
-        headline,
-        next_step=(_APPLY if measured else CONFIRM) * any(has_advice),
-    )
+    if not any(has_advice):
+        return nothing("", headline)
+    basis: _GpuBasis = "measured" if measured else "predicted"
+    tone: blocks.Tone = "clear" if all(has_advice) else "inconclusive"
+    return blocks.Verdict(basis, tone, "", headline, next_step=_APPLY if measured else CONFIRM)
 
 
 def _workloads_table(results: WorkloadResults, gpu_tracks: list[Track]) -> blocks.Table:
@@ -323,16 +304,10 @@ def _workloads_table(results: WorkloadResults, gpu_tracks: list[Track]) -> block
         missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
         value, inside = words.value(point.value), cells * bool(point.profile)
         rows.append(blocks.Row(value, inside, href=point.href, missing=missing))
-    return blocks.Table(
-        "sweep best",
-        "workload",
-        tuple(columns),
-        tuple(rows),
-        caption="The recommended strategy of each workload, and its gain over the baseline.",
-        title="Recommended, with the gain over the baseline:",
-        left_out="device",
-        whole=True,
-    )
+    caption = "The recommended strategy of each workload, and its gain over the baseline."
+    title = "Recommended, with the gain over the baseline:"
+    table = blocks.Table("sweep best", "workload", tuple(columns), tuple(rows), caption, title)
+    return replace(table, left_out="device", whole=True)
 
 
 def _workload_cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:
@@ -391,17 +366,12 @@ def on_device(
 ) -> CombinedRow:
     """The row with the verdict and the times that its page shows for that device."""
     figures = {name: seconds for name in stop.results if (seconds := stop.seconds(name))}
-    return bare.model_copy(
-        update={
-            "device": device,
-            "kind": basis,
-            "recommendation": advised(profile, device, basis),
-            "times": {
-                name: Time(seconds=middle, interval_seconds=(low, high))
-                for name, (middle, low, high) in figures.items()
-            },
-        }
-    )
+    times = {
+        name: Time(seconds=middle, interval_seconds=(low, high))
+        for name, (middle, low, high) in figures.items()
+    }
+    of_device = {"device": device, "kind": basis, "recommendation": advised(profile, device, basis)}
+    return bare.model_copy(update={**of_device, "times": times})
 
 
 def advised(profile: Profile | None, device: str, basis: Basis) -> Recommendation | None:

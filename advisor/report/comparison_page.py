@@ -241,16 +241,11 @@ def _table(device: ComparedDevice, name: str, comparison: Comparison) -> blocks.
         blocks.Column("verdict", figures=False),
         blocks.Column("memory", forms="html md"),
     )
-    return blocks.Table(
-        "comparison",
-        "strategy",
-        columns,
-        tuple(_row(row, device.recommended, axis) for row in device.rows),
-        caption=f"{'Predicted time' if predicted else 'Time'} per frame. The ratio is HEAD / BASE, with "
-        f"its {interval} below. The strip spans {ends}; the shaded part counts as the same.",
-        title=f"Predicted time per frame on {name}:" * predicted,
-        predicted=predicted,
-    )
+    caption = f"{'Predicted time' if predicted else 'Time'} per frame. The ratio is HEAD / BASE, with its "
+    caption += f"{interval} below. The strip spans {ends}; the shaded part counts as the same."
+    rows = tuple(_row(row, device.recommended, axis) for row in device.rows)
+    title = f"Predicted time per frame on {name}:" * predicted
+    return blocks.Table("comparison", "strategy", columns, rows, caption, title, predicted=predicted)
 
 
 def _row(compared: Compared, recommended: Recommended, axis: blocks.RatioScale) -> blocks.Row:
@@ -260,17 +255,12 @@ def _row(compared: Compared, recommended: Recommended, axis: blocks.RatioScale) 
     strip, figure = blocks.ratio_cells(axis, compared.ratio, outcome)
     verdict = compared.outcome.replace("cannot tell", "undecided")
     changed = "changed" * (compared.base_bytes != compared.head_bytes)
-    cells = row(
-        words.name(compared.strategy),
-        strip,
-        units.seconds(compared.base_seconds),
-        units.seconds(compared.head_seconds),
-        figure,
-        blocks.TableCell(verdict, mark=outcome, badge=f"outcome {outcome}"),
-        blocks.TableCell(_bytes(compared), mark=changed),
-        rank=_OUTCOMES.index(compared.outcome),
-    )
-    return replace(cells, tag=f"recommended in {' and '.join(tags)}" if tags else "")
+    before, now = units.seconds(compared.base_seconds), units.seconds(compared.head_seconds)
+    judged = blocks.TableCell(verdict, mark=outcome, badge=f"outcome {outcome}")
+    memory = blocks.TableCell(_bytes(compared), mark=changed)
+    cells = row(words.name(compared.strategy), strip, before, now, figure, judged, memory)
+    tag = f"recommended in {' and '.join(tags)}" if tags else ""
+    return replace(cells, tag=tag, rank=_OUTCOMES.index(compared.outcome))
 
 
 def _bytes(row: Compared) -> str:
@@ -299,15 +289,12 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
     outcomes, predicted = {row.outcome for row in device.rows}, device.basis == "predicted"
     sure = not outcomes & {"slower", "cannot tell"}
     step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
-    return blocks.Verdict(
-        basis=device.basis,
-        tone="none" if not outcomes else "clear" if sure else "inconclusive",
-        device=name,
-        headline=f"{'Predicted: ' * predicted}{_headline(device.rows)}",
-        reason=" ".join(filter(None, (_together(device.drift), recommended(device)))),
-        next_step=step if "cannot tell" in outcomes else "",
-        remark=f"{units.percent(confidence)} intervals of the ratio of times" * (not predicted),
-    )
+    tone: blocks.Tone = "none" if not outcomes else "clear" if sure else "inconclusive"
+    headline = f"{'Predicted: ' * predicted}{_headline(device.rows)}"
+    reason = " ".join(filter(None, (_together(device.drift), recommended(device))))
+    step *= "cannot tell" in outcomes
+    remark = f"{units.percent(confidence)} intervals of the ratio of times" * (not predicted)
+    return blocks.Verdict(device.basis, tone, name, headline, reason, step, remark)
 
 
 def _together(drift: Drift | None) -> str:

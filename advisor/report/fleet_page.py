@@ -86,14 +86,12 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     )
     predicted = all(row.basis == "predicted" for row in chosen)
     costs = words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else ""
+    tone: blocks.Tone = "inconclusive" if doubtful else "clear" if len(groups) == 1 else "tie"
+    headline = f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:]
+    remark = ". ".join(filter(None, (costs, _confidence(chosen, rows))))
+    step, reason = _CONFIRM if predicted else _LONGER if doubtful else _APPLY, APART * (len(groups) > 1)
     return blocks.Verdict(
-        "predicted" if predicted else "measured",
-        "inconclusive" if doubtful else "clear" if len(groups) == 1 else "tie",
-        value,
-        f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:],
-        reason=APART * (len(groups) > 1),
-        remark=". ".join(filter(None, (costs, _confidence(chosen, rows)))),
-        next_step=_CONFIRM if predicted else _LONGER if doubtful else _APPLY,
+        "predicted" if predicted else "measured", tone, value, headline, reason, step, remark
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from advisor import units
@@ -70,7 +71,7 @@ def lines_table(run: ScriptRun, scope: Scope, name: str, *, predicted: bool) -> 
     timed = [_timed] if not predicted and scope.seconds is not None else []
     writers = timed or [partial(_predicted, prediction) for prediction in predictions]
     alone = len(predictions) == 1
-    heads = (Column(words.name(p.device), brief="time" * alone, basis="predicted") for p in predictions)
+    heads = tuple(Column(words.name(p.device), brief="time" * alone, basis="predicted") for p in predictions)
     where = f" on {words.name(predictions[0].device)}" if alone else ""
     rows = []
     for i, _ in scope.crossings:
@@ -86,18 +87,11 @@ def lines_table(run: ScriptRun, scope: Scope, name: str, *, predicted: bool) -> 
         kernels = " It includes the kernels that the line waits for, which stand below."
     unit = "per frame" if scope.loop else "in the run"
     first = Column("per frame" if scope.loop else "in all", figures=False)
-    return blocks.Table(
-        "lines",
-        "line",
-        (first, *(columns("time") if timed else heads), Column("from", figures=False)),
-        tuple(rows),
-        caption=f"What crosses in the {name}. {how} {unit}.{kernels}",
-        title=f"{name[:1].upper()}{name[1:]}{', predicted' * predicted}{where}:",
-        predicted=predicted,
-        brief_notes=False,
-        left_out="column",
-        source_lines=True,
-    )
+    heads = (first, *(columns("time") if timed else heads), Column("from", figures=False))
+    caption = f"What crosses in the {name}. {how} {unit}.{kernels}"
+    title = f"{name[:1].upper()}{name[1:]}{', predicted' * predicted}{where}:"
+    table = blocks.Table("lines", "line", heads, tuple(rows), caption, title, predicted=predicted)
+    return replace(table, brief_notes=False, left_out="column", source_lines=True)
 
 
 def _timed(run: ScriptRun, i: int, scope: Scope) -> TableCell:
@@ -110,11 +104,8 @@ def _timed(run: ScriptRun, i: int, scope: Scope) -> TableCell:
 
 
 def _predicted(prediction: LinePrediction, run: ScriptRun, i: int, scope: Scope) -> TableCell:
-    likely, between, times = (
-        prediction.likely_seconds[i],
-        prediction.seconds[i],
-        run.crossings[i].count / scope.frames,
-    )
+    likely, between = prediction.likely_seconds[i], prediction.seconds[i]
+    times = run.crossings[i].count / scope.frames
     if likely is None or between is None:
         return TableCell("not predicted")
     low, high = (end * times for end in between)

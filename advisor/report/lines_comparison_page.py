@@ -113,13 +113,12 @@ def _notes(comparison: LineComparison) -> Iterator[str]:
 
 
 def _table(each: ComparedFrames) -> blocks.Table:
-    order = ("new", "more", "gone", "less", "same")
+    marks = {"new": "slower", "more": "slower", "gone": "faster", "less": "faster", "same": "same"}
+    order = list(marks)
     timed = each.base.seconds is not None and each.head.seconds is not None
     rows = []
     for i, line in enumerate(sorted(each.lines, key=lambda line: order.index(line.outcome))):
-        mark = {"new": "slower", "more": "slower", "gone": "faster", "less": "faster"}.get(
-            line.outcome, "same"
-        )
+        mark = marks[line.outcome]
         outcome, sides = TableCell(line.outcome, mark=mark, badge=f"outcome {mark}"), (line.base, line.head)
         moves = (moved(line.kind, side.times, side.bytes) if side else NOTHING for side in sides)
         spent = [side.seconds if side else None for side in sides] if timed else []
@@ -127,12 +126,9 @@ def _table(each: ComparedFrames) -> blocks.Table:
         name = f"{line.place.line}  {words.line(line.place.text, 60)}"
         rows.append(row(name, outcome, *moves, *times, rank=i))
     heads = ("BASE", "HEAD", "time BASE", "time HEAD")
-    return blocks.Table(
-        "lines",
-        "line",
-        columns(Column("", figures=False), *heads[: 4 if timed else 2]),
-        tuple(rows),
-        caption="What crosses in a frame. Lines are matched by file and text.",
-        title=f"{_name(each)}, per frame:",
-        left_out="column",
+    shown = columns(Column("", figures=False), *heads[: 4 if timed else 2])
+    caption, title = (
+        "What crosses in a frame. Lines are matched by file and text.",
+        f"{_name(each)}, per frame:",
     )
+    return blocks.Table("lines", "line", shown, tuple(rows), caption, title, left_out="column")

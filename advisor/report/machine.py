@@ -123,10 +123,8 @@ def _final(profile: Profile) -> Iterator[str]:
         f"{words.count(final.looks, 'interim look')}, {'settled' if final.settled else 'out of time'}"
     )
     if chosen is not None and chosen.noise is not None:
-        name, between = (
-            words.name(final.contestants[final.alias]),
-            " to ".join(map(units.ratio, chosen.noise)),
-        )
+        name = words.name(final.contestants[final.alias])
+        between = " to ".join(map(units.ratio, chosen.noise))
         yield f"Control: {name} under a second name took {between} its time"
 
 

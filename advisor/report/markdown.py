@@ -49,10 +49,8 @@ def _written(page: Page, room: Room) -> str:
     by_fold = words.grouped(tables, lambda pair: pair[0]).values()
     hidden = {id(table) for same in by_fold for _, table in same[room.devices :]}
     where = f" {escape(page.where, 120)}" if page.where else ""
-    writer, parts = (
-        _Writer(room, f"{page.kind}.html"),
-        [f"### {escape(page.name, 250)}{where}{_BASES.get(page.basis, '')}"],
-    )
+    writer = _Writer(room, f"{page.kind}.html")
+    parts = [f"### {escape(page.name, 250)}{where}{_BASES.get(page.basis, '')}"]
     for section in sorted(page.sections, key=lambda section: section.folded):  # what is folded comes last
         visible = (block for block in shown(section, "md") if id(block) not in hidden)
         inside = "\n\n".join(part for block in visible for part in writer.write(block))
@@ -186,10 +184,10 @@ def _numbered(findings: Sequence[blocks.Finding]) -> str:
 def _finding(finding: blocks.Finding) -> str:
     title, saves = f"**{prose(finding.title, 120)}**", f": {escape(finding.saves)}" if finding.saves else ""
     title += f" ({escape(finding.places, 120)})" if finding.lines else ""
-    where = (
+    title = (
         f"{title} on {escape(finding.where, 120)}" if finding.devices else f"{escape(finding.rule)}: {title}"
     )
-    return f"{where}{saves}. {prose(finding.detail, 400)}"
+    return f"{title}{saves}. {prose(finding.detail, 400)}"
 
 
 def _drawn(heads: Sequence[str], right: Sequence[bool], body: Iterable[Sequence[str]]) -> str:

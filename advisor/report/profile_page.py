@@ -59,11 +59,7 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
             _advice(profile, concluded),
             *(() if leading else predicted),
             noise(profile),
-            *(
-                [Section("frames", f"Timeline of one frame{HERE * cpu}", timelines, nav="Timelines")]
-                if timelines
-                else []
-            ),
+            Section("frames", f"Timeline of one frame{HERE * cpu}", timelines, nav="Timelines"),
             _circumstances(profile),
         ),
         tool=f"advisor {words.name(profile.tool.version)}",
@@ -96,9 +92,8 @@ def _where(profile: Profile, *, leading: bool) -> str:
         return ""
     if not leading:
         return f"on {device}"
-    targets = words.listing(
-        (words.name(prediction.device.name) for prediction in profile.predictions), limit=3
-    )
+    names = (words.name(prediction.device.name) for prediction in profile.predictions)
+    targets = words.listing(names, limit=3)
     return f"on {targets}, predicted from measurements on {device}"
 
 
@@ -173,11 +168,8 @@ _PARTS = "The parts of a frame by kind, each a median."
 
 def stages(profile: Profile, *, badge: str = "") -> Iterator[Section]:
     """The parts of each strategy's frame, and what has no figures, named in the title."""
-    cpu, missing, ordered = (
-        profile.device.kind == "cpu",
-        gaps(profile.results),
-        fastest_first(counted(profile)),
-    )
+    cpu, missing = profile.device.kind == "cpu", gaps(profile.results)
+    ordered = fastest_first(counted(profile))
     rows = ordered.measured().values()
     caption = f"{_PARTS} {overlap_note(profile)}".strip()
     parts = filled(
@@ -190,12 +182,10 @@ def stages(profile: Profile, *, badge: str = "") -> Iterator[Section]:
     if rows or not missing:
         yield Section("stages", title, parts, nav=nav, badge=badge)
     names = words.listing((name for gap in missing for name in gap.names), limit=4)
-    items = (
-        blocks.Items(missing, forms="html"),
-        blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt"),
-    )
+    brief = blocks.Items(tuple(gap for gap in missing if gap.status != "failed"), forms="txt")
     title = f"{'Not run on this CPU' if cpu else 'Not measured'}: {names}"
-    yield Section("missing", title, filled(*items), nav="" if rows else nav)
+    inside = filled(blocks.Items(missing, forms="html"), brief)
+    yield Section("missing", title, inside, nav="" if rows else nav)
 
 
 def noise(profile: Profile) -> Section:
@@ -240,16 +230,12 @@ def _accuracy(memory_class: MemoryClass) -> str:
     row, where = by_class().get(memory_class), f"memory class {memory_class}"
     if row is None:
         return f"Prediction accuracy: nothing published to check {where} ({WHERE})."
-    right, rule, regret, rules = (
-        units.percent(share or 0.0)
-        for share in (row.right_share, row.rule_right_share, row.regret_mean, row.rule_regret_mean)
-    )
+    shares = (row.right_share, row.rule_right_share, row.regret_mean, row.rule_regret_mean)
+    right, rule, regret, rules = (units.percent(share or 0.0) for share in shares)
     checked = f"checked on {words.count(row.choices, 'choice')}"
     if row.choices >= FEW:
-        checked = (
-            f"{right} of {row.choices} choices right or within 5 % (a rule of three lines: {rule}), mean "
-            f"regret {regret} ({rules})"
-        )
+        checked = f"{right} of {row.choices} choices right or within 5 % (a rule of three lines: {rule}), "
+        checked += f"mean regret {regret} ({rules})"
     off = "" if row.ratio_error_median is None else f", ratios off {units.percent(row.ratio_error_median)}"
     inside = f"{units.percent(row.inside_share or 0.0)} of {row.figures} figures in range"
     return f"Prediction accuracy for {where}, families left out: {checked}{off}, {inside} ({WHERE})."
@@ -258,9 +244,8 @@ def _accuracy(memory_class: MemoryClass) -> str:
 def _predicted_device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:
     prediction, name = profile.predictions[index], words.name(marked.device.name)
     declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
-    rows = sorted(
-        (row for row in marked.results if isinstance(row, Predicted)), key=lambda row: row.likely_seconds
-    )
+    predicted = (row for row in marked.results if isinstance(row, Predicted))
+    rows = sorted(predicted, key=lambda row: row.likely_seconds)
     caption = f"{_PREDICTED.format(name)} {overlap_note(profile, prediction)}".strip()
     table = parts_table(marked, rows, caption)
     assumptions = blocks.Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")

@@ -109,20 +109,10 @@ def _verdicts(gpus: Sequence[GpuTrace]) -> Iterator[Verdict]:
 
 
 def _same(one: GpuTrace, other: GpuTrace) -> bool:
-    figures = [
-        (
-            gpu.units,
-            gpu.seconds,
-            gpu.copy_seconds,
-            gpu.kernel_seconds,
-            gpu.collective_seconds,
-            gpu.idle_seconds,
-        )
-        for gpu in (one, other)
-    ]
-    near = all(abs(a - b) <= _NEAR * one.seconds for a, b in zip(figures[0][1:], figures[1][1:], strict=True))
+    times = ("seconds", "copy_seconds", "kernel_seconds", "collective_seconds", "idle_seconds")
+    near = all(abs(getattr(one, t) - getattr(other, t)) <= _NEAR * one.seconds for t in times)
     flows = [{(f.kind, f.memory, f.small, f.count) for f in gpu.flows or ()} for gpu in (one, other)]
-    return near and figures[0][0] == figures[1][0] and flows[0] == flows[1]
+    return near and one.units == other.units and flows[0] == flows[1]
 
 
 def _ceiling(gpu: GpuTrace) -> str:
@@ -267,16 +257,10 @@ def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
         )
         for flow in flows
     )
-    return Table(
-        "copies",
-        "direction and host memory",
-        (*map(Column, heads), *called),
-        tuple(rows),
-        caption=title,
-        title=title,
-        label=title or "Other copies",
-        codes=False,
+    table = Table(
+        "copies", "direction and host memory", (*map(Column, heads), *called), tuple(rows), title, title
     )
+    return replace(table, label=title or "Other copies", codes=False)
 
 
 def _cells(gpu: GpuTrace, flow: Flow) -> Iterator[str | TableCell]:

@@ -122,16 +122,13 @@ def _verdict(
 ) -> Verdict:
     said = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
     steps = tuple(words.line(step) for step in chosen.steps if not step.startswith(said))  # the chart has it
-    return Verdict(
-        basis=basis,
-        tone=TONES[chosen.verdict],
-        device=words.name(device.name),
-        headline=headline,
-        remark=sure[:1].upper() + sure[1:],
-        reason=words.line(" ".join(steps) if chosen.steps else chosen.reason),
-        next_step=words.line(chosen.next_step),
-        steps=steps if len(steps) > 1 else (),
+    tone, name = TONES[chosen.verdict], words.name(device.name)
+    reason, step = (
+        words.line(" ".join(steps) if chosen.steps else chosen.reason),
+        words.line(chosen.next_step),
     )
+    steps, remark = steps if len(steps) > 1 else (), sure[:1].upper() + sure[1:]
+    return Verdict(basis, tone, name, headline, reason, step, remark, steps)
 
 
 def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
@@ -309,7 +306,5 @@ def excerpt(detail: str) -> str:
     if not frames:
         return ""
     last = lines[frames[-1] :]
-    excerpt_lines = (
-        last if len(last) <= _EXCERPT_LINES else [*last[:2], "  …", *last[2 - _EXCERPT_LINES + 1 :]]
-    )
+    excerpt_lines = last if len(last) <= _EXCERPT_LINES else [*last[:2], "  …", *last[3 - _EXCERPT_LINES :]]
     return "\n".join(t if len(t) <= _EXCERPT_WIDTH else f"{t[: _EXCERPT_WIDTH - 1]}…" for t in excerpt_lines)

@@ -91,15 +91,12 @@ def _sections(profile: Profile, run: ScriptRun, origin: str) -> Iterator[Section
             parts = blocks.Verdicts(verdicts), *_tables(run)
             title, nav = "On other devices", "Other devices"
             yield Section("predicted", title, parts, nav=nav, badge="predicted")
-        yield Section(
-            "totals", "Totals of the run", (totals(run),), nav="Totals", closed=True, forms="html txt"
-        )
+        title = "Totals of the run"
+        yield Section("totals", title, (totals(run),), nav="Totals", closed=True, forms="html txt")
     if run.unseen:
-        head, unseen = (
-            blocks.Prose("Not seen:", forms="txt"),
-            blocks.Bullets(tuple(map(words.line, run.unseen))),
-        )
-        yield Section("unseen", "Not seen", (head, unseen), nav="Not seen", folded=True, closed=True)
+        unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
+        inside = blocks.Prose("Not seen:", forms="txt"), unseen
+        yield Section("unseen", "Not seen", inside, nav="Not seen", folded=True, closed=True)
     yield _circumstances(profile, run, origin)
 
 
@@ -174,11 +171,8 @@ def _unit(scope: Scope) -> str:
 
 
 def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> blocks.Verdict:
-    whole, share, little = (
-        ceiling.of_seconds or 0.0,
-        ceiling.share or 0.0,
-        is_little(ceiling) and run.is_accounted(),
-    )
+    whole, share = ceiling.of_seconds or 0.0, ceiling.share or 0.0
+    little = is_little(ceiling) and run.is_accounted()
     kernels, other = elsewhere(scope, ceiling)
     change = f"Memory can change at most {units.seconds(ceiling.seconds)} of {units.seconds(whole)}"
     headline = f"{change} ({units.percent(share)})"
@@ -394,9 +388,8 @@ def _trials_table(tried: Trials) -> blocks.Table:
         rows.append(row(f"{line}{words.line(trial.title, 70)}", *figures, outcome))
     if (patch := tried.patch) and patch.speedup:
         equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]
-        rows.insert(
-            1, row("patch, on a copy", NOTHING, *_speedup(patch), _or_nothing(patch.promised_seconds), equal)
-        )
+        figures = NOTHING, *_speedup(patch), _or_nothing(patch.promised_seconds)
+        rows.insert(1, row("patch, on a copy", *figures, equal))
     heads = columns("frame", "as fast", "95 %", "promised", Column("outcome", figures=False))
     caption = (
         "Blocks of frames of each change alternate with those of the script as it is; intervals hold "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
@@ -70,10 +71,8 @@ def sweep_page(sweep: SweepResults) -> Page:
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     created = words.created(first.created) if first else ""
     tool = f"advisor {words.name(first.tool.version) if first else __version__}"
-    limits = (
-        *(words.line(note, 500) for note in sweep.notes),
-        *faster_when_larger(sweep, all_tracks, parameter),
-    )
+    limits = tuple(words.line(note, 500) for note in sweep.notes)
+    limits += tuple(faster_when_larger(sweep, all_tracks, parameter))
     notes = tuple(_notes(sweep, parameter))
     page = Page(
         kind="sweep",
@@ -168,18 +167,16 @@ def _circumstances(
     facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
     facts = [blocks.Fact("Command", words.line(sweep.command, 500)), blocks.Fact("Values", _VALUES), *facts]
     machine = environment(first) if first else ()
+    command = words.code(sweep.command, 500) if sweep.command else ""
+    short = (
+        *(ran[:1] + machine)[:8],
+        blocks.Fact("other parameters", fixed),
+        blocks.Fact("command", command),
+    )
+    facts += [blocks.Fact("Best strategy", _BEST)]
+    links = blocks.Prose(_LINKS, forms="html")
     return circumstances(
-        blocks.Prose(_LINKS, forms="html"),
-        method=(*facts, blocks.Fact("Best strategy", _BEST)),
-        ran=ran,
-        machine=machine,
-        facts=(
-            *(ran[:1] + machine)[:8],
-            blocks.Fact("other parameters", fixed),
-            blocks.Fact("command", words.code(sweep.command, 500) if sweep.command else ""),
-        ),
-        notes=notes,
-        origin=origin,
+        links, method=facts, ran=ran, machine=machine, facts=short, notes=notes, origin=origin
     )
 
 
@@ -198,21 +195,16 @@ def _overview(all_tracks: Sequence[Track], sweep: SweepResults, parameter: str) 
     cells = [
         [blocks.TableCell(*_best(track.stops[i])) for track in devices] for i in range(len(sweep.points))
     ]
-    table = blocks.Table(
-        "sweep best",
-        parameter,
-        tuple(
-            blocks.Column(words.name(t.device.name), figures=False, notes="time", basis=t.basis)
-            for t in devices
-        ),
-        tuple(_rows(sweep.points, cells)),
-        caption="The recommended strategy at each value, with its time per frame.",
-        title="Recommended at each value:",
-        codes=False,
-        left_out="device",
-        whole=True,
+    heads = (
+        blocks.Column(words.name(t.device.name), figures=False, notes="time", basis=t.basis) for t in devices
     )
-    several = len(devices) > 1 and not sweep.grid
+    caption, title = (
+        "The recommended strategy at each value, with its time per frame.",
+        "Recommended at each value:",
+    )
+    rows, several = tuple(_rows(sweep.points, cells)), len(devices) > 1 and not sweep.grid
+    table = blocks.Table("sweep best", parameter, tuple(heads), rows, caption, title, codes=False)
+    table = replace(table, left_out="device", whole=True)
     return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)
 
 
@@ -228,23 +220,18 @@ def _device(
         if cpu:
             figures = _chart(track, parameter, looks), *figures
     further = tuple(gap for gap in gaps if gap.status != "failed")  # failures are told with the verdict
-    return Section(
-        f"device-{number}",
-        CPU_TITLE if cpu else device,
-        filled(
-            blocks.Prose(ON_CPU if cpu else memory_sentence(track.device), forms="html"),
-            *figures,
-            blocks.Items(
-                gaps, "Not predicted" if track.basis == "predicted" else "Not measured", forms="html"
-            ),
-            blocks.Items(tuple(further), forms="md txt"),
-        ),
-        nav="On this CPU" if cpu else device,
-        badge="" if cpu else track.basis,
-        brief=alone,
-        closed=cpu or not alone,
-        forms="html" if cpu else "html md txt" if alone else "html txt",
+    title = "Not predicted" if track.basis == "predicted" else "Not measured"
+    inside = filled(
+        blocks.Prose(ON_CPU if cpu else memory_sentence(track.device), forms="html"),
+        *figures,
+        blocks.Items(gaps, title, forms="html"),
+        blocks.Items(further, forms="md txt"),
     )
+    if cpu:
+        nav = "On this CPU"
+        return Section(f"device-{number}", CPU_TITLE, inside, nav, brief=alone, closed=True, forms="html")
+    section = Section(f"device-{number}", device, inside, nav=device, badge=track.basis, brief=alone)
+    return replace(section, closed=not alone, forms="html md txt" if alone else "html txt")
 
 
 def _table(track: Track, sweep: SweepResults, parameter: str) -> blocks.Table:
@@ -266,19 +253,11 @@ def _table(track: Track, sweep: SweepResults, parameter: str) -> blocks.Table:
         )
         rows.append((_best(stop)[0], units.seconds(least) if least else blocks.NOTHING, *times))
     heads = blocks.Column("best", figures=False), *columns("fastest", *map(words.code, names))
-    return blocks.Table(
-        "sweep",
-        parameter,
-        heads,
-        tuple(_rows(sweep.points, rows)),
-        caption=caption if track.basis == "cpu" else f"{caption} {MARKED}",
-        title=f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:",
-        codes=False,
-        predicted=predicted,
-        brief_notes=False,
-        left_out="strategy",
-        whole=True,
-    )
+    caption += f" {MARKED}" * (track.basis != "cpu")
+    title = f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:"
+    table = blocks.Table("sweep", parameter, heads, tuple(_rows(sweep.points, rows)), caption, title)
+    table = replace(table, codes=False, predicted=predicted, brief_notes=False)
+    return replace(table, left_out="strategy", whole=True)
 
 
 def _rows(points: Sequence[Point], cells: Iterable[Sequence[str | blocks.TableCell]]) -> Iterator[blocks.Row]:
@@ -304,33 +283,19 @@ def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int = 
     where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
     drawn = leading(stops, track.with_figures)
-    least = [fastest(stop) for stop in stops]
-    times = {name: [sample(stop, name) for stop in stops] for name in track.with_figures}
-    curves = [
-        Curve(
-            name,
-            looks[name],
-            tuple(s.over(t) if s and t else None for s, t in zip(samples, least, strict=True)),
-        )
-        for name, samples in times.items()
-    ]
-    omitted = len(curves) - len(drawn)
-    note = f" The table also has {words.count(omitted, 'other strategy')}." * bool(omitted)
-    changed = [
-        Crossover(stops.index(low), stops.index(high), what)
-        for low, high, what in crossings(track, parameter)
-    ]
-    return line_chart(
-        f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}",
-        parameter,
-        [stop.value for stop in stops],
-        [curve for curve in curves if curve.strategy in drawn],
-        height=height,
-        predicted=predicted,
-        note=_ON_CHART[track.basis] + _CHANGES * bool(changed) + note,
-        changes=changed,
-        relative=True,
-    )
+    curves = []
+    for name in (name for name in track.with_figures if name in drawn):
+        pairs = ((sample(stop, name), fastest(stop)) for stop in stops)
+        curves.append(Curve(name, looks[name], tuple(s.over(t) if s and t else None for s, t in pairs)))
+    omitted = len(track.with_figures) - len(drawn)
+    crossed = crossings(track, parameter)
+    changed = [Crossover(stops.index(low), stops.index(high), what) for low, high, what in crossed]
+    note = _ON_CHART[track.basis] + _CHANGES * bool(changed)
+    note += f" The table also has {words.count(omitted, 'other strategy')}." * bool(omitted)
+    title = f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}"
+    values = [stop.value for stop in stops]
+    shape = partial(line_chart, height=height, predicted=predicted, relative=True)
+    return replace(shape(title, parameter, values, curves, changes=changed), note=note)
 
 
 def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
 
 from advisor import units
 from advisor.profiles.schema import Predicted
 from advisor.profiles.sweeps import SweepResults, Value, is_number
 from advisor.report import words
-from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Verdict
+from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Tone, Verdict
 from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
 from advisor.verdicts import tracks
 from advisor.verdicts.reasons import Doubt
@@ -38,22 +37,19 @@ def sweep_verdict(track: tracks.Track, parameter: str, confidence: float | None 
     headline = _for_range(track, parameter, one) if one else headline
     predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
     sentence = f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:]
-    tone: Literal["clear", "tie", "inconclusive", "none"] = "clear"
+    tone: Tone = "clear"
     if not headline and not undecided:
         tone = "none"
     elif any(s.likely or (s.rivals and not s.best) for s in optima):
         tone = "inconclusive"
     elif all(s.rivals for s in optima if s.best):
         tone = "tie"
-    return Verdict(
-        basis=("predicted" if predicted else "measured") if headline or undecided else "nothing",
-        tone=tone,
-        device=words.name(track.device.name),
-        headline=sentence if headline else _nothing(track, parameter),
-        reason=" ".join((*_changes(track, parameter, changed), *_remarks(track, parameter))),
-        next_step=_narrower(track, parameter, changed),
-        remark=remark,
-    )
+    sentence = sentence if headline else _nothing(track, parameter)
+    reason = " ".join((*_changes(track, parameter, changed), *_remarks(track, parameter)))
+    step, device = _narrower(track, parameter, changed), words.name(track.device.name)
+    if not (headline or undecided):
+        return Verdict("nothing", tone, device, sentence, reason, step, remark)
+    return Verdict("predicted" if predicted else "measured", tone, device, sentence, reason, step, remark)
 
 
 def _ordered(track: tracks.Track) -> bool:
@@ -169,9 +165,8 @@ def _place(crossing: tracks.Place, parameter: str, *, whole: bool) -> str:
     if crossing.first is None and crossing.last is None:
         return f"anywhere from below to above the tested values of {parameter}"
     if crossing.first is None:
-        return (
-            f"at {parameter} = {written(crossing.last or 0.0)} or before, some before the first tested value,"
-        )
+        last = written(crossing.last or 0.0)
+        return f"at {parameter} = {last} or before, some before the first tested value,"
     if crossing.last is None:
         return f"at {parameter} = {written(crossing.first)} or later, some after the last tested value,"
     first, last = written(crossing.first), written(crossing.last)
@@ -277,17 +272,10 @@ def _grid_table(
         for point, stop in zip(sweep.points, track.stops, strict=True)
     }
     absent = TableCell(NOTHING)
-    return Table(
-        "sweep best",
-        first,
-        tuple(Column(f"{second} = {words.value(across)}", figures=False) for across in columns),
-        tuple(Row(words.value(v), tuple(cells.get((v, across), absent) for across in columns)) for v in rows),
-        title=title,
-        codes=False,
-        predicted=track.basis == "predicted",
-        brief_notes=False,
-        whole=True,
-    )
+    heads = tuple(Column(f"{second} = {words.value(across)}", figures=False) for across in columns)
+    lines = (Row(words.value(v), tuple(cells.get((v, across), absent) for across in columns)) for v in rows)
+    table = Table("sweep best", first, heads, tuple(lines), title=title, codes=False, whole=True)
+    return replace(table, predicted=track.basis == "predicted", brief_notes=False)
 
 
 def _values(sweep: SweepResults, part: int) -> list[Value]:

@@ -101,13 +101,8 @@ def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> li
     `hanging` goes before all lines but the first. No unit leaves its number."""
     sentences, lines = words.sentences(_UNIT.sub("\N{NO-BREAK SPACE}", text)), list[str]()
     for count in range(len(sentences), 0, -1):
-        lines = textwrap.wrap(
-            " ".join(sentences[:count]),
-            WIDTH.get(),
-            initial_indent=indent,
-            subsequent_indent=indent + hanging,
-            break_on_hyphens=False,
-        )
+        wrapper = textwrap.TextWrapper(WIDTH.get(), indent, indent + hanging, break_on_hyphens=False)
+        lines = wrapper.wrap(" ".join(sentences[:count]))
         if len(lines) <= most:
             break
     first, *rest = (line.replace("\N{NO-BREAK SPACE}", " ") for line in lines or [""])
@@ -196,10 +191,9 @@ class _Writer:
             return
         visible, tight = shown(section, "txt"), self.room.lines == 1 and not section.lead
         if tight and any(isinstance(block, blocks.Table) for block in visible):
-            self.omitted["fact"] += sum(
-                len(block.facts) for block in visible if isinstance(block, blocks.Facts)
-            )
-            visible = tuple(block for block in visible if not isinstance(block, blocks.Facts))
+            facts = [block for block in visible if isinstance(block, blocks.Facts)]
+            self.omitted["fact"] += sum(len(block.facts) for block in facts)
+            visible = tuple(block for block in visible if block not in facts)
         self.indent = "  " if section.lead else ""
         writers = (getattr(self, type(block).__name__.lower(), lambda _: iter(())) for block in visible)
         paragraphs = chain.from_iterable(write(block) for write, block in zip(writers, visible, strict=True))
@@ -218,9 +212,8 @@ class _Writer:
         """Verdicts, the chart of each device, the advice for all, which with --details is in the findings."""
         alone = len(block.items) == 1
         several: list[str] = []
-        verdicts = (
-            self._verdict(verdict, self.indent, not self.brief and alone) for verdict in block.sentences
-        )
+        reasons = not self.brief and alone
+        verdicts = (self._verdict(verdict, self.indent, reasons) for verdict in block.sentences)
         yield list(chain.from_iterable(verdicts)) if alone or block.over else []
         items = self.first(block.items, "device", self.room.devices)
         names = (_joined(bar.names) for answer in items for bar in answer.leading(self.room.rows))
@@ -255,11 +248,8 @@ class _Writer:
         return [*device, *self._verdict(verdict, self.indent + "  " * named, reasons)]
 
     def _verdict(self, verdict: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
-        texts = (
-            verdict.remark,
-            verdict.reason * reasons,
-            f"Next: {verdict.next_step}" * bool(verdict.next_step),
-        )
+        step = f"Next: {verdict.next_step}" * bool(verdict.next_step)
+        texts = verdict.remark, verdict.reason * reasons, step
         return [line for text in (verdict.headline, *filter(None, texts)) for line in self.wrap(text, indent)]
 
     def _chart(self, answer: Answer, least: int, *, head: bool) -> list[str]:
@@ -412,9 +402,8 @@ def _joined(names: Sequence[str]) -> str:
 def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_Column]:
     """A column as one or two columns of text: the values and their notes."""
     column, cells = table.columns[i], [row.cells[i] for row in rows]
-    head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * (
-        column.basis == "predicted" and not table.predicted
-    )
+    predicted = column.basis == "predicted" and not table.predicted
+    head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * predicted
     values = [blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells]
     notes = [words.line(cell.note.replace("× to ", "–").replace("×", ""), _HEAD) for cell in cells]
     beside = [(column.notes, True, notes)] if table.brief_notes and any(notes) else []

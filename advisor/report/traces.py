@@ -112,11 +112,8 @@ def steps(trace: StrategyTrace) -> Iterator[blocks.Fact]:
     """Each range with the host's time in it, and what was launched or happened there; per frame."""
     for step in trace.ranges:
         observed = facts(step.activity, trace.frames)
-        texts = [
-            f"{fact.label} {fact.value.partition(' (')[0]}"
-            for fact in observed
-            if fact.value not in ("0", NONE)
-        ]
+        some = (fact for fact in observed if fact.value not in ("0", NONE))
+        texts = [f"{fact.label} {fact.value.partition(' (')[0]}" for fact in some]
         times = f"{units.seconds(step.seconds)} each, {_number(step.count, trace.frames, 'time')}"
         yield blocks.Fact(words.name(step.name), "; ".join([times, *texts]))
 
@@ -211,24 +208,13 @@ def _table(base: GpuTrace, head: GpuTrace) -> Table:
     framed = bool(base.frames and head.frames)
     rows = []
     for name, part in _PARTS:
-        times = [
-            None if seconds is None else seconds / (gpu.units if framed else 1)
-            for gpu in (base, head)
-            for seconds in (part(gpu),)
-        ]
-        before, now = times
+        pairs = ((part(gpu), gpu.units if framed else 1) for gpu in (base, head))
+        before, now = times = [None if seconds is None else seconds / frames for seconds, frames in pairs]
         ratio = units.ratio(now / before) if before and now is not None else blocks.NOTHING
         cells = (blocks.NOTHING if t is None else units.seconds(t) if t else "0" for t in times)
         rows.append(row(name, *cells, ratio))
-    return Table(
-        "parts",
-        "per frame" if framed else "in all",
-        tuple(map(Column, ("BASE", "HEAD", "HEAD over BASE"))),
-        tuple(rows),
-        caption=base.label,
-        title=base.label,
-        codes=False,
-    )
+    names, heads = "per frame" if framed else "in all", tuple(map(Column, ("BASE", "HEAD", "HEAD over BASE")))
+    return Table("parts", names, heads, tuple(rows), base.label, base.label, codes=False)
 
 
 def slower(limit: float, base: ProgramTrace, head: ProgramTrace) -> Iterator[Finding]:
