@@ -20,7 +20,7 @@ from running import FILES, REPOSITORY, environment
 
 import advisor
 from advisor.api import Arguments, naming_arguments
-from advisor.errors import AdvisorError, UsageError, WorkloadError
+from advisor.errors import AdvisorError, UsageError
 from advisor.measure.options import OPTIONS
 
 HEAD = """\
@@ -112,12 +112,6 @@ def test_a_cell_that_uses_what_this_process_alone_has_is_refused_by_name() -> No
     assert "%%writefile" in str(raised.value), "the next step is part of the text"
 
 
-def test_a_name_that_is_nowhere_is_the_users_own_error() -> None:
-    scope = notebook(HEAD, "OFFSET = 1", BODY.replace("        total(b)\n", "        missing(b)\n"))
-    with pytest.raises(WorkloadError, match="NameError"):
-        profiled(scope["double"])
-
-
 def made_inside() -> Any:
     scope = notebook(HEAD)
 
@@ -143,13 +137,6 @@ def test_what_no_other_process_can_run_is_refused(workload: Any, message: str) -
         profiled(workload)
     assert raised.value.message.startswith(message)
     assert raised.value.next_step
-
-
-def test_a_function_without_source_is_refused() -> None:
-    scope: dict[str, Any] = {"__name__": "__main__"}
-    exec(HEAD + BODY, scope)
-    with pytest.raises(UsageError, match="double has no source text"):
-        profiled(scope["double"])
 
 
 @every("value", [" a ", None, [1], b"x"])
@@ -199,48 +186,27 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
     assert "<" not in frame
 
 
-def test_a_comparison_is_shown_too() -> None:
-    found = advisor.compare(profile(), profile(created="2026-01-03T00:00:00+00:00"))
-    assert "HEAD vs. BASE" in found._repr_html_()
-    assert repr(found).startswith("<Comparison of ")
-
-
-def test_a_plain_string_is_one_name() -> None:
-    found = profiled(
-        FILES / "several.py::many",
-        {"n": 32},
-        strategies="pageable",
-        targets="h200",
-        ignore="ping-pong-migration",
-    )
-    assert set(found.measured()) == {"pageable"}
-    assert found.device.kind == "cpu"
-    assert [p.device.name for p in found.predictions] == ["H200 SXM"]
-    assert found.preferences.ignored == {"ping-pong-migration": "advisor.profile"}
-
-
-def test_what_to_conclude_by_is_an_argument() -> None:
+def test_a_plain_string_is_one_name_and_what_to_conclude_by_is_an_argument() -> None:
     wishes = {"objective": "footprint", "memory_budget": "2GiB", "rules": {"zero-copy-reread.passes": 3}}
-    made = profiled(FILES / "several.py::many", {"n": 32}, **wishes).preferences
-    assert (made.objective, made.memory_budget_bytes) == ("footprint", 2 << 30)
-    assert made.thresholds == {"zero-copy-reread.passes": 3.0}
+    names = {"strategies": "pageable", "targets": "h200", "ignore": "ping-pong-migration"}
+    made = profiled(FILES / "several.py::many", {"n": 32}, **wishes, **names)
+    assert (set(made.measured()), made.device.kind) == ({"pageable"}, "cpu")
+    assert [p.device.name for p in made.predictions] == ["H200 SXM"]
+    wanted = made.preferences
+    assert wanted.ignored == {"ping-pong-migration": "advisor.profile"}
+    assert (wanted.objective, wanted.memory_budget_bytes) == ("footprint", 2 << 30)
+    assert wanted.thresholds == {"zero-copy-reread.passes": 3.0}
 
 
 @every(
     ("option", "says"),
     [
         ({"rounds": "a"}, "rounds='a' is not a whole number"),
-        ({"rounds": 1.5}, "rounds=1.5 is not a whole number"),
-        ({"gpu": "0"}, "gpu='0' is not a whole number"),
-        ({"max_seconds": "1"}, "max_seconds='1' is not a number"),
         ({"targets": 3}, "targets=3 is not a list of names"),
         ({"strategies": [3]}, "strategies=.3. is not a list"),
         ({"parameters": [1]}, "parameters=.1. is not a dict"),
         ({"rules": 3}, "rules=3 is not a table"),
-        ({"rules": {3: 1}}, "rules={3: 1} is not a table"),
         ({"rules": {"nothing": 3}}, "nothing"),
-        ({"objective": "speed"}, "objective='speed' is not known"),
-        ({"memory_budget": -1}, "memory_budget=-1 is not a size"),
         ({"ignore": "nothing"}, "nothing"),
     ],
 )
@@ -248,14 +214,6 @@ def test_a_wrong_argument_is_refused_with_the_next_step(option: dict[str, Any], 
     with pytest.raises(UsageError, match=says) as told:
         profiled("w.py", **option)
     assert told.value.next_step
-
-
-@every(("parameters", "says"), [({"n": "many"}, 'parameters={"n": many} is not'), ({"m": 1}, "no parameter")])
-def test_errors_name_arguments_and_no_options(parameters: dict[str, Any], says: str) -> None:
-    with pytest.raises(AdvisorError) as told:
-        profiled(FILES / "several.py::many", parameters)
-    assert says in str(told.value)
-    assert "--" not in str(told.value)
 
 
 @every(
@@ -306,16 +264,6 @@ def test_what_is_said_goes_before_advisor_toml_though_it_be_the_default(
     assert (found.method.rounds, found.method.max_seconds) == (3, 30.0)
     assert set(found.measured()) == {"pageable", "zero-copy"}
     assert found.command.endswith("--set n=32 --target h200 --no-gpu --rounds 3 --quiet")
-
-
-def test_paths_may_be_strings(tmp_path: Path) -> None:
-    file = str(tmp_path / "a.json")
-    profile().save(file)
-    assert advisor.compare(file, tmp_path / "a.json").rows
-    for wrong in (lambda: advisor.load(3), lambda: profile().save(3), lambda: advisor.compare(3, 4)):  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match="3 is not a path") as told:
-            wrong()
-        assert told.value.next_step
 
 
 def test_wrong_arguments_of_a_comparison_of_versions() -> None:

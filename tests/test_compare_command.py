@@ -85,29 +85,18 @@ def test_the_exit_code_is_the_gates(
     assert compare(command, head, "--fail-if", "slower=5%", *options, "--quiet").err == ""
 
 
-def test_one_gate_of_several_fails(command: Command) -> None:
-    gates = ("--fail-if", "footprint=+10%", "--fail-if", "slower=5%")
-    said = compare(command, "slower.json", *gates)
-    assert said.code == 1
-    assert "Gate footprint=+10%: passed" in said.out
-    assert "Gate slower=5%: failed" in said.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message", "next_step"),
     [
         (("base.json", "missing.json"), 5, "missing.json does not exist", "Give the path"),
-        (("base.json", "w.txt"), 5, "w.txt is damaged", "Give an undamaged profile.json"),
         (("base.json", "failed.json"), 4, "HEAD has no strategy that was measured", "`advisor report` shows"),
         (("base.json", "cpu.json"), 2, "HEAD is predicted, BASE was measured", "Profile HEAD on the GPU too"),
         (("base.json", "base.json", "--fail-if", "slower=5%"), 2, "BASE and HEAD are the same", "again"),
         (("base.json", "same.json", "--fail-if", "results-differ"), 2, "--fail-if results-differ", "--run"),
         (("base.json", "same.json", "--fail-if", "x"), 2, "--fail-if 'x' is not a gate", "slower=5%"),
         (("base.json", "same.json", "--against", "main"), 2, "--against has no effect without", "Add --run"),
-        (("base.json", "same.json", "--set", "n=1"), 2, "--set has no effect without --run", "Add --run"),
         (("base.json",), 2, "compare takes two profiles", "advisor compare --run FILE"),
         (("base.json", "same.json", "--strategy", "x"), 2, "neither profile has a strategy 'x'", "They have"),
-        (("base.json", "same.json", "--format", "pdf"), 2, "there is no format pdf", "html, md, csv, json"),
         (("base.json", "same.json", "--out", "-"), 2, "--out - takes one format", "--format md"),
         (("base.json", "same.json", "--out", "w.txt/x"), 2, "--out w.txt/x cannot be written", "--out DIR"),
     ],
@@ -164,13 +153,6 @@ def test_no_folder_outside_the_working_directory_is_named(
     assert "alice/" not in Path("advisor-comparison/compare.html").read_text(encoding="utf-8")
 
 
-def test_the_environment_can_be_left_out_for_publishing(command: Command) -> None:
-    assert "x86_64" in compare(command, "other.json", "--out", "-", "--format", "html").out
-    said = compare(command, "other.json", "--out", "-", "--format", "html", "--no-environment")
-    assert said.code == 0
-    assert "x86_64" not in said.out
-
-
 def test_markdown_on_stdout_and_nothing_else(command: Command) -> None:
     said = compare(command, "slower.json", "--format", "md", "--out", "-", "--fail-if", "slower=5%")
     assert said.code == 1
@@ -190,14 +172,11 @@ def test_report_in_one_form_on_stdout(command: Command, form: str) -> None:
     assert left() == set()
 
 
-@pytest.mark.parametrize("form", ["md", "json"])
-def test_profile_in_one_form_on_stdout_leaves_no_file(command: Command, form: str) -> None:
+def test_profile_in_one_form_on_stdout_leaves_no_file(command: Command) -> None:
     before = set(Path().iterdir())
-    said = command("profile", COUNTER, "--no-gpu", *QUICK, "--format", form, "--out", "-", "-q")
+    said = command("profile", COUNTER, "--no-gpu", *QUICK, "--format", "json", "--out", "-", "-q")
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith({"md": "### counter, predicted", "json": '{\n "format": 2'}[form])
-    if form == "json":
-        assert json.loads(said.out)["workload"]["name"] == "counter"
+    assert json.loads(said.out)["workload"]["name"] == "counter"
     assert set(Path().iterdir()) == before
 
 
@@ -205,7 +184,6 @@ def test_profile_in_one_form_on_stdout_leaves_no_file(command: Command, form: st
     ("arguments", "message"),
     [
         (("profile", str(COUNTER), "--out", "-"), "--out - takes one format, not html, md, json"),
-        (("report", "base.json", "--out", "-"), "--out - takes one format, not html, md"),
         (("predict", "base.json", "--out", "-"), "--out - takes one format"),
         (
             ("profile", str(COUNTER), "--out", "-", "--format", "md", "--sweep", "n=1,2"),
@@ -238,9 +216,7 @@ def test_several_devices_on_one_page(command: Command) -> None:
     [
         (("report", "base.json"), "### vector\\_add on Test discrete"),
         (("report", "a.json", "b.json"), "### vector\\_add on 2 devices"),
-        (("report", "base.json", "n.json"), "### vector\\_add over n = 4 and 16777216"),
         (("compare", "base.json", "same.json"), "### vector\\_add, HEAD vs. BASE"),
-        (("predict", "cpu.json", "--target", "t4"), "### vector\\_add, predicted"),
     ],
 )
 def test_every_command_adds_to_the_summary_of_a_github_job(
@@ -257,15 +233,6 @@ def test_every_command_adds_to_the_summary_of_a_github_job(
     assert lines[0] == "before"
     assert lines[1].startswith(heading)
     assert sum(line.startswith("### ") for line in lines) == 1
-
-
-def test_a_summary_that_cannot_be_written_is_no_gate(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/summary")
-    said = compare(command, "same.json")
-    assert said.code == 0
-    assert not missing(said.err, "warning: ", "$GITHUB_STEP_SUMMARY", "no/such/summary")
 
 
 def test_a_reader_that_goes_away_does_not_change_the_gates_exit_code(
@@ -285,18 +252,6 @@ def test_a_reader_that_goes_away_does_not_change_the_gates_exit_code(
         )
         assert ended.returncode == code, ended.stderr
         assert "Traceback" not in ended.stderr
-
-
-def test_what_is_compared_is_what_was_profiled(command: Command) -> None:
-    """Two real runs without a GPU. Their CPU times differ, so do the predictions, within their ranges."""
-    run = ("profile", COUNTER, "--no-gpu", *QUICK, "--format", "json", "-q")
-    for name in ("one", "two"):
-        assert command(*run, "--out", name).code == 0
-    said = command("compare", "one/profile.json", "two/profile.json")
-    assert said.code == 0
-    told = {line.split()[-1] for line in said.out.splitlines() if line.startswith("  pageable ")}
-    assert told <= {"same", "undecided"}
-    assert told
 
 
 def test_every_command_is_in_the_readme() -> None:

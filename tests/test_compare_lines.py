@@ -11,14 +11,13 @@ from rendering import blocks as blocks_of
 from running import Command
 from script_runs import DOWNLOAD, FRAMES, SIZE, download, place, repeats, script_run, upload, wait
 
-from advisor.errors import UsageError
 from advisor.profiles.crossings import Crossing, Place, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Trial, Trials
 from advisor.report import blocks
 from advisor.report.pages import lines_comparison_page
 from advisor.rules import concluding
-from advisor.verdicts.comparing.gates import of_versions, parse_gates
+from advisor.verdicts.comparing.gates import parse_gates
 from advisor.verdicts.comparing.lines import compare_lines, judge_lines
 from advisor.verdicts.comparing.promised import promises
 
@@ -143,8 +142,3 @@ def test_the_command_has_the_exit_codes_of_gates(command: Command, tmp_path: Pat
     assert command(*called, "--fail-if", "slower=5%").code == 2
     assert "crossing=+10%" in command(*called, "--fail-if", "slower=5%").err
     assert command("compare", str(files[0]), str(files[0]), "--fail-if", "crossing=+1%").code == 2
-
-
-def test_a_run_of_versions_has_no_such_gate() -> None:
-    with pytest.raises(UsageError, match="two profiles of a script"):
-        of_versions(parse_gates(["crossing=+10%"]), anyway=False)

@@ -110,13 +110,11 @@ def test_a_slower_helper_is_found_between_two_folders(command: Command, tmp_path
     assert not missing(page, "### slower by", "stage write", "a/w.py", "b/w.py")
 
 
-@pytest.mark.parametrize("gates", [(), ("--fail-if", "slower=500%"), ("--fail-if", "footprint=+500%")])
-def test_a_time_in_which_nothing_is_compared_passes_no_gate(
-    command: Command, tmp_path: Path, gates: tuple[str, ...]
-) -> None:
+def test_a_time_in_which_nothing_is_compared_passes_no_gate(command: Command, tmp_path: Path) -> None:
     """It ends as soon as that is known, without BASE."""
     files = version(tmp_path / "a", 100), version(tmp_path / "b", 200)
-    said = command("compare", "--run", *map(str, files), "--no-gpu", "--max-seconds", "1.5", *gates)
+    gate = ("--fail-if", "footprint=+500%")
+    said = command("compare", "--run", *map(str, files), "--no-gpu", "--max-seconds", "1.5", *gate)
     assert said.code == 4, said
     assert said.error[0].startswith("error: nothing was compared within --max-seconds 1.5: ")
     assert said.error[1] == "  next: Run again with a longer --max-seconds."
@@ -183,14 +181,12 @@ def test_versions_that_cannot_share_a_process_run_in_adjacent_ones(command: Comm
 BREAKS = WORKLOAD.replace("a.fill(frame)", "raise ValueError('no camera')")
 DIES = WORKLOAD.replace("a.fill(frame)", "import os; os.kill(os.getpid(), 11)")
 OTHER = WORKLOAD.replace("n: int = 4096", "n: int = 8192")
-FIXED = WORKLOAD.replace("Buffer(n, np.float32)", "Buffer(2 * n, np.float32)")
 
 
 @pytest.mark.parametrize(
     ("base", "head", "kind", "told", "step"),
     [
         (WORKLOAD, BREAKS, WorkloadError, "HEAD: ", ""),
-        (WORKLOAD, "x = (", WorkloadError, "HEAD: ", "Fix the file"),
         (WORKLOAD, DIES, WorkloadError, "killed by SIGSEGV", "Check that the file runs with python"),
     ],
 )
@@ -217,7 +213,6 @@ CHANCE = WORKLOAD.replace("a.fill(frame)", "a[...] = np.random.default_rng().ran
         (BREAKS, WORKLOAD, 0, "Nothing to compare: BASE: "),
         (DIES, WORKLOAD, 0, "under every strategy. pageable: the process was killed by SIGSEGV"),
         (WORKLOAD, OTHER, 0, "n is 8192 instead of 4096; `a`, `b` are 2.0 times as large: "),
-        (WORKLOAD, FIXED, 0, "`a`, `b` are 2.0 times as large: "),
         (WORKLOAD, ZEROS, 1, "HEAD computes something else: `b` differs in all of its elements, largest "),
         (WORKLOAD, ZEROS_OTHER, 1, "something else with n=8192 in both: `b` differs in all of its elements"),
         (WORKLOAD, LAST, 1, "`b` differs in 1 of its 4096 elements, largest 3 at [7]"),
@@ -258,18 +253,6 @@ def test_a_workload_that_is_new_passes_if_it_runs(
     assert " ".join(said.out.split()).count("not valid Python") == 1, "one reason"
 
 
-def test_changed_dependencies_are_told(
-    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(repository)
-    (repository / "requirements-gpu.txt").write_text("numpy\n")
-    git(repository, "add", "-A")
-    git(repository, "commit", "-qm", "numpy")
-    assert run(command, "w.py", "--against", "HEAD~1", *GATES).code == 0
-    page = (repository / "advisor-comparison" / "compare.md").read_text().replace("\\", "")
-    assert "Dependencies changed (requirements-gpu.txt), but both versions ran with the packages" in page
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
@@ -281,8 +264,6 @@ def test_changed_dependencies_are_told(
         ),
         (("nothing.py",), FileProblem.exit_code, "nothing.py does not exist"),
         (("s.py", "s.py"), UsageError.exit_code, "s.py is a script, and --run compares workloads"),
-        (("w.py", "--strategy", "pined"), UsageError.exit_code, "pined"),
-        (("w.py", "--fail-if", "slow"), UsageError.exit_code, "is not a gate"),
     ],
 )
 def test_wrong_input(
@@ -300,10 +281,11 @@ def test_wrong_input(
     assert told in " ".join(said.err.split())
 
 
-PLACES = ("HEAD: checking", "HEAD: pageable", "BASE: checking", "BASE: pageable", "HEAD against BASE")
-WAYS = ((signal.SIGINT, 1), (signal.SIGTERM, 3), (signal.SIGINT, 3), (signal.SIGTERM, 1), (signal.SIGINT, 1))
-INTERRUPTIONS = [(at, *way) for at, way in zip(PLACES, WAYS, strict=True)]
-"""Each place, and each signal once and often: a case takes two seconds."""
+INTERRUPTIONS = [
+    ("HEAD: checking", signal.SIGINT, 1),
+    ("BASE: pageable", signal.SIGTERM, 3),
+    ("HEAD against BASE", signal.SIGINT, 3),
+]
 
 
 def begun(

@@ -122,18 +122,6 @@ def test_rows_have_the_times_of_their_blocks(tmp_path: Path) -> None:
     assert row.footprint == made.rows["zero-copy"].footprint, "of the screening"
 
 
-def test_the_record_tells_how_it_was_held(tmp_path: Path) -> None:
-    made = held(contest(tmp_path, {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}))
-    record = made.record()
-    assert record.settled
-    assert record.looks >= 1
-    assert record.processes == len({block.process for block in made.state.blocks})
-    assert record.rounds == len({(block.process, block.round) for block in made.state.blocks})
-    assert (record.frames, record.left) == (made.frames, {})
-    assert record.round_seconds == pytest.approx(0.02)
-    assert {"pageable", "zero-copy"} >= set(record.dropped) >= set()
-
-
 def test_who_is_screened_out_keeps_its_row_and_is_told_so(tmp_path: Path) -> None:
     rows = results(held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.014, "managed": 0.050})))
     assert rows["managed"].outside == "screened out: 5.00 times the best time in screening"
@@ -179,12 +167,6 @@ def test_who_leaves_keeps_its_screening_row_with_the_reason(how: str, tmp_path: 
     assert results(made)["pinned"].samples == "blocks"
 
 
-def test_with_less_than_four_seconds_left_none_is_begun(tmp_path: Path) -> None:
-    made = held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.014}), seconds=3.9)
-    assert made.state.blocks == []
-    assert all(row.outside for row in results(made).values())
-
-
 # The whole run, with a launcher that answers at once
 
 
@@ -222,17 +204,6 @@ def test_screening_then_the_final(tmp_path: Path) -> None:
     assert {block.contestant for block in result.blocks} == set(result.final.contestants)
 
 
-def test_ctrl_c_in_the_final_keeps_the_blocks(tmp_path: Path) -> None:
-    def session(made: FinalJob) -> Session:
-        return FakeSession(made, SECONDS, {"pinned": "ctrl-c"} if made.process else {})
-
-    result, _ = ran(FakeLauncher(screened, session=session), tmp_path)
-    assert {block.process for block in result.blocks} >= {0}
-    assert not result.final.settled
-    assert rows_of(result)["pinned"].samples == "blocks"
-    assert result.notes[-1].startswith("Interrupted")
-
-
 def test_a_final_whose_processes_do_not_start_leaves_the_screening(tmp_path: Path) -> None:
     launcher = FakeLauncher(screened)
     result, _ = ran(launcher, tmp_path)
@@ -255,9 +226,3 @@ def test_strategies_that_the_time_does_not_reach_are_skipped(tmp_path: Path) -> 
     assert ["--max-seconds" in reason for reason in reasons] == [True] * 2
     assert len(rows_of(result)) == 2
     assert launcher.finals == []
-
-
-def test_the_first_strategy_is_measured_however_little_time_there_is(tmp_path: Path) -> None:
-    launcher = FakeLauncher(screened)
-    result, _ = ran(launcher, tmp_path, max_seconds=0.5)
-    assert len(launcher.measured) == len(rows_of(result)) == 1

@@ -96,15 +96,6 @@ def test_what_moved_together_is_told_with_where_it_is(
     assert told in said(base, head)
 
 
-def test_the_common_factor_has_its_interval_and_the_page_one_sentence() -> None:
-    base, head = run(1, restless=QUIET), run(2, SLOW, restless=QUIET)
-    found = drift(base, head)
-    assert found.common.low < 1.3 < found.common.high
-    assert found.common.high / found.common.low < 1.1
-    for form in ("txt", "md", "html"):
-        assert "All 5 strategies of the final are slower by" in said(base, head, form)
-
-
 def test_a_strategy_that_moved_alone_is_told_though_no_ratio_by_itself_is_clear() -> None:
     """Processes differ by tens of percent, but all strategies of one process alike."""
     base, head = run(1, restless=0.3), run(2, strategies={"pinned": 1.15}, restless=0.3)
@@ -114,14 +105,6 @@ def test_a_strategy_that_moved_alone_is_told_though_no_ratio_by_itself_is_clear(
     assert drift(base, head).alone["pinned"].low < 1.15 < drift(base, head).alone["pinned"].high
     assert not drift(base, head).together
     assert "`pinned` changed alone: slower by" in said(base, head)
-
-
-def test_a_slower_machine_and_one_strategy_beyond_it_are_both_told() -> None:
-    base, head = run(1, restless=QUIET), run(2, SLOW, {"pinned": 1.2}, restless=QUIET)
-    assert set(drift(base, head).alone) == {"pinned"}
-    told = said(base, head)
-    assert "The other 4 strategies of the final are slower by" in told
-    assert "`pinned` changed alone: slower by" in told
 
 
 @every("restless", [0.01, 0.1, 0.3])

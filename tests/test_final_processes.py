@@ -153,25 +153,6 @@ def test_the_first_round_tells_how_many_frames_do_not_count() -> None:
     assert frames == [6, *[2] * (len(frames) - 1)], "60 ms of frames of 10 ms, then two"
 
 
-def test_a_long_frame_that_placing_ran_is_warming_enough() -> None:
-    hall = Hall(warming=(0.04, 0.04), frame_seconds=0.04)
-    hall.run(1000)
-    frames = [request.warm_frames for session in hall.sessions for request in session.asked]
-    assert frames == [2, *[0] * (len(frames) - 1)]
-
-
-def test_a_settled_look_ends_it_at_once() -> None:
-    hall = Hall(settle_at=0)
-    held = hall.run(1000)
-    assert (held.settled, held.looks, len(hall.sessions)) == (True, 1, 2)
-
-
-def test_more_processes_are_taken_where_more_are_asked_for() -> None:
-    hall = Hall(settle_at=0)
-    held = hall.run(1000, processes=5)
-    assert (held.settled, held.looks, len(hall.sessions)) == (True, 2, 5)
-
-
 def test_who_is_dropped_is_not_measured_again() -> None:
     hall = Hall(drops=frozenset(("pageable",)))
     hall.run(1000)
@@ -235,20 +216,6 @@ def test_all_of_them_may_have_processes_of_their_own() -> None:
     assert {b.contestant for b in held.blocks if b.process == last} == {"pinned", "zero-copy"}
     alone = [session for session in hall.sessions if len(session.names) == 1 and session.process > 1]
     assert {session.names for session in alone} == {("pinned",), ("zero-copy",)}
-
-
-def test_who_is_left_over_after_two_broke_ends_the_final() -> None:
-    fails = {(0, 0, "pinned"): "died", (1, 0, "zero-copy"): "left", "pinned": "died", "zero-copy": "died"}
-    held = Hall(fails=fails).run(1000)
-    assert set(held.left) == {"pinned", "zero-copy"}
-    assert {b.contestant for b in held.blocks} == {"pageable"}
-
-
-def test_a_process_of_its_own_that_does_not_start_is_the_second_time() -> None:
-    hall = Hall(fails={(0, 1, "pinned"): "died"}, mute=frozenset(("pinned",)))
-    held = hall.run(1000)
-    assert (list(held.left), held.alone) == (["pinned"], {})
-    assert "did not start" in held.left["pinned"].message
 
 
 def test_a_process_that_cannot_start_is_tried_again() -> None:

@@ -44,22 +44,12 @@ def taken(before: Reading, after: Reading, backend: RecordingBackend | None = No
 NOTHING = Reading(None, None, None)
 
 
-def test_reading(proc: Path) -> None:
-    assert read(RecordingBackend(), proc) == Reading(123 * KIB, 8 * KIB, 1 << 30, 900 * KIB)
-    assert read(CpuBackend(), proc).device_free is None
-
-
 @pytest.mark.parametrize("name", ["smaps_rollup", "status"])
 def test_what_cannot_be_read(proc: Path, name: str) -> None:
     (proc / name).unlink()
     reading = read(RecordingBackend(), proc)
     assert (reading.process is None) == (name == "smaps_rollup")
     assert (reading.locked is None) == (name == "status")
-
-
-def test_a_field_the_kernel_does_not_have(proc: Path) -> None:
-    (proc / "status").write_text("Name:\tpython\n")
-    assert read(RecordingBackend(), proc).locked is None
 
 
 def test_this_machine() -> None:
@@ -73,13 +63,6 @@ def test_this_machine() -> None:
     assert len(memory) * 0.9 < after.process - before.process < len(memory) * 1.5
 
 
-def test_requested_and_reserved_by_kind() -> None:
-    found = taken(NOTHING, NOTHING)
-    assert found.requested == {"pinned": 100, "device": 40}
-    assert found.reserved == found.requested
-    assert found.physical_bytes == 140
-
-
 def test_the_librarys_pool_is_reserved_but_was_not_requested() -> None:
     backend = RecordingBackend()
     backend.pool = 1000
@@ -87,13 +70,6 @@ def test_the_librarys_pool_is_reserved_but_was_not_requested() -> None:
     assert found.requested == {"pinned": 100, "device": 40}
     assert found.reserved == {"pinned": 100, "device": 1040}
     assert found.physical_bytes == 1140
-
-
-def test_a_pool_beside_no_device_memory() -> None:
-    backend = RecordingBackend()
-    backend.pool = 1000
-    with Arena(backend) as arena:
-        assert footprint.footprint(arena, NOTHING, NOTHING).reserved == {"device": 1000}
 
 
 def test_what_the_staging_pool_rounds_up_is_reserved() -> None:
@@ -165,33 +141,6 @@ def test_one_memory_is_the_hosts_and_what_cannot_be_read_is_no_place(proc: Path)
         run.loop.first_frame()
         assert footprint.over_frames(run.loop, 1, backend, before, 0, proc).keys() == {"host"}
         assert footprint.over_frames(run.loop, 3, backend, NOTHING, 0, proc) == {}
-
-
-def test_both_sets_of_buffers_of_overlapping_frames_count() -> None:
-    taken = {}
-    for strategy in ("pinned", "pinned-pipelined"):
-        setup, frame = SHAPES["weights"]
-        with bench(made(frame, {}, setup=setup), strategy) as run:
-            taken[strategy] = footprint.footprint(run.arena, NOTHING, NOTHING).requested
-    # 48 bytes each: a and b are there twice, the weights once.
-    assert taken["pinned"] == {"pinned": 3 * 48, "device": 3 * 48}
-    assert taken["pinned-pipelined"] == {"pinned": 5 * 48, "device": 5 * 48}
-
-
-@every("pool", [None, 0])
-def test_no_pool(pool: int | None) -> None:
-    backend = RecordingBackend()
-    backend.pool = pool
-    with Arena(backend) as arena:
-        assert footprint.footprint(arena, NOTHING, NOTHING).reserved == {}
-
-
-def test_on_the_cpu_everything_is_pageable() -> None:
-    with Arena(CpuBackend()) as arena:
-        arena.pinned(8)
-        arena.device(8)
-        found = footprint.footprint(arena, NOTHING, NOTHING)
-    assert found.requested == found.reserved == {"pageable": 16}
 
 
 def test_what_a_run_added() -> None:

@@ -60,31 +60,6 @@ def test_steps_in_order_with_the_labels_of_their_ranges() -> None:
         assert run.ranges.depth == 0
 
 
-def test_zero_copy_has_no_transfers() -> None:
-    with bench(FRESH, "zero-copy") as run:
-        assert labels(run) == ["host:produce", "device:double", "synchronize", "host:consume"]
-
-
-def test_setup_and_the_first_frame_run_with_index_0() -> None:
-    seen: list[tuple[str, int]] = []
-
-    def start(w: Out, frame: int) -> None:
-        seen.append(("start", frame))
-        w.fill(1)
-
-    def use(w: In, b: Out, frame: int) -> None:
-        seen.append(("use", frame))
-
-    workload = Workload(buffers("w", "b"), setup=[host(start)], frame=[device(use)])
-    with bench(workload, "pinned") as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
-        run.loop.frame(5)
-        assert seen == [("start", 0), ("use", 0), ("use", 5)]
-        assert run.backend.names.count("copy_to_device") == 1
-        assert run.ranges.seen[:2] == [("host:start",), ("frame 0",)]
-
-
 @every("listening", [False, True])
 @every("deferred", [False, True])
 @every("strategy", STRATEGY_NAMES)
@@ -194,18 +169,6 @@ def test_random_numbers_depend_on_seed_frame_and_stage_alone() -> None:
     assert len(set(drawn.values())) == 12
 
 
-def test_the_same_frame_has_the_same_random_numbers_again() -> None:
-    found: list[float] = []
-
-    def one(a: Out, rng: np.random.Generator) -> None:
-        found.append(rng.random())
-
-    with bench(Workload(buffers("a"), frame=[host(one)])) as run:
-        for index in (4, 5, 4):
-            run.loop.frame(index)
-    assert found[0] == found[2] != found[1]
-
-
 def test_in_arrays_are_read_only_on_the_host() -> None:
     def read(a: In) -> None:
         assert not a.flags.writeable
@@ -248,38 +211,6 @@ def test_without_a_gpu_device_stages_get_numpy_and_the_twin_runs() -> None:
     with bench(workload, "zero-copy", CpuBackend()) as run:
         run.loop.frame(2)
     assert got == [(False, 0), np, 6.0]
-
-
-def test_with_a_gpu_the_function_itself_runs() -> None:
-    got: list[Any] = []
-
-    def kernel(xp: Any, stream: Any, a: In, b: Out) -> None:
-        got.append((xp, stream))
-
-    def twin(a: In, b: Out) -> None:
-        raise AssertionError("there is a GPU")
-
-    with bench(Workload(buffers("a", "b"), frame=[host(produce), device(kernel, cpu=twin)])) as run:
-        run.loop.frame(0)
-        assert got == [(run.backend.xp, run.backend.stream)]
-
-
-def test_only_what_a_stage_asks_for_is_given() -> None:
-    given: list[set[str]] = []
-
-    def stage(**keywords: Any) -> None:
-        given.append(set(keywords))
-
-    def signature(names: str) -> Callable[..., object]:
-        scope: dict[str, Any] = {"Out": Out, "stage": stage}
-        exec(f"def f(a: Out, {names}): stage(**locals())", scope)
-        function: Callable[..., object] = scope["f"]
-        return function
-
-    for names in ("xp", "rng", "frame", "stream", "xp, rng, frame, stream"):
-        with bench(Workload(buffers("a"), frame=[host(signature(names))])) as run:
-            run.loop.frame(0)
-        assert given.pop() == {"a", *names.split(", ")}
 
 
 def failing(at: Callable[[Any], Stage]) -> Workload:

@@ -43,7 +43,7 @@ from advisor.verdicts.comparing import comparisons
 
 DATA = Path(__file__).parent / "data"
 KEPT = DATA / "damaged"
-TRIES = int(os.environ.get("ADVISOR_FUZZ", "400"))
+TRIES = int(os.environ.get("ADVISOR_FUZZ", "200"))
 """Damaged files in all."""
 FIRST = int(os.environ.get("ADVISOR_FUZZ_FIRST", "0"))
 """The number of the first one, which its damage follows from."""
@@ -281,7 +281,7 @@ DAMAGED: tuple[tuple[str, Callable[[bytes, Changes, Path], bytes], float], ...] 
     ("export", bytes_damaged, 0.2), ("export", rows_damaged, 0.1),
 )  # fmt: skip
 """A reader, the kind of damage, and its share of the tries: fewer of those that take a report to draw."""
-PARTS = 4
+PARTS = 2
 """Of each, that processors share them."""
 
 

@@ -134,16 +134,6 @@ def test_strategies_that_stepped_together_are_one_change_with_its_commit() -> No
     assert commit(25).revision[:7] in told.split("\n\n")[1]
 
 
-@every("form", ["txt", "md", "html"])
-def test_a_step_with_another_driver_is_not_laid_on_the_code(form: str) -> None:
-    made = series(40, {25: dict.fromkeys(TIMES, 1.10)})
-    made = [on_driver(each, "570.1" if i < 25 else "580.2") for i, each in enumerate(made)]
-    told = " ".join(shown(history(made), form).split())
-    assert "(driver changed, too)" in told
-    assert "driver (570.1 to 580.2)" in told
-    assert "driver changed" not in shown(history([on_driver(each, "570.1") for each in made]), form)
-
-
 def test_a_step_within_one_commit_is_not_the_codes() -> None:
     made = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1))
     (followed,) = all_series(history(made))

@@ -12,14 +12,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import cpu_profile, profile, vector_add_trace
-from running import FILES, QUICK, REPOSITORY, Command, advisor, environment, eventually, started
+from running import FILES, QUICK, REPOSITORY, Command, advisor, environment, started
 
 from advisor.nsys import database
 
@@ -87,13 +86,10 @@ def test_a_small_device_file(text: str, told: str, small: Callable[..., str], tm
     [
         (".".join("a" * 50_000) + " = 1", "more than 30 parts"),
         ("a = " + "[" * 500_000, "nested too deep"),
-        ("a = " + "{b=" * 200_000, "nested too deep"),
         ("a = " + "9" * 900_000, "too many digits"),
-        ("a = 1\n" * 400_000, "more than 1 MB"),
-        ("b" * 900_000 + " = 1", "is not a key"),
         ("".join(f"k{number} = 1\n" for number in range(80_000)), "k0: is not a key"),
     ],
-    ids=["dotted", "deep list", "deep table", "digits", "large", "long", "many"],
+    ids=["dotted", "deep list", "digits", "many"],
 )
 def test_a_device_file(text: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "d.toml").write_text(text, encoding="utf-8")
@@ -116,12 +112,11 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
     ("text", "told"),
     [
         (SAMPLE[:-1] + "".join(f',"k{number}":1' for number in range(800_000)) + "}", "Extra inputs"),
-        ('{"format":2' + "".join(f',"k{number}":1' for number in range(800_000)) + "}", "Field required"),
         (SAMPLE.replace('"blocks":[]', '"blocks":[' + ",".join(["{}"] * 1_000_000) + "]"), "blocks.0"),
         (SAMPLE.replace('"notes":[]', '"notes":[' + ",".join(["1"] * 20_000) + "]"), "notes.0"),
         ("[" * 5_000_000, "more than 4000000 values"),
     ],
-    ids=["unknown", "missing", "empty", "wrong", "deep"],
+    ids=["unknown", "empty", "wrong", "deep"],
 )
 def test_a_profile(text: str, told: str, tmp_path: Path) -> None:
     """By one command: `test_a_small_profile` has the others, which read it by the same function."""
@@ -151,15 +146,12 @@ def test_a_profile(text: str, told: str, tmp_path: Path) -> None:
     ],
     ids=["no stages", "buffer", "vast", "stage", "length", "region", "valid"],
 )
-@pytest.mark.parametrize("command", ["report", "predict"])
-def test_a_small_profile(
-    text: str, told: str, command: str, small: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_small_profile(text: str, told: str, small: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text(text, encoding="utf-8")
-    assert told in small(command, "p.json")
+    assert told in small("report", "p.json")
 
 
-@pytest.mark.parametrize("arguments", [["report"], ["devices", "show"], ["trace"], ["predict"]])
+@pytest.mark.parametrize("arguments", [["report"], ["devices", "show"], ["trace"]])
 def test_a_fifo_is_not_waited_for(arguments: list[str], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "f")
     assert "not a regular file" in refused(tmp_path, *arguments, "./f").lower()
@@ -188,19 +180,6 @@ def test_an_export_without_an_end(
     assert "takes longer than 0 s" in small("trace", "e.sqlite")
 
 
-def test_an_export_without_an_end_is_interrupted(tmp_path: Path) -> None:
-    endless(tmp_path / "e.sqlite")
-    command = [sys.executable, "-m", "advisor", "trace", "e.sqlite"]
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
-    opened = Path(f"/proc/{process.pid}/fd")
-    assert eventually(
-        lambda: any(file.is_symlink() and "e.sqlite" in str(file.readlink()) for file in opened.iterdir())
-    )
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
-    assert (process.returncode, said) == (130, "")
-
-
 def test_a_view_is_no_table(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "v.sqlite") as made:
         made.execute("CREATE TABLE META_DATA_EXPORT (name, value)")
@@ -214,7 +193,6 @@ def test_a_view_is_no_table(tmp_path: Path) -> None:
 
 
 STREAMS = {
-    "devices >/dev/full": 5,
     "report nothing.json 2>&-": 5,
     "report --bad >&- 2>&- <&-": 2,
     "compare {base} {head} --fail-if slower=5% >/dev/full 2>/dev/full": 5,
@@ -239,15 +217,6 @@ def test_a_closed_stderr_puts_no_message_into_a_file(tmp_path: Path) -> None:
     assert "wrote o/" not in (tmp_path / "o/report.md").read_text(encoding="utf-8")
 
 
-def test_a_summary_that_nobody_reads(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "f")
-    (tmp_path / "p.json").write_text(SAMPLE, encoding="utf-8")
-    said = advisor("report", "p.json", cwd=tmp_path, GITHUB_STEP_SUMMARY=str(tmp_path / "f"))
-    assert said.returncode == 0
-    assert "warning: $GITHUB_STEP_SUMMARY" in said.stderr
-    assert (tmp_path / "report.html").exists()
-
-
 def test_a_user_without_a_home_whose_module_shadows_none_of_the_workers(tmp_path: Path) -> None:
     (tmp_path / "importlib.py").write_text("raise SystemError('shadowed')\n", encoding="utf-8")
     program = (
@@ -261,8 +230,7 @@ def test_a_user_without_a_home_whose_module_shadows_none_of_the_workers(tmp_path
     assert said.returncode == 0, said.stderr
 
 
-@pytest.mark.parametrize("delay", [0.06, 0.2])
-def test_ctrl_c_while_the_program_is_loaded(delay: float, tmp_path: Path) -> None:
+def test_ctrl_c_while_the_program_is_loaded(tmp_path: Path) -> None:
     """From where Python has read the first lines of ours."""
     started = "import sys; import advisor.__main__ as m; print('up', flush=True); m.main()"
     process = subprocess.Popen(
@@ -274,7 +242,6 @@ def test_ctrl_c_while_the_program_is_loaded(delay: float, tmp_path: Path) -> Non
         text=True,
     )
     assert process.stdout.readline() == "up\n"
-    time.sleep(delay - 0.06)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=300)
     assert process.returncode in (130, 5), said  # 5 where the machine was faster

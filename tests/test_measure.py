@@ -109,12 +109,6 @@ def test_frames_that_are_timed_together_end_after_so_many_seconds(
     assert seconds * ran <= spent <= seconds * ran + 0.001 * (CLOCK_READINGS + 1)
 
 
-def test_warm_up_has_three_frames_at_least() -> None:
-    frames = Frames(10.0)
-    assert warm_up(frames, frames.clock, 3, 2.0) == 6
-    assert frames.indices == [3, 4, 5]
-
-
 @pytest.mark.parametrize(("seconds", "count"), [(0.5, 1), (0.49, 3)])
 def test_one_slow_frame_warms_up_and_one_is_broken_down(seconds: float, count: int) -> None:
     frames, indices = Frames(seconds), list[int]()
@@ -122,13 +116,6 @@ def test_one_slow_frame_warms_up_and_one_is_broken_down(seconds: float, count: i
     _, after = breakdown(timed(frames.clock, seconds, indices), frames.clock, 3, 0.1, slow=0.5)
     assert indices == [*range(3, 3 + (count if count == 1 else count + 1))]
     assert after == indices[-1] + 1
-
-
-def test_samples_are_the_frames_own_times() -> None:
-    frames = Frames(0.25, 0.5, 1.0)
-    samples = frames.sample(1.0, first=7)
-    assert samples.frame_seconds == (0.25, 0.5, 1.0, 0.25, 0.5)
-    assert frames.indices == [7, 8, 9, 10, 11]
 
 
 def test_time_between_frames_does_not_count() -> None:
@@ -139,20 +126,9 @@ def test_time_between_frames_does_not_count() -> None:
     assert len(samples.frame_seconds) == 8, "the time that is up is that on the wall"
 
 
-def test_time_is_up() -> None:
-    samples = Frames(*WIDE).sample(20.0)
-    assert samples.stopped == "time is up"
-    assert sum(samples.frame_seconds) >= 20
-    assert sum(samples.frame_seconds[:-1]) < 20
-
-
 def test_slow_frames_are_five_at_least() -> None:
     samples = Frames(60.0).sample(1.0)
     assert (samples.frame_seconds, samples.stopped) == ((60.0,) * 5, "time is up")
-
-
-def test_the_least_number_of_frames_can_be_set() -> None:
-    assert len(Frames(60.0).sample(1.0, min_frames=3).frame_seconds) == 3
 
 
 def test_enough_frames() -> None:
@@ -165,12 +141,6 @@ def test_the_garbage_collector_rests_and_comes_back() -> None:
     frames.sample(3.0)
     assert not any(frames.collecting)
     assert gc.isenabled()
-
-
-def test_a_garbage_collector_that_was_off_stays_off() -> None:
-    gc.disable()
-    Frames(1.0).sample(3.0)
-    assert not gc.isenabled()
 
 
 def test_the_garbage_collector_comes_back_after_an_error() -> None:

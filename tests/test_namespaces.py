@@ -130,13 +130,6 @@ def test_the_working_directory_is_the_worktree_s(tree: Tree, tmp_path: Path) -> 
     assert Path.cwd() == tmp_path / "user" / "app"
 
 
-def test_compiled_extensions_of_the_user_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = type(sys)("fast_blend")
-    module.__file__ = str(tmp_path / f"fast_blend{importlib.machinery.EXTENSION_SUFFIXES[0]}")
-    monkeypatch.setitem(sys.modules, "fast_blend", module)
-    assert compiled() == ("fast_blend",)
-
-
 def test_what_was_installed_into_a_folder_of_its_own_is_a_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

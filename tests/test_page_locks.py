@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from advisor.measure.backends.cuda_calls import watching
-from advisor.strategies.backend import PageLocks
 
 
 class Memory:
@@ -134,10 +133,3 @@ def test_cupy_itself_has_what_is_watched():
     finally:
         cuda.set_pinned_memory_allocator(real.get_default_pinned_memory_pool().malloc)
     assert cuda.runtime.hostRegister is register
-
-
-def test_counts_add_up():
-    found = PageLocks()
-    found.add(0.25)
-    found.add(0.5)
-    assert (found.calls, found.seconds) == (2, 0.75)

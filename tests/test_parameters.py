@@ -13,7 +13,7 @@ from running import missing
 
 from advisor.errors import UsageError, WorkloadError
 from advisor.workloads.definition import Definition, workload
-from advisor.workloads.parameters import parse_assignments, parse_number, resolve
+from advisor.workloads.parameters import parse_assignments, resolve
 
 if TYPE_CHECKING:
     from nowhere import Something  # type: ignore[import-not-found]
@@ -179,9 +179,3 @@ def test_what_is_no_assignment(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_assignments([text], "--sweep")
     assert not missing(raised.value.message, "--sweep", repr(text), "NAME=VALUE")
-
-
-@every(("text", "value"), [("4096", 4096), ("2**24", 1 << 24), ("1e6", 10**6), ("0.5", 0.5)])
-def test_numbers(text: str, value: float) -> None:
-    assert parse_number(f" {text} ") == value
-    assert type(parse_number(text)) is type(value)

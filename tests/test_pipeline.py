@@ -106,15 +106,3 @@ def test_an_interrupted_profile_is_told_from_a_whole_one(tmp_path: Path) -> None
     assert pipeline.was_interrupted(interrupted)
     assert not pipeline.was_interrupted(interrupted.model_copy(update={"notes": ()}))
     assert interrupted.measured().keys() == {"pageable", "pinned"}
-
-
-def test_a_profile_survives_being_written_and_read(tmp_path: Path) -> None:
-    profile = profiled(FakeLauncher(device=Device(name="CPU", kind="cpu")), tmp_path, targets=("h200",))
-    profile.save(tmp_path / "profile.json")
-    assert reading.load(tmp_path / "profile.json") == profile
-
-
-def test_the_settings_decide_which_strategies_are_predicted(tmp_path: Path) -> None:
-    one = replace(settings(targets=("h200",)), strategies=settings().strategies[:1])
-    profile = pipeline.profile(one, Silent(), keep_in=tmp_path, launcher=FakeLauncher())
-    assert [row.strategy for row in profile.predictions[0].results] == ["pageable"]

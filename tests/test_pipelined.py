@@ -126,20 +126,6 @@ def test_any_order_of_frames_gives_the_same_results(
     assert {key: value for key, value in found.items() if key in expected} == expected
 
 
-@every("haste", EVERY_HASTE)
-def test_a_frame_under_way_is_ended_before_another_takes_its_set(haste: Haste) -> None:
-    def drive(run: Bench) -> None:
-        run_frames(run, 2)
-        run.loop.frame(3)  # which begins frame 4
-        run.loop.frame(6)  # which needs the same set
-        run.loop.frame_alone(4)
-        run.loop.frame_alone(7)
-
-    expected = logged("pinned", FRESH, drive=drive)
-    found = logged("pinned-pipelined", FRESH, drive=drive, backend=RecordingBackend(haste=haste))
-    assert {key: value for key, value in found.items() if key in expected} == expected
-
-
 class Careless(RecordingBackend):
     """Leaves out what keeps streams and sets apart: one kind of call, by the streams it names."""
 
@@ -224,34 +210,6 @@ def test_a_turn_written_out_makes_the_same_calls_on_the_same_streams(shape: str)
     assert written == stepped
 
 
-def test_successive_frames_use_the_two_sets_in_turn() -> None:
-    backend = RecordingBackend()
-    with bench(made(FRESH, {}), "pinned-pipelined", backend) as run:
-        run_frames(run, 5)
-        targets = [call[1] for call in backend.calls if call[0] == "copy_to_device"]
-    assert len(set(targets)) == 2
-    assert targets == [targets[0], targets[1]] * 3
-
-
-def test_weights_are_uploaded_once() -> None:
-    setup, frame = SHAPES["weights"]
-    backend, log = RecordingBackend(), {}
-    with bench(made(frame, log, setup=setup), "pinned-pipelined", backend) as run:
-        run_frames(run, 5)
-        pointer = run.placed["w"].device.data.ptr
-    uploads = [call[1] for call in backend.calls if call[0] == "copy_to_device"]
-    assert uploads.count(pointer) == 1
-    assert len(uploads) == 1 + 6
-
-
-def test_what_only_kernels_use_is_there_once() -> None:
-    """Kernels of successive frames run in order."""
-    setup, frame = SHAPES["state on the device"]
-    backend: RecordingBackend = RecordingBackend()
-    with bench(made(frame, {}, setup=setup), "pinned-pipelined", backend):
-        assert backend.requested == {"device": 48 * (2 + 2 + 1), "pinned": 48 * 4}
-
-
 def test_kernels_after_a_wait_come_before_those_of_the_next_frame() -> None:
     """The upload of the next frame is under way meanwhile."""
     setup, frame = SHAPES["a host stage between kernels"]
@@ -270,25 +228,6 @@ def test_kernels_after_a_wait_come_before_those_of_the_next_frame() -> None:
         "order stream 2 main",
         "<stream 2",
     ]
-
-
-def test_a_late_download_does_not_wait_for_the_next_frames_kernels() -> None:
-    _, frame = SHAPES["two results, one after the other"]
-    calls = spelled(calls_of_frame(frame))
-    assert calls[-5:-1] == ["host consume 3", "order stream 2 stream 2", "<stream 2", "wait stream 2"]
-    assert "synchronize" not in calls
-
-
-def test_foreign_data_is_copied_in_before_the_upload() -> None:
-    log: Log = {}
-    with bench(made(FRESH, log, external=["a"]), "pinned-pipelined") as run:
-        assert [action.label for action in run.serial.steady][:3] == [
-            "host:produce",
-            "host-copy",
-            "to-device",
-        ]
-        run_frames(run, 6)
-    assert log == logged("pinned", FRESH)
 
 
 def test_latencies_reach_from_a_frames_begin_to_its_end() -> None:
@@ -328,17 +267,6 @@ def test_the_breakdown_is_that_of_one_frame_by_itself() -> None:
         timed = run.loop.timed_frame(6)
         assert (timed["to-device"], timed["device:kernel"], timed["to-host"]) == (2, 3, 2)
         assert run.backend.idle
-
-
-def test_every_step_of_a_turn_has_its_range() -> None:
-    with bench(made(FRESH, {}), "pinned-pipelined") as run:
-        run.loop.first_frame()
-        run.loop.frame(1)
-        run.ranges.seen.clear()
-        run.loop.frame(2)
-        labels = [stack[-1] for stack in run.ranges.seen]
-        head = ["host:produce", "to-device", "device:kernel", "to-host"]
-        assert labels == ["frame 2", *head, "synchronize", "host:consume"]
 
 
 def test_ranges_are_closed_also_when_a_stage_raises() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,11 +57,6 @@ def called(placement: Placement) -> str:
 
 def each(*placements: Placement) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("placement", placements, ids=called)
-
-
-def test_layout_counts_bytes() -> None:
-    assert LAYOUT.nbytes == 64
-    assert Layout((1 << 40, 1 << 40), np.dtype(np.float64)).nbytes == 1 << 83
 
 
 @dataclass
@@ -193,15 +186,6 @@ def test_registered_buffers_share_no_page(mapped: bool) -> None:
     assert not arena._owned
 
 
-def test_memory_that_cannot_be_registered_is_given_back() -> None:
-    backend = RecordingBackend(fail_at=1)
-    with Arena(backend) as arena:
-        with pytest.raises(AllocationFailed, match=r"^allocating 8 B of pinned memory failed: host_register"):
-            arena.registered(8)
-        assert not arena._owned
-        assert not arena.requested
-
-
 def _taken(backend: RecordingBackend, reused: ReusedAllocations) -> tuple[list[int], list[bytes]]:
     """Where memory of each kind lay, and what was in the host's, which is left written to."""
     with Arena(backend, reused=reused) as arena:
@@ -223,19 +207,6 @@ def test_what_one_arena_gave_back_to_a_shelf_the_next_one_has_in_the_same_places
         assert arena.pinned(32) not in first
     reused.use_for("the next round")
     assert not backend.live
-
-
-@each(*EVERY)
-def test_each_side_has_an_array_of_the_right_form(placement: Placement) -> None:
-    with Arena(RecordingBackend()) as arena:
-        placed = placement.place(arena, LAYOUT)
-        assert placed.host is None or placement.host_kind in arena.requested
-        assert placed.device is None or placement.device_kind in arena.requested
-        sides = [array for array in (placed.host, placed.device) if array is not None]
-        assert {(array.shape, array.dtype) for array in sides} == {((2, 8), np.dtype(np.float32))}
-        assert (placed.host is None) == isinstance(placement, DeviceOnly)
-        assert (placed.device is None) == isinstance(placement, HostOnly)
-        assert placed.host is None or placed.host.flags.writeable
 
 
 IN_PLACE_KINDS = (ZeroCopy(), ZeroCopyWriteCombined(), ZeroCopyRegistered(), Managed(), System())
@@ -298,22 +269,6 @@ def test_each_move_of_staged_memory_makes_a_new_array(deferred: bool) -> None:
         assert back is not placed.host
         assert (back == 6).all()
         assert backend.calls[-1] == ("download", second.data.ptr)
-
-
-def test_copies_name_target_source_size_and_stream() -> None:
-    backend = RecordingBackend()
-    with Arena(backend) as arena:
-        placed, other = Pinned().place(arena, LAYOUT), backend.new_stream()
-        assert placed.to_device
-        assert placed.to_host
-        on_host, on_device = placed.host.ctypes.data, placed.device.data.ptr
-        backend.calls.clear()
-        placed.to_device(None)
-        placed.to_host(other)
-        assert backend.calls == [
-            ("copy_to_device", on_device, on_host, 64, "main"),
-            ("copy_to_host", on_host, on_device, 64, other.name),
-        ]
 
 
 @every(("concurrent", "discards"), [(1, True), (1, False), (0, True)])
@@ -383,14 +338,6 @@ def test_foreign_data_is_copied_by_the_host_alone(placement: Placement) -> None:
         assert (placed.host == 6).all()
 
 
-def test_what_the_pool_rounds_up_is_booked_apart() -> None:
-    with Arena(RecordingBackend()) as arena:
-        arena.staging(1025)
-        arena.staging(2048)
-        assert arena.requested == {"pinned": 1025 + 2048}
-        assert arena.pooled == {"pinned": 1023}
-
-
 @each(*EVERY)
 def test_whatever_fails_all_memory_is_freed_once(placement: Placement) -> None:
     """The backend finds double frees and wrong frees itself."""
@@ -421,17 +368,6 @@ def test_a_failed_allocation_says_what_and_why() -> None:
     assert not arena.requested
 
 
-def test_an_allocation_may_fail_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = RecordingBackend()
-
-    def fail(nbytes: int) -> int:
-        raise MemoryError
-
-    monkeypatch.setattr(backend, "malloc", fail)
-    with Arena(backend) as arena, pytest.raises(AllocationFailed, match=r"failed: MemoryError$"):
-        arena.device(1)
-
-
 def test_a_failing_free_does_not_hide_the_error_before_it() -> None:
     """After some CUDA errors every further call fails; the first one says what happened."""
     backend = RecordingBackend(fail_at=3, broken_after=True)
@@ -451,15 +387,6 @@ def test_a_failing_free_is_not_swallowed_otherwise() -> None:
     backend = RecordingBackend(fail_at=2)
     with pytest.raises(FakeCudaError, match="free failed"), Arena(backend) as arena:
         arena.device(8)
-
-
-def test_pageable_memory_belongs_to_the_arena() -> None:
-    backend = RecordingBackend()
-    with Arena(backend) as arena:
-        placed = HostOnly().place(arena, LAYOUT)
-        placed.host[...] = 1
-        assert len(arena._owned) == 1
-    assert not arena._owned
 
 
 @each(*EVERY)
@@ -483,38 +410,3 @@ def test_the_cpu_books_everything_as_ordinary_memory(placement: Placement) -> No
             placed.copy_out(WHOLE)
         assert (placed.host == 8).all()
     assert not backend._owned
-
-
-@contextmanager
-def cpu_memory(nbytes: int) -> Iterator[tuple[CpuBackend, list[int]]]:
-    backend = CpuBackend()
-    pointers = [backend.malloc(nbytes), backend.host_alloc(nbytes), backend.malloc_managed(nbytes)]
-    yield backend, pointers
-    for pointer, free in zip(pointers, (backend.free, backend.free_host, backend.free), strict=True):
-        free(pointer)
-
-
-def test_the_cpu_has_its_own_memory_for_each_call() -> None:
-    with cpu_memory(16) as (backend, pointers):
-        assert len(set(pointers)) == 3
-        assert backend.host_device_pointer(pointers[0]) == pointers[0]
-    assert not backend._owned
-
-
-def test_the_cpu_as_a_device() -> None:
-    backend = CpuBackend()
-    assert backend.xp is np
-    assert backend.device() == CPU
-    assert backend.environment() == {}
-    assert backend.free_memory() is None
-    assert backend.pool_reserved() is None
-    backend.stream.synchronize()
-    assert backend.stream.ptr == 0
-    start = backend.timestamp()
-    assert backend.seconds_between(start, start + 0.25) == 0.25
-
-
-def test_external_leaves_availability_to_its_inner_placement() -> None:
-    incapable = cuda_device(can_map_host_memory=0)
-    assert External(ZeroCopy()).unavailable(incapable) == ZeroCopy().unavailable(incapable)
-    assert External(Pinned()).unavailable(incapable) is None

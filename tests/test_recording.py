@@ -16,11 +16,9 @@ from recorded import Recording
 from running import Command, advisor, missing
 
 from advisor.measure.recording.calls import Calls, Gpu
-from advisor.measure.recording.events import Event
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.measure.recording.numba_calls import NumbaCalls
 from advisor.measure.recording.overheads import Price, crossing_price
-from advisor.measure.recording.recorder import Times
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
 from advisor.verdicts.ceilings import ceilings
@@ -161,20 +159,6 @@ for system in range(3):
 """,
         {3: 180},
     ),
-    "a solver that takes a dozen steps for each of three systems": (
-        """
-def solve():
-    for step in range(12):
-        gpu.work()
-        gpu.wait()
-for system in range(3):
-    gpu.pause(5.0)
-    gpu.up()
-    solve()
-    gpu.down()
-""",
-        {3: 36},
-    ),
     "ten frames of eight tiles": (
         """
 for frame in range(10):
@@ -303,25 +287,6 @@ finally:
     assert script.loops[0].frames >= 3
 
 
-def test_ctrl_c_while_numpy_allocates_ends_the_script(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a callback of NumPy's raises is lost, and the array with it."""
-    note = recording.origins._note
-    sent: list[int] = []
-
-    def interrupted(address: int, size: int) -> int:
-        if size == 40_000 and not sent:
-            sent.append(size)
-            signal.raise_signal(signal.SIGINT)
-        return note(address, size)
-
-    monkeypatch.setattr(recording.origins, "_note", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        recording.run("import time\na = np.ones(5000)\ngpu.up(a)\nfor n in range(100): time.sleep(0.1)\n")
-    assert line(recording, 3).count == 1
-
-
 def test_a_script_that_leaves_no_record_says_so(tmp_path: Path) -> None:
     done = profiled(tmp_path, "import os\nos.abort()\n")
     assert done.returncode == 3
@@ -350,21 +315,20 @@ if __name__ == '__main__':
     )
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_process_of_a_script_has_the_mock_of_its_parent(method: str, tmp_path: Path) -> None:
+def test_a_process_of_a_script_has_the_mock_of_its_parent(tmp_path: Path) -> None:
     source = """
 import multiprocessing
 import cupy
 def go(queue):
     queue.put(float(cupy.asarray([1.0, 2.0]).sum()))
 if __name__ == '__main__':
-    context = multiprocessing.get_context('METHOD')
+    context = multiprocessing.get_context('forkserver')
     queue = context.Queue()
     child = context.Process(target=go, args=(queue,))
     child.start()
     print('sum', queue.get(timeout=60))
     child.join()
-""".replace("METHOD", method)
+"""
     done = profiled(tmp_path, source)
     assert (done.returncode, "sum 3.0" in done.stderr) == (0, True), done.stderr
     assert script_of(tmp_path).crossings == ()
@@ -421,13 +385,6 @@ def test_the_price_of_a_crossing_leaves_no_record(recording: Recording) -> None:
     assert price.seconds >= 0.0
 
 
-def test_recording_knows_what_it_costs(tmp_path: Path) -> None:
-    source = "import numpy as np\nfor n in range(2000):\n    cupy.asarray([1.0, 2.0])\n    np.empty(9000)\n"
-    assert profiled(tmp_path, source).returncode == 0
-    script = script_of(tmp_path)
-    assert 2000 * 2e-6 < script.overhead_seconds < script.seconds
-
-
 def test_a_module_run_with_m_has_its_loops_in_its_own_files(tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack/__init__.py").write_text("")
@@ -445,19 +402,10 @@ def test_a_module_run_with_m_has_its_loops_in_its_own_files(tmp_path: Path) -> N
         assert [(loop.place.file, loop.place.line, loop.frames) for loop in script.loops] == [place]
 
 
-def test_a_frame_is_named_by_file_and_line(tmp_path: Path) -> None:
-    source = "for n in range(4):\n    for k in range(8):\n        cupy.asarray([1.0, 2.0])\n"
-    for place in ("3", "s.py:3"):
-        assert profiled(tmp_path, source, "--frame", place).returncode == 0
-        (loop,) = script_of(tmp_path).loops
-        assert (loop.place.line, loop.frames, loop.named) == (3, 32, True)
-
-
 def test_a_named_loop_in_which_nothing_crosses_is_told(tmp_path: Path) -> None:
     source = "for n in range(4):\n    pass\nwhile False:\n    pass\ncupy.asarray([1.0, 2.0])\n"
-    for place, why in (("2", "in which nothing crosses"), ("4", "which never ran")):
-        assert profiled(tmp_path, source, "--frame", place).returncode == 0
-        assert script_of(tmp_path).unseen == (f"Frames: the loop of --frame {place}, {why}",)
+    assert profiled(tmp_path, source, "--frame", "s.py:2").returncode == 0
+    assert script_of(tmp_path).unseen == ("Frames: the loop of --frame s.py:2, in which nothing crosses",)
 
 
 def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> None:
@@ -522,11 +470,6 @@ def test_events_of_a_line_are_added_up_by_frame(recording: Recording) -> None:
     assert up.place.text == "gpu.up()"
 
 
-def test_two_calls_on_one_line_are_one_crossing(recording: Recording) -> None:
-    recording.run("for n in range(4):\n    gpu.up(); gpu.up()\n")
-    assert (line(recording, 2).count, line(recording, 2).frames) == (8, 4)
-
-
 def test_times_are_of_steady_frames(recording: Recording) -> None:
     """The first frame compiles: its call takes 1 s, later ones 2 ms."""
     recording.run("for n in range(100):\n    gpu.up(seconds=0.002 if n else 1.0)\n    gpu.work(0.008)\n")
@@ -536,15 +479,6 @@ def test_times_are_of_steady_frames(recording: Recording) -> None:
     assert found.host_seconds == pytest.approx(0.2)
     assert found.stream_seconds == pytest.approx(0.2)
     assert found.timed == 32 + 1
-
-
-def test_an_iteration_that_a_return_cuts_short_has_no_time(recording: Recording) -> None:
-    recording.run(
-        "def search():\n    for n in range(9):\n        gpu.up(seconds=0.001)\n        if n == 2: return\n"
-        "for k in range(5):\n    search()\n    gpu.work(1.0)\n"
-    )
-    inner = recording.loops.all[0]
-    assert (inner.turns, inner.seconds) == (15, pytest.approx(0.010))
 
 
 def test_without_a_gpu_nothing_has_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -605,32 +539,6 @@ def test_what_nothing_reads_before_it_is_overwritten_is_told(recording: Recordin
     assert line(recording, 3).unread is None
 
 
-def test_an_array_whose_memory_others_got_was_not_read(tmp_path: Path) -> None:
-    source = """
-import numpy as np
-h, total = np.zeros(5000, np.float32), cupy.zeros(5000, np.float32)
-for i in range(20):
-    unused = cupy.asarray(h)
-    view = cupy.asarray(h)[10:]
-    total += cupy.sin(total) + view.sum()
-"""
-    assert profiled(tmp_path, source).returncode == 0
-    unread = [each.unread for each in script_of(tmp_path).crossings if each.kind == "upload"]
-    assert (unread[0] or 0) >= 19, unread
-    assert not unread[1], unread
-
-
-def test_waits_of_calls_that_were_not_measured_apart_are_what_they_took_longer(recording: Recording) -> None:
-    recording.run("gpu.up()\n")
-    (record,) = recording.recorder.records.values()
-    record.times, record.count = (Times(), Times()), 10
-    for seconds, kernels in ((0.002, 0.005), (0.012, None)):
-        event = Event("upload", "up", "cupy", host_seconds=seconds, kernel_seconds=kernels)
-        recording.recorder._time(record, event, seconds)
-    (crossing,) = recording.record().crossings
-    assert (crossing.host_seconds, crossing.kernel_seconds) == pytest.approx((0.02, 0.075))
-
-
 def test_a_wait_names_the_line_that_it_holds_back(recording: Recording) -> None:
     recording.run("for n in range(4):\n    gpu.wait()\n    x = 1\n    gpu.work()\n")
     place = line(recording, 2).holds_back
@@ -688,14 +596,6 @@ def test_pages_that_a_call_found_are_not_priced_again(recording: Recording) -> N
         times.faults = times.timed << 20
     (inside,) = recording.record().crossings
     assert (outside.page_seconds or 0) > (inside.page_seconds or 0) > 0
-
-
-def test_numpy_s_own_memory_handler_is_back_afterwards(recording: Recording) -> None:
-    multiarray = pytest.importorskip("numpy._core.multiarray")
-    before = multiarray.get_handler_name()
-    names = recording.run("array = np.ones(9000)\n")
-    assert multiarray.get_handler_name(names["array"]) == "advisor"
-    assert multiarray.get_handler_name() == before
 
 
 REPEATS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 from builders import footprint, vector_add_workload
 from every import every
@@ -78,21 +78,10 @@ def test_what_is_in_no_step_is_waiting_and_launching() -> None:
     assert row.device_path_seconds == 10.0 - 1.0 - 1.5
 
 
-def test_host_stages_are_the_mean_over_the_processes() -> None:
-    row = combined(sample(), sample(host_seconds={"produce": 2, "consume": 2.5}))
-    assert (row.stage_seconds["produce"], row.stage_seconds["consume"]) == (1.5, 2.0)
-
-
 def test_parts_that_are_longer_than_the_frame_leave_no_negative_rest() -> None:
     row = combined(sample(breakdown=(frame(device_add=30),)))
     assert row.synchronize_seconds == 0.0
     assert row.device_path_seconds == 30.0
-
-
-def test_frames_that_overlap_leave_no_rest() -> None:
-    row = combined(sample(latency_seconds=20.0))
-    assert row.synchronize_seconds == 0.0
-    assert row.device_path_seconds == 5.5
 
 
 def test_a_step_that_did_not_happen_takes_no_time() -> None:
@@ -111,15 +100,6 @@ def test_setup_is_the_median_and_the_footprint_the_largest() -> None:
 
 
 PEAKS = ((1, None), (2, 50), (3, 70))
-
-
-def test_transfers_are_the_same_in_every_process() -> None:
-    assert combined(sample(), sample()).transfer_bytes == {"to-device": 8, "to-host": 4}
-
-
-@every("verified", [(True, True), (True, False), (False, False)])
-def test_verified_means_in_every_process(verified: tuple[bool, bool]) -> None:
-    assert combined(*(sample(verified=v) for v in verified)).verified == all(verified)
 
 
 def ended(outcome: Any) -> Ended:
@@ -143,13 +123,6 @@ def test_a_problem_becomes_a_failed_row(cause: Any, said: str) -> None:
     assert (row.strategy, row.status, row.reason, row.detail) == ("pinned", "failed", said, "traceback")
 
 
-@every("cause", get_args(Problem.model_fields["cause"].annotation))
-def test_the_remedy_is_a_step_of_its_own(cause: str) -> None:
-    row = failure("pinned", ended(Problem(cause=cause, message="oh", next_step="Do this.")))
-    assert row.reason.endswith("oh")
-    assert row.next_step == "Do this."
-
-
 def test_host_copies_of_foreign_data_are_a_part_of_their_own() -> None:
     parts = {**frame(to_device=2, device_add=3, to_host=0.5), "host-copy": 1.0}
     row = combined(sample(breakdown=(parts,)))
@@ -164,16 +137,6 @@ def test_the_latency_is_the_median_of_the_processes_that_have_one() -> None:
     assert combined(*(sample(latency_seconds=s) for s in (1.0, 5.0, 2.0))).latency_seconds == 2.0
     assert combined(sample(), sample(latency_seconds=3.0)).latency_seconds == 3.0
     assert combined(sample()).latency_seconds is None
-
-
-def test_hints_are_the_same_in_every_process() -> None:
-    hints = {"a": ("read-mostly",)}
-    assert combined(sample(hints=hints), sample(hints=hints)).hints == hints
-    assert combined(sample()).hints == {}
-
-
-def test_a_problem_without_detail_has_what_the_process_said() -> None:
-    assert failure("pinned", ended(Problem(cause="bug", message="oh"))).detail == "Bus error"
 
 
 @every("outcome", [None, ReferenceRun()])

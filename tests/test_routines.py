@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import routines as bench
 from every import every
-from hypothesis import given
-from hypothesis import strategies as st
 from published_cases import matrix_product, table
 from test_traffic import run
 
@@ -70,13 +66,6 @@ def test_the_table_is_what_was_measured(
     assert routines.passes(call, np.dtype(dtype), uses) == pytest.approx(max(passes, 1.0), rel=0.03)
 
 
-@given(one=st.floats(1, 1e5), other=st.floats(1, 1e5))
-def test_more_uses_never_read_less(one: float, other: float) -> None:
-    less, more = sorted((one, other))
-    kind = np.dtype(np.float32)
-    assert routines.passes("matmul", kind, less) <= routines.passes("matmul", kind, more)
-
-
 def test_a_product_reads_each_operand_as_often_as_the_other_needs_it() -> None:
     a, b = np.ones((4096, N), np.float32), np.ones((N, 16), np.float32)
     found = again(lambda a, b: a @ b, a=a, b=b)
@@ -122,28 +111,6 @@ def test_the_call_is_told_with_its_line() -> None:
     assert (item.call, item.where) == ("var", f"test_routines.py:{line}")
 
 
-class FakeBench:
-    """Mapped memory at 1 ns a byte and pass, device memory at nothing."""
-
-    xp = np
-
-    def __init__(self) -> None:
-        self._mapped: set[int] = set()
-        self._kept: list[Any] = []
-
-    def on_device(self, array: Any) -> Any:
-        return array
-
-    def mapped(self, array: Any) -> Any:
-        self._kept.append(array.view(CountedArray))
-        return self._kept[-1]
-
-    def seconds(self, call: Callable[[], object]) -> float:
-        CountedArray.read = 0.0
-        call()
-        return CountedArray.read * 1e-9
-
-
 class CountedArray(np.ndarray[Any, Any]):
     """Counts the bytes of each array that NumPy is called with."""
 
@@ -154,29 +121,6 @@ class CountedArray(np.ndarray[Any, Any]):
         CountedArray.read += sum(x.nbytes for x in inputs if isinstance(x, CountedArray))
         kwargs.pop("out", None)
         return getattr(ufunc, method)(*plain, **kwargs)
-
-
-def test_the_script_measures_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shapes = ((64, 64), (64, 64))
-    few = [
-        bench.Routine("product", np.matmul, shapes),
-        bench.Routine("twice", lambda a: (a + a, a.sum()), ((4096,),)),
-    ]
-    monkeypatch.setattr(bench, "routines", lambda xp: iter(few))
-    bench.main(["--out", str(tmp_path / "found.csv")], FakeBench())
-    with (tmp_path / "found.csv").open() as file:
-        rows = {row["routine"]: row for row in csv.DictReader(file)}
-    assert {name: float(row["passes_over_link"]) for name, row in rows.items()} == {
-        "product": 1.0,
-        "twice": 3.0,
-    }
-
-
-def test_every_routine_of_the_script_runs() -> None:
-    for routine in bench.routines(np):
-        small = [np.ones([min(n, 256) for n in shape], np.float32) for shape in routine.shapes]
-        if "quarter" not in routine.name:
-            routine.call(*small)
 
 
 def test_a_product_is_not_recommended_over_the_link() -> None:

@@ -11,12 +11,12 @@ import pytest
 from fakes import FakeClock
 from running import FakeLauncher, cpu_settings, measured_run, missing, sample
 
-from advisor.errors import NothingMeasured, UsageError, WorkloadError
+from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import Job, Problem, ReferenceRun, Settings
 from advisor.measure.launcher import Ended
-from advisor.measure.measurement import CONCLUDING_SECONDS, FIRST_SECONDS, Run, job_of
+from advisor.measure.measurement import CONCLUDING_SECONDS, Run, job_of
 from advisor.measure.progress import Silent
-from advisor.profiles.schema import LATE, Device, Failed, Measured, Skipped
+from advisor.profiles.schema import Device, Failed, Measured, Skipped
 
 ALL = ("pageable", "pinned", "zero-copy", "managed")
 
@@ -99,22 +99,12 @@ def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_
     assert len(result.rows[0].frame_seconds) == 6  # type: ignore[union-attr]
 
 
-def test_failing_in_a_later_round_is_failing(tmp_path: Path) -> None:
-    def measure(job: Job) -> Ended:
-        return died() if job.directory.endswith("pinned-2") else Ended(sample(), "finished")
-
-    result, _ = ran(FakeLauncher(measure), settings(), tmp_path)
-    assert [row.status for row in result.rows] == ["measured", "failed", "measured", "measured"]
-
-
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
         (Problem(cause="differs", message="1 of 2 differ"), "its results are wrong: 1 of 2 differ"),
         (Problem(cause="memory", message="no room"), "not enough memory: no room"),
-        (Problem(cause="raised", message="E: x"), "the workload failed: E: x"),
         (Problem(cause="device", message="CUDA: 700"), "CUDA: 700"),
-        (Problem(cause="bug", message="advisor failed"), "advisor failed"),
     ],
 )
 def test_a_problem_becomes_the_reason_of_its_row(tmp_path: Path, problem: Problem, reason: str) -> None:
@@ -156,14 +146,6 @@ def test_ctrl_c_keeps_what_was_measured_and_says_so(tmp_path: Path) -> None:
     assert {row.status for row in result.rows} == {"measured"}
 
 
-def test_ctrl_c_before_the_first_figures_ends_the_run(tmp_path: Path) -> None:
-    def measure(job: Job) -> Ended:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        ran(FakeLauncher(measure), settings(), tmp_path)
-
-
 @pytest.mark.parametrize(
     "ended",
     [Ended(Problem(cause="raised", message="E: x", next_step="Give a twin"), "finished"), died("E: x")],
@@ -178,16 +160,6 @@ def test_a_trace_that_fails_is_a_note(tmp_path: Path, ended: Ended) -> None:
     assert {row.status for row in result.rows} == {"measured"}
 
 
-def test_the_trace_runs_on_the_cpu_even_where_a_gpu_is_measured(tmp_path: Path) -> None:
-    launcher = FakeLauncher()
-    ran(launcher, replace(settings(), backend="cuda"), tmp_path)
-    assert {(job.task, job.backend) for job in launcher.jobs} == {
-        ("reference", "cuda"),
-        ("trace", "cpu"),
-        ("measure", "cuda"),
-    }
-
-
 def test_results_that_another_run_does_not_give_again_are_noted(tmp_path: Path) -> None:
     launcher = FakeLauncher(reference=Ended(ReferenceRun(unlike={"c": 3}), "finished"))
     result, _ = ran(launcher, settings(), tmp_path)
@@ -197,7 +169,6 @@ def test_results_that_another_run_does_not_give_again_are_noted(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("problem", "error"),
     [
-        (Problem(cause="wrong", error="UsageError", message="no parameter"), UsageError),
         (Problem(cause="wrong", error="WorkloadError", message="no buffer"), WorkloadError),
         (Problem(cause="raised", message="E: x", next_step="see", detail="Traceback"), WorkloadError),
     ],
@@ -216,29 +187,6 @@ def test_a_device_that_cannot_be_opened_ends_the_run(tmp_path: Path) -> None:
     problem = Problem(cause="device", message="CUDA: no device", next_step="", detail="")
     with pytest.raises(NothingMeasured, match="no device"):
         ran(FakeLauncher(reference=Ended(problem, "finished"), described=False), settings(), tmp_path)
-
-
-def test_a_process_that_dies_while_loading_ends_the_run_with_what_it_printed(tmp_path: Path) -> None:
-    launcher = FakeLauncher(reference=died(), described=False)
-    with pytest.raises(WorkloadError, match="killed") as raised:
-        ran(launcher, settings(), tmp_path)
-    assert raised.value.detail == "what it printed"
-
-
-def test_first_frames_that_hang_end_the_run(tmp_path: Path) -> None:
-    hangs = Ended(None, "timeout", "did not finish within 5 s")
-    with pytest.raises(WorkloadError, match="not finish") as raised:
-        ran(FakeLauncher(reference=hangs), settings(), tmp_path)
-    assert "--timeout" in raised.value.next_step
-
-
-def test_a_process_that_the_time_ends_before_any_figures_ends_the_run(tmp_path: Path) -> None:
-    """A hang costs no more time for each further strategy."""
-    launcher = FakeLauncher(lambda _: Ended(None, "late", "did not finish within 20 s"))
-    result, _ = ran(launcher, settings(max_seconds=4.0), tmp_path)
-    assert [job.limit_seconds for job in launcher.jobs] == [FIRST_SECONDS] * 3
-    assert len(launcher.measured) == 1
-    assert {row.reason for row in result.rows if isinstance(row, Skipped)} == {LATE}
 
 
 def test_a_process_that_is_not_over_in_time_is_not_reached_rather_than_failed(tmp_path: Path) -> None:
@@ -295,26 +243,6 @@ def test_the_time_counts_from_where_it_began(began: float | None, left: float, t
     measured_run(asked, FakeLauncher(measure), Limited(), tmp_path, clock=clock)
     assert said == [left]
     assert set(limits) == {left - CONCLUDING_SECONDS}
-
-
-@pytest.mark.parametrize("reference", [Ended(ReferenceRun(), "finished"), died()])
-def test_what_the_first_run_printed_is_told_once(reference: Ended, tmp_path: Path) -> None:
-    """Of a process that died the error has the log."""
-
-    class Printing(FakeLauncher):
-        def __call__(self, job: Job) -> Ended:
-            ended = super().__call__(job)
-            Path(job.directory).mkdir(exist_ok=True)
-            (Path(job.directory) / "log").write_text(f"of {job.task}", encoding="utf-8")
-            return ended
-
-    class Heard(Silent):
-        def printed(self, lines: str) -> None:
-            heard.append(lines)
-
-    heard = list[str]()
-    measured_run(settings(), Printing(reference=reference), Heard(), tmp_path)
-    assert heard == (["  | of reference"] if reference.outcome else [])
 
 
 def test_progress_hears_of_every_process(tmp_path: Path) -> None:

@@ -73,22 +73,6 @@ def test_fresh_data(traits: Traits, steps: str) -> None:
     assert planned.setup == ()
 
 
-@every(
-    ("traits", "steps"),
-    [
-        (COPIES, "produce +a >a compute <b -b consume"),
-        (ASYNC, "produce +a >a compute <b | -b consume"),
-        (ZERO_COPY, "produce +a compute | -b consume"),
-        (EXCLUSIVE, "produce +a compute | -b consume"),
-        (PREFETCHED, "produce <a | +a >a >b compute <b | -b consume"),
-    ],
-)
-def test_foreign_data_is_copied_in_and_out_by_the_host(traits: Traits, steps: str) -> None:
-    planned = plan([], FRESH, dict.fromkeys("ab", replace(traits, foreign=True)))
-    assert spelled(planned.steady) == words(steps)
-    assert planned.current() == {"a": {"host", "device"}, "b": {"host", "device"}}
-
-
 def test_fresh_data_prefetched() -> None:
     planned = plan([], FRESH, dict.fromkeys("ab", PREFETCHED))
     # In the first frame nothing holds b yet, and a is first touched where it is written.

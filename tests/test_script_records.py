@@ -123,42 +123,6 @@ print(*(b - 1), *(c - 1), *(d.copy_to_host() - 1), file=open("out", "w"))
             (10, DOWN, "DeviceNDArray.copy_to_host", 1, 32, PAGED),
         ],
     ),
-    "generalized ufuncs are computed, their arrays cross": (
-        """import numpy
-from numba import cuda, guvectorize
-@guvectorize(["(float32[:], float32[:])"], "(n)->()", target="cuda")
-def total(values, sum):
-    sum[0] = values.sum()
-rows = numpy.ones((5, 4), numpy.float32)
-assert total(rows).tolist() == [4] * 5
-total(rows, out := numpy.zeros(5, numpy.float32))
-there = total(cuda.to_device(rows))
-assert out.sum() == there.copy_to_host().sum() == 20
-""",
-        [
-            (7, UP, "cuda.to_device", 1, 80, PAGED),
-            (7, DOWN, "DeviceNDArray.copy_to_host", 1, 20, PAGED),
-            (8, UP, "cuda.to_device", 1, 80, PAGED),
-            (8, DOWN, "DeviceNDArray.copy_to_host", 1, 20, PAGED),
-            (9, UP, "cuda.to_device", 1, 80, PAGED),
-            (10, DOWN, "DeviceNDArray.copy_to_host", 1, 20, PAGED),
-        ],
-    ),
-    "a process that is started has the tensors of its parent": (
-        """import torch, torch.multiprocessing as mp
-def go(model, tensor, queue):
-    queue.put((model.weight.is_cuda, tensor.is_cuda, float(model.weight.sum())))
-if __name__ == "__main__":
-    model = torch.nn.Linear(2, 1).cuda()
-    torch.nn.init.ones_(model.weight)
-    queue = mp.get_context("spawn").SimpleQueue()
-    child = mp.get_context("spawn").Process(target=go, args=(model, torch.ones(2, device="cuda"), queue))
-    child.start()
-    assert queue.get() == (True, True, 2.0)
-    child.join()
-""",
-        [(5, UP, "Module.cuda", 2, 12, PAGED)],
-    ),
     "hidden waits count once, single numbers are no copies": (
         """import cupy, cupyx, numpy
 a = cupy.asarray(numpy.arange(10))

@@ -3,7 +3,6 @@ stream dawdles."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.traces import lanes
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name, concerning
-from advisor.strategies.schedule import Plan, StageUse, Step, Traits
+from advisor.strategies.schedule import StageUse, Step, Traits
 from advisor.workloads.binding import bind
 
 COPIES = Traits(moves="copies")
@@ -88,16 +87,6 @@ def test_what_is_moved_and_who_waits(frame: list[StageUse], traits: Traits, want
     assert steps(frame, traits) == wanted
 
 
-def test_a_stream_waits_for_what_it_needs_and_not_for_what_comes_after_it() -> None:
-    frame = [
-        stage("make", 0, b="out"),
-        stage("more", 0, x="out"),
-        stage("use", 1, b="in", c="out"),
-        stage("read", None, c="in", x="in"),
-    ]
-    assert steps(frame, PEER).startswith("make (0@0) more [1 after 0@0] b:0>1 use")
-
-
 def test_what_another_gpu_still_reads_is_not_overwritten() -> None:
     frame = [
         stage("make", 0, b="out"),
@@ -111,32 +100,10 @@ def test_what_another_gpu_still_reads_is_not_overwritten() -> None:
     assert "[0 after 1@1] again" in steps(frame, PEER)
 
 
-def test_one_mark_does_for_many_buffers_that_one_gpu_made() -> None:
-    names = [f"b{i}" for i in range(5)]
-    frame = [
-        StageUse("make", "device", dict.fromkeys(names, "out")),
-        StageUse("use", "device", {**dict.fromkeys(names, "in"), "c": "out"}, gpu=1),
-        stage("read", None, c="in"),
-    ]
-    traits = dict.fromkeys([*names, "c"], PEER)
-    counted = Counter(step.action for step in plan([], frame, traits).steady)
-    assert (counted["mark"], counted["order"], counted["to-peer"]) == (1, 1, 5)
-
-
-def _traits_of_one_gpu(made: Plan) -> set[str]:
-    return {step.action for steps in (made.setup, made.first, *made.period) for step in steps}
-
-
-def test_with_one_gpu_nothing_is_marked() -> None:
-    frame = [stage("p", None, a="out"), stage("k", 0, a="in", b="out"), stage("c", None, b="in")]
-    made = plan([], frame, dict.fromkeys("ab", COPIES))
-    assert not _traits_of_one_gpu(made) & {"mark", "order", "to-peer"}
-
-
 @pytest.mark.parametrize("strategy", SERIAL)
 @pytest.mark.parametrize("haste", EVERY_HASTE)
 def test_results_are_right_whatever_dawdles(strategy: str, haste: Haste) -> None:
-    for seed in range(12):
+    for seed in range(6):
         workload = mix(seed)
         with bench(workload, strategy, RecordingBackend(gpus=3, haste=haste), listening=seed % 2 == 0) as run:
             run.loop.run_setup()
@@ -224,15 +191,6 @@ def test_gpus_are_numbered_without_gaps() -> None:
     assert not missing(problem.value.message, "GPU 0, 2", "none on GPU 1")
 
 
-def test_a_host_stage_has_no_gpu() -> None:
-    def look(a: Out, gpu: int) -> None:
-        a.fill(gpu)
-
-    with pytest.raises(WorkloadError) as problem:
-        bind(Workload(buffers={"a": Buffer(4, np.int64)}, frame=[host(look)]))
-    assert "'look'" in problem.value.message
-
-
 def test_each_gpu_prefers_the_managed_memory_that_it_alone_touches() -> None:
     with bench(_split(), "managed-advised", RecordingBackend(gpus=2)) as run:
         told = [call[1:] for call in run.backend.calls if call[0] == "advise"]
@@ -270,14 +228,6 @@ def test_memory_is_told_by_gpu() -> None:
         backend.free_bytes, backend.gpus[1].free_bytes = 800, 490
         places = footprint.over_frames(run.loop, 1, backend, before, 0)
     assert (places["gpu0"].steady_bytes, places["gpu1"].steady_bytes) == (100, 10)
-
-
-def test_ranges_have_their_gpu_as_category() -> None:
-    with bench(_split(), "pinned", RecordingBackend(gpus=2)) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
-    seen = {stack[-1] for stack in run.ranges.seen}
-    assert {"gpu0 device:first", "gpu1 device:second", "gpu1 to-device", "host:produce"} <= seen
 
 
 def _record(workload: Workload) -> WorkloadRecord:

@@ -116,11 +116,9 @@ def test_the_exit_code_is_the_highest_of_all(command: Command, folder: Path) -> 
     ("arguments", "code", "message"),
     [
         (("wl", "--sweep", "n=1,2"), 2, "--sweep takes one workload, and there are 3"),
-        (("wl", "--out", "-", "--format", "csv"), 2, "a run of 3 workloads writes one folder per workload"),
         (("wl/more.py", "--save", "main"), 2, "--save keeps one profile"),
         (("wl", "--", "5"), 2, "takes no arguments"),
         (("empty",), 3, "no .py file in empty has a function marked with @workload"),
-        (("wl/more.py::third",), 3, "has no workload 'third'"),
     ],
 )
 def test_what_several_workloads_cannot(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import cpu_profile, cuda_device, failed, profile, vector_add_workload
+from builders import cpu_profile, profile, vector_add_workload
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
-from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings, started
-from test_cli import at_work_on, begun, eventually, names
+from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings
+from test_cli import names
 
 from advisor import sweep
 from advisor.errors import UsageError, WorkloadError
@@ -24,9 +23,9 @@ from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Point, gather, sweep_results
+from advisor.profiles.sweeps import gather
 from advisor.report import pages
-from advisor.sweep import Sweep, SweepProgress, Swept, parse_sweep
+from advisor.sweep import Sweep, Swept, parse_sweep
 
 
 def parsed(text: str) -> Sweep:
@@ -49,10 +48,6 @@ def parsed(text: str) -> Sweep:
 )
 def test_values(text: str, values: list[float]) -> None:
     assert [float(value) for value in parsed(text).values] == values
-
-
-def test_the_same_number_written_twice_is_one_value() -> None:
-    assert parsed("n=1024,2**10,1<<10,5").values == ("1024", "5")
 
 
 @given(st.integers(1, 1 << 40), st.integers(2, 1 << 20))
@@ -110,10 +105,6 @@ def test_a_sweep_without_values_is_suggested_some_of_that_parameter(default: Any
     with pytest.raises(UsageError) as raised:
         parse_sweep(["n"], {} if default is None else {"n": default})
     assert suggested in raised.value.next_step
-
-
-def test_no_sweep_was_asked_for() -> None:
-    assert parse_sweep([]) is None
 
 
 def test_folders_stay_in_the_output_directory_whatever_a_value_holds() -> None:
@@ -185,11 +176,6 @@ def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None
     assert (result.results.workload, result.results.interrupted) == ("vector_add", False)
 
 
-def test_a_page_that_was_not_asked_for_is_not_linked(tmp_path: Path) -> None:
-    result = swept(SweepLauncher(), tmp_path, formats=("md",))
-    assert {point.href for point in result.results.points} == {""}
-
-
 def test_a_value_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     wrong = Problem(cause="raised", message="ValueError: odd", next_step="Mend it.", detail="Traceback")
     result = swept(SweepLauncher({"2": wrong}), tmp_path)
@@ -239,52 +225,6 @@ def test_ctrl_c_keeps_the_finished_values(tmp_path: Path) -> None:
 def test_ctrl_c_before_the_first_value_is_done_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         swept(SweepLauncher({"1": KeyboardInterrupt}), tmp_path)
-
-
-def test_a_value_cut_short_ends_the_sweep_and_is_kept(tmp_path: Path) -> None:
-    class Later(SweepLauncher):
-        def __call__(self, job: Job) -> Ended:
-            if job.task == "measure" and len(self.measured) == 3:
-                raise KeyboardInterrupt
-            return super().__call__(job)
-
-    launcher = Later()
-    result = swept(launcher, tmp_path)
-    assert "4" not in {job.assignments.get("n") for job in launcher.jobs}
-    assert [point.status for point in result.results.points] == ["profiled", "profiled", "not run"]
-    assert names(tmp_path) == {"n=1", "n=2"}
-    assert result.results.interrupted
-
-
-class Heard(Silent):
-    def __init__(self) -> None:
-        self.said: list[object] = []
-
-    def start(self, total: int) -> None:
-        self.said.append(total)
-
-    def begin(self, what: str) -> None:
-        self.said.append(what)
-
-
-def test_progress_names_the_value_and_counts_over_all_of_them() -> None:
-    heard = Heard()
-    progress = SweepProgress(heard, 3)
-    progress.begin("checking the values")
-    progress.end()
-    for label in ("n=1", "n=2", "a_long_parameter=16777216"):
-        progress.value(label)
-        progress.begin("pinned, round 1")
-        progress.end()
-        progress.start(4)
-        for _ in range(3):
-            progress.end()
-    assert heard.said == [
-        "checking the values",
-        "n=1: pinned, round 1", 1 + 3 * 4,
-        "n=2: pinned, round 1", 5 + 2 * 4,
-        "a_long_parameter=…: pinned, round 1", 9 + 4,
-    ]  # fmt: skip
 
 
 def at_n(n: int, **fields: object) -> Profile:
@@ -358,23 +298,6 @@ def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> N
     assert raised.value.next_step
 
 
-def test_two_profiles_of_the_same_value_among_others() -> None:
-    with pytest.raises(UsageError, match="a and c both have n = 1"):
-        gather([(Path("a"), at_n(1)), (Path("b"), at_n(2)), (Path("c"), at_n(1))], Path())
-
-
-def test_a_bool_is_no_number_and_keeps_its_place() -> None:
-    made = sweep_results("w", "fast", [Point(True), Point(False)])
-    assert not made.ordered
-    assert [point.value for point in made.points] == [True, False]
-
-
-def test_figures_are_measured_or_predicted() -> None:
-    assert sweep_results("w", "n", [Point(1, at_n(1))]).has_figures
-    without = profile(results=(failed(),), device=cuda_device())
-    assert not sweep_results("w", "n", [Point(1, without), Point(2, status="failed")]).has_figures
-
-
 COUNTER = FILES / "counter.py"
 
 
@@ -415,10 +338,8 @@ def test_the_command_and_putting_its_profiles_together_again(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--sweep", "m=1,2"], 2, "workload 'counter' has no parameter 'm'"),
         (["--sweep", "n=1,x"], 2, "--sweep n=x is not of type int"),
         (["--sweep", "n=8,16", "--set", "m=1"], 2, "workload 'counter' has no parameter 'm'"),
-        (["--sweep", "n=8,16", "--set", "n=1"], 2, "--sweep n and --set n contradict each other"),
     ],
 )
 def test_what_is_wrong_is_found_before_anything_runs(
@@ -436,25 +357,3 @@ def test_all_values_failing_writes_the_page_and_ends_with_the_first_error(comman
     assert said.code == 3
     assert names(Path("advisor-report")) == {"sweep.html", "sweep.md", "sweep.json"}
     assert "how = exit" in said.out
-
-
-def test_profiles_that_differ_too_much_say_so(command: Command) -> None:
-    save(at_n(1), Path("a.json"))
-    save(profile(), Path("b.json"))
-    said = command("report", "a.json", "b.json")
-    assert said.code == 2
-    assert "n = 1 and 16777216" in said.error[0]
-    assert names(Path()) == {"a.json", "b.json"}
-
-
-def test_ctrl_c_writes_the_page_over_what_is_done(tmp_path: Path) -> None:
-    arguments = ("profile", str(MISBEHAVING), "--no-gpu", *QUICK, "--sweep", "how=nothing,hang")
-    with begun(started().command, tmp_path, *arguments, "--strategy", "pageable") as process:
-        done = tmp_path / "advisor-report/how=nothing/report.html"
-        assert eventually(done.exists)
-        at_work_on(started(), "reference")
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=300)
-    assert process.returncode == 130, err
-    assert names(tmp_path / "advisor-report") == {"how=nothing", "sweep.html", "sweep.md", "sweep.json"}
-    assert re.search(r"hang +not run", out)

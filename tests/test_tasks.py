@@ -152,12 +152,6 @@ def test_no_frame_is_run_for_a_check_that_is_not_there(strategy: str, file: Path
     assert not ran
 
 
-def test_a_latency_spans_the_frames_beside_it(file: Path) -> None:
-    sample = measured(file, "pinned-pipelined")
-    assert sample.latency_seconds is not None
-    assert sample.latency_seconds > min(sample.frame_seconds)
-
-
 def test_the_hints_that_were_given_are_told(file: Path) -> None:
     assert measured(file, "managed-advised").hints == {
         "a": ("prefer-device", "accessed-by-host"),
@@ -167,17 +161,13 @@ def test_the_hints_that_were_given_are_told(file: Path) -> None:
     assert measured(file, "managed-prefetch").hints == {}
 
 
-def test_transfers_of_a_steady_frame_are_counted(file: Path) -> None:
-    assert measured(file, "pinned-pipelined").transfer_bytes == {"to-device": 64, "to-host": 64}
-
-
-@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("at", [1, 3])
 def test_a_state_left_behind_ends_the_reference_run(at: int, file: Path) -> None:
     with pytest.raises(tasks.StateLeft, match="another stream"):
         did("reference", file, "pageable", Leaving(at), seconds=1.0)
 
 
-@pytest.mark.parametrize("at", [1, 3, 7])
+@pytest.mark.parametrize("at", [1, 7])
 @pytest.mark.parametrize("strategy", ["pinned", "pinned-pipelined"])
 def test_a_state_left_behind_ends_a_measurement_however_late(at: int, strategy: str, file: Path) -> None:
     did("reference", file, "pageable", RecordingBackend())

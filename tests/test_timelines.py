@@ -86,12 +86,6 @@ def test_the_loop_is_as_before_after_it_was_watched() -> None:
             assert len(recorder._seen) == seen, "nobody looks on any more"
 
 
-def test_a_clock_that_stands_still_gives_no_timeline() -> None:
-    with bench(adding(), "pageable", RecordingBackend()) as run:
-        run.loop.first_frame()
-        assert Recorder(run.backend, FakeClock()).timeline(run.loop, 3) is None
-
-
 def test_a_frame_of_very_many_steps_is_cut_and_says_so() -> None:
     buffers = {name: Buffer(64, "f4") for name in "ab"}
     many = [host(produce), *(device(_named(i)) for i in range(MOST_SPANS + 20)), host(consume)]

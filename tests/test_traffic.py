@@ -92,10 +92,6 @@ def setslice(a: Any) -> None:
     a[10:20] = 1
 
 
-def slice_iadd(a: Any) -> None:
-    a[10:20] += 1
-
-
 def fancy_set(a: Any) -> None:
     a[np.array([1, 5, 7])] = 2
 
@@ -119,23 +115,16 @@ def sort(a: Any) -> None:
 COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
     ("fill", lambda a: a.fill(3), 0, F4),
     ("sum", lambda a: a.sum(), F4, 0),
-    ("np.sum", lambda a: np.sum(a), F4, 0),
     ("mean", lambda a: a.mean(), F4, 0),
-    ("np.mean", lambda a: np.mean(a), F4, 0),
     ("var", lambda a: a.var(), 2 * F4, 0),
     ("np.std", lambda a: np.std(a), 2 * F4, 0),
-    ("max", lambda a: a.max(), F4, 0),
     ("any", lambda a: a.any(), F4, 0),
     ("argmax", lambda a: a.argmax(), F4, 0),
-    ("np.argmin", lambda a: np.argmin(a), F4, 0),
     ("cumsum", lambda a: a.cumsum(), F4, 0),
-    ("np.cumsum", lambda a: np.cumsum(a), F4, 0),
     ("clip", lambda a: a.clip(0, 1), F4, 0),
     ("round", lambda a: a.round(1), F4, 0),
     ("copy", lambda a: a.copy(), F4, 0),
-    ("copy.copy", lambda a: copy.copy(a), F4, 0),
     ("deepcopy", lambda a: copy.deepcopy(a), F4, 0),
-    ("np.copy", lambda a: np.copy(a), F4, 0),
     ("astype", lambda a: a.astype(np.float64), F4, 0),
     ("astype without copy", lambda a: a.astype(np.float32, copy=False), 0, 0),
     ("tobytes", lambda a: a.tobytes(), F4, 0),
@@ -143,7 +132,6 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
     ("item", lambda a: a.item(3), 4, 0),
     ("nonzero", lambda a: a.nonzero(), F4, 0),
     ("take", lambda a: a.take([1, 2, 3]), 12, 0),
-    ("np.take", lambda a: np.take(a, [1, 2, 3]), 12, 0),
     ("sort in place", sort, F4, F4),
     ("np.sort", lambda a: np.sort(a), F4, 0),
     ("dot", lambda a: a.dot(np.ones(N, np.float32)), F4, 0),
@@ -167,7 +155,6 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
     ("scalar", lambda a: a[3], 4, 0),
     ("slice", lambda a: a[10:20], 0, 0),
     ("views", lambda a: a[::2].reshape(5, -1).T[None].swapaxes(0, 1).squeeze().view(np.int32), 0, 0),
-    ("view functions", lambda a: np.transpose(np.reshape(a, (10, -1))), 0, 0),
     ("split", lambda a: np.split(a, 4), 0, 0),
     ("metadata", lambda a: (a.shape, a.nbytes, len(a), np.shape(a), np.ndim(a)), 0, 0),
     ("zeros_like", lambda a: np.zeros_like(a), 0, 0),
@@ -176,13 +163,10 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
     ("set slice", setslice, 0, 40),
     ("set fancy", fancy_set, 0, 12),
     ("set boolean", mask_set, 0, F4 / 10),
-    ("slice in place", slice_iadd, 40, 40),
     ("view of a view", lambda a: a[10:30][::2].sum(), 40, 0),
     ("broadcast", lambda a: np.broadcast_to(a, (50, N)).sum(), F4, 0),
     ("out of a function", lambda a: np.sum(np.ones((N, 2)), axis=1, out=a), 0, F4),
     ("positional out", lambda a: np.dot(np.ones((N, 2), "f4"), np.ones(2, "f4"), a), 0, F4),
-    ("backwards", lambda a: a[::-1].sum(), F4, 0),
-    ("twice", lambda a: (a.sum(), a.sum()), 2 * F4, 0),
 ]
 
 
@@ -251,16 +235,6 @@ def test_comparisons_are_no_arithmetic() -> None:
     assert work(lambda a: (a > 0) & (a < 1), a=zeros())[0] is None
 
 
-def test_outside_of_a_stage_nothing_is_counted() -> None:
-    recorder = TrafficRecorder()
-    a = trace_buffer(recorder, "a", zeros())
-    a += 1
-    with recorder.stage("s"):
-        pass
-    (record,) = trace_of(recorder, {"a": "in"}, {"a": F4}).traffic
-    assert record.source == "assumed"
-
-
 def test_each_stage_has_its_own_figures_for_one_run() -> None:
     recorder = TrafficRecorder()
     a = trace_buffer(recorder, "a", zeros())
@@ -286,15 +260,6 @@ def test_what_tracing_cannot_see_is_assumed_to_be_one_pass() -> None:
     assert (written.bytes_written, written.source) == (F4, "assumed")
 
 
-def test_nothing_is_assumed_of_the_other_half_of_an_inout() -> None:
-    recorder = TrafficRecorder()
-    a = trace_buffer(recorder, "a", zeros())
-    with recorder.stage("s"):
-        a[:10] = 1
-    (seen,) = trace_of(recorder, {"a": "inout"}, {"a": F4}).traffic
-    assert (seen.bytes_read, seen.bytes_written, seen.source) == (0, 40, "traced")
-
-
 def test_declared_passes_and_arithmetic_win_over_the_twin() -> None:
     recorder = TrafficRecorder()
     a, b = trace_buffer(recorder, "a", zeros()), trace_buffer(recorder, "b", zeros())
@@ -307,12 +272,6 @@ def test_declared_passes_and_arithmetic_win_over_the_twin() -> None:
     assert (read.bytes_read, read.bytes_written, read.source) == (8 * F4, 0, "declared")
     assert (written.bytes_read, written.bytes_written, written.source) == (0, F4, "declared")
     assert (trace.work[0].flops, trace.work[0].temporary_bytes, trace.work[0].seconds) == (123.0, 0, None)
-
-
-def test_a_stage_that_did_not_run_is_unknown_unless_declared() -> None:
-    uses = [StageUse("s", "device", {"a": "in"}), StageUse("t", "device", {"a": "in"})]
-    trace = TrafficRecorder().trace(uses, {"t": {"a": 2.0}}, {}, {"a": F4})
-    assert [(t.stage, t.bytes_read) for t in trace.traffic] == [("t", 2 * F4)]
 
 
 def test_a_read_only_array_stays_so_with_the_same_error() -> None:
@@ -358,12 +317,6 @@ def test_results_are_traced_scalars_are_plain_and_out_is_the_same_object() -> No
     assert np.sum(a, axis=0, keepdims=True, out=a[:1]).base is not None
     assert all(isinstance(part, TracedArray) for part in np.split(a, 2))
     assert repr(a) == repr(np.asarray(a))
-
-
-def test_a_view_shares_the_memory() -> None:
-    plain = zeros()
-    trace_buffer(TrafficRecorder(), "a", plain)[3] = 7
-    assert plain[3] == 7
 
 
 UNARY: list[Callable[[Any], Any]] = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import subprocess
 import sys
@@ -16,17 +15,15 @@ import pytest
 from builders import profile
 from running import asked
 
-from advisor import pipeline
 from advisor.cli import profiling
 from advisor.errors import UsageError
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
-from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.candidates import written_changes
 from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.results import Results
-from advisor.measure.trying.session import SCREENING, Session, candidates, try_script
-from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, _Session, preloaded
+from advisor.measure.trying.session import Session, candidates, try_script
+from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile
@@ -234,13 +231,6 @@ def told(rule: str, crossing: int, seconds: float) -> LineAdvice:
     return LineAdvice.model_validate({"place": place, "crossing": crossing, "advice": advice})
 
 
-def test_where_nothing_pays_results_are_not_compared(tmp_path: Path) -> None:
-    runs = Runs(dict.fromkeys(FAST, 0.005) | {"as-is": 0.004})
-    found = played(tmp_path, runs)
-    assert {trial.outcome for trial in found.trials} == {"not-faster"}
-    assert [job.task for job in runs.jobs] == ["results", "time"]
-
-
 @pytest.mark.parametrize("kind", ["pin-memory", "lock"])
 @pytest.mark.parametrize(
     ("pinned", "processes"), [((0.0033, 0.0042), 5), ((0.0039, 0.0041), 2), ((0.002, 0.002), 2)]
@@ -277,50 +267,6 @@ def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(tmp_p
     assert "--max-seconds" in found.reason
     kept = played(tmp_path, runs, end=0.0)
     assert (kept.blocks, "--max-seconds" in kept.reason) == ((), True)
-
-
-def test_results_are_of_whole_runs_however_little_time_is_left(tmp_path: Path) -> None:
-    file = tmp_path / "loop.py"
-    file.write_text("x = [i for i in range(3)]\n")
-    script = ScriptJob(file=str(file), backend="cuda", gpu=0, directory=str(tmp_path))
-    job = TrialJob(
-        script=script,
-        task="results",
-        contestants={"as-is": ()},
-        loop_file=str(file),
-        loop=0,
-        most_seconds=1.0,
-    )
-    assert _Session(job)._end() == math.inf
-    assert _Session(job)._loop().first == 1, "a comprehension is a loop, too"
-    assert _Session(job.model_copy(update={"task": "time"}))._end() < math.inf
-
-
-def test_a_timed_run_begins_no_frame_after_its_time() -> None:
-    now = iter(range(100))
-    turns = Alternation(
-        ["as-is"], process=0, seed=0, switch=lambda _: None, synchronize=lambda: None,
-        clock=lambda: float(next(now)), end=lambda: 20.0,
-    )  # fmt: skip
-
-    def frames() -> None:
-        for _ in range(60):
-            turns.frame()
-
-    with pytest.raises(SystemExit):
-        frames()
-    assert turns.whole_rounds
-
-
-def test_ctrl_c_while_changes_are_tried_keeps_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> Trials:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pipeline, "try_script", interrupted)
-    concluded = Profile.model_construct(notes=("before",), script=None)
-    kept = pipeline._tried(asked("w.py"), ScriptRun.model_construct(), concluded, Progress())
-    assert pipeline.was_interrupted(kept)
-    assert kept.notes[0] == "before"
 
 
 def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) -> None:
@@ -401,20 +347,6 @@ def test_a_patch_gets_more_processes_until_they_tell(
     assert len({block.process for block in trials.blocks if block.contestant == "patched"}) == processes
 
 
-def test_a_patch_keeps_what_told_it_when_further_processes_have_no_time(tmp_path: Path) -> None:
-    runs = Runs({})
-
-    def ending(job: TrialJob) -> TrialRun:
-        if job.process > SCREENING + 3:
-            raise TimeUp
-        runs.seconds = FAST | {"patched": (0.0025, 0.0039)[job.process % 2]}
-        return runs(job)
-
-    patch = played(tmp_path, cast(Runs, ending)).patch
-    assert patch
-    assert patch.interval
-
-
 def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path) -> None:
     """Else no line with a token, a home or a carriage return could be patched."""
     token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -470,25 +402,6 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
     written, names, left_out = written_changes([trial], {LOCK: change}, loop, tmp_path)
     assert (written, names) == ({}, ())
     assert "line 3 has no place after its copy" in left_out[0]
-
-
-def test_what_is_uploaded_once_is_not_page_locked_too(tmp_path: Path) -> None:
-    """It is, where the upload cannot be written before the loop."""
-    record = json.loads(json.dumps(RECORD))
-    record["crossings"] = [crossing(11, "upload", origin=origin(5), repeats=REPEATS)]
-    script = ScriptRun.model_validate_json(json.dumps(record))
-    suggested = candidates(script, 0, tmp_path)
-    assert [each.change.name for each in suggested] == [HOIST, "lock-11"]
-    changes = {each.change.name: each.change for each in suggested}
-    text = CAMERA.format(start="", frames=3, between="pass", after="pass", end="")
-    for between, names in (("", (HOIST,)), ("; use(w)", ("lock-11",))):
-        source = text.replace("asarray(table)", f"asarray(table){between}")
-        (tmp_path / "camera.py").write_text(source)
-        trials = [each.trial for each in suggested]
-        written, written_names, _ = written_changes(trials, changes, script.loops[0].place, tmp_path)
-        assert written_names == names
-        ((_, after),) = written.values()
-        assert ("hostRegister(table" in after) == (names != (HOIST,))
 
 
 def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: Path) -> None:

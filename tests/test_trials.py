@@ -92,18 +92,6 @@ def test_blocks_end_with_a_loop_that_is_entered_again_and_has_few_frames() -> No
         assert loop.run(3) == blocks, "one frame is no block"
 
 
-@every(("frame", "frames"), [(0.5, 2), (0.001, 10), (1e-6, 1000)])
-def test_a_block_lasts_long_enough_to_be_timed(frame: float, frames: int) -> None:
-    blocks = Loop({AS_IS: frame, "lock": frame}).run(8000)
-    assert {block.frames for block in blocks} == {frames}
-
-
-def test_a_loop_that_ends_early_has_no_half_round() -> None:
-    for frames in range(40):
-        blocks = Loop({AS_IS: 0.1, "lock": 0.1}).run(frames)
-        assert len(blocks) % 2 == 0
-
-
 def test_a_loop_that_is_entered_again_goes_on() -> None:
     """Epochs of a few batches: what a block has before the loop is left is not timed."""
     loop = Loop({AS_IS: 0.004, "lock": 0.002})
@@ -137,13 +125,6 @@ def test_what_is_proven_faster_is_told_with_its_interval() -> None:
     assert 1.15 < low < 1.25 < high < 1.35
     assert found["same"].outcome in ("open", "not-faster")
     assert (found["wrong"].outcome, found["wrong"].reason) == ("differs", "out differs")
-
-
-def test_too_few_frames_and_refusals_claim_nothing() -> None:
-    few = outcomes({AS_IS: 0.5, "lock": 0.1}, frames=7)
-    assert few["lock"].outcome != "faster"
-    refused = judged([trial("pin", "refused")], trial_times([]), {})
-    assert refused == (trial("pin", "refused"),)
 
 
 def test_a_change_that_was_dropped_untimed_is_undecided() -> None:

@@ -13,13 +13,12 @@ from every import every
 from fakes import RecordingBackend, bench, job
 from field import InProcess
 from running import FILES, cpu_settings, missing
-from test_schedule import ASYNC, COPIES, OWN, PREFETCHED, ZERO_COPY, device, host, in_turn, spelled, words
+from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spelled, words
 
 from advisor import pipeline, repeat
 from advisor.devices import catalogue
 from advisor.errors import WorkloadError
 from advisor.measure import worker
-from advisor.measure.contest import with_blocks
 from advisor.measure.final import unequal
 from advisor.measure.iterations import uneven
 from advisor.measure.jobs import Problem, ReferenceRun, Sample, TraceRun
@@ -31,8 +30,6 @@ from advisor.profiles.consistency import contradiction
 from advisor.profiles.figures import MOST_ITERATIONS, Block, Iterations
 from advisor.profiles.reading import load as read
 from advisor.profiles.schema import Loop, Measured, Skipped
-from advisor.report import machine
-from advisor.report.pages import page_of, render
 from advisor.rules.advise import cases
 from advisor.rules.rows import changes_of_side, in_order
 from advisor.rules.snippets.writing import snippet
@@ -91,12 +88,6 @@ def test_what_stays_the_same_goes_up_in_the_first_iteration_alone(
 ) -> None:
     assert iterations(KMEANS, traits, 1) == words(f"produce {once} publish")
     assert iterations(KMEANS, traits, 3) == words(f"produce {once} {again} {again} publish")
-
-
-def test_prefetched_memory_of_a_loop_follows_its_sides() -> None:
-    again = ">centres >sums assign <sums <centres | move done"
-    assert iterations(KMEANS, PREFETCHED, 3)[-len(words(f"{again} publish")) :] == words(f"{again} publish")
-    assert iterations(KMEANS, PREFETCHED, 3).count(">points") == 1
 
 
 @every(
@@ -207,15 +198,6 @@ def test_frames_end_their_loops_written_out_or_step_by_step(listening: bool, end
         assert run.loop.iterations[0].frames == []
 
 
-def test_an_error_in_a_loop_names_its_stage(tmp_path: Path) -> None:
-    path = tmp_path / "w.py"
-    text = FILE.read_text(encoding="utf-8").replace("steps[0] += 1", "int.__add__('a', 1)")
-    path.write_text(text, encoding="utf-8")
-    found = outcome("two_loops", "pinned", tmp_path, file=str(path))
-    assert isinstance(found, Problem)
-    assert "int.__add__" in found.detail
-
-
 def test_a_strategy_that_does_other_iterations_is_told_of(tmp_path: Path) -> None:
     """Its first frames in the reference run took one iteration less."""
     outcome("two_loops", "pageable", tmp_path, task="reference")
@@ -274,13 +256,6 @@ def test_unequal_work_over_the_same_frames_leaves_the_final() -> None:
     assert not list(unequal([block("pinned", 3), block("pageable", 4, number=1)], 0, 0, names))
 
 
-def test_a_row_of_the_final_has_the_mean_of_its_blocks() -> None:
-    ran = Iterations(number=0, until="done", counts=(3, 4), mean=9.0)
-    row = measured("pinned", 0.5).model_copy(update={"iterations": (ran,)})
-    made = with_blocks(row, [block("pinned", 4), block("pinned", 5, number=1)])
-    assert made.iterations == (ran.model_copy(update={"mean": 4.5}),)
-
-
 def test_times_over_other_frames_are_noted() -> None:
     def row(strategy: str, mean: float) -> Measured:
         ran = Iterations(number=0, until="done", counts=(3,), mean=mean)
@@ -320,17 +295,6 @@ def test_a_profile_without_a_gpu(workload: str, profiles: dict[str, Any], tmp_pa
     assert contradiction(made) is None
 
 
-def test_the_report_tells_the_loop_and_its_counts(profiles: dict[str, Any]) -> None:
-    made = profiles["kmeans"]
-    facts = {fact.label: str(fact.value) for fact in (*machine.workload(made), *machine.method(made))}
-    assert "[assign (device) → move (host)] until done, at most 40 times → publish (host)" in facts["Frame"]
-    mean = made.results[0].iterations[0].mean
-    assert not missing(facts["Iterations per frame until done"], "pageable", "zero-copy", f"{mean:.3g}")
-    details = render(page_of(made), "details")
-    table = details.partition("Slowest frames, CPU time, energy, set-up:")[2]
-    assert not missing(table.partition("\n\n")[0], "iterations", f"{mean:.3g}")
-
-
 def test_a_prediction_grows_with_the_iterations(profiles: dict[str, Any]) -> None:
     """Kernels, launches and the flag's copy as often as the loop ran; what is outside of it once."""
     made = profiles["jacobi"]
@@ -364,16 +328,6 @@ def test_traced_work_is_that_of_one_iteration(tmp_path: Path) -> None:
     assert {ran.mean for ran in found.trace.iterations} == {4}
     (read,) = [t.bytes_read for t in found.trace.traffic if (t.stage, t.buffer) == ("sweep", "a")]
     assert 32768 <= read < 2 * 32768 + 4096
-
-
-def test_a_traced_host_stage_has_the_time_of_one_iteration(tmp_path: Path) -> None:
-    path = tmp_path / "w.py"
-    text = FILE.read_text(encoding="utf-8").replace("low[0] = x[0] < 1", "time.sleep(0.005); low[0] = 0")
-    text = text.replace("import numpy", "import time\n\nimport numpy", 1)
-    path.write_text(text.replace('until="low", at_most=100', 'until="low", at_most=5'), encoding="utf-8")
-    found = traced(tmp_path, file=str(path), workload="two_loops", assignments={})
-    seconds = {work.stage: work.seconds for work in found.trace.work}
-    assert 0.005 <= seconds["look"] < 0.02, "and not 25 ms"
 
 
 def on_gpu(made: Any, mean: float = 10.0, **stage_seconds: float) -> Any:
@@ -423,16 +377,6 @@ def step(a: InOut, done: Out) -> None: ...
 def idle(a: InOut, done: In) -> None: ...
 
 
-def test_code_to_copy_has_the_first_iteration_apart_where_it_moves_more() -> None:
-    record = load(FILE, "kmeans", {}).record
-    written = snippet("pinned", record, cuda_device())
-    body = written.partition("def frame():\n")[2]
-    before, loop = body.split("    for _ in range(39):\n")
-    assert "points_device.set" in before
-    assert "points_device.set" not in loop
-    assert loop.count("centres_device.set") == before.count("centres_device.set") == 1
-
-
 BUFFERS = {
     "a": Buffer(4, "f4"),
     "done": Buffer(1, "?"),
@@ -445,15 +389,10 @@ STEP = definition.host(step)
 @every(
     ("stages", "given", "parts"),
     [
-        ([], {}, ["list of stages", "[]"]),
-        (STEP, {}, ["list of stages"]),
         ([step], {}, ["element 0", "not a stage"]),
         ([STEP, repeat([STEP], until="done", at_most=3)], {}, ["element 1", "nested"]),
         ([replace(STEP, every=2)], {}, ["'step'", "every=2"]),
-        ([STEP], {"until": 3}, ["until is 3"]),
         ([STEP], {"at_most": 0}, ["at_most is 0", "'done'"]),
-        ([STEP], {"at_most": True}, ["at_most is True"]),
-        ([STEP], {"at_most": 2.5}, ["at_most is 2.5"]),
         ([STEP], {"at_most": MOST_ITERATIONS + 1}, [str(MOST_ITERATIONS)]),
         ([STEP], {"until": "don"}, ["'don'", "no buffer", "did you mean 'done'"]),
         ([STEP], {"until": "word"}, ["'word'", "dtype"]),
@@ -466,20 +405,6 @@ def test_what_makes_no_loop_is_named(stages: Any, given: dict[str, Any], parts: 
         bind(Workload(BUFFERS, [repeat(stages, **{"until": "done", "at_most": 3, **given})]))
     assert not missing(raised.value.message, *parts)
     assert raised.value.next_step
-
-
-def test_set_up_has_no_loop() -> None:
-    with pytest.raises(WorkloadError) as raised:
-        Workload(BUFFERS, [STEP], setup=[repeat([STEP], until="done", at_most=3)])  # type: ignore[list-item]
-    assert not missing(raised.value.message, "setup[0]", "repeat")
-
-
-@every("traits", OWN)
-def test_a_loop_of_one_side(traits: Traits) -> None:
-    """No device stage: nothing is moved."""
-    frame = [host("begin", x="out"), *looped(host("step", x="inout", done="out"))]
-    planned = plan([host("prepare", x="out", done="out")], frame, dict.fromkeys(("x", "done"), traits))
-    assert spelled(planned.steady) == words("begin step done step done")
 
 
 @pytest.mark.parametrize(

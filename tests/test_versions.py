@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import re
 import subprocess
 import sys
 import time
@@ -28,7 +27,7 @@ from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, Char
 from advisor import api, configuration, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Left, Message, Problem, RoundDone
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
 from advisor.measure.launcher import Ahead, Ended
 from advisor.measure.measurement import REFERENCE, TRACE
 from advisor.measure.progress import Silent
@@ -37,7 +36,7 @@ from advisor.measure.version_measurement import VersionFinal, VersionMeasurement
 from advisor.profiles import outputs
 from advisor.profiles.figures import Block
 from advisor.profiles.files import scratch
-from advisor.profiles.schema import Measured, WorkloadRecord
+from advisor.profiles.schema import WorkloadRecord
 from advisor.report.pages import render, versions_page
 from advisor.report.versions_page import answer
 from advisor.strategies.registry import BASELINE
@@ -108,16 +107,9 @@ def test_the_same_code_is_told_apart_in_at_most_one_of_forty(kind: str, costs: s
     assert sum(not each.trusted for each in verdicts) <= 1
 
 
-def test_nor_where_versions_do_not_share_the_luck_of_a_place() -> None:
-    assert claims(runs("restless", 0.0, in_one_place=1.0, count=40)) <= 1 / 40
-
-
 @pytest.mark.parametrize(
     ("kind", "share", "seconds", "least", "costs"),
-    [
-        *((kind, 0.05, 45.0, 0.95, costs) for kind, costs in PAIRS),
-        *((kind, 0.02, 120.0, 0.75, "card") for kind in ("quiet", "restless")),
-    ],
+    [*((kind, 0.05, 45.0, 0.95, costs) for kind, costs in PAIRS), ("quiet", 0.02, 120.0, 0.75, "card")],
 )
 def test_a_change_is_found(kind: str, share: float, seconds: float, least: float, costs: str) -> None:
     """With what starting costs on a card charged."""
@@ -152,11 +144,6 @@ def test_outliers_are_drawn_to_the_others_and_normal_blocks_left_in_place() -> N
     assert without_outliers(blocks[:15], names) == blocks[:15], "too few rounds to have a noise"
 
 
-def test_the_recommended_strategy_is_judged_too_where_the_time_allows_it() -> None:
-    assert claims(runs("mid", 0.05), "pinned") >= 0.8
-    assert claims(runs("quiet", 0.02, 120.0), "pinned") >= 0.95
-
-
 @pytest.mark.parametrize(
     ("growth", "seconds", "waits"),
     [
@@ -178,19 +165,6 @@ def test_where_the_time_is_short_the_first_question_is_answered_first(
     assert told.beyond(seconds, Pace(0.2, 1.0)) == waits
 
 
-def test_a_wide_limit_takes_less_time_than_a_narrow_one(tmp_path: Path) -> None:
-    spent = [
-        np.mean(
-            [
-                simulated(tmp_path / f"{limit}", seed, 0.0, KINDS["mid"], 90.0, CPU, Question((limit,)))[1]
-                for seed in range(5)
-            ]
-        )
-        for limit in (0.02, 0.05, 0.2)
-    ]
-    assert spent[0] > 1.3 * spent[1] > 1.3 * spent[2]
-
-
 def test_processes_that_alternate_widen_the_interval_and_say_so(tmp_path: Path) -> None:
     together, apart = (
         simulated(tmp_path / f"{apart}", 1, 0.0, KINDS["quiet"], apart=apart)[0] for apart in (False, True)
@@ -199,13 +173,9 @@ def test_processes_that_alternate_widen_the_interval_and_say_so(tmp_path: Path) 
     assert apart.judged().ratios["pageable"].high > together.judged().ratios["pageable"].high
 
 
-@pytest.mark.parametrize("process", [0.06, 0.15])
-def test_processes_that_alternate_claim_no_more(tmp_path: Path, process: float) -> None:
-    """What a process draws is in the interval: at most 1 in 40 of the same code is told apart.
-
-    Short runs at both ends of what processes draw.
-    """
-    noise = Noise(process=process, block=0.03, luck=0.005)
+def test_processes_that_alternate_claim_no_more(tmp_path: Path) -> None:
+    """What a process draws is in the interval: at most 1 in 40 of the same code is told apart."""
+    noise = Noise(process=0.15, block=0.03, luck=0.005)
     verdicts = [
         simulated(tmp_path, seed, 0.0, noise, 30.0, CPU, apart=True)[0].judged() for seed in range(40)
     ]
@@ -213,8 +183,8 @@ def test_processes_that_alternate_claim_no_more(tmp_path: Path, process: float) 
 
 
 def test_what_is_open_says_how_long_it_would_take() -> None:
-    found = [each for each in runs("restless", 0.02) if each.open]
-    assert len(found) > 10
+    found = [each for each in runs("restless", 0.02, count=6) if each.open]
+    assert len(found) > 3
     assert sum(each.seconds_more is not None for each in found) > len(found) / 2
 
 
@@ -235,21 +205,6 @@ def test_the_question_of_the_gate_ends_it(
     ends: tuple[float, float], limits: tuple[float, ...], answered: bool
 ) -> None:
     assert Question(limits).answered(stats.Ratio(sum(ends) / 2, *ends)) == answered
-
-
-def test_a_second_copy_that_differs_widens_the_interval() -> None:
-    def width(copy: float) -> float:
-        generator, entry = np.random.default_rng(0), Entry(("pageable",))
-        factors = {"BASE pageable": 1.0, "HEAD pageable": 1 / copy, entry.control: copy}
-        blocks = [
-            Timed(process, round_, name, place, 0.01 * factor * float(np.exp(generator.normal(0, 0.02))))
-            for process, round_ in product(range(4), range(12))
-            for place, (name, factor) in enumerate(factors.items())
-        ]
-        ratio = judged(blocks, entry, CHANGED, 1.0).ratios["pageable"]
-        return math.log(ratio.high / ratio.low)
-
-    assert width(1.02) > 1.5 * width(1.0)
 
 
 @pytest.mark.parametrize(("off", "claimed"), [(1.05, True), (3.0, False)])
@@ -524,15 +479,6 @@ def test_a_version_that_breaks_by_itself_too_is_told(tmp_path: Path) -> None:
         require_both(base)
 
 
-def test_a_difference_that_two_rounds_tell_is_looked_for_in_the_parts_while_there_is_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(SECONDS, HEAD, 0.1)
-    final = Hall(tmp_path).run(seconds=5.4)
-    assert final.judged().complete
-    assert changes(final.state.steps, final.entry, "pinned")[0].sure
-
-
 def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -> None:
     """In an interval so wide that nothing but a multiple is claimed; rows keep their frames."""
     final = Hall(tmp_path).run(seconds=0.9)
@@ -545,14 +491,13 @@ def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -
     assert final.row(HEAD, "pageable", judged) == final.rows[HEAD]["pageable"]
 
 
-@pytest.mark.parametrize("seconds", [5.5, 7.0])
-def test_a_comparison_whose_time_ends_with_screening_stays_open(tmp_path: Path, seconds: float) -> None:
+def test_a_comparison_whose_time_ends_with_screening_stays_open(tmp_path: Path) -> None:
     """Both versions were measured, so it is not said that nothing was compared."""
-    final, ended = simulated(tmp_path, 1, 0.0, KINDS["mid"], seconds, CPU)
+    final, ended = simulated(tmp_path, 1, 0.0, KINDS["mid"], 7.0, CPU)
     assert final.screened
     assert final.why_apart
     assert final.judged().open == ("pageable",)
-    assert ended < seconds
+    assert ended < 7.0
 
 
 def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tmp_path: Path) -> None:
@@ -678,127 +623,33 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
     return compare_versions(sides[0], sides[1], run)
 
 
-@pytest.mark.parametrize(
-    ("ratios", "changes", "told"),
-    [
-        (
-            {"pinned": (1.07, 1.05, 1.09)},
-            {},
-            "slower by 7.0 % (5.0 to 9.0) under pinned: stage blend +400 µs",
-        ),
-        ({"pinned": (0.93, 0.91, 0.95)}, {}, "faster by 7.0 % (5.0 to 9.0) under pinned"),
-        (
-            {"pinned": (2.4, 2.2, 2.6)},
-            {},
-            "slower by a factor of 2.4 (2.2 to 2.6) under pinned: stage blend +400 µs",
-        ),
-        (
-            {"pinned": (1.0, 0.99, 1.01), "pageable": (1.0, 0.99, 1.01)},
-            {},
-            "the same within 2 % (1.0 % less to 1.0 % more time) under pinned and pageable",
-        ),
-        (
-            {"pinned": (1.0, 0.95, 1.05)},
-            {"seconds_more": 41.0},
-            "open: 5.0 % less to 5.0 % more time under pinned; about 41 s more would settle it",
-        ),
-        (
-            {"pinned": (1.0, 0.96, 1.04)},
-            {"seconds_more": 41.0},
-            "the same within 5 % (4.0 % less to 4.0 % more time) under pinned",
-        ),
-        (
-            {"pinned": (1.0, 0.96, 1.04)},
-            {"question": Question((), 0.03, 0.03)},
-            "open: 4.0 % less to 4.0 % more time under pinned; more time is unlikely to settle this",
-        ),
-        (
-            {"pinned": (1.0, 0.97, 1.03)},
-            {"question": Question((0.02,))},
-            "open: 3.0 % less to 3.0 % more time under pinned; more time is unlikely to settle this",
-        ),
-        (
-            {"pinned": (0.99, 0.94, 1.04)},
-            {"question": Question((0.05,))},
-            "at most 4.0 % slower (6.0 % less to 4.0 % more time) under pinned",
-        ),
-        (
-            {"pinned": (1.0, 0.99, 1.01), "pageable": (1.07, 1.05, 1.09)},
-            {},
-            "slower by 7.0 % (5.0 to 9.0) under pageable: stage blend +400 µs; the same within 2 % "
-            "(1.0 % less to 1.0 % more time) under pinned",
-        ),
-        (
-            {"pinned": (1.03, 1.0, 1.06)},
-            {},
-            "open: 0.0 % more to 6.0 % more time under pinned; more time is unlikely to settle this",
-        ),
-        (
-            {"pinned": (1.1, 1e-9, 1e300)},
-            {"processes": 1},
-            "open: too few blocks under pinned; raise --max-seconds",
-        ),
-        (
-            {"pinned": (1.0, 0.99, 1.01), "pageable": (1.02, 0.95, 1.09)},
-            {"question": Question(strategies=("pinned",))},
-            "the same within 2 % (1.0 % less to 1.0 % more time) under pinned; "
-            "5.0 % less to 9.0 % more time under pageable",
-        ),
-        (
-            {"pinned": (1.07, 1.05, 1.09)},
-            {"noise": stats.Ratio(1.05, 1.03, 1.07)},
-            "untrusted: a second copy of HEAD takes 3.0 % more to 7.0 % more time than HEAD; repeat the run",
-        ),
-    ],
-)
-def test_the_answer_is_the_first_line(
-    ratios: dict[str, tuple[float, float, float]], changes: dict[str, Any], told: str
-) -> None:
-    found = compared(ratios, **changes)
-    assert answer(found) == told
-    page = versions_page(found)
-    assert " ".join(render(page, "txt").split()).startswith(told)
-    assert render(page, "verdict") == told
-    assert render(page, "md").replace("\\", "").startswith(f"### {told}\n")
-    assert told.replace("'", "&#39;") in " ".join(render(page, "html").split())
+ANSWERS: dict[str, Any] = {
+    "slower": {"pinned": (1.07, 1.05, 1.09)},
+    "faster": {"pinned": (0.93, 0.91, 0.95)},
+    "a factor": {"pinned": (2.4, 2.2, 2.6)},
+    "the same": {"pinned": (1.0, 0.99, 1.01), "pageable": (1.0, 0.99, 1.01)},
+    "open": ({"pinned": (1.0, 0.95, 1.05)}, {"seconds_more": 41.0}),
+    "the same within 5 %": ({"pinned": (1.0, 0.96, 1.04)}, {"seconds_more": 41.0}),
+    "open for good": ({"pinned": (1.0, 0.96, 1.04)}, {"question": Question((), 0.03, 0.03)}),
+    "open for the gate": ({"pinned": (1.0, 0.97, 1.03)}, {"question": Question((0.02,))}),
+    "below the gate": ({"pinned": (0.99, 0.94, 1.04)}, {"question": Question((0.05,))}),
+    "both": {"pinned": (1.0, 0.99, 1.01), "pageable": (1.07, 1.05, 1.09)},
+    "touches 1": {"pinned": (1.03, 1.0, 1.06)},
+    "few blocks": ({"pinned": (1.1, 1e-9, 1e300)}, {"processes": 1}),
+    "untrusted": ({"pinned": (1.07, 1.05, 1.09)}, {"noise": stats.Ratio(1.05, 1.03, 1.07)}),
+}
 
 
-def test_an_interval_of_hardly_any_blocks_is_not_written_out() -> None:
-    wide = stats.Ratio(1.1, 1e-9, 1e300)
-    found = compared({"pinned": (1.1, 1e-9, 1e300)}, processes=1, noise=wide)
-    for form in ("txt", "md", "html"):
-        text = render(versions_page(found), form)
-        assert "unknown" in text
-        assert "second copy" not in text
-        assert not re.search(r"0\.0{6}|0{20}|e\+300", text)
-
-
-def test_the_page_says_what_changed_where_and_what_was_compared() -> None:
-    found = compared(
-        {"pinned": (1.07, 1.05, 1.09)},
-        apart="both have the compiled extension fast",
-        notes=("HEAD is dirty.",),
-    )
-    rulings = judge(
-        found, parse_gates(["slower=5%", "slower=2%", "footprint=+10%", "recommendation-changes"])
-    )
-    statuses = {ruling.gate.text: ruling.status for ruling in rulings}
-    assert statuses == {
-        "slower=5%": "inconclusive",
-        "slower=2%": "failed",
-        "footprint=+10%": "passed",
-        "recommendation-changes": "inconclusive",
-    }
-    text = render(versions_page(found, rulings), "details")
-    for part in (
-        "stage blend",
-        "+300 µs to +500 µs",
-        "within noise",
-        "HEAD is dirty.",
-        "0123456789",
-        "separate processes",
-    ):
-        assert part in " ".join(text.split())
+def test_answers_read_as_accepted_and_are_the_first_line(accepted: Accepted) -> None:
+    told = {}
+    for name, given in ANSWERS.items():
+        ratios, changes = given if isinstance(given, tuple) else (given, {})
+        comparison = compared(ratios, **dict(changes))
+        told[name] = answer(comparison)
+        page = versions_page(comparison)
+        assert render(page, "verdict") == told[name]
+        assert " ".join(render(page, "txt").split()).startswith(told[name])
+    accepted("".join(f"{name}: {line}\n" for name, line in told.items()), "answers_of_versions.txt")
 
 
 @pytest.mark.parametrize("form", ["html", "md", "txt"])
@@ -813,23 +664,6 @@ def test_the_page_looks_as_accepted(form: str, accepted: Accepted) -> None:
     )
     page = versions_page(found, judge(found, parse_gates(["slower=2%", "slower=5%", "footprint=+10%"])))
     accepted(markup(render(page, form)), f"versions.{form}")
-
-
-@pytest.mark.parametrize(
-    ("ends", "noise", "status"),
-    [
-        ((1.07, 1.055, 1.09), (1.0, 0.99, 1.01), "failed"),
-        ((1.07, 1.04, 1.09), (1.0, 0.99, 1.01), "inconclusive"),
-        ((1.02, 1.01, 1.04), (1.0, 0.99, 1.01), "passed"),
-        ((1.07, 1.055, 1.09), (1.05, 1.03, 1.07), "inconclusive"),
-    ],
-)
-def test_gates_mean_what_they_mean_for_profiles(
-    ends: tuple[float, float, float], noise: tuple[float, float, float], status: str
-) -> None:
-    found = compared({"pinned": ends}, noise=stats.Ratio(*noise))
-    (ruling,) = judge(found, parse_gates(["slower=5%"]))
-    assert ruling.status == status
 
 
 @pytest.mark.parametrize(
@@ -898,9 +732,8 @@ def test_what_a_baseline_promised_is_told_with_what_head_gains(
     sources = configuration.places(configuration.command_line(workload="w.py", strategies=strategies))
     result = api.run_versions(sources, "cpu", Silent(), "w.py", None, against="main")
     line = "From pageable in BASE to pinned in HEAD: promised 2.00×"
-    for form in ("html", "md", "txt"):
-        page = re.sub(r"<[^>]+>|`", "", render(versions_page(result), form))
-        assert (line in " ".join(page.split())) == told, form
+    page = render(versions_page(result), "md").replace("`", "")
+    assert (line in " ".join(page.split())) == told
     assert result.promise is None or result.promise.got.value == 1.69
 
 
@@ -942,33 +775,6 @@ def test_nothing_is_started_once_the_time_to_measure_is_over(tmp_path: Path, sta
     assert clock() == starting
 
 
-def test_tracing_a_version_takes_no_time_from_its_first_figures(tmp_path: Path) -> None:
-    """Checking a HEAD that is far slower than BASE takes all of its share."""
-    clock, answer = FakeClock(), FakeLauncher()
-    settings = replace(asked("w.py", backend="cpu", max_seconds=45.0), began=clock())
-
-    def launch(job: Job) -> Ended:
-        clock.advance(15.0 if job.task == "reference" else 1.0)
-        return answer(job)
-
-    both = Versions(settings, settings, (), Question())
-    measurement = VersionMeasurement(both, cast(Any, launch), Silent(), tmp_path, clock=clock)
-    with measurement.version(HEAD) as head:
-        head.describe()
-        head.prepare()
-        head.screen(["pageable"])
-    measurement.choose(None)
-    with measurement.version(BASE) as base:
-        base.describe()
-        base.prepare()
-        base.screen(["pageable"])
-    assert [job.task for job in answer.jobs] == ["reference", "measure"] * 2
-    notes = [measurement.runs[version].notes[0] for version in (HEAD, BASE)]
-    assert "could not be traced on the CPU: time: --max-seconds ran out" in notes[0]
-    assert "could not be traced on the CPU: neither was HEAD's" in notes[1]
-    assert all(isinstance(run.rows[0], Measured) for run in measurement.runs.values())
-
-
 def test_base_is_checked_and_traced_beside_head(tmp_path: Path) -> None:
     """Each once, and never beside another of BASE's."""
     settings, answer = asked("w.py", backend="cpu", max_seconds=45.0), FakeLauncher()
@@ -1006,19 +812,11 @@ def test_a_version_that_took_all_the_time_is_named(tmp_path: Path) -> None:
         head.describe()
 
 
-def test_markdown_points_to_the_html_beside_it() -> None:
-    """compare.md to compare.html: there is no report.html of a comparison."""
-    notes = tuple(f"Note {number}." for number in range(9))
-    text = render(versions_page(compared({"pinned": (1.0, 0.99, 1.01)}, notes=notes)), "md")
-    assert "more notes in compare.html" in text
-    assert "report.html" not in text
-
-
 FREES = """
 import resource
 import numpy as np
 from advisor.measure.final_worker import keep_freed_memory
-{first}
+np.ones(20 << 20, np.uint8)
 keep_freed_memory()
 faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for frame in range(20):
@@ -1030,9 +828,6 @@ print(taken)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the rule is glibc's")
-@pytest.mark.parametrize("first", ["", "np.ones(20 << 20, np.uint8)"])
-def test_what_one_version_frees_changes_no_page_fault_of_the_other(first: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", FREES.format(first=first)], capture_output=True, text=True, check=True
-    )
+def test_what_one_version_frees_changes_no_page_fault_of_the_other() -> None:
+    ended = subprocess.run([sys.executable, "-c", FREES], capture_output=True, text=True, check=True)
     assert int(ended.stdout) < 50

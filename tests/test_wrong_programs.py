@@ -46,23 +46,15 @@ def program(n: int = 256, dtype: str = "f4") -> Workload:
 LINE = 1 + PROGRAM[: PROGRAM.index("BODY")].count("\n")
 
 WRONG = {
-    "asarray": ("xp.multiply(np.asarray(image), 2, out=result)", "image", "xp.asarray"),
-    "array": ("result[...] = xp.asarray(np.array(image) * 2)", "image", "xp.asarray"),
     "scipy": ("from scipy import ndimage; result[...] = ndimage.laplace(image)", "image", "cupyx.scipy"),
     "constant": ("xp.multiply(image, TABLE, out=result)", "image", "xp.asarray"),
-    "operator": ("result[...] = image * TABLE", "image", "xp.asarray"),
-    "random": ("result[...] = image + np.random.rand(n)", "image", "xp.random"),
     "generator": ("result[...] = image + rng.random(n)", "image", "xp.random"),
     "out": ("np.multiply(image, 2, out=own); result[...] = 0", "", "xp.empty"),
     "assigned": ("result[...] = TABLE", "result", "xp.asarray"),
-    "list": ("result[:2] = [1, 2]; result[2:] = image[2:]", "result", "xp.asarray"),
     "copyto": ("np.copyto(own, image); result.fill(1)", "image", "xp.asarray"),
-    "joined": ("result[...] = xp.concatenate([image, TABLE])[:n]", "image", "xp.asarray"),
     "missing": ("xp.multiply(image, xp.spacing(image), out=result)", "", "comparison.html"),
     "method": ("image.setflags(); xp.multiply(image, 2, out=result)", "", "comparison.html"),
     "keyword": ("result.fill(xp.sum(image, where=image > 0))", "image", "a, axis, dtype, out, keepdims"),
-    "where": ("result.fill(0); xp.add(image, 1, out=result, where=image > 3)", "image", "casting, dtype"),
-    "initial": ("result.fill(image.max(initial=0))", "image", "axis, out, keepdims"),
     "objects": ("xp.array([None]); result[...] = image", "", "float64"),
     "pointer": ("image.ctypes.data; result[...] = image", "", "comparison.html"),
 }
@@ -121,9 +113,7 @@ def test_a_stage_that_fails_under_cupy_is_an_error(
     ("body", "frame", "error"),
     [
         ("xp.add(image, 1, out=result, dtype='i1')", 0, "UFuncTypeError"),
-        ("result[...] = xp.ones(n + 1)", 0, "ValueError: could not broadcast"),
         ("result[...] = image; frame == 1 and 1 / 0", 1, "ZeroDivisionError"),
-        ("result[...] = image.reshape(7, -1)", 0, "ValueError: cannot reshape"),
         ("(lambda x: x.missing.part)(frame); result[...] = 0", 0, "AttributeError"),
     ],
 )
@@ -148,18 +138,14 @@ def test_an_error_in_set_up_says_so(tmp_path: Path) -> None:
     ("body", "array"),
     [
         ("result[...] = image; own[3] = 1 + frame", "own"),
-        ("result[...] = image; own[0] = image.max() + 1", "own"),
         ("result[...] = image; TABLE.sort(); TABLE[frame] += 2", "TABLE"),
         ("result[...] = image; KEPT['sum'][-1][...] = frame + 1", "KEPT['sum'][0]"),
         ("import ctypes; result[...] = image; ctypes.memset(own.ctypes.data, 1 + frame, 4)", "own"),
-        ("result[...] = image; helper(frame)", "own"),
     ],
 )
 def test_a_device_stage_that_writes_a_host_array_is_named(body: str, array: str, tmp_path: Path) -> None:
     text = PROGRAM.replace("CACHE = {}", 'KEPT = {"sum": [np.zeros(2)]}')
-    text = text.replace("np.empty(n", "np.zeros(n").replace(
-        "    def produce", "    def helper(value): own.fill(value + 1)\n\n    def produce"
-    )
+    text = text.replace("np.empty(n", "np.zeros(n")
     with pytest.raises(WorkloadError) as raised:
         profiled(tmp_path, body, text=text)
     assert raised.value.message.startswith("device stage 'compute' (program.py:")
@@ -171,7 +157,6 @@ def test_a_device_stage_that_writes_a_host_array_is_named(body: str, array: str,
     [
         ("torch.from_numpy(result).fill_(frame)", "PyTorch takes NumPy arrays"),
         ("result[...] = 0; memoryview(image)", "it takes NumPy arrays"),
-        ("result[...] = 0; np.frombuffer(image, 'f4')", "it takes NumPy arrays"),
         ("compiled(image, result)", "Numba compiles this function for the CPU"),
     ],
 )
@@ -188,9 +173,7 @@ def test_a_library_that_takes_numpy_arrays_alone_is_named(body: str, why: str, t
 
 _STATE = {
     "a number": ("global SEEN; SEEN += 1; image[...] = SEEN", "'SEEN'"),
-    "a generator": ("image[...] = RNG.random(n)", "'RNG'"),
     "an array": ("TABLE[:] += 1; image[...] = TABLE[:1]", "'TABLE'"),
-    "a class": ("State.seen += 1; image[...] = State.seen", "'State.seen'"),
     "a function": ("program.function.seen += 1; image[...] = program.function.seen", "'program.seen'"),
     "a neighbour": ("image[...] = helper.step()", "'COUNT'"),
 }
@@ -224,10 +207,7 @@ def test_state_that_no_result_follows_is_accepted(line: str, tmp_path: Path) -> 
 
 def _with_state(line: str, folder: Path) -> Profile:
     text = PROGRAM.replace("image[...] = np.arange(n).astype(dtype) + np.ones(1).astype(dtype) * frame", line)
-    text = text.replace(
-        "CACHE = {}",
-        "import helper\nCACHE = {}\nSEEN = 0\nRNG = np.random.default_rng(0)\nclass State: seen = 0\n",
-    ).replace(
+    text = text.replace("CACHE = {}", "import helper\nCACHE = {}\nSEEN = 0\n").replace(
         "    own =",
         "    program.function.seen = getattr(program.function, 'seen', 0)\n    counts = [0]\n    own =",
     )
@@ -252,13 +232,6 @@ def test_nan_in_results_is_told(body: str, notes: list[str], tmp_path: Path) -> 
     assert len(profile.notes) == len(notes)
     assert all(part in note for part, note in zip(notes, profile.notes, strict=True))
     assert {row.verified for row in profile.measured().values()} == {True}
-
-
-def test_nan_after_the_compared_frames_is_told(tmp_path: Path) -> None:
-    profile = profiled(tmp_path, "result[...] = image; result[3] = np.nan if frame > 16 else 0")
-    (note,) = profile.notes
-    assert "Buffer 'result' has NaN that it does not have in the compared frames: 1 of 256 elements" in note
-    assert {row.verified for row in profile.measured().values()} == {False}
 
 
 def test_datetimes_have_no_arithmetic(tmp_path: Path) -> None:
@@ -298,7 +271,6 @@ def test_a_wait_is_advice_with_a_gain(tmp_path: Path) -> None:
     ("body", "name"),
     [
         ("xp.multiplyy(image, 2, out=result)", "'multiplyy'; did you mean 'multiply'?"),
-        ("xp.linalg.normm(image)", "'linalg.normm'; did you mean 'norm'?"),
         ("result.fil(1)", "'fil'; did you mean 'fill'?"),
     ],
 )
@@ -308,10 +280,9 @@ def test_a_typo_is_named_with_the_near_name(body: str, name: str, tmp_path: Path
     assert raised.value.message == f"program.py:{LINE}, in compute: neither NumPy nor CuPy has {name}"
 
 
-@pytest.mark.parametrize("body", ["image.get()", "xp.RawKernel('', 'f')", "xp.asnumpy(image)"])
-def test_a_name_of_cupy_alone_asks_for_a_twin(body: str, tmp_path: Path) -> None:
+def test_a_name_of_cupy_alone_asks_for_a_twin(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError) as raised:
-        profiled(tmp_path, body)
+        profiled(tmp_path, "image.get()")
     assert "cpu=numpy_function" in raised.value.next_step
 
 
@@ -320,7 +291,6 @@ def test_a_name_of_cupy_alone_asks_for_a_twin(body: str, tmp_path: Path) -> None
     [
         ("buffers = {", 'buffers = {"spare": Buffer(1 << 26, "f4"), ', ["'spare'", "256 MiB", "footprint"]),
         ("result.sum()", "pass", ["'use' does nothing"]),
-        ("result.sum()", '"""Nothing."""', ["'use' does nothing"]),
         ("dtype: str", "unused: int = 3, dtype: str", ["'unused'"]),
         ("def use(result: In)", "def use(image: In, result: In)", ["'use' takes buffer 'image'"]),
         (", host(use)", "", ["'result'", "never read"]),
@@ -348,9 +318,7 @@ def test_what_looks_forgotten_is_noted(old: str, new: str, notes: list[str], tmp
     [
         (["--set", "n=0"], ["'image'", "(0,)", "n=0"]),
         (["--set", "n=10**12"], ["'image'", "(1000000000000,)", "float32"]),
-        (["--set", "n=2**62"], ["'image'", "2**63"]),
         (["--sweep", "n=1..1000000000000"], ["--sweep n=", "'image'"]),
-        (["--sweep", "n=0,256"], ["--sweep n=0", "'image'", "(0,)"]),
     ],
 )
 def test_a_size_that_cannot_be_is_told_before_anything_runs(
