@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,8 @@ from advisor.verdicts.comparing.rows import (
     drift,
     has_figures,
     one_sided,
-    row,
+    outcome,
+    ratio_of,
 )
 from advisor.verdicts.scores import counted
 
@@ -55,24 +57,22 @@ def recommended(
     be it. The best strategy changed where the two sets have nothing in common.
     """
     names = base.strategy if base else None, head.strategy if head else None
-    unsound = _unsound(base, head, figures, whole=whole)
-    if unsound:
+    if unsound := _unsound(base, head, figures, whole=whole):
         return Recommended(*names, "cannot tell", unsound)
     assert base is not None
     assert head is not None
-    before, now = _best(base), _best(head)
+    before, now = ({each.strategy, *each.tied_with} - {None} for each in (base, head))
+    open_, measured = "open" in (base.verdict, head.verdict), basis == "measured"
     if not before & now:
-        sure = basis == "measured" or "open" not in (base.verdict, head.verdict)
-        if sure:
-            none = "No strategy is a candidate for the best in both BASE and HEAD."
-            return Recommended(*names, "changed", none)
-        return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
-    conclusive = basis == "predicted" or "open" not in (base.verdict, head.verdict)
-    if conclusive and names[0] is not None and names[0] == names[1]:
+        if open_ and not measured:
+            return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
+        return Recommended(
+            *names, "changed", "No strategy is a candidate for the best in both BASE and HEAD."
+        )
+    if names[0] is not None and names[0] == names[1] and not (open_ and measured):
         return Recommended(*names, "same", "")
-    return Recommended(
-        *names, "cannot tell", f"{', '.join(sorted(before & now))} may be the fastest in both."
-    )
+    both = ", ".join(sorted(filter(None, before & now)))
+    return Recommended(*names, "cannot tell", f"{both} may be the fastest in both.")
 
 
 def _unsound(
@@ -89,16 +89,10 @@ def _unsound(
     return "" if whole else "A run was interrupted."
 
 
-def _best(recommendation: Recommendation) -> frozenset[str]:
-    """Every strategy that may be the best by this recommendation."""
-    return frozenset(filter(None, (recommendation.strategy, *recommendation.tied_with)))
-
-
 _WITHIN_NOISE = "No predicted time differs by more than host stages vary on this CPU."
 DECIDING = ("device", "arguments")
 """Where these differ, times cannot be compared, and a gate would judge something else than the code."""
 Basis = Literal["measured", "predicted"]
-_BASES: tuple[Basis, Basis] = ("predicted", "measured")
 
 
 @dataclass(frozen=True)
@@ -161,11 +155,18 @@ def compare(
     mixes = {name: identity(row) for side in (base, head) for name, row in mixes_of(side).items()}
     strategies = [mixes.get(name, name) for name in strategies]
     base, head = named_by_placements(base), named_by_placements(head)
-    _require_known(strategies, base, head)
+    predicted = (each.results for side in (base, head) for each in side.predictions)
+    known = dict.fromkeys(row.strategy for row in chain(base.results, head.results, *predicted))
+    if unknown := [name for name in strategies if name not in known]:
+        raise UsageError(
+            f"neither profile has a strategy {unknown[0]!r}", next_step=f"They have {', '.join(known)}."
+        )
     devices = _devices(base, head, predicted=on_cpu(head), only=strategies)
     if not any(each.rows for each in devices):
         raise _nothing_in_common(devices, strategies)
-    return _comparison(base, head, devices, _unmatched(base, head) if on_cpu(head) else ())
+    before, now = ([p.device.name for p in side.predictions] for side in (base, head))
+    alone = [name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now)]
+    return _comparison(base, head, devices, tuple(alone) if on_cpu(head) else ())
 
 
 def around(base: Profile, head: Profile) -> Comparison:
@@ -281,35 +282,18 @@ def _require_figures(side: str, profile: Profile) -> None:
     )
 
 
-def _require_known(strategies: Sequence[str], *profiles: Profile) -> None:
-    known = dict.fromkeys(r.strategy for profile in profiles for r in profile.results)
-    known |= dict.fromkeys(
-        r.strategy for profile in profiles for prediction in profile.predictions for r in prediction.results
-    )
-    unknown = [name for name in strategies if name not in known]
-    if unknown:
-        raise UsageError(
-            f"neither profile has a strategy {unknown[0]!r}", next_step=f"They have {', '.join(known)}."
-        )
-
-
-def _unmatched(base: Profile, head: Profile) -> tuple[str, ...]:
-    """Names of the devices that one of the two alone predicts for, in BASE's order and then HEAD's."""
-    before, now = ([p.device.name for p in side.predictions] for side in (base, head))
-    return tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
-
-
 def _device(
     base: Profile | Prediction, head: Profile | Prediction, confidence: float, only: Sequence[str], seed: int
 ) -> ComparedDevice:
     measured = isinstance(head, Profile)
     before, now = by_strategy(base.results, only), by_strategy(head.results, only)
     rows = tuple(
-        row(earlier, later, confidence, seed)
+        Compared(earlier, later, ratio := ratio_of(earlier, later, confidence, seed=seed), outcome(ratio))
         for name, later in now.items()
         if has_figures(later) and has_figures(earlier := before.get(name))
     )
-    gaps, basis = one_sided(before, now), _BASES[measured]
+    gaps = one_sided(before, now)
+    basis: Basis = "measured" if measured else "predicted"
     chosen = recommended(
         base.recommendation,
         head.recommendation,
@@ -365,7 +349,13 @@ def _changed_advice(
     other_work = _work(one) != _work(other)
     fired = ((a, _about(a, one)) for a in one.advice if a.outcome == "advice")
     only = (a for a, about in fired if about not in there and about[1] in shared)
-    return tuple(a for a in only if other_work or _rests_on(a) & differing.get(a.device, set()))
+
+    def rests_on(advice: Advice) -> set[str]:
+        """Strategies that it proposes, counts its gain from, or has figures of (`pinned: one frame`)."""
+        named = {item.label.partition(":")[0] for item in advice.evidence}
+        return named | {advice.strategy or "", (advice.gain.over or "") if advice.gain else ""}
+
+    return tuple(a for a in only if other_work or rests_on(a) & differing.get(a.device, set()))
 
 
 def _about(advice: Advice, profile: Profile) -> tuple[str, str | None]:
@@ -376,12 +366,6 @@ def _work(profile: Profile) -> tuple[object, ...]:
     """The work of a frame, apart from how long it takes."""
     traced = profile.traffic.model_dump(exclude=_TIMES) if profile.traffic else None
     return profile.workload.model_dump(exclude=_NAMES), traced
-
-
-def _rests_on(advice: Advice) -> set[str]:
-    """Strategies that it proposes, counts its gain from, or has figures of (`pinned: one frame`)."""
-    named = {item.label.partition(":")[0] for item in advice.evidence}
-    return named | {advice.strategy or "", (advice.gain.over or "") if advice.gain else ""}
 
 
 def advice_apart(

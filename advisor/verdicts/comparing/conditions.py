@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,12 +34,17 @@ class Condition:
 
 def conditions(base: Profile, head: Profile) -> tuple[Condition, ...]:
     """Everything that both could differ in: what decides comparability first, then the rest that differs."""
+    here, there = base.environment.packages, head.environment.packages
     return (
         *(_condition(what, read(base), read(head), "subject") for what, read in _SUBJECTS.items()),
         *([_condition("arguments", arguments(base), arguments(head), "subject")] if head.script else []),
         *(_condition(what, read(base), read(head), "condition") for what, read in _CONDITIONS.items()),
         _clocks(base, head),
-        *_packages(base, head),
+        *(
+            Condition(name, "differs", here.get(name, "not installed"), there.get(name, "not installed"))
+            for name in sorted({*here, *there})
+            if here.get(name) != there.get(name)
+        ),
     )
 
 
@@ -141,19 +146,13 @@ def _hertz(profile: Profile) -> float | None:
         *profile.environment.gpu_readings,
         *profile.environment.tegra_readings,
     ]
-    loaded = [state for state in states if state.moment == "under-load"]
-    clocks = (state.sm_hertz if isinstance(state, GpuState) else state.gpu_hertz for state in loaded)
+    clocks = (
+        state.sm_hertz if isinstance(state, GpuState) else state.gpu_hertz
+        for state in states
+        if state.moment == "under-load"
+    )
     return min(filter(None, clocks), default=None)
 
 
 def _mhz(hertz: float | None) -> str:
     return "not known" if hertz is None or not math.isfinite(hertz) else f"{hertz / 1e6:.0f} MHz"
-
-
-def _packages(base: Profile, head: Profile) -> Iterator[Condition]:
-    """Packages that differ; those that do not need no line each."""
-    here, there = base.environment.packages, head.environment.packages
-    for name in sorted({*here, *there}):
-        if here.get(name) != there.get(name):
-            versions = (here.get(name, "not installed"), there.get(name, "not installed"))
-            yield Condition(name, "differs", *versions)

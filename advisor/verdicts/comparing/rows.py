@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal, TypeGuard
@@ -87,11 +87,6 @@ class OneSided:
     reason: str
 
 
-def row(base: Figures, head: Figures, confidence: float, seed: int = 0) -> Compared:
-    ratio = ratio_of(base, head, confidence, seed=seed)
-    return Compared(base, head, ratio, outcome(ratio))
-
-
 def ratio_of(
     base: Figures, head: Figures, confidence: float, *, resamples: int = stats.RESAMPLES, seed: int = 0
 ) -> stats.Ratio:
@@ -157,10 +152,12 @@ def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[O
     gaps = []
     for strategy in dict.fromkeys((*base, *head)):
         here, there = base.get(strategy), head.get(strategy)
-        if has_figures(here) and not has_figures(there):
-            gaps.append(_missing(strategy, "head", there))
-        elif has_figures(there) and not has_figures(here):
-            gaps.append(_missing(strategy, "base", here))
+        if has_figures(here) != has_figures(there):
+            side: Literal["base", "head"] = "head" if has_figures(here) else "base"
+            lacking, gap = there if has_figures(here) else here, OneSided(strategy, side, "not run", NOT_RUN)
+            if isinstance(lacking, (Failed, Skipped)):
+                gap = replace(gap, status=lacking.status, reason=lacking.reason)
+            gaps.append(gap)
     return tuple(gaps)
 
 
@@ -170,12 +167,6 @@ def has_figures(result: AnyRow | None) -> TypeGuard[Figures]:
 
 def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow]:
     return {row.strategy: row for row in rows if not only or row.strategy in only}
-
-
-def _missing(strategy: str, side: Literal["base", "head"], result: AnyRow | None) -> OneSided:
-    if isinstance(result, (Failed, Skipped)):
-        return OneSided(strategy, side, result.status, result.reason)
-    return OneSided(strategy, side, "not run", NOT_RUN)
 
 
 _Pair = tuple[dict[str, float], dict[str, float]]
@@ -223,10 +214,14 @@ def drift(rows: Sequence[Compared], workload: WorkloadRecord, confidence: float)
         np.log([[float(np.median(frames)) for frames in getattr(row, side).rounds] for row in paired])
         for side in ("base", "head")
     )
-    parts = _parts_of(paired, workload)
+    sides = {stage.name: stage.side for stage in workload.frame_stages()}
+    parts = [
+        (_parts(row.base, sides), _parts(row.head, sides))
+        for row in paired
+        if isinstance(row.base, Measured) and isinstance(row.head, Measured)
+    ]
     alone = _alone(paired, base, head, confidence)
-    # A stage that takes longer takes the same time in every frame, and slower copies a share of its copies.
-    for expected in (_by_time(parts, paired), _by_kind(parts, paired)):
+    for expected in _expected(parts, paired):
         again = _alone(paired, base, head - np.log(expected)[:, np.newaxis], confidence)
         alone = {name: ratio for name, ratio in alone.items() if name in again}
     if 2 * len(alone) >= len(paired):
@@ -269,36 +264,22 @@ def _notable(ratio: stats.Ratio) -> bool:
     return (ratio.low > 1 or ratio.high < 1) and abs(math.log(ratio.value)) > math.log1p(stats.EQUIVALENCE)
 
 
-def _parts_of(rows: Sequence[Compared], workload: WorkloadRecord) -> list[_Pair]:
-    """The parts of a frame of each row, in BASE and in HEAD; none of scripts."""
-    sides = {stage.name: stage.side for stage in workload.frame_stages()}
-    return [
-        (_parts(row.base, sides), _parts(row.head, sides))
-        for row in rows
-        if isinstance(row.base, Measured) and isinstance(row.head, Measured)
-    ]
-
-
 def _moved(parts: Sequence[_Pair]) -> dict[str, float]:
     """Seconds by which each part that all have grew in the median strategy."""
     names = set.intersection(*(set(before) & set(now) for before, now in parts)) if parts else set()
     return {name: median(now[name] - before[name] for before, now in parts) for name in sorted(names)}
 
 
-def _by_time(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
-    """By what each row grew if each part took so many seconds longer in all; 1 where that cannot be."""
+def _expected(parts: Sequence[_Pair], rows: Sequence[Compared]) -> Iterator[stats.Floats]:
+    """By what each row grew if each part took so many seconds longer in all, as a slower stage does; and if
+    each kind of part took this factor longer, as slower copies do. 1 where that cannot be."""
     times, shift = np.array([row.head_seconds for row in rows]), sum(_moved(parts).values())
-    return np.where(times > shift, times / np.maximum(times - shift, _NO_TIME), 1.0)
-
-
-def _by_kind(parts: Sequence[_Pair], rows: Sequence[Compared]) -> stats.Floats:
-    """By what each row grew if each kind of part took this factor longer; 1 without parts."""
-    if not parts:
-        return np.ones(len(rows))
-    factors = _factors(parts)
-    grown = [sum(_sum(before, kind) * factors.get(kind, 1.0) for kind in _KINDS) for before, _ in parts]
-    whole = [sum(before.values()) for before, _ in parts]
-    return np.array([now / before if before else 1.0 for now, before in zip(grown, whole, strict=True)])
+    yield np.where(times > shift, times / np.maximum(times - shift, _NO_TIME), 1.0)
+    if parts:
+        factors = _factors(parts)
+        grown = [sum(_sum(before, kind) * factors.get(kind, 1.0) for kind in _KINDS) for before, _ in parts]
+        whole = [sum(before.values()) for before, _ in parts]
+        yield np.array([now / before if before else 1.0 for now, before in zip(grown, whole, strict=True)])
 
 
 def _explained(result: Drift, parts: Sequence[_Pair]) -> Drift:
