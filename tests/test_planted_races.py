@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -12,7 +14,9 @@ import numpy as np
 import pytest
 from every import every
 
+from advisor.measure.recording import played_torch
 from advisor.measure.trying.changes import IMPOSED, ScriptChange, imposed
+from advisor.measure.trying.libraries import TorchCopies
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import VARIABLE
 from advisor.strategies.edits import Change, edited
@@ -246,6 +250,122 @@ RACES = {
 }  # fmt: skip
 
 
+TENSORS = {
+    "a download that is read at once": (
+        "reuse",
+        "for i in range(6):  #loop\n out = (x.cuda() + i).cpu().numpy()  #line\n log.append(float(out[0]))",
+        GUARDED,
+    ),
+    "the frame before is read": (
+        "reuse",
+        "last = None\nfor i in range(6):  #loop\n out = (x.cuda() + i).to('cpu')  #line\n"
+        " if last is not None: log.append(float(last[0] - out[0]))\n last = out",
+        GUARDED,
+    ),
+    "NumPy's arrays are kept": (
+        "reuse",
+        "for i in range(6):  #loop\n kept.append((x.cuda() + i).cpu().numpy())  #line\n"
+        "log = [float(each[0]) for each in kept]",
+        KEEPS,
+    ),
+    "parts are kept": (
+        "reuse",
+        "for i in range(6):  #loop\n kept.append((x.cuda() + i).cpu()[:2])  #line\n"
+        "log = [float(each[0]) for each in kept]",
+        KEEPS,
+    ),
+    "a download that goes up again": (
+        "reuse",
+        "for i in range(6):  #loop\n out = (x.cuda() + i).cpu()  #line\n y = out.cuda()\n"
+        " log.append(float(y[0]))",
+        "uploads what it downloads",
+    ),
+    "a gradient through the download": (
+        "reuse",
+        "w = torch.ones(4, requires_grad=True)\nfor i in range(6):  #loop\n"
+        " out = (w.cuda() * i).cpu()  #line\n out.sum().backward()\nlog = [float(w.grad[0])]",
+        "gradient",
+    ),
+    "a tensor that is overwritten next": (
+        "lock",
+        "for i in range(6):  #loop\n x[...] = i\n y = x.cuda()  #line\n x[...] = -1\n"
+        " log.append(float(y[0]))",
+        GUARDED,
+    ),
+    "a copy that does not wait elsewhere": (
+        "lock",
+        "for i in range(6):  #loop\n x[...] = i\n y = x.cuda()  #line\n z = x.to('cuda', non_blocking=True)\n"
+        " x[...] = -1\n log.append(float(y[0] + z[0]))",
+        "may copy it asynchronously",
+    ),
+    "a new tensor in each frame": (
+        "lock",
+        "for i in range(20):  #loop\n kept.append(torch.full((4,), i))\n y = kept[-1].cuda()  #line\n"
+        " log.append(float(y[0]))",
+        "a new array in each frame",
+    ),
+    "a constant tensor": (
+        "hoist",
+        "for i in range(6):  #loop\n y = x.to('cuda')  #line\n log.append(float(y[0] + i))",
+        GUARDED,
+    ),
+    "a tensor on the GPU that is written": (
+        "hoist",
+        "for i in range(6):  #loop\n y = x.to('cuda')  #line\n y.add_(i)\n log.append(float(y[0]))",
+        "writes to what it uploads",
+    ),
+    "a tensor that changes": (
+        "hoist",
+        "for i in range(6):  #loop\n x[...] = i // 4\n y = x.to('cuda')  #line\n log.append(float(y[0]))",
+        "not the same in each frame",
+    ),
+}  # fmt: skip
+
+
+def test_planted_races_of_tensors_are_refused_guarded_or_not_written() -> None:
+    """On PyTorch's own storages, in a process whose PyTorch plays the GPU."""
+    pytest.importorskip("torch")
+    output = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=True).stdout
+    found = json.loads(output)
+    assert found == {name: answer or "right" for name, (_, _, answer) in TENSORS.items()}
+
+
+def tensor_race(torch: types.ModuleType, kind: ChangeKind, body: str, answer: str) -> str:
+    """The answer if it was given; "right" if the change was, imposed and written."""
+    text = "import torch\nlog, kept = [], []\nx = torch.zeros(4)\n" + body
+    expected = logged(text)
+    change = ScriptChange(name="n", kind=kind, library="torch", file=SCRIPT, line=line(text, "#line"))
+    calls = {name: getattr(torch.Tensor, name) for name in ("to", "cuda", "cpu", "copy_")}
+    imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
+    imposing.install(torch)
+    imposing.switch(True)
+    result = logged(text)
+    imposing.switch(False)
+    for name, call in calls.items():
+        setattr(torch.Tensor, name, call)
+    if result != expected:
+        return "wrong while imposed"
+    reason = imposing.refused
+    written = Change(kind, change.line, loop=line(text, "#loop"), library="torch", tried=True)
+    try:
+        if not reason and logged(edited(text, [written])) != expected:
+            return "wrong as written"
+    except CannotWrite as error:
+        reason = str(error)
+    return answer if answer and answer in reason else reason or "right"
+
+
+def play_tensors() -> None:
+    torch = importlib.import_module("torch")
+    played_torch.play(torch, lambda *_: None)
+    empty_like = torch.empty_like
+    torch.empty_like = lambda tensor, device, pin_memory: empty_like(tensor, device=device)
+    zeros = torch.zeros
+    torch.zeros = lambda *size, pin_memory=False: zeros(*size)
+    TorchCopies.lock = TorchCopies.unlock = lambda *_: None  # type: ignore[method-assign]
+    print(json.dumps({name: tensor_race(torch, *case) for name, case in TENSORS.items()}))  # type: ignore[arg-type]
+
+
 def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """CuPy on NumPy, without the times of its copies."""
     monkeypatch.syspath_prepend(str(PACKAGES))
@@ -344,3 +464,7 @@ def test_pytorchs_allocator_is_a_variable_that_nobody_else_sets(monkeypatch: pyt
     monkeypatch.setenv(VARIABLE, "backend:native")  # by the script, before it imports PyTorch
     late.install(None)
     assert VARIABLE in late.refused
+
+
+if __name__ == "__main__":
+    play_tensors()
