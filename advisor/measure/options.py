@@ -111,7 +111,8 @@ class Options:
     )
     tries: bool = _recording(
         False,
-        "For a script: try memory changes on its lines, measure each, and write a patch of those that pay.",
+        "For a script: try memory changes on its lines, measure each, and write a patch of those that pay. "
+        "The script runs a dozen times or more, in the current folder.",
     )
     checked: tuple[str, ...] = _recording(
         (),

@@ -101,5 +101,6 @@ class Trials(Record):
         "What two unchanged runs did not agree in, so that it compares nothing", ()
     )
     patch: Patch | None = None
+    runs: Count = optional("Of the script, after the recorded one", 0)
     seconds: Seconds = Field(description="All runs together")
     reason: Text = optional("Why nothing was tried, or not all", "")

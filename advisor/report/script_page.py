@@ -334,6 +334,9 @@ def trials_section(tried: Trials) -> Section:
     patch, compared = tried.patch, []
     if tried.compared:
         compared = [f"Compared with the unchanged script: {'; '.join(map(words.line, tried.compared))}."]
+    if tried.runs:
+        again = words.count(tried.runs, "more time")
+        compared.append(f"The script ran {again}, in the same folder: what it writes was written again.")
     for what in tried.unlike:
         compared.append(f"Two unchanged runs differ in {words.line(what)}, which compares nothing.")
     compared += [f"Not in the patch: {words.line(reason)}." for reason in (patch.left_out if patch else ())]

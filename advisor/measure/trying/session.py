@@ -119,6 +119,7 @@ class Session:
     _unchanged: Equality | None = None
     _ran_twice: bool = False
     _all_compared: bool = False
+    _runs: int = 0
     _ended: str = ""
     """Why trials ended before all was tried."""
 
@@ -153,6 +154,7 @@ class Session:
             compared=equality.compared if equality else (),
             unlike=equality.unlike if equality else (),
             patch=patch,
+            runs=self._runs,
             seconds=monotonic() - began,
             reason=self._ended,
         )
@@ -349,6 +351,7 @@ class Session:
         left = self.end - monotonic()
         if left <= 0:
             raise TimeUp
+        self._runs += 1
         recorded = self.script.loops[self.loop]
         place = recorded.place
         file = self.start / place.file
