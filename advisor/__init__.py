@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from advisor.fleets.api import Fleet, fleet
     from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, repeat, workload
     from advisor.workloads.kernels import kernel
-    from advisor.workloads.scripts import result
+    from advisor.workloads.outline import result
 
 _HOME = {
     **dict.fromkeys(
@@ -31,7 +31,7 @@ _HOME = {
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels",
     "repeat": "advisor.workloads.definition",
-    "result": "advisor.workloads.scripts",
+    "result": "advisor.workloads.outline",
 }
 __all__ = [
     "AdvisorError",

@@ -38,7 +38,7 @@ from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts.comparing import comparisons, promised, versions
 from advisor.verdicts.versions import Question
-from advisor.workloads import scripts
+from advisor.workloads import outline
 from advisor.workloads.loading import MODULE_PREFIX
 from advisor.workloads.parameters import Value
 from advisor.workloads.sources import source as source_of
@@ -194,7 +194,7 @@ def _sides(
     settings: Settings, base: Path | str, head: Path | str | None, against: str | None
 ) -> Iterator[tuple[Settings | None, Settings, tuple[str, str], str]]:
     """Settings of BASE (None if it does not exist) and HEAD, their labels, and a note."""
-    file, name = scripts.file_and_name(str(base))
+    file, name = outline.file_and_name(str(base))
     if head is not None:
         if against is not None:
             raise UsageError(
@@ -276,8 +276,8 @@ def profile(
     _SIGNATURE.bind(workload, parameters, **arguments)
     values = {**({"parameters": assignments(parameters)} if parameters else {}), **arguments}
     with naming_arguments(), source_of(workload) as target:
-        named = scripts.file_and_name(str(target))
-        script = scripts.is_script(*named, arguments.get("arguments", ()))
+        named = outline.file_and_name(str(target))
+        script = outline.is_script(*named, arguments.get("arguments", ()))
         return _profiled(str(target), _named(workload), values, script=script)
 
 
@@ -308,7 +308,7 @@ def profile_cell(line: str, cell: str) -> Profile:
     with naming_arguments(), scratch() as folder, _importing_from(Path.cwd()):
         file = folder / "cell.py"
         file.write_text(cell, encoding="utf-8")
-        script = scripts.is_script(file, None, ("a cell",))
+        script = outline.is_script(file, None, ("a cell",))
         return _profiled(str(file), file.name, {"arguments": arguments}, script=script)
 
 

@@ -32,8 +32,8 @@ from advisor.profiles.files import read_toml
 from advisor.rules.registry import require, thresholds
 from advisor.strategies import mixes, registry
 from advisor.strategies.backend import BackendName
+from advisor.workloads.outline import file_and_name, module_file
 from advisor.workloads.parameters import parse_assignments
-from advisor.workloads.scripts import file_and_name, module_file
 
 CALL = "advisor.profile:"
 

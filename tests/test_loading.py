@@ -13,7 +13,7 @@ from running import missing
 
 from advisor.errors import FileProblem, WorkloadError
 from advisor.workloads.loading import EXAMPLE, Loaded, load, user_traceback
-from advisor.workloads.scripts import is_script
+from advisor.workloads.outline import is_script
 
 HEAD = """\
 import numpy as np

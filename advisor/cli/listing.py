@@ -73,7 +73,7 @@ def _from_report(file: Path, report: Path, frame: str | None, nsys: Path | None)
 
 def _from_call(file: Path, start: str, given: list[str], *, force: bool) -> list[Path]:
     """The workload of one call of FILE::FUNCTION or of the code around FILE:LINE, and its arrays."""
-    from advisor.workloads.scripts import file_and_name
+    from advisor.workloads.outline import file_and_name
 
     source, function = file_and_name(start)
     name, _, line = start.rpartition(":")

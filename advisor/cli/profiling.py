@@ -322,10 +322,10 @@ def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
 
 def is_script(target: str, arguments: Sequence[str]) -> bool:
     """Whether the file is run as a script. Raises `UsageError` for a workload that is given arguments."""
-    from advisor.workloads import scripts
+    from advisor.workloads import outline
 
-    file, name = scripts.file_and_name(target)
-    script = scripts.is_script(file, name, arguments)
+    file, name = outline.file_and_name(target)
+    script = outline.is_script(file, name, arguments)
     if not script and arguments and file.exists():
         raise UsageError(
             f"{target} is a workload and takes no arguments, but {arguments[0]!r} was given",

@@ -98,16 +98,10 @@ def memory_class(attributes: Mapping[str, int | float | str | bool]) -> MemoryCl
 
 
 FLAGS = (
-    "integrated",
-    "can_map_host_memory",
-    "managed_memory",
-    "concurrent_managed_access",
-    "pageable_memory_access",
-    "pageable_memory_access_uses_host_page_tables",
-    "host_register_supported",
-    "host_native_atomic_supported",
-    "direct_managed_mem_access_from_host",
-)
+    "integrated", "can_map_host_memory", "managed_memory", "concurrent_managed_access",
+    "pageable_memory_access", "pageable_memory_access_uses_host_page_tables", "host_register_supported",
+    "host_native_atomic_supported", "direct_managed_mem_access_from_host",
+)  # fmt: skip
 """CUDA's device attributes that are 0 or 1, in snake case."""
 
 _COUNTS = ("multiprocessor_count", "l2_cache_size", "async_engine_count", "total_global_mem")

@@ -10,6 +10,7 @@ import os
 import platform
 import shlex
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import psutil
 
@@ -190,7 +191,13 @@ def _gpu_cautions(readings: Sequence[GpuState]) -> Iterator[str]:
             f"{others}: this makes the times longer and noisier. Stop the other processes (nvidia-smi lists "
             "them) or choose another GPU with --gpu, then profile again."
         )
-    yield from _link(readings)
+    link = pcie_link(readings)
+    if link.factor > 1:
+        yield (
+            f"The PCIe link ran at {link.runs}; this GPU and system can do {link.best}. Copies and zero-copy "
+            f"accesses can take up to {units.ratio(link.factor)} as long. Check the slot, the risers and the "
+            "PCIe settings in the firmware."
+        )
 
 
 def _throttled_shares(readings: Sequence[GpuState]) -> dict[str, float]:
@@ -229,28 +236,39 @@ def _other_users(readings: Sequence[GpuState]) -> str:
     )
 
 
-def _link(readings: Sequence[GpuState]) -> Iterator[str]:
+class PcieLink(NamedTuple):
+    """Generation and lanes as they were seen, and the best that NVML reports for this GPU and system. 0 is
+    unknown."""
+
+    generation: int
+    width: int
+    best_generation: int
+    best_width: int
+
+    @property
+    def factor(self) -> float:
+        """How much longer a copy can take: each generation doubles the rate of a lane, near enough."""
+        generations = self.best_generation - self.generation if self.generation else 0
+        lanes = self.best_width / self.width if self.width else 1.0
+        return 2.0 ** max(generations, 0) * max(lanes, 1.0)
+
+    @property
+    def runs(self) -> str:
+        """generation 3 ×8, as far as it is known."""
+        lanes = f"×{self.width}" if self.width else ""
+        return f"generation {self.generation} {lanes}".strip() if self.generation else lanes
+
+    @property
+    def best(self) -> str:
+        return self._replace(generation=self.best_generation, width=self.best_width).runs
+
+
+def pcie_link(readings: Sequence[GpuState]) -> PcieLink:
     """An idle GPU may lower its generation, so only readings of one that is awake count for that."""
     awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
-    generation = max((r.link_generation for r in awake if r.link_generation), default=None)
-    width = max((r.link_width for r in readings if r.link_width), default=None)
-    best_generation = max((r.link_generation_max for r in readings if r.link_generation_max), default=None)
-    best_width = max((r.link_width_max for r in readings if r.link_width_max), default=None)
-    slower = best_width / width if width and best_width and width < best_width else 1.0
-    if generation and best_generation:
-        slower *= 2.0 ** max(best_generation - generation, 0)  # each generation doubles the rate, near enough
-    if slower > 1:
-        yield (
-            f"The PCIe link ran at {_link_words(generation, width)}; this GPU and system can do "
-            f"{_link_words(best_generation, best_width)}. Copies and zero-copy accesses can take up to "
-            f"{units.ratio(slower)} as long. Check the slot, the risers and the PCIe settings in the "
-            "firmware."
-        )
-
-
-def _link_words(generation: int | None, width: int | None) -> str:
-    words = (f"generation {generation}" if generation else "", f"×{width}" if width else "")
-    return " ".join(word for word in words if word)
+    seen = ([r.link_generation for r in awake], [r.link_width for r in readings])
+    best = ([r.link_generation_max for r in readings], [r.link_width_max for r in readings])
+    return PcieLink(*(max(filter(None, each), default=0) for each in (*seen, *best)))
 
 
 def _board_cautions(readings: Sequence[TegraState]) -> Iterator[str]:

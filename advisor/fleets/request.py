@@ -25,7 +25,7 @@ from advisor.profiles.combined import FleetRecord
 from advisor.strategies.syntax import last_name
 from advisor.sweep import Sweep, parse_sweep
 from advisor.version import __version__
-from advisor.workloads import scripts
+from advisor.workloads import outline
 from advisor.workloads.outline import defaults_of, workloads
 
 LARGEST = 8_000_000
@@ -243,7 +243,7 @@ def make_request(
     arguments: Sequence[str],
 ) -> Request:
     options = configuration.merged(sources)
-    file, name = scripts.file_and_name(options.workload)
+    file, name = outline.file_and_name(options.workload)
     package = gather(file, send)
     _require_profilable(package, file, name, options)
     sweep, parameters = _sweep_of(options)
@@ -274,7 +274,7 @@ def make_request(
 
 def _require_profilable(package: Package, file: Path, name: str | None, options: Options) -> None:
     marked = name is not None or any(b"workload" in content for content in package.files.values())
-    if not marked or scripts.is_script(file, name, ()):
+    if not marked or outline.is_script(file, name, ()):
         raise UsageError(
             f"{file} has no function marked with @workload; a fleet profiles workloads",
             next_step="Write a workload: advisor new mine.py.",

@@ -60,7 +60,7 @@ from advisor.measure.processes import (
 )
 from advisor.measure.processes import wait as ended_within
 from advisor.measure.sessions import Session
-from advisor.workloads.scripts import script_record
+from advisor.workloads.outline import script_record
 
 _POLL_SECONDS = 0.25
 _EXIT_SECONDS = 5.0

@@ -58,12 +58,8 @@ Problem = tuple[str, str]
 """The key, and what is wrong with it."""
 
 
-def contradiction(profile: Profile) -> Problem | None:
-    """The first reference to something missing, or first missing part; None if the profile is consistent."""
-    return next(_contradictions(profile), None)
-
-
-def _contradictions(profile: Profile) -> Iterator[Problem]:
+def contradictions(profile: Profile) -> Iterator[Problem]:
+    """References to something missing, and missing parts; none if the profile is consistent."""
     if profile.script is None:
         yield from _of_workload(profile.workload)
     else:

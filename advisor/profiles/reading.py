@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 from advisor.errors import FileProblem
 from advisor.profiles import secrets
 from advisor.profiles.base import Record, cleaned
-from advisor.profiles.consistency import contradiction
+from advisor.profiles.consistency import contradictions
 from advisor.profiles.files import as_path, read_unpacked
 from advisor.profiles.redaction import Masking
 from advisor.profiles.schema import FORMAT, GONE, Failed, Measured, Predicted, Profile, Skipped
@@ -153,7 +153,7 @@ def parse(text: str | bytes, name: str) -> Profile:
         first = problem.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise _damaged(name, f"{where}: {first['msg']}") from None
-    if conflict := contradiction(read):
+    if conflict := next(contradictions(read), None):
         raise _damaged(name, ": ".join(conflict))
     return _harmless(read)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from advisor import units
 from advisor.errors import UsageError, WorkloadError
@@ -200,24 +199,13 @@ def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: 
     limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
     """
     if silenced_by:
-        return _advice(rule, case.device.name, outcome="silenced", detail=f"Silenced by {silenced_by}.")
+        return rule.advice(case.device.name, outcome="silenced", detail=f"Silenced by {silenced_by}.")
     try:
         finding = _judge(rule, case, {**{t.name: t.default for t in rule.text.thresholds}, **(limits or {})})
     except Exception as problem:
         detail = f"This rule failed. This is a bug in advisor: {type(problem).__name__}: {problem}"
-        return _advice(rule, case.device.name, outcome="error", detail=detail)
-    return advice_of(rule, case.device.name, finding)
-
-
-def advice_of(rule: Rule, device: str, finding: Finding) -> Advice:
-    fields = {name: value for name, value in vars(finding).items() if name != "inferred"}
-    fields |= {"title": finding.title or rule.text.title, "certainty": finding.certainty}
-    return _advice(rule, device, **fields)
-
-
-def _advice(rule: Rule, device: str, **fields: Any) -> Advice:
-    stands = {"rule": rule.id, "device": device, "title": rule.text.title, "sources": rule.text.sources}
-    return Advice(**{**stands, **fields})
+        return rule.advice(case.device.name, outcome="error", detail=detail)
+    return rule.concluded(case.device.name, finding)
 
 
 def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:

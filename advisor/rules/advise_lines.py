@@ -9,7 +9,6 @@ from advisor.model.crossings import occurrence, predict_crossings
 from advisor.model.machines import Machine
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, ScriptRun
-from advisor.rules.advise import advice_of
 from advisor.rules.base import Finding
 from advisor.rules.lines import LineCase
 from advisor.rules.registry import RULES, limits
@@ -109,7 +108,7 @@ def _strongest(case: LineCase, device: str, wanted: Preferences) -> Advice | Non
     if not findings:
         return None
     rule, finding = max(findings, key=lambda pair: _gained(pair[1]))
-    return advice_of(rule, device, finding)
+    return rule.concluded(device, finding)
 
 
 def _gained(finding: Finding) -> float:

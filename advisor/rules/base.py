@@ -338,6 +338,15 @@ class Rule:
         """Title, explanation, thresholds, sources, code and an example."""
         return read(self.id)
 
+    def advice(self, device: str, **fields: Any) -> Advice:
+        stands = {"rule": self.id, "device": device, "title": self.text.title, "sources": self.text.sources}
+        return Advice(**{**stands, **fields})
+
+    def concluded(self, device: str, finding: Finding) -> Advice:
+        fields = {name: value for name, value in vars(finding).items() if name != "inferred"}
+        fields |= {"title": finding.title or self.text.title, "certainty": finding.certainty}
+        return self.advice(device, **fields)
+
 
 def shares_dram(device: Device) -> bool:
     """CPU and GPU use one DRAM, so that a copy moves data to where it already is."""

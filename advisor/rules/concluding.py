@@ -17,7 +17,7 @@ from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Prediction, Profile
 from advisor.rules.advise import advise
 from advisor.rules.advise_lines import conclude_lines
-from advisor.strategies.mixes import Mix, is_same, numbered, strategies_of
+from advisor.strategies.mixes import Mix, numbered, strategies_of
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.verdicts.predicted import by_time
 from advisor.verdicts.scores import timed_again
@@ -55,8 +55,9 @@ def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Stra
     best = best_mix(profile, target, uniform) if profile.method.search != "off" else None
     if best is None:
         return predict(profile, target, [*uniform, *mixes])
-    known = (one for one in mixes if is_same(one, best[0], profile.workload))
-    chosen = next(known, None) or numbered(best[0], 1 + len(mixes))
+    new, work = best[0], profile.workload
+    known = (m for m in mixes if (m.pipelined, m.assigned(work)) == (new.pipelined, new.assigned(work)))
+    chosen = next(known, None) or numbered(new, 1 + len(mixes))
     placing[chosen.name] = chosen
     prediction = predict(
         profile, target, [*uniform, *(one for one in mixes if one.name != chosen.name), chosen]

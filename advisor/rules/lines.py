@@ -211,18 +211,8 @@ def _asks(node: ast.AST) -> bool:
         home = node.func.value if isinstance(node.func, ast.Attribute) else node.func
         name = getattr(home, "id", "")
         return name in (*dir(builtins), "np", "numpy", "math")
-    asking = (
-        ast.If,
-        ast.While,
-        ast.Assert,
-        ast.IfExp,
-        ast.BoolOp,
-        ast.Not,
-        ast.Subscript,
-        ast.Mod,
-        ast.JoinedStr,
-    )
-    return isinstance(node, (*asking, ast.In, ast.NotIn)) or bool(getattr(node, "ifs", ()))
+    asking = (ast.If, ast.While, ast.Assert, ast.IfExp, ast.BoolOp, ast.Not, ast.Subscript, ast.Mod)
+    return isinstance(node, (*asking, ast.JoinedStr, ast.In, ast.NotIn)) or bool(getattr(node, "ifs", ()))
 
 
 def often(times: float) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from advisor import units
-from advisor.devices.environment import FIX_CLOCKS, moved_clocks
+from advisor.devices.environment import FIX_CLOCKS, moved_clocks, pcie_link
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.figures import Method
-from advisor.profiles.system_state import Environment, GpuState
+from advisor.profiles.system_state import Environment
 from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed, text
 from advisor.verdicts.reasons import Noise, noise_of
 
@@ -52,31 +50,11 @@ def numa_remote(case: Case, limits: Limits) -> Finding:
     return advice(detail, *evidence, inferred=True)
 
 
-_AWAKE = (0, 1, 2)
-"""CUDA runs in performance states P0 and P2; a GPU that saves power may have lowered its link."""
-
-
-@dataclass(frozen=True)
-class _Link:
-    """Generation and lanes under load, and the best that NVML reports for this GPU and system."""
-
-    generation: int
-    width: int
-    best_generation: int
-    best_width: int
-
-    @property
-    def factor(self) -> float:
-        """How much longer a copy can take: each generation doubles the rate of a lane, near enough."""
-        generations = max(self.best_generation - self.generation, 0)
-        return 2.0**generations * max(self.best_width / self.width, 1.0)
-
-
 def link_below_best(case: Case, limits: Limits) -> Finding:
     if case.machine is None:
         return not_applicable("The link of a predicted device cannot be read.")
-    link = _link(case.machine.gpu_readings)
-    if link is None:
+    link = pcie_link(case.machine.gpu_readings)
+    if not all(link):
         why = case.machine.absent.get("gpu_readings")
         unknown = "NVML did not report the link's width and generation under load"
         return not_applicable(f"{unknown}: {why.rstrip('.')}." if why else f"{unknown}.")
@@ -87,12 +65,12 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
         "PCIe lanes at best": link.best_width,
     }
     evidence = [Evidence(label=label, value=value, unit="count") for label, value in figures.items()]
-    runs = f"generation {link.generation} ×{link.width}"
+    runs = link.runs
     if link.factor <= 1:
         best = "the best that NVML reports for this GPU and system"
         unseen = "NVML does not report whether another slot has more lanes"
         return passed(f"The link runs at {runs}, {best}; {unseen}.", *evidence)
-    runs += f"; this GPU and system can do generation {link.best_generation} ×{link.best_width}"
+    runs += f"; this GPU and system can do {link.best}"
     # The recommended strategy where it copies, else page-locked copies, which are bound by the link. Not one
     # whose copies run beside other work: what they spare is not their time.
     rows = [row for row in (case.chosen, *case.copying()) if row is not None and not row.overlaps]
@@ -110,17 +88,6 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
         saved=row.transfer_seconds * (1 - 1 / link.factor),
         inferred=True,
     )
-
-
-def _link(readings: Sequence[GpuState]) -> _Link | None:
-    """From readings of a GPU at work; an idle one lowers its generation. The best seen counts."""
-    awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
-    generation = max((r.link_generation or 0 for r in awake), default=0)
-    width = max((r.link_width or 0 for r in readings), default=0)
-    best_generation = max((r.link_generation_max or 0 for r in readings), default=0)
-    best_width = max((r.link_width_max or 0 for r in readings), default=0)
-    known = generation and width and best_generation and best_width
-    return _Link(generation, width, best_generation, best_width) if known else None
 
 
 def unstable_measurement(case: Case, limits: Limits) -> Finding:

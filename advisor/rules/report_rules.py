@@ -59,7 +59,7 @@ def _finding(
     """Advice where it fires. saved: at most, over all frames."""
     if not fires:
         return passed(otherwise, *evidence)
-    return Finding("advice", detail, title, evidence=evidence, gain=estimate(gpu, saved))
+    return Finding("advice", detail, title, evidence=evidence, gain=estimate(gpu, saved), inferred=True)
 
 
 def estimate(gpu: GpuTrace, saved: float | None) -> Gain | None:

@@ -16,7 +16,7 @@ from advisor import units
 from advisor.errors import UsageError, nearest
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.programs import SMALL, Ceiling, GpuTrace, ProgramTrace
-from advisor.rules.base import Finding, Limits
+from advisor.rules.base import Limits
 from advisor.rules.registry import by_id, limits
 from advisor.rules.report_rules import RULES, UP, estimate, exposed, judge, stopped, unbalanced_split
 
@@ -46,7 +46,7 @@ def judged(program: ProgramTrace, preferences: Preferences | None = None) -> Pro
     advice = [one for gpu in gpus for one in _judged(gpu, wanted)]
     if len(gpus) > 1:
         split = unbalanced_split(gpus, _limits("unbalanced-split", wanted))
-        advice.append(_advice("unbalanced-split", split, None))
+        advice.append(by_id("unbalanced-split").concluded("all GPUs", split))
     questions = (*_asked(gpus), *_exchanged(gpus), *[_IN_PLACE] * in_place)
     return program.model_copy(update={"gpus": gpus, "advice": tuple(advice), "questions": questions})
 
@@ -81,7 +81,7 @@ def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
                 detail = findings[rule].detail + also * bool(sharing)
                 findings[rule] = replace(findings[rule], detail=detail, gain=estimate(gpu, left))
         before.append(rule)
-    return (_advice(rule, one, gpu) for rule, one in findings.items())
+    return (by_id(rule).concluded(gpu.label, one) for rule, one in findings.items())
 
 
 def ceiling(gpu: GpuTrace, *, in_place: bool = False) -> Ceiling:
@@ -101,21 +101,6 @@ def _paging(gpu: GpuTrace) -> float:
 
 def _limits(rule: str, preferences: Preferences) -> Limits:
     return limits(by_id(rule), preferences)
-
-
-def _advice(rule: str, finding: Finding, gpu: GpuTrace | None) -> Advice:
-    text = by_id(rule).text
-    return Advice(
-        rule=rule,
-        device=gpu.label if gpu else "all GPUs",
-        outcome=finding.outcome,
-        title=finding.title or text.title,
-        detail=finding.detail,
-        evidence=finding.evidence,
-        gain=finding.gain,
-        certainty="likely" if finding.outcome == "advice" else None,
-        sources=text.sources,
-    )
 
 
 def _questions(gpu: GpuTrace) -> Iterator[str]:

@@ -88,18 +88,10 @@ class Row:
     @property
     def alike(self) -> tuple[object, ...]:
         """How frames follow one another and how each buffer is placed, write-combining apart."""
-        facts = (
-            (
-                name,
-                p.host_kind,
-                p.own.host_kind,
-                p.own.device_kind,
-                p.own.registered,
-                p.own.hints,
-                p.between_gpus,
-            )
-            for name, p in self.placements.items()
-        )
+        facts = []
+        for name, p in self.placements.items():
+            own = (p.own.host_kind, p.own.device_kind, p.own.registered, p.own.hints)
+            facts.append((name, p.host_kind, *own, p.between_gpus))
         return self.overlaps, *facts
 
     @property

@@ -244,10 +244,6 @@ def uniform(placements: Mapping[str, str], *, pipelined: bool = False) -> str | 
     return overlapping if pipelined else same
 
 
-def is_same(one: Mix, other: Mix, workload: WorkloadRecord) -> bool:
-    return (one.pipelined, one.assigned(workload)) == (other.pipelined, other.assigned(workload))
-
-
 def numbered(one: Mix, number: int) -> Mix:
     return replace(one, name=f"{PREFIX}{number}")
 

@@ -131,21 +131,19 @@ def joined(regions: Iterable[Region]) -> tuple[Region, ...]:
         rows: dict[Any, list[Region]] = {}
         for box in boxes:
             rows.setdefault(box.bounds[:axis] + box.bounds[axis + 1 :], []).append(box)
-        boxes = [box for row in rows.values() for box in _joined_along(axis, row)]
+        boxes = []
+        for row in rows.values():
+            begun, *others = sorted(row, key=lambda box: box.bounds[axis])
+            for box in others:
+                (start, stop), (first, last) = begun.bounds[axis], box.bounds[axis]
+                if first == stop:
+                    bounds = (*begun.bounds[:axis], (start, last), *begun.bounds[axis + 1 :])
+                    begun = Region(bounds, begun.shape)
+                else:
+                    boxes.append(begun)
+                    begun = box
+            boxes.append(begun)
     return tuple(boxes)
-
-
-def _joined_along(axis: int, row: list[Region]) -> Iterator[Region]:
-    row.sort(key=lambda box: box.bounds[axis])
-    begun = row[0]
-    for box in row[1:]:
-        (start, stop), (first, last) = begun.bounds[axis], box.bounds[axis]
-        if first == stop:
-            begun = Region((*begun.bounds[:axis], (start, last), *begun.bounds[axis + 1 :]), begun.shape)
-        else:
-            yield begun
-            begun = box
-    yield begun
 
 
 def index_of(bounds: Bounds) -> tuple[slice, ...]:

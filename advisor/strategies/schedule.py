@@ -19,19 +19,9 @@ from advisor.profiles.schema import AccessMode, BufferRecord, Loop, Side, Worklo
 from advisor.strategies.parts import Cells, Part, Region, buffer_of
 
 Action = Literal[
-    "host",
-    "device",
-    "copy-in",
-    "copy-out",
-    "to-device",
-    "to-host",
-    "to-peer",
-    "length",
-    "synchronize",
-    "until",
-    "mark",
-    "order",
-]
+    "host", "device", "copy-in", "copy-out", "to-device", "to-host", "to-peer", "length", "synchronize",
+    "until", "mark", "order",
+]  # fmt: skip
 Place: TypeAlias = str
 """Where a buffer is current: `host`, `device` (the first GPU), `device1` (the second) and so on."""
 

@@ -131,7 +131,9 @@ else:
         access: ClassVar[Access]
 
         def __class_getitem__(cls, key: Any) -> Any:
-            if is_part(key):
+            indices = key if isinstance(key, tuple) else (key,)
+            # What an array is indexed with is no type.
+            if any(index is ... or isinstance(index, (int, np.integer, slice)) for index in indices):
                 return Annotated[Any, Access(cls.access.mode, key)]
             return Annotated[key, cls.access]
 
@@ -149,9 +151,3 @@ else:
         """The stage reads the buffer, or changes a part of it."""
 
         access = Access("inout")
-
-
-def is_part(key: object) -> bool:
-    """Whether this is what an array is indexed with, and not a type."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return any(part is ... or isinstance(part, (int, np.integer, slice)) for part in parts)

@@ -143,12 +143,6 @@ class BoundStage:
             self.name, self.side, self.access, self.stage.every, self.stage.loop, self.parts, self.stage.gpu
         )
 
-    def without_kernel(self) -> BoundStage:
-        """The stage, which does nothing where its kernel has no twin and declares its passes."""
-        if self.side == "host" or self.stage.cpu is not None or not self.stage.passes:
-            return self
-        return replace(self, stage=replace(self.stage, cpu=no_kernel))
-
     def record(self) -> StageRecord:
         return StageRecord(
             name=self.name,
@@ -183,8 +177,12 @@ class BoundWorkload:
 
     def without_kernels(self) -> BoundWorkload:
         """For tracing on a CPU: a kernel that has no twin and declares its passes does nothing."""
-        setup, frame = (tuple(stage.without_kernel() for stage in part) for part in (self.setup, self.frame))
-        return replace(self, setup=setup, frame=frame)
+
+        def idle(stage: BoundStage) -> BoundStage:
+            runs = stage.side == "host" or stage.stage.cpu is not None or not stage.stage.passes
+            return stage if runs else replace(stage, stage=replace(stage.stage, cpu=no_kernel))
+
+        return replace(self, setup=tuple(map(idle, self.setup)), frame=tuple(map(idle, self.frame)))
 
     def buffer_records(self) -> tuple[BufferRecord, ...]:
         return tuple(

@@ -30,7 +30,7 @@ from advisor.texts import bounded
 from advisor.workloads.binding import BoundStage, BoundWorkload, bind
 from advisor.workloads.definition import Definition, ImpossibleBuffer, Workload
 from advisor.workloads.frameworks.bridges import is_numba_misfit, numba_that_fits
-from advisor.workloads.outline import LARGEST_SOURCE
+from advisor.workloads.outline import LARGEST_SOURCE, relative
 from advisor.workloads.parameters import Value, require_readable, resolve
 
 _LONGEST = 2000
@@ -289,14 +289,6 @@ def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -
             next_step="End it with: return Workload(buffers={...}, frame=[...]).",
         )
     return result
-
-
-def relative(path: Path) -> str:
-    """The file's name in profiles: relative to the working directory, or its name alone."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return path.name
 
 
 _NO_CUPY = (
