@@ -18,7 +18,7 @@ from running import Command, advisor, missing
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.measure.recording.numba_calls import NumbaCalls
-from advisor.measure.recording.overheads import Price, crossing_price
+from advisor.measure.recording.overheads import Overheads
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
 from advisor.verdicts.ceilings import ceilings
@@ -367,22 +367,11 @@ def test_a_wrong_option_for_a_script(words: tuple[str, ...], code: int, says: st
 def test_overhead_is_what_is_no_call_of_the_script_s(recording: Recording) -> None:
     recording.run("for n in range(500):\n    gpu.up()\n")
     (record,) = recording.recorder.records.values()
-    looks = sum(n <= 32 or n % 61 == 0 for n in range(1, 501))
-    assert (record.noted + record.detailed < 300, record.detailed >= looks) == (True, True)
+    in_detail = sum(n <= 32 or n % 97 == 0 for n in range(1, 501))
+    assert (in_detail < record.noted < 300, record.detailed) == (True, in_detail)
     record.noted, record.noting, record.detailed, record.overhead = 100, 200e-6, 40, 1e-3
-    assert Price(3e-6, 1e-6).of(record) == pytest.approx(1e-3 + 460 * 6e-6)
-    assert Price(3e-6, 4e-6).of(record) == pytest.approx(1e-3 + 460 * 3e-6)
-
-
-def test_the_price_of_a_crossing_leaves_no_record(recording: Recording) -> None:
-    recording.run("gpu.up()\n")
-    before = dict(recording.recorder.records)
-    library: Any = SimpleNamespace(copies=lambda: (recording.gpu.up,))
-    price = crossing_price(recording.recorder, recording.loops, (library,), 1e-6)
-    assert (recording.recorder.records, [loop.file for loop in recording.loops.all]) == (before, [])
-    broken: Any = SimpleNamespace(copies=lambda: 1 / 0)
-    assert crossing_price(recording.recorder, recording.loops, (broken,), 1e-6) == Price(1e-6, None)
-    assert price.seconds >= 0.0
+    cost = Overheads(recording.recorder, recording.loops, 1e-6, 0.0, 0.0, 0.0, 10.0)
+    assert cost.of(record.loops[0].loop) == cost.of() == pytest.approx(1e-3 + 460 * 2e-6 + 500 * 1e-6)
 
 
 def test_a_module_run_with_m_has_its_loops_in_its_own_files(tmp_path: Path) -> None:

@@ -79,10 +79,6 @@ class CupyCalls:
                 self._recorder.not_seen("Calls of cupyx.jit kernels")
             self._cupy.cuda.runtime.deviceSynchronize()
 
-    def copies(self) -> tuple[Call, ...]:
-        array, host = self._cupy.empty(64, np.float32), np.zeros(64, np.float32)
-        return lambda: array.set(host), lambda: array.get()
-
     # Functions
 
     def _functions(self) -> None:

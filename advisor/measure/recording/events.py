@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Protocol
 from weakref import ref as weakref
 
@@ -46,11 +47,11 @@ class Event:
     locate: Callable[[Any], Location | None]
     site: Any = None
     """The script's line, where it has been looked up."""
-    created: float | None = None
-    """Of a timed call: when its recorder began with it. What is not the call's time since is overhead."""
+    created: float | None
+    """When its recorder began with it: what is not the call's time since is overhead. None if not timed."""
 
     def __init__(self, kind: CrossingKind, call: str, library: Library, **details: Any) -> None:
-        self.kind, self.call, self.library = kind, call, library
+        self.kind, self.call, self.library, self.created = kind, call, library, perf_counter()
         if details:
             self.__dict__.update(details)
 
@@ -79,6 +80,3 @@ class LibraryRecorder(Protocol):
         """At the end of the script: waits for the GPU, so that marks can be read."""
 
     def seconds_between(self, begin: Any, end: Any) -> float: ...
-
-    def copies(self) -> tuple[Callable[[], Any], ...]:
-        """Small copies like a script's own: recording them tells what recording costs."""

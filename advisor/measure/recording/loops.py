@@ -213,11 +213,6 @@ class Loops:
         self._codes[file] = code
         return code
 
-    def forget(self, file: str) -> None:
-        """A file that is none of the script's."""
-        del self.files[file], self._codes[file]
-        self.all = [loop for loop in self.all if loop.file != file]
-
     def around(self, code: CodeType, line: int) -> tuple[Loop, ...]:
         """The loops of a code object that a line of it is in, the outermost first."""
         first = 1 if code.co_name == "<module>" else code.co_firstlineno

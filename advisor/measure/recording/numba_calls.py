@@ -106,11 +106,6 @@ class NumbaCalls:
         if self._recorder.has_gpu:
             self._wait()
 
-    def copies(self) -> tuple[Call, ...]:
-        host = np.zeros(64, np.float32)
-        array = self._cuda.to_device(host)
-        return lambda: array.copy_to_device(host), lambda: array.copy_to_host()
-
     # Copies
 
     def _arrays(self, kind: Any) -> None:

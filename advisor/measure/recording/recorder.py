@@ -108,7 +108,7 @@ class Record:
     """Seconds spent on noting those that were timed, and how many these are."""
     detailed: int = 0
     overhead: float = 0.0
-    """Crossings that were measured in detail, and seconds spent on them and on looks."""
+    """Crossings with marks, and seconds spent on noting them and on all looks."""
 
 
 def _note_held(record: Record, host: Any) -> None:
@@ -155,15 +155,15 @@ class ScriptRecorder:
         self.recording = False
 
     def is_sampled(self, event: Event) -> bool:
-        """Whether to measure this one in detail: the first of each line, then a sample. One that is to be
-        timed gets `created`."""
+        """Whether to measure this one in detail: the first of each line, then a sample. One that is not even
+        timed loses `created`."""
         event.site = site = self._lines.site(sys._getframe(1))
         if site is None:
             return False
         site.asked = asked = site.asked + 1
         is_sampled = asked <= FIRST_TIMED or asked % THEN_TIMED == 0
-        if is_sampled or asked <= FIRST_CLOCKED or asked % THEN_CLOCKED == 0:
-            event.created = self._clock()
+        if not is_sampled and asked > FIRST_CLOCKED and asked % THEN_CLOCKED:
+            event.created = None
         return is_sampled
 
     def crossed(self, event: Event) -> None:
@@ -190,22 +190,18 @@ class ScriptRecorder:
         looks = count >= record.next_look
         if looks:
             self._look(record, event)
+            record.overhead += self._look_seconds
         elif self._uploads and event.device is not None:
             self._overwrite(event.locate(event.device))
         if event.created is not None:
-            self._price(record, event, event.created, looks or event.marks is not None)
-        elif looks:
-            record.overhead += self._look_seconds
-
-    def _price(self, record: Record, event: Event, created: float, in_detail: bool) -> None:
-        """Adds up what was no call of the script's since its library's recorder began with the event."""
-        seconds = self._clock() - created - (event.host_seconds or 0.0) - (event.kernel_seconds or 0.0)
-        if in_detail:
-            record.detailed += 1
-            record.overhead += seconds
-        else:
-            record.noted += 1
-            record.noting += seconds
+            calls = (event.host_seconds or 0.0) + (event.kernel_seconds or 0.0) + looks * self._look_seconds
+            seconds = self._clock() - event.created - calls
+            if event.marks is not None:
+                record.detailed += 1
+                record.overhead += seconds
+            else:
+                record.noted += 1
+                record.noting += seconds
 
     def _record(self, site: Site, event: Event, key: tuple[Any, ...]) -> Record:
         """The one of this line for such crossings, in the loops that are running."""

@@ -64,11 +64,6 @@ class TorchCalls:
         if self._recorder.has_gpu and self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
 
-    def copies(self) -> tuple[Call, ...]:
-        host = self._torch.zeros(64)
-        tensor = host.to("cuda")
-        return lambda: tensor.copy_(host), lambda: tensor.cpu()
-
     # Copies
 
     def _copies(self) -> None:

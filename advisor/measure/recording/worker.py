@@ -216,7 +216,7 @@ class Session:
         return ended, seconds
 
     def overheads(self, seconds: float) -> Overheads:
-        return Overheads.measured(self.recorder, self.loops, self.origins, self.libraries, seconds)
+        return Overheads.measured(self.recorder, self.loops, self.origins, seconds)
 
     def unseen(self, named: Loop | None, copied: CopiedBytes | None) -> Iterator[str]:
         yield from self.recorder.unseen()
