@@ -13,12 +13,9 @@ import pytest
 from fakes import FakeClock
 
 from advisor.measure.recording.assembling import Assembler
-from advisor.measure.recording.contents import Contents
-from advisor.measure.recording.events import Event
-from advisor.measure.recording.lines import Lines
-from advisor.measure.recording.loops import NAME, Loops
-from advisor.measure.recording.origins import Origins
-from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.host_memory import Contents, Origins
+from advisor.measure.recording.loops import NAME, Lines, Loops
+from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import ScriptRun
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from advisor.measure.recording import calls as calls_module
 from advisor.measure.recording.calls import Calls, Gpu, replace
-from advisor.measure.recording.events import Depth, Event
+from advisor.measure.recording.recorder import Depth, Event
 
 
 class Heard:

@@ -15,10 +15,10 @@ import pytest
 from recorded import Recording
 from running import Command, advisor, missing
 
+from advisor.measure.recording.assembling import Overheads
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.measure.recording.numba_calls import NumbaCalls
-from advisor.measure.recording.overheads import Overheads
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
 from advisor.verdicts.ceilings import ceilings

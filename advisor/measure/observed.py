@@ -26,7 +26,7 @@ from advisor.measure.backends import gpu_count
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.processes import python_command
-from advisor.measure.recording.contents import is_tensor
+from advisor.measure.recording.host_memory import is_tensor
 from advisor.measure.recording.worker import play
 from advisor.profiles.base import Record
 from advisor.profiles.files import scratch

@@ -13,16 +13,24 @@ from typing import Any
 import numpy as np
 
 from advisor import stats
-from advisor.measure.recording.contents import LineContents
-from advisor.measure.recording.frames import frame_loops, frame_of
-from advisor.measure.recording.lines import Site
-from advisor.measure.recording.loops import Loop
-from advisor.measure.recording.origins import LEAST, PageCost, Source, page_cost
+from advisor.measure.recording.calls import wrapper_costs
+from advisor.measure.recording.host_memory import LEAST, LineContents, Origins, PageCost, Source, page_cost
+from advisor.measure.recording.loops import Loop, Loops, Site, head_cost
 from advisor.measure.recording.recorder import Record, ScriptRecorder
 from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, ScriptRun, SourceExcerpt
 
 MOST_SAMPLES, BATCHES = 2000, 10
 """Iterations that the interval of a frame's time is made from, in that many stretches of neighbours."""
+LEAST_TURNS = 3
+"""Iterations with the same crossing that make a loop one that repeats: two may be chance."""
+CARRIED = 0.9
+"""Share of a loop's crossings, launches and time that its inner loops need to take its place: an epoch gives
+way to its batches, a frame does not to a loop over a few of its tensors."""
+FEW, MANY = 20, 20
+"""A loop with fewer iterations than FEW has no interval of its frame's time (`BATCHES`). Inner loops with
+MANY times as many, or LEAST_TURNS times as many in each of its iterations as it has, take its place where
+they carry its launches and most of its crossings: a solver that is run for three systems gives way to its
+steps, however long a system takes to set up."""
 WHOLE_FILE, MARGIN = 400, 12
 """Lines of a file that is kept whole; of a longer one, those around each crossing and loop."""
 
@@ -268,3 +276,105 @@ def _times(record: Record) -> dict[str, float | int]:
 def _summed(times: Sequence[dict[str, float | int]]) -> dict[str, Any]:
     names = {name for each in times for name in each}
     return {name: sum(each.get(name, 0) for each in times) for name in names}
+
+
+def frame_loops(
+    records: Sequence[Record], launches: Counter[Loop | None], named: Loop | None = None
+) -> tuple[Loop, ...]:
+    """In the order of their first lines' files and numbers; none where nothing repeats."""
+    if named is not None:
+        return (named,)
+    repeating = {
+        each.loop
+        for record in records
+        for each in record.loops
+        if each.frames >= LEAST_TURNS and _is_use(record, launches[each.loop])
+    }
+    chosen: dict[Loop, None] = {}
+    for record in records:
+        chain = [each.loop for each in record.loops if each.loop in repeating]
+        if chain:
+            chosen.update(dict.fromkeys(_carriers(chain[0], records, launches, repeating)))
+    return tuple(sorted(chosen, key=lambda loop: (loop.file, loop.first)))
+
+
+def _is_use(record: Record, launches: int) -> bool:
+    """Not what page-locks buffers one by one, or waits for streams that got their work elsewhere."""
+    event = record.event
+    drains = event.kind == "wait" and event.call.endswith("ynchronize")
+    return event.kind != "lock" and (launches > 0 or not drains)
+
+
+def frame_of(record: Record, frames: Sequence[Loop]) -> int | None:
+    """Which of the frames' loops a record is in, the innermost; None outside of them."""
+    numbers = (frames.index(each.loop) for each in reversed(record.loops) if each.loop in frames)
+    return next(numbers, None)
+
+
+def _carriers(
+    loop: Loop, records: Sequence[Record], launches: Counter[Loop | None], repeating: set[Loop]
+) -> Iterable[Loop]:
+    """The inner loops that carry the loop, theirs in turn, or the loop itself."""
+    inside = [record for record in records if any(each.loop is loop for each in record.loops)]
+    inner = dict.fromkeys(below[0] for record in inside if (below := _below(record, loop, repeating)))
+    crossings = sum(record.count for record in inside)
+    carried = sum(record.count for record in inside if _below(record, loop, repeating))
+    many = min(MANY, LEAST_TURNS * loop.turns) * loop.turns
+    repeats_few = loop.turns < FEW and sum(each.turns for each in inner) >= many
+    enough = (
+        bool(inner)
+        and carried >= (0.5 if repeats_few else CARRIED) * crossings
+        and sum(launches[each] for each in inner) >= CARRIED * launches[loop]
+        and (repeats_few or sum(max(each.seconds, each.whole) for each in inner) >= CARRIED * loop.seconds)
+    )
+    if not enough:
+        return (loop,)
+    return [each for one in inner for each in _carriers(one, records, launches, repeating)]
+
+
+def _below(record: Record, loop: Loop, repeating: set[Loop]) -> list[Loop]:
+    chain = [each.loop for each in record.loops]
+    return [each for each in chain[chain.index(loop) + 1 :] if each in repeating]
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """Estimates of what a run would not have taken without its recording.
+
+    wrapper, launch, head: seconds of what the recorder cannot time, each time.
+    """
+
+    recorder: ScriptRecorder
+    loops: Loops
+    wrapper: float
+    launch: float
+    head: float
+    allocations: float
+    """Seconds of all calls of the memory handler."""
+    seconds: float
+    """Of the run."""
+
+    @classmethod
+    def measured(cls, recorder: ScriptRecorder, loops: Loops, origins: Origins, seconds: float) -> Overheads:
+        """At the end of a run of that many seconds."""
+        return cls(recorder, loops, *wrapper_costs(recorder), head_cost(), origins.cost(), seconds)
+
+    def of(self, loop: Loop | None = None) -> float:
+        """The cost of all iterations of a loop, or of the run, over which allocations are taken as even."""
+        recorder, seconds = self.recorder, loop.seconds if loop else self.seconds
+        chains = [(record, [each.loop for each in record.loops]) for record in recorder.records.values()]
+        inside = [(record, chain) for record, chain in chains if loop is None or loop in chain]
+        heads = {each for _, chain in inside for each in chain} if loop else self.loops.all
+        return min(
+            sum(self._crossings(record) for record, _ in inside)
+            + recorder.launch_overhead[loop]
+            + recorder.launches[loop] * self.launch
+            + sum(each.called for each in heads) * self.head
+            + self.allocations * seconds / self.seconds,
+            seconds,
+        )
+
+    def _crossings(self, record: Record) -> float:
+        """The others of a line as those that were timed, but not in detail."""
+        each = record.noting / record.noted if record.noted else 0.0
+        return record.overhead + (record.count - record.detailed) * each + record.count * self.wrapper

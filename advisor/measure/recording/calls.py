@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.recording.events import LAUNCH_SAMPLE, Event
-from advisor.measure.recording.loops import page_faults
-from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.loops import LAUNCH_SAMPLE, page_faults
+from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]

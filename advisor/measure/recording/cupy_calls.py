@@ -16,8 +16,7 @@ import numpy as np
 
 from advisor.measure.cupy_mock.checks import coverage
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, is_on_gpu, owners, replace
-from advisor.measure.recording.events import Event, Location
-from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.recorder import Event, Location, ScriptRecorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")

@@ -9,18 +9,21 @@ from __future__ import annotations
 import ast
 from array import array
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import count
 from resource import RUSAGE_THREAD, getrusage
 from time import perf_counter
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
-
-from advisor.measure.recording.events import LAUNCH_SAMPLE
 
 NAME = "__advisor__"
 """In `builtins`, the list that the transformed code calls into."""
+MOST_FRAMES = 64
+"""Of the user's, from the innermost on: deeper ones of a recursion tell no more."""
 MOST_TIMES = 65_536
 """Iterations whose times are kept; of more, every second, fourth and so on."""
+LAUNCH_SAMPLE = 31
+"""A prime number, so that loops of so many launches are not missed."""
 FAST_ITERATIONS, FAST_SECONDS = 2048, 100e-6
 """A loop of that many iterations without a crossing is fast when one takes less: a head of 0.2 µs would be
 more than 0.2 % of it."""
@@ -332,3 +335,62 @@ def _at(node: Any, where: Any) -> Any:
                     setattr(each, name, value)
                 waiting.append(ast.iter_child_nodes(each))
     return node
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """A line of the user's that is running, in the loops of its callers; `codes` keeps their ids valid."""
+
+    file: str
+    line: int
+    loops: tuple[Loop, ...]
+    """The outermost first."""
+    codes: tuple[CodeType, ...]
+    at_head: bool
+    """A line of it is a loop's first, which runs before the loop as well as in it."""
+    asked: int = 0
+    """How often something was about to cross."""
+    records: dict[Any, Any] = field(default_factory=dict)
+    """What was recorded of it, by what tells crossings of a line apart."""
+
+
+class Lines:
+    """Finds the nearest line of the user's files in the stack; each stack is looked at once."""
+
+    def __init__(self, loops: Loops) -> None:
+        self._loops = loops
+        self._sites: dict[tuple[int, ...], Site] = {}
+        self.bottom: CodeType | None = None
+        """What runs the script: frames beyond it are none of the script's."""
+
+    def site(self, frame: FrameType | None) -> Site | None:
+        """None where no line of the user's is running, as in a thread of a library's own."""
+        files, bottom, innermost = self._loops.files, self.bottom, frame
+        key: list[int] = []
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename in files:
+                key += (id(code), frame.f_lasti)
+                if len(key) == 2 * MOST_FRAMES:
+                    break
+            elif code is bottom:
+                break
+            frame = frame.f_back
+        if not key:
+            return None
+        known = self._sites.get(whole := tuple(key))
+        if known is None:
+            known = self._sites[whole] = self._new(innermost)
+        return known
+
+    def _new(self, frame: FrameType | None) -> Site:
+        lines: list[tuple[CodeType, int]] = []
+        while frame is not None and len(lines) < MOST_FRAMES:
+            if (code := frame.f_code).co_filename in self._loops.files:
+                lines.append((code, frame.f_lineno or code.co_firstlineno))
+            frame = frame.f_back
+        around = [(loop, line) for code, line in reversed(lines) for loop in self._loops.around(code, line)]
+        (code, line), codes = lines[0], tuple(code for code, _ in lines)
+        at_head = any(line < loop.body or loop.body == loop.first for loop, line in around)
+        loops = tuple(dict.fromkeys(loop for loop, _ in around))
+        return Site(code.co_filename, line, loops, codes, at_head)

@@ -18,9 +18,8 @@ import numpy as np
 
 from advisor.measure.cupy_mock.checks import user_line
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
-from advisor.measure.recording.events import Event, Location
 from advisor.measure.recording.played import NAN, Device, fact, values_of
-from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.recorder import Event, Location, ScriptRecorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _ARGUMENT = "kernel argument"

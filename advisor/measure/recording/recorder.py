@@ -9,14 +9,65 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 from weakref import ref as weakref
 
-from advisor.measure.recording.contents import Contents, LineContents
-from advisor.measure.recording.events import LAUNCH_SAMPLE, Depth, Event, Location
-from advisor.measure.recording.lines import Lines, Site
-from advisor.measure.recording.loops import Clock, Loop, Loops
-from advisor.measure.recording.origins import Origins, Source
+from advisor.measure.recording.host_memory import Contents, LineContents, Origins, Source
+from advisor.measure.recording.loops import LAUNCH_SAMPLE, Clock, Lines, Loop, Loops, Site
+from advisor.profiles.crossings import CrossingKind, HostMemory, Library
+
+Location = tuple[int, "weakref[Any] | None"]
+"""Where an array's allocation on the GPU begins, and what its views keep alive."""
+
+
+class Event:
+    """One crossing, as a library's recorder saw it. Times in seconds.
+
+    A plain class whose defaults are its own attributes: thousands are made in a second.
+    """
+
+    bytes: int = 0
+    memory: HostMemory = "unknown"
+    staged: bool = False
+    asynchronous: bool | None = None
+    non_blocking: bool = False
+    """The call asked for an asynchronous copy: non_blocking=True, a stream."""
+    host_seconds: float | None = None
+    """Of the call, without `kernel_seconds`; with it where that is None. None: it was not timed."""
+    kernel_seconds: float | None = None
+    """What the call waited for earlier kernels; None where the two were not measured apart."""
+    marks: tuple[Any, Any] | None = None
+    """CUDA events before and after the copy on its stream, where this one is timed."""
+    faults: int = 0
+    """Page faults in a call that is timed by marks."""
+    host: Any = None
+    """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
+    device: Any = None
+    """An upload's array on the GPU, which `locate` takes: uploads that nothing reads are told by it."""
+    locate: Callable[[Any], Location | None]
+    site: Any = None
+    """The script's line, where it has been looked up."""
+    created: float | None
+    """When its recorder began with it: what is not the call's time since is overhead. None if not timed."""
+
+    def __init__(self, kind: CrossingKind, call: str, library: Library, **details: Any) -> None:
+        self.kind, self.call, self.library, self.created = kind, call, library, perf_counter()
+        if details:
+            self.__dict__.update(details)
+
+
+class Depth(threading.local):
+    """How many recorded calls each thread is inside of. `with` it, calls are not the script's own."""
+
+    value = 0
+
+    def __enter__(self) -> None:
+        self.value += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.value -= 1
+
 
 MOST_MARKS = 64
 """Pairs of CUDA events of a line that wait to be read."""
@@ -262,7 +313,7 @@ class ScriptRecorder:
                 self._find_source(record, event)
             if event.kind in _COPIES and event.bytes and (affordable or number <= LOOKS):
                 record.contents = record.contents or LineContents(record.site)
-                self._contents.look(record.contents, event, number)
+                self._contents.look(record.contents, event.kind, event.host, number)
         if event.device is not None:
             self._watch(record, event)
         self._look_seconds = self._clock() - begin

@@ -1,4 +1,5 @@
-"""Runs a script or a module as `python` would, in this process."""
+"""Runs a script or a module as `python` would, in this process; as its modules are imported, their loops get
+counted, and GPU libraries their recorder."""
 
 from __future__ import annotations
 
@@ -10,11 +11,14 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any
@@ -22,10 +26,13 @@ from typing import Any
 from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.measure.cupy_mock.checks import Unknowable, is_users
 from advisor.measure.jobs import ScriptJob
+from advisor.measure.recording.host_memory import Origins
 from advisor.measure.recording.loops import NAME, Loops
-from advisor.measure.recording.origins import Origins
 from advisor.profiles.crossings import PROCESSES
 
+_PACKAGES = ("site-packages", "dist-packages")
+_OURS = str(Path(__file__).resolve().parents[2])
+_PYTHON = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
 _STARTS = re.compile(r"from multiprocessing\.(spawn|forkserver) import")
 _SUBPROCESS = f"{PROCESSES} a subprocess that the script starts: {{}}"
@@ -214,3 +221,124 @@ def _is_called_by(is_own: Callable[[str], bool], frame: FrameType | None) -> boo
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_AROUND):
         frame = frame.f_back
     return frame is not None and is_own(frame.f_code.co_filename)
+
+
+class _Counted(SourceFileLoader):
+    """Compiles a module of the user's with its loops counted; no bytecode is read or written."""
+
+    def __init__(self, name: str, path: str, loops: Loops) -> None:
+        super().__init__(name, path)
+        self._loops = loops
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self._loops.compiled(self.get_data(path), path)
+
+
+class _Given(Loader):
+    """Loads a module that is there already."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, _: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None: ...
+
+
+class Finder(MetaPathFinder):
+    """Goes before Python's own finders.
+
+    installs: what to call once a library is imported. plays: what is called before, and may give a module in
+    its place.
+    """
+
+    def __init__(
+        self,
+        own: OwnFiles,
+        loops: Loops,
+        installs: Mapping[str, Callable[[ModuleType], None]],
+        plays: Mapping[str, Callable[[], ModuleType | None]],
+    ) -> None:
+        self._own, self._loops, self._installs, self._plays = own, loops, dict(installs), dict(plays)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if (play := self._plays.pop(name, None)) and (module := play()) is not None:
+            spec: ModuleSpec | None = ModuleSpec(name, _Given(module), is_package=True)
+        else:
+            spec = self._others(name, path, target)
+        if spec is None:
+            return None
+        if name in self._installs and spec.loader is not None:
+            _afterwards(spec, self._installs.pop(name))
+            return spec
+        if type(spec.loader) is SourceFileLoader and spec.origin and spec.origin in self._own:
+            spec.loader = _Counted(name, spec.origin, self._loops)
+            spec.cached = None
+        return spec
+
+    def _others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        """What the next finder says: a library may have one of its own, as numba-cuda has."""
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(name, path, target) for finder in finders)
+        return next((spec for spec in specs if spec is not None), None)
+
+    def install_imported(self) -> None:
+        """For libraries that are there already."""
+        for name in [name for name in self._installs if name in sys.modules]:
+            self._installs.pop(name)(sys.modules[name])
+
+
+def _afterwards(spec: ModuleSpec, install: Callable[[ModuleType], None]) -> None:
+    """Has a loader call `install` once the module is whole."""
+    loader: Any = spec.loader
+    run = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        run(module)
+        install(module)
+
+    loader.exec_module = exec_module
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """The script's files: below its folder or the working directory, and neither Python's nor installed."""
+
+    roots: tuple[str, ...]
+    package: str | None = None
+    """The folder of a package run with -m, installed or not."""
+
+    @classmethod
+    def of(cls, file: Path, module: str) -> OwnFiles:
+        """The files of a script; module: what `python -m` is given, whose folder `file` lies in."""
+        package = str(file.resolve().parent) if module else None
+        return cls(tuple(map(str, script_roots(file))), package)
+
+    def __contains__(self, file: str) -> bool:
+        if self.package and _below(file, self.package):
+            return True
+        if any(part in _PACKAGES for part in Path(file).parts) or _below(file, _OURS):
+            return False
+        inside = any(_below(file, root) for root in self.roots)
+        return inside and not any(_below(file, folder) for folder in _PYTHON)
+
+
+def own_frame(frame: FrameType | None, is_own: Callable[[str], bool]) -> FrameType | None:
+    """The nearest frame of the user's files, from this one outwards."""
+    while frame is not None and not is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _below(file: str, folder: str) -> bool:
+    return file.startswith(folder.rstrip("/") + "/")
+
+
+def script_roots(file: Path) -> list[Path]:
+    """The script's folder and the working directory; / holds everything, so it is left out."""
+    folders = [file.resolve().parent, Path.cwd()]
+    return [folder for folder in dict.fromkeys(folders) if folder != Path("/")] or [folders[0]]

@@ -13,8 +13,7 @@ import numpy as np
 
 from advisor.measure.recording import played_torch
 from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, hide_items, is_on_gpu, replace
-from advisor.measure.recording.events import Event
-from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import HostMemory, Library
 
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "is_nonzero")

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from advisor import units
 from advisor.devices.gpus import gpu_state
@@ -20,22 +20,19 @@ from advisor.errors import AdvisorError, UsageError
 from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.recording import played
-from advisor.measure.recording.assembling import Assembler
+from advisor.measure.recording.assembling import Assembler, Overheads
 from advisor.measure.recording.calls import replace
-from advisor.measure.recording.contents import Contents
 from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.driver_bytes import DriverBytes
-from advisor.measure.recording.events import LibraryRecorder
-from advisor.measure.recording.importing import Finder
-from advisor.measure.recording.lines import Lines, OwnFiles
-from advisor.measure.recording.loops import NAME, Loop, Loops
+from advisor.measure.recording.host_memory import Contents, Origins
+from advisor.measure.recording.loops import NAME, Lines, Loop, Loops
 from advisor.measure.recording.numba_calls import NumbaCalls
-from advisor.measure.recording.origins import Origins
-from advisor.measure.recording.overheads import Overheads
 from advisor.measure.recording.played_cupy import modules
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.running import (
     Ending,
+    Finder,
+    OwnFiles,
     Program,
     preparing_children,
     program_of,
@@ -44,8 +41,23 @@ from advisor.measure.recording.running import (
 )
 from advisor.measure.recording.torch_calls import TorchCalls
 from advisor.profiles import secrets
-from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, ScriptRun
+from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, Library, ScriptRun
 from advisor.profiles.system_state import GpuState
+
+
+class LibraryRecorder(Protocol):
+    """The recorder of one library: `install` is called once the module is imported by the script."""
+
+    module: str
+    library: Library
+
+    def install(self, module: Any, recorder: Any) -> None: ...
+
+    def finish(self) -> None:
+        """At the end of the script: waits for the GPU, so that marks can be read."""
+
+    def seconds_between(self, begin: Any, end: Any) -> float: ...
+
 
 LIBRARIES = (CupyCalls, TorchCalls, NumbaCalls)
 _PLAYING = f"from {__name__} import play; play({{!r}}); "

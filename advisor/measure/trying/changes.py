@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from advisor.measure.recording.calls import Call, replace
-from advisor.measure.recording.lines import own_frame
+from advisor.measure.recording.running import own_frame
 from advisor.measure.trying.libraries import LIBRARIES, Copy, Memory
 from advisor.profiles.base import Record
 from advisor.profiles.crossings import Library

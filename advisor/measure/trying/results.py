@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from advisor.measure.recording.calls import Call, replace
-from advisor.measure.recording.lines import own_frame
+from advisor.measure.recording.running import own_frame
 from advisor.profiles.base import Record
 from advisor.profiles.crossings import Library
 

@@ -22,10 +22,8 @@ from advisor.errors import WorkloadError
 from advisor.measure.fork_server import ForkServer, die_with_parent
 from advisor.measure.jobs import LOG, ScriptJob
 from advisor.measure.processes import end, fork_server, log_tail, start
-from advisor.measure.recording.importing import Finder
-from advisor.measure.recording.lines import OwnFiles
 from advisor.measure.recording.loops import Loop, Loops
-from advisor.measure.recording.running import program_of, run
+from advisor.measure.recording.running import Finder, OwnFiles, program_of, run
 from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import Imposed, ScriptChange, imposed, is_variable
 from advisor.measure.trying.libraries import LIBRARIES, MODULES
