@@ -205,8 +205,21 @@ class VersionMeasurement:
         require_both(final)
         if not final.judged().ratios:
             raise self._nothing(final.began)
-        self.notes = tuple(_uncompared(self.compared, self.runs))
+        self.notes = tuple(self._uncompared())
         return final
+
+    def _uncompared(self) -> Iterator[str]:
+        """What the time or a failure kept out of the final, in sentences."""
+        head = [row for row in self.runs[HEAD].rows if not isinstance(row, Measured) and row.reason == LATE]
+        if head:
+            yield (
+                f"Screening HEAD did not reach {len(head)} strategies in its share of --max-seconds; one of them "
+                "may be the one to recommend."
+            )
+        for version, run in self.runs.items():
+            for row in run.rows:
+                if row.strategy in self.compared and not isinstance(row, Measured):
+                    yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
 
     def _nothing(self, now: float, at: str = "") -> NothingMeasured:
         return NothingMeasured(
@@ -286,20 +299,6 @@ def require_both(final: VersionFinal) -> None:
             next_step=problem.next_step,
             detail=problem.detail,
         )
-
-
-def _uncompared(names: Sequence[str], runs: Mapping[str, Run]) -> Iterator[str]:
-    """What the time or a failure kept out of the final, in sentences."""
-    late = [row.strategy for row in runs[HEAD].rows if not isinstance(row, Measured) and row.reason == LATE]
-    if late:
-        yield (
-            f"Screening HEAD did not reach {len(late)} strategies in its share of --max-seconds; one of them "
-            "may be the one to recommend."
-        )
-    for version, run in runs.items():
-        for row in run.rows:
-            if row.strategy in names and not isinstance(row, Measured):
-                yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
 
 
 @dataclass

@@ -188,7 +188,9 @@ def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) 
         level = confidence if isinstance(row, Paired) else 1 - (1 - confidence) / judged
         strict = _ratio_at(row, level)
         if strict.low > most:
-            return Finding("failed", f"{change}, at least {_more(strict.low)} %{_at(row, level)}; {limit}")
+            at_level = f"{units.digits(level * 100, 3)} % interval"
+            told = "predicted ranges" if isinstance(row.base, Predicted) else at_level
+            return Finding("failed", f"{change}, at least {_more(strict.low)} % ({told}); {limit}")
     ends = f"{_more(row.ratio.low)} to {_more(row.ratio.high)}"
     if isinstance(row, Paired) and not row.used:
         return Finding("passed", f"{change} ({ends}), not judged: --strategy does not name it")
@@ -212,12 +214,6 @@ def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
     draws = math.ceil(2 * _DRAWS_BEYOND / (1 - confidence))
     wide = ratio_of(row.base, row.head, confidence, resamples=max(stats.RESAMPLES, draws))
     return stats.Ratio(wide.value, min(wide.low, row.ratio.low), max(wide.high, row.ratio.high))
-
-
-def _at(row: Compared, level: float) -> str:
-    if isinstance(row.base, Predicted):
-        return " (predicted ranges)"
-    return f" ({units.digits(level * 100, 3)} % interval)"
 
 
 def _results(results: Results | None) -> Iterator[Finding]:
@@ -246,13 +242,10 @@ def _footprint(row: Compared, gate: Gate, at: str) -> Finding:
 def _recommendation(device: ComparedDevice, *, named: bool) -> Finding:
     recommended = device.recommended
     at = f" on {device.device.name}" if named else ""
-    sides = f"{_choice(recommended.base)} in BASE, {_choice(recommended.head)} in HEAD{at}"
+    base, head = (f"`{s}`" if s else "no single strategy" for s in (recommended.base, recommended.head))
+    sides = f"{base} in BASE, {head} in HEAD{at}"
     if recommended.change == "same":
         return Finding("passed", sides)
     return Finding(
         "failed" if recommended.change == "changed" else "inconclusive", f"{sides}. {recommended.reason}"
     )
-
-
-def _choice(strategy: str | None) -> str:
-    return f"`{strategy}`" if strategy else "no single strategy"

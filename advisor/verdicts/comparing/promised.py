@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from advisor.profiles.amounts import Interval
-from advisor.profiles.crossings import Crossing, LineAdvice, Place
+from advisor.profiles.crossings import Crossing, Place
 from advisor.profiles.schema import Measured, Profile
 from advisor.stats import Ratio
 from advisor.strategies.registry import BASELINE
@@ -78,25 +78,17 @@ def promised_to_versions(
 
 def _promise_of(base: Profile, head: Profile, strategies: Sequence[str]) -> PromisedSpeed | None:
     """The promise, as if it were kept, where the one strategy is BASE's choice by time on the same device."""
-    recommendation = base.recommendation
-    if not (
-        recommendation
-        and recommendation.strategy
-        and recommendation.baseline
-        and recommendation.speedup
-        and recommendation.interval
-    ):
+    advice = base.recommendation
+    if not (advice and advice.strategy and advice.baseline and advice.speedup and advice.interval):
         return None
     sound = (
-        recommendation.verdict != "untrusted"
-        and recommendation.objective == "time"
-        and recommendation.baseline != recommendation.strategy
+        advice.verdict != "untrusted" and advice.objective == "time" and advice.baseline != advice.strategy
     )
     alike = not any(c.what in DECIDING for c in differing(conditions(base, head)))
-    if not (sound and alike and list(strategies) == [recommendation.strategy]):
+    if not (sound and alike and list(strategies) == [advice.strategy]):
         return None
-    promised = Ratio(recommendation.speedup, *recommendation.interval)
-    return PromisedSpeed(recommendation.strategy, recommendation.baseline, promised, promised)
+    promised = Ratio(advice.speedup, *advice.interval)
+    return PromisedSpeed(advice.strategy, advice.baseline, promised, promised)
 
 
 def promises(comparison: LineComparison) -> tuple[Promise, ...]:
@@ -104,7 +96,7 @@ def promises(comparison: LineComparison) -> tuple[Promise, ...]:
     failed = any(side.script and side.script.exit_code for side in (comparison.base, comparison.head))
     if failed or any(c.what in DECIDING for c in differing(comparison.conditions)):
         return ()
-    return tuple(promise for frames in comparison.frames if (promise := _promise(comparison, frames)))
+    return tuple(filter(None, (_promise(comparison, frames) for frames in comparison.frames)))
 
 
 def _promise(comparison: LineComparison, frames: ComparedFrames) -> Promise | None:
@@ -136,7 +128,14 @@ def _followed(comparison: LineComparison, frames: ComparedFrames) -> Iterator[tu
         gain, crossing = line.advice.gain, crossings.get(line.crossing)
         if crossing is None or _use(crossing) in still or line.advice.device != comparison.base.device.name:
             continue
-        if gain and gain.seconds_per_frame and not _fires(line, before, now):
+        of_rule = (line.advice.rule, line.place.file)
+        texts = [
+            {a.place.text for a in side if (a.advice.rule, a.place.file) == of_rule} for side in (before, now)
+        ]
+        fires = texts[1] - (
+            texts[0] - {line.place.text}
+        )  # in HEAD, there or on a line where it did not in BASE
+        if gain and gain.seconds_per_frame and not fires:
             key = line.place, line.advice.rule
             gains[key] = gains.get(key, 0.0) + gain.seconds_per_frame
     yield from gains.items()
@@ -146,15 +145,6 @@ def _use(crossing: Crossing) -> tuple[object, ...]:
     """The line and how it moves what it moves."""
     place, how = crossing.place, (crossing.memory, crossing.staged, crossing.non_blocking)
     return place.file, place.text, crossing.kind, *how
-
-
-def _fires(line: LineAdvice, before: Sequence[LineAdvice], now: Sequence[LineAdvice]) -> bool:
-    """Whether the rule fires in HEAD on that line, or on one of the file where it did not in BASE."""
-    texts = [
-        {a.place.text for a in side if (a.advice.rule, a.place.file) == (line.advice.rule, line.place.file)}
-        for side in (before, now)
-    ]
-    return bool(texts[1] - (texts[0] - {line.place.text}))
 
 
 def _together(base: Profile, scope: Scope, gains: Mapping[Followed, float]) -> tuple[float, bool]:
