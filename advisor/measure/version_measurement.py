@@ -213,8 +213,8 @@ class VersionMeasurement:
         head = [row for row in self.runs[HEAD].rows if not isinstance(row, Measured) and row.reason == LATE]
         if head:
             yield (
-                f"Screening HEAD did not reach {len(head)} strategies in its share of --max-seconds; one of them "
-                "may be the one to recommend."
+                f"Screening HEAD did not reach {len(head)} strategies in its share of --max-seconds; one of "
+                "them may be the one to recommend."
             )
         for version, run in self.runs.items():
             for row in run.rows:
