@@ -190,17 +190,6 @@ def pageable_loop(p: Program) -> None:
         p.host(300 * US)
 
 
-def pinned_overlapped(p: Program) -> None:
-    """Two streams in turn, uploads at full rate beside kernels."""
-    _weights(p)
-    for index in range(24):
-        stream = 13 + index % 2
-        p.copy("HTOD", 32 * MIB, stream=stream)
-        p.kernel("convolve", 1200 * US, stream=stream)
-        p.copy("DTOH", 1 * MIB, stream=stream)
-    p.wait()
-
-
 def half_link(p: Program) -> None:
     """Eight tensors a frame, kernels that vary with the data."""
     _weights(p)
@@ -240,25 +229,6 @@ def pins_in_loop(p: Program) -> None:
         p.call("cudaHostUnregister", 800 * US)
 
 
-def allocates_in_loop(p: Program) -> None:
-    _weights(p)
-    for _ in range(15):
-        p.call("cudaMalloc", 300 * US)
-        p.copy("HTOD", 1 * MIB)
-        p.kernel("scale", 900 * US)
-        p.wait()
-        p.call("cudaFree", 250 * US)
-
-
-def managed_faults(p: Program) -> None:
-    """The input is new to the GPU each time, and never comes back."""
-    p.export.allocation(256 * MIB, "MANAGED")
-    for _ in range(12):
-        p.host(200 * US)
-        p.stalled_kernel("scan", 4 * MIB)
-        p.wait()
-
-
 def managed_both_ways(p: Program) -> None:
     p.export.allocation(8 * MIB, "MANAGED")
     for _ in range(12):
@@ -290,34 +260,6 @@ def asks_for_values(p: Program) -> None:
             p.copy("DTOH", 4, "PAGEABLE")
             p.wait()
             p.host(50 * US)
-
-
-def host_bound(p: Program) -> None:
-    _weights(p)
-    for _ in range(10):
-        p.host(20 * MS)
-        p.copy("HTOD", 2 * MIB)
-        p.kernel("predict", 500 * US)
-        p.wait()
-
-
-def kernel_bound(p: Program) -> None:
-    """Nothing to advise: long kernels, one small download."""
-    _weights(p)
-    for _ in range(20):
-        p.kernel("solve", 5 * MS)
-        p.copy("DTOH", 8)
-        p.wait()
-
-
-def unbalanced(p: Program) -> None:
-    for gpu in (0, 1):
-        p.copy("HTOD", 64 * MIB, gpu=gpu)
-    for _ in range(20):
-        for gpu, ns in ((0, 3 * MS), (1, 1 * MS)):
-            p.copy("HTOD", 2 * MIB, gpu=gpu)
-            p.kernel("shard", ns, gpu=gpu)
-        p.wait()
 
 
 def balanced(p: Program) -> None:
@@ -417,15 +359,6 @@ def data_parallel(p: Program) -> None:
         p.wait()
 
 
-def pins_now_and_then(p: Program) -> None:
-    for index in range(40):
-        if index % 4 == 0:
-            p.call("cudaHostAlloc", 4 * MS)
-        p.copy("HTOD", 4 * MIB)
-        p.kernel("scale", 900 * US)
-        p.wait()
-
-
 def nested_ranges(p: Program) -> None:
     for _ in range(12):
         begin = p.now
@@ -458,13 +391,6 @@ PROGRAMS = (
         "pageable",
     ),
     Planted(
-        "overlapped",
-        pinned_overlapped,
-        (),
-        ("serial-copies", *_COPIES, "pin-per-frame", "implicit-wait", *_PAGES),
-        24,
-    ),
-    Planted(
         "half-link",
         half_link,
         ("link-below-best",),
@@ -492,15 +418,6 @@ PROGRAMS = (
         ("pageable-transfer", "link-below-best", "small-transfers", *_PAGES),
         15,
     ),
-    Planted("allocates", allocates_in_loop, ("pin-per-frame",), (*_COPIES, *_PAGES, "host-bound-frame"), 15),
-    Planted(
-        "faults",
-        managed_faults,
-        ("page-fault-migration",),
-        (*_COPIES, "pin-per-frame", "serial-copies", "ping-pong-migration"),
-        12,
-        "",
-    ),
     Planted("both-ways", managed_both_ways, _PAGES, (*_COPIES, "pin-per-frame", "serial-copies"), 12, ""),
     Planted("prefetched", prefetched, (), (*_COPIES, *_PAGES, "host-bound-frame"), 12, ""),
     Planted(
@@ -511,17 +428,6 @@ PROGRAMS = (
         40,
         "pageable",
     ),
-    Planted(
-        "host-bound", host_bound, ("host-bound-frame",), (*_COPIES, "serial-copies", "implicit-wait"), 10
-    ),
-    Planted(
-        "kernel-bound",
-        kernel_bound,
-        (),
-        (*_COPIES, *_PAGES, "serial-copies", "implicit-wait", "host-bound-frame", "pin-per-frame"),
-        20,
-    ),
-    Planted("unbalanced", unbalanced, ("unbalanced-split",), (*_COPIES, "pin-per-frame"), 20, gpus=2),
     Planted(
         "balanced", balanced, (), ("unbalanced-split", *_COPIES, "pin-per-frame", "implicit-wait"), 20, gpus=2
     ),
@@ -566,7 +472,6 @@ PROGRAMS = (
         None,
         gpus=2,
     ),
-    Planted("pins-seldom", pins_now_and_then, ("pin-per-frame",), (*_COPIES, "implicit-wait"), 40),
     Planted("nccl", waits_in_nccl, ("unbalanced-split",), _COPIES, 20, gpus=2),
     Planted(
         "nested",

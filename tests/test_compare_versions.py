@@ -201,7 +201,6 @@ def test_a_head_that_fails(
 
 
 GATES = ("--fail-if", "slower=500%", "--strict")
-ZEROS = WORKLOAD.replace("xp.multiply(a, 2, out=b)", "b[...] = 0")
 ZEROS_OTHER = OTHER.replace("xp.multiply(a, 2, out=b)", "b[...] = 0")
 LAST = WORKLOAD.replace("xp.multiply(a, 2, out=b)", "xp.multiply(a, 2, out=b); b[7] += 3")
 CHANCE = WORKLOAD.replace("a.fill(frame)", "a[...] = np.random.default_rng().random(a.size)")
@@ -211,9 +210,7 @@ CHANCE = WORKLOAD.replace("a.fill(frame)", "a[...] = np.random.default_rng().ran
     ("base", "head", "code", "told"),
     [
         (BREAKS, WORKLOAD, 0, "Nothing to compare: BASE: "),
-        (DIES, WORKLOAD, 0, "under every strategy. pageable: the process was killed by SIGSEGV"),
         (WORKLOAD, OTHER, 0, "n is 8192 instead of 4096; `a`, `b` are 2.0 times as large: "),
-        (WORKLOAD, ZEROS, 1, "HEAD computes something else: `b` differs in all of its elements, largest "),
         (WORKLOAD, ZEROS_OTHER, 1, "something else with n=8192 in both: `b` differs in all of its elements"),
         (WORKLOAD, LAST, 1, "`b` differs in 1 of its 4096 elements, largest 3 at [7]"),
         (CHANCE, CHANCE, 0, "Two runs of BASE differ in `b`, so these results were not compared."),

@@ -6,7 +6,6 @@ Through the command line, in a process of its own, whose time and memory are tak
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import signal
 import sqlite3
@@ -81,27 +80,6 @@ def test_a_small_device_file(text: str, told: str, small: Callable[..., str], tm
     assert told in small("devices", "show", "./d.toml")
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (".".join("a" * 50_000) + " = 1", "more than 30 parts"),
-        ("a = " + "[" * 500_000, "nested too deep"),
-        ("a = " + "9" * 900_000, "too many digits"),
-        ("".join(f"k{number} = 1\n" for number in range(80_000)), "k0: is not a key"),
-    ],
-    ids=["dotted", "deep list", "digits", "many"],
-)
-def test_a_device_file(text: str, told: str, tmp_path: Path) -> None:
-    (tmp_path / "d.toml").write_text(text, encoding="utf-8")
-    assert told in refused(tmp_path, "devices", "show", "./d.toml")
-
-
-def test_a_configuration(tmp_path: Path) -> None:
-    (tmp_path / "advisor.toml").write_text(".".join("a" * 50_000) + " = 1", encoding="utf-8")
-    (tmp_path / "p.json").write_text(SAMPLE, encoding="utf-8")
-    assert "advisor.toml cannot be read" in refused(tmp_path, "report", "p.json")
-
-
 def changed(change: Callable[[dict[str, Any]], object]) -> str:
     content = json.loads(SAMPLE)
     change(content)
@@ -149,12 +127,6 @@ def test_a_profile(text: str, told: str, tmp_path: Path) -> None:
 def test_a_small_profile(text: str, told: str, small: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text(text, encoding="utf-8")
     assert told in small("report", "p.json")
-
-
-@pytest.mark.parametrize("arguments", [["report"], ["devices", "show"], ["trace"]])
-def test_a_fifo_is_not_waited_for(arguments: list[str], tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "f")
-    assert "not a regular file" in refused(tmp_path, *arguments, "./f").lower()
 
 
 def endless(path: Path) -> None:

