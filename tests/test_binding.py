@@ -98,18 +98,6 @@ def test_however_annotations_are_written(function: Callable[..., object]) -> Non
     assert access(function) == ALL
 
 
-def test_annotations_imported_inside_the_workload_function() -> None:
-    def make() -> list[Callable[..., object]]:
-        import advisor as library
-
-        def one(a: In, b: Out, image: InOut) -> None: ...
-        def two(a: library.In, b: library.Out, image: library.InOut) -> None: ...
-
-        return [one, two]
-
-    assert [access(function) for function in make()] == [ALL, ALL]
-
-
 def test_special_parameters() -> None:
     def stage(xp, a: In, rng, frame, stream) -> None: ...  # type: ignore[no-untyped-def]
     def other(a: In, frame: int) -> None: ...

@@ -180,14 +180,6 @@ def test_each_command_explains_itself(command: Command) -> None:
         assert said.out.startswith(f"Usage: advisor {name} ")
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
-    program = f"{shlex.join(started().command)} strategies | head -c 1"
-    said = subprocess.run(
-        program, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
-    assert (said.stdout, said.stderr) == ("p", "")
-
-
 def test_a_bug_shows_its_traceback(command: Command) -> None:
     """And is not taken for a gate that failed, which is 1."""
 
@@ -370,32 +362,9 @@ def test_predict_holds_a_profile_against_other_devices(command: Command, tmp_pat
     assert "Predicted" in said.out
 
 
-def test_predict_refuses_what_it_cannot_predict(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "p.json").write_text(cpu_profile(traffic=None).model_dump_json(), encoding="utf-8")
-    assert command("predict", "p.json", "--target", "rtx-9999").code == 2
-    assert command("predict", "missing.json").code == 5
-
-
-@pytest.mark.parametrize("arguments", ["devices", "rules", "--version"])
-def test_a_reader_that_goes_away_is_no_gate(arguments: str, tmp_path: Path) -> None:
-    line = f"set -o pipefail; {shlex.join(started().command)} {arguments} | true"
+def test_a_reader_that_goes_away_is_no_gate(tmp_path: Path) -> None:
+    line = f"set -o pipefail; {shlex.join(started().command)} rules | true"
     said = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
     )
     assert (said.returncode, said.stderr) == (141, "")
-
-
-def test_a_full_disk_under_stdout_is_an_error_that_speaks_of_no_figures(tmp_path: Path) -> None:
-    with Path("/dev/full").open("w") as full:
-        said = subprocess.run(
-            [*started().command, "devices"],
-            cwd=tmp_path,
-            env=environment(),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=300,
-        )
-    assert said.returncode == 5
-    assert "No space left on device" in said.stderr
-    assert "measured" not in said.stderr

@@ -69,35 +69,6 @@ def run(command: Command, *arguments: str | Path) -> Said:
     return command("compare", "--run", *map(str, arguments), *QUICK)
 
 
-OWN_COPIES = """\
-import numpy as np
-from advisor import Buffer, Out, Workload, host, workload
-
-
-@workload
-def whole_frame(n: int = 1 << 18) -> Workload:
-    image = np.arange(n, dtype=np.float32)
-
-    def frame(out: Out) -> None:
-        staged = image.copy()
-        out[:] = staged.copy()
-
-    return Workload({"out": Buffer(n, np.float32)}, frame=[host(frame)])
-"""
-
-
-def test_a_frame_with_its_own_copies_is_compared_as_it_is(command: Command, tmp_path: Path) -> None:
-    """A copy less shows, in time and results; one that computes something else is stopped."""
-    base, slow = (version(tmp_path / each, 1, OWN_COPIES) for each in ("base", "slow"))
-    slow.write_text(OWN_COPIES.replace("image.copy()", "image.copy().copy().copy() * 2"))
-    said = command(
-        "compare", "--run", base, slow, "--no-gpu", "--max-seconds", "12", "--fail-if", "slower=5%"
-    )
-    assert said.code == 1, said
-    assert "HEAD computes something else: out differs" in " ".join(said.out.replace("`", "").split()), said
-    assert "slower by" in said.out
-
-
 def test_a_slower_helper_is_found_between_two_folders(command: Command, tmp_path: Path) -> None:
     """Which is all that differs: each version has its own, in one process."""
     said = run(command, version(tmp_path / "a", 100), version(tmp_path / "b", 200), "--fail-if", "slower=5%")

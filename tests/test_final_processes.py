@@ -206,18 +206,6 @@ def test_a_second_name_leaves_with_its_own_and_is_not_tried_alone() -> None:
     assert "pinned" in {b.contestant for b in held.blocks if b.process > 1}
 
 
-def test_all_of_them_may_have_processes_of_their_own() -> None:
-    hall = Hall(fails={(0, 1, "pinned"): "left", (0, 1, "zero-copy"): "left"})
-    held = hall.run(300, ("pinned", "zero-copy"))
-    assert (held.left, set(held.alone)) == ({}, {"pinned", "zero-copy"})
-    shared = [session for session in hall.sessions if len(session.names) > 1]
-    assert all(len(request.order) > 1 for session in shared for request in session.asked)
-    last = max(b.process for b in held.blocks) - 1
-    assert {b.contestant for b in held.blocks if b.process == last} == {"pinned", "zero-copy"}
-    alone = [session for session in hall.sessions if len(session.names) == 1 and session.process > 1]
-    assert {session.names for session in alone} == {("pinned",), ("zero-copy",)}
-
-
 def test_a_process_that_cannot_start_is_tried_again() -> None:
     hall = Hall(dead=(1,))
     held = hall.run(1000)

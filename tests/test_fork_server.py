@@ -65,13 +65,6 @@ def test_an_error_of_ours_is_told_by_its_last_line(shared: ForkServer, tmp_path:
     )
 
 
-def test_what_it_leaves_ends_with_it(launcher: ProcessLauncher, tmp_path: Path) -> None:
-    """Before the next worker begins, whose times it would disturb."""
-    note = tmp_path / "pid"
-    assert launched(tmp_path, launcher, how="process", at="2", note=str(note)).how == "finished"
-    assert is_gone(int(note.read_text()))
-
-
 @pytest.mark.parametrize("how", ["process", "fork"])
 def test_what_it_started_ends_with_it(shared: ForkServer, how: str, tmp_path: Path) -> None:
     note = tmp_path / "pid"

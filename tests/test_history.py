@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from builders import (
     cpu_profile,
-    footprint,
     gpu_state,
     measured,
     predicted,
@@ -164,18 +163,6 @@ def test_predicted_times_are_never_on_a_line_with_measured_ones() -> None:
     assert [followed.track.basis for followed in found] == ["measured", *["predicted"] * 3, "cpu"]
     assert {len(followed.entries) for followed in found} == {8}
     assert "Predicted: No change detected in 8 profiles" in shown(history(both), "details")
-
-
-def test_memory_and_recommendation_are_told_where_they_change() -> None:
-    made = series(8)
-    grown = measured("pinned", 0.02, footprint=footprint(pinned=1 << 30))
-    made[5] = made[5].model_copy(
-        update={"results": (made[5].results[0], grown), "recommendation": recommendation("pageable")}
-    )
-    told = shown(history(made), "details")
-    name = commit(5).revision[:7]
-    assert f"{name}: `pinned`: 384 MiB to 1.00 GiB" in told
-    assert f"{name}: `pinned` to `pageable`" in told
 
 
 def test_without_the_library_the_page_is_there_and_says_what_to_install(

@@ -19,7 +19,7 @@ from running import missing
 
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.figures import Block, FinalRecord
-from advisor.profiles.reading import load, require_plausible
+from advisor.profiles.reading import require_plausible
 from advisor.profiles.schema import Profile
 from advisor.report import pages
 from advisor.report.answering import measured_answer
@@ -29,7 +29,6 @@ from advisor.verdicts.measured import decided, recommend, speeds
 from advisor.verdicts.scores import figures_of
 
 GOLDEN = Path(__file__).parent / "golden"
-REPORTS = Path(__file__).parents[1] / "reports"
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 TIME = r"(\d[\d.,]*)[ \u00a0\u202f](s|ms|µs|ns)"
 PATTERNS = {
@@ -107,18 +106,6 @@ def test_the_printed_times_of_a_page_give_its_printed_ratios(path: Path) -> None
     else:
         divided = require_agreement(text, form)
         assert divided or page in WITHOUT
-
-
-@every("path", sorted((REPORTS / "h200").glob("*/profile.json")), ids=lambda p: p.parent.name)
-def test_pages_of_measured_profiles_agree_with_themselves(path: Path) -> None:
-    page = pages.page_of(concluding.concluded(load(path)))
-    for form in ("txt", "details", "md", "html"):
-        text = pages.render(page, form)
-        assert require_agreement(text, form)
-    text = pages.render(page, "txt")
-    (first, *_), *_ = tables(text, "txt")
-    if named := re.search(r"Use `(\S+)`: .*\n\s*Every other is slower", text):
-        assert first[0].split(",")[0] == named[1]
 
 
 def against_a_mix(ratio: float, noise: float = 0.002, **sizes: int) -> Profile:

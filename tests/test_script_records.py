@@ -215,30 +215,6 @@ cupy.testing.assert_array_equal(x, x)
     ]
 
 
-def test_numba_kernels_reach_mapped_and_managed_memory_where_it_is(tmp_path: Path) -> None:
-    pytest.importorskip("numba")
-    script = tmp_path / "reach.py"
-    script.write_text("""import numpy
-from numba import cuda
-@cuda.jit
-def grow(values):
-    at = cuda.grid(1)
-    if at < values.size:
-        values[at] += 1
-with cuda.profiling():
-    ones = numpy.ones(8)
-    for array in (cuda.managed_array(8), cuda.mapped_array((8,), wc=True), cuda.mapped_array_like(ones)):
-        array[:] = 1
-        grow[1, 8, cuda.default_stream()](array)
-        with cuda.stream().auto_synchronize():
-            assert array.sum() == 16
-""")
-    run = record(script, tmp_path, "cpu")
-    assert run.error == ""
-    assert {row[1:3] for row in rows(run) if row[1] != LOCK} == {(WAIT, "Stream.synchronize")}
-    assert f"{SHARED} (3 times)" in run.unseen
-
-
 def test_kernels_of_too_many_threads_for_the_simulator_are_told_and_their_arrays_cross(
     tmp_path: Path,
 ) -> None:

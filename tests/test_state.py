@@ -173,16 +173,3 @@ def test_a_stage_that_reads_its_out_is_named_with_buffer_and_line(body: str, tmp
 def test_a_stage_may_read_what_it_has_written(body: str, tmp_path: Path) -> None:
     result = of(READS.format(body=body, kind="f4"), tmp_path)
     assert all(isinstance(row, Measured) and row.verified for row in result.rows), result.rows
-
-
-def test_a_host_stage_that_reads_its_out_is_named_too(tmp_path: Path) -> None:
-    text = """
-def p(a: Out) -> None:
-    a += 1
-def c(xp, a: In, b: Out) -> None:
-    xp.add(a, 1, out=b)
-def r(b: In) -> None:
-    b.sum()
-return Workload({name: Buffer(n, "f4") for name in "ab"}, [host(p), device(c), host(r)])
-"""
-    assert not missing(refusal(text, tmp_path).message, "stage 'p' reads buffer 'a'", "w.py:9: a += 1")

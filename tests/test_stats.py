@@ -165,12 +165,6 @@ def test_coverage_of_three_processes_that_do_not_differ():
     assert ratio >= 0.96
 
 
-def test_coverage_of_ten_processes():
-    interval, ratio, _ = coverage(10, between=0.01, within=0.01, frames=30)
-    assert 0.91 <= interval <= 0.99
-    assert 0.91 <= ratio <= 0.99
-
-
 def test_coverage_of_one_process():
     interval, _, bootstrap_alone = coverage(1, between=0.0, within=0.02, frames=50, alone=True)
     assert interval == bootstrap_alone

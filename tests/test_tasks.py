@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -139,17 +137,6 @@ def test_what_the_timed_frames_lock_is_told_per_frame(file: Path) -> None:
     assert isinstance(sample, Sample)
     assert sample.page_locking.calls == 1.0
     assert sample.page_locking.seconds == pytest.approx(0.001)
-
-
-@pytest.mark.parametrize("strategy", ["pageable", "pinned-pipelined"])
-def test_no_frame_is_run_for_a_check_that_is_not_there(strategy: str, file: Path) -> None:
-    ran: list[int] = []
-    backend, asked = RecordingBackend(), job(file=str(file), strategy=strategy)
-    with place(asked, load(file, None, {}), backend, cast(Ranges, FakeRanges())) as run:
-        loop = cast(Any, SimpleNamespace(frame=ran.append, frame_alone=ran.append))
-        serial = loop if strategy == "pageable" else run.serial
-        tasks._check_last(replace(run, loop=loop, serial=serial), 10, file)
-    assert not ran
 
 
 def test_the_hints_that_were_given_are_told(file: Path) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import lzma
 import re
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from running import advisor
 
 from advisor.nsys.exports import FileTrace, read
 from advisor.profiles.programs import ProgramTrace
@@ -124,53 +121,6 @@ def _program(name: str) -> ProgramTrace:
 def _export(name: str, path: Path) -> Path:
     path.write_bytes(lzma.decompress((DATA / f"{name}.sqlite.xz").read_bytes()))
     return path
-
-
-def _on_two_gpus(path: Path, kernels: int) -> None:
-    """Adds a second GPU that does the same 7 µs later, its kernels so many times as long."""
-    with closing(sqlite3.connect(path)) as export:
-        for table in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME"):
-            table = f"CUPTI_ACTIVITY_KIND_{table}"
-            columns = [row[1] for row in export.execute(f"PRAGMA table_info({table})")]
-            length = f'("end" - start) * {kernels if table.endswith("KERNEL") else 1}'
-            other = {"start": "start + 7000", "end": f"start + 7000 + {length}", "deviceId": "1"}
-            other["correlationId"] = "correlationId + 1"
-            export.execute(f"UPDATE {table} SET correlationId = 2 * correlationId")
-            values = ", ".join(other.get(column, f'"{column}"') for column in columns)
-            export.execute(f"INSERT INTO {table} SELECT {values} FROM {table}")
-        columns = [row[1] for row in export.execute("PRAGMA table_info(TARGET_INFO_GPU)")]
-        values = ", ".join("1" if column == "id" else f'"{column}"' for column in columns)
-        export.execute(f"INSERT INTO TARGET_INFO_GPU SELECT {values} FROM TARGET_INFO_GPU")
-        export.execute("INSERT INTO TARGET_INFO_CUDA_DEVICE SELECT 1, 1, pid FROM TARGET_INFO_CUDA_DEVICE")
-        export.commit()
-
-
-def test_a_real_report_with_a_second_gpu(tmp_path: Path) -> None:
-    for name, kernels in (("same", 1), ("slower", 12)):
-        _on_two_gpus(_export("serialcopy", tmp_path / f"{name}.sqlite"), kernels)
-    program = read(tmp_path / "same.sqlite").program
-    assert program
-    (alone,), both = _program("serialcopy").gpus, judged(program)
-    for gpu in both.gpus:
-        assert gpu.frames
-        assert (gpu.frames.count, gpu.units, gpu.copy_seconds) == (20, alone.units, alone.copy_seconds)
-        assert gpu.seconds == pytest.approx(alone.seconds, rel=0.01)
-        assert [flow.count for flow in gpu.flows or ()] == [flow.count for flow in alone.flows or ()]
-    text = " ".join(render(trace_page(FileTrace(program=both)), "txt").split())
-    assert "GPU 1 (NVIDIA H200) The same as GPU 0" in text
-    assert "49 % pinned upload, 47 % pinned download" in text
-    assert "(serial-copies, GPU 0 and GPU 1)" in text
-    html = render(trace_page(FileTrace(program=both)), "html").partition("Rules without advice")[0]
-    assert html.count("run one after another") == 1, "advice for equal GPUs stands once"
-    wanted = ("--rule", "unbalanced-split.ratio=1.001", "--fail-if", "unbalanced-split")
-    failed = advisor("trace", "slower.sqlite", *wanted, cwd=tmp_path)
-    assert failed.returncode == 1
-    assert "gate unbalanced-split: failed: unbalanced-split on all GPUs" in failed.stderr
-    done = advisor("compare", "same.sqlite", "slower.sqlite", "--fail-if", "serial-copies", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "Gate serial-copies: failed. serial-copies on GPU 0; serial-copies on GPU 1" in " ".join(
-        done.stdout.split()
-    )
 
 
 @pytest.mark.parametrize("label", LABELS, ids=lambda label: label.name)

@@ -81,17 +81,6 @@ def test_blocks_are_shorter_where_the_loop_has_few_frames(frame: float, frames: 
     assert len({each.round for each in blocks}) >= min(7, frames // (3 * (block + 2)) - 1)
 
 
-def test_blocks_end_with_a_loop_that_is_entered_again_and_has_few_frames() -> None:
-    loop = Loop({AS_IS: 5e-4, "lock": 2.5e-4})
-    for _ in range(40):
-        blocks = loop.run(8)
-    assert {each.frames for each in blocks} == {6}  # the first two after a switch are not timed
-    assert all(each.seconds / each.frames == pytest.approx(loop.seconds[each.contestant]) for each in blocks)
-    assert len({each.round for each in blocks}) > 15
-    for _ in range(40):
-        assert loop.run(3) == blocks, "one frame is no block"
-
-
 def test_a_loop_that_is_entered_again_goes_on() -> None:
     """Epochs of a few batches: what a block has before the loop is left is not timed."""
     loop = Loop({AS_IS: 0.004, "lock": 0.002})
