@@ -62,25 +62,11 @@ def test_a_real_run_without_a_gpu_goes_into_a_cards_entry_that_predicts(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
-def test_quiet_says_nothing_but_results(command: Command, quick: Answers) -> None:
-    said = command("devices", "calibrate", "--host", "--base", "h200", "-q")
-    assert (said.code, said.err) == (0, "")
-    assert 'name = "H200 SXM (this host)"' in said.out
-
-
 def test_without_a_file_the_entry_is_printed_as_one(command: Command, quick: Answers, tmp_path: Path) -> None:
     said = command("devices", "calibrate", "--host", "--base", "h200", "--name", "H200 in the rack")
     (tmp_path / "piped.toml").write_text(said.out)
     assert load(str(tmp_path / "piped.toml")).name == "H200 in the rack"
     assert "--out mine.toml" in said.err
-
-
-def test_the_host_alone_is_told_with_what_it_is_good_for(command: Command, quick: Answers) -> None:
-    said = command("devices", "calibrate", "--host")
-    assert said.code == 0
-    first = said.out.splitlines()[0].split()
-    assert first == ["host_read_bytes_per_second", "10.0", "GB/s", "(9.00", "GB/s", "to", "11.0", "GB/s)"]
-    assert "--base rtx-4090 --out mine.toml" in said.err
 
 
 @pytest.mark.parametrize("busy", [0.0, 0.9])
@@ -112,16 +98,12 @@ def test_wrong_input_is_told_before_anything_is_measured(
 ) -> None:
     (tmp_path / "there.toml").write_text("mine")
     (tmp_path / "folder.toml").mkdir()
-    (tmp_path / "damaged.toml").write_text("[")
     for arguments, code, message in (
         (("--host", "--out", "x.toml"), 2, "error: --out x.toml: a device entry needs a GPU, or --"),
         ((*BASE, "--out", "x"), 2, "error: --out x does not end in .toml"),
         ((*BASE, "--out", "there.toml"), 2, "error: --out there.toml exists"),
-        ((*BASE, "--out", "no/x.toml"), 2, "error: --out no/x.toml cannot be written: no such file"),
         ((*BASE, "--out", "folder.toml"), 2, "error: --out folder.toml cannot be written: it is a directory"),
-        (("--host", "--base", "rtx-409"), 2, "error: there is no device 'rtx-409' in the catalogue"),
         (("--host", "--base", "no.toml"), 5, "error: no.toml does not exist"),
-        (("--host", "--base", "damaged.toml"), 5, "error: damaged.toml cannot be read"),
         (("--host", "--gpu", "0"), 2, "error: --gpu and --host contradict each other"),
         ((*BASE, "--name", " "), 2, "error: --name is empty"),
     ):
@@ -166,17 +148,6 @@ def test_a_gpu_is_used_where_there_is_one(command: Command, quick: Answers, tmp_
     assert {job.gpu for job in quick.jobs} == {1}
     assert load(str(tmp_path / "mine.toml")).name == "Card one"
     assert "wrote mine.toml" in said.err
-
-
-def test_nothing_measured_is_exit_code_4(command: Command) -> None:
-    command.around = Around(calibrating=lambda job: died())
-    assert wrong(command, "--host")[0] == 4
-
-
-def test_force_replaces_a_file(command: Command, quick: Answers, tmp_path: Path) -> None:
-    (tmp_path / "there.toml").write_text("mine")
-    assert command("devices", "calibrate", *BASE, "--out", "there.toml", "--force").code == 0
-    assert load(str(tmp_path / "there.toml")).name.startswith("GeForce RTX 4090")
 
 
 def test_a_disk_that_fills_up_meanwhile_does_not_cost_the_figures(tmp_path: Path) -> None:

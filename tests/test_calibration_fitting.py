@@ -8,7 +8,6 @@ from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.calibration import bench
 from advisor.calibration.bench import Spread, fit, fit_repeats, inverse, positive, rates, spread
 from advisor.calibration.host_memory import sizes
 
@@ -51,18 +50,6 @@ def test_noisy_times_give_them_back_within_the_noise(latency: float, rate: float
     assert slope.repeats == 9
 
 
-@given(LATENCIES, RATES, SEEDS, st.floats(3, 100))
-@settings(max_examples=60, deadline=None)
-def test_a_size_that_was_disturbed_does_not_move_the_rate(
-    latency: float, rate: float, seed: int, factor: float
-) -> None:
-    times = noisy(latency, rate, 0.01, 5, seed)
-    disturbed = seed % len(SIZES)
-    times[disturbed] = [t * factor for t in times[disturbed]]
-    _, slope = fit_repeats(SIZES, times)
-    assert 1 / slope.value == pytest.approx(rate, rel=0.1)
-
-
 @given(LATENCIES, RATES, SEEDS)
 @settings(max_examples=40, deadline=None)
 def test_a_repeat_that_was_disturbed_does_not_move_the_figures(
@@ -85,14 +72,13 @@ def test_a_spread_holds_its_value_and_stays_within_the_repeats(values: list[floa
     assert found.repeats == len(values)
 
 
-def test_the_range_is_that_of_the_10th_to_the_90th_percentile() -> None:
+def test_ranges_of_spreads_and_rates() -> None:
     assert spread([float(n) for n in range(1, 12)]) == Spread(6.0, 2.0, 10.0, 11)
-
-
-def test_rates_are_amounts_per_second_with_the_range_turned_round() -> None:
     assert rates(100.0, [10.0, 20.0, 10.0, 10.0, 10.0]).value == 10.0
     assert rates(100.0, [10.0, 20.0]).low < 7.0
     assert inverse(Spread(0.5, 0.25, 1.0, 3)) == Spread(2.0, 1.0, 4.0, 3)
+    assert positive(Spread(2.0, -1.0, 3.0, 5)) == Spread(2.0, 1.0, 3.0, 5)
+    assert inverse(Spread(0.5, -0.1, 1.0, 5)) == Spread(2.0, 1.0, 2.0, 5)
 
 
 @every(
@@ -109,12 +95,3 @@ def test_rates_are_amounts_per_second_with_the_range_turned_round() -> None:
 def test_what_is_no_figure_is_refused(wrong: object, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         wrong()  # type: ignore[operator]
-
-
-def test_ends_that_cannot_be_told_from_zero_stay_positive() -> None:
-    assert positive(Spread(2.0, -1.0, 3.0, 5)) == Spread(2.0, 1.0, 3.0, 5)
-    assert inverse(Spread(0.5, -0.1, 1.0, 5)) == Spread(2.0, 1.0, 2.0, 5)
-
-
-def test_the_method_is_named() -> None:
-    assert "Theil-Sen" in bench.METHOD

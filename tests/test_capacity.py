@@ -58,12 +58,9 @@ def test_memory_of_the_host_is_not_counted(placement: Placement) -> None:
     asked([placement] * 3)
 
 
-def test_a_device_that_does_not_say_refuses_nothing() -> None:
+def test_memory_that_is_not_known_or_oversubscribed() -> None:
     asked([Pinned()] * 3, free=None)
     require_memory(CpuBackend(), {"a": Pageable()}, {"a": 1 << 60}, oversubscribe=False)
-
-
-def test_oversubscribing_lifts_managed_memory_alone() -> None:
     asked([Managed()] * 3, oversubscribe=True)
     asked([Managed()] * 3 + [DeviceOnly()] * 2, oversubscribe=True)
     with pytest.raises(AllocationFailed, match="120 MiB"):
@@ -83,7 +80,6 @@ def test_the_option_is_offered_where_it_would_help(
 
 
 def test_where_memory_is_shared_what_the_system_could_free_counts() -> None:
-    """cudaMemGetInfo leaves it out there."""
     asked([Pinned()] * 3, integrated=1, available=150)
     with pytest.raises(AllocationFailed, match="160 MiB of device memory; 150 MiB are free"):
         asked([Pinned()] * 4, integrated=1, available=150)

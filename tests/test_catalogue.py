@@ -41,13 +41,15 @@ def entry(tmp_path: Path, text: str = CARD) -> CatalogueEntry:
     return load(str(path))
 
 
-def test_every_entry_is_consistent_and_sourced() -> None:
+def test_the_promised_devices_are_there_consistent_and_sourced() -> None:
     for name, loaded in ((name, load(name)) for name in names()):
         device = loaded.device()
         assert device.kind == "catalogue", name
         assert device.memory_class == loaded.memory_class == memory_class(device.attributes), name
         assert all(attribute.source.strip() for attribute in loaded.attributes.values()), name
         assert all(getattr(loaded.figures, key).source for key in loaded.figures.model_fields_set), name
+    promised = {name: kind for kind, slugs in BY_CLASS.items() for name in slugs.split()}
+    assert {name: load(name).memory_class for name in promised} == promised
 
 
 BY_CLASS: dict[MemoryClass, str] = {
@@ -61,11 +63,6 @@ BY_CLASS: dict[MemoryClass, str] = {
     "rtx-5080 b200",
     "coherent": "gb10 gh200 gb200",
 }
-
-
-def test_the_promised_devices_are_there_in_their_memory_class() -> None:
-    promised = {name: kind for kind, slugs in BY_CLASS.items() for name in slugs.split()}
-    assert {name: load(name).memory_class for name in promised} == promised
 
 
 def test_every_covered_entry_is_complete_enough_to_predict_with() -> None:
@@ -183,7 +180,7 @@ def test_a_wrong_file_names_the_key_and_what_was_expected(
     assert "mine.toml" in error.value.message
 
 
-def test_a_default_has_a_range_and_a_source(tmp_path: Path) -> None:
+def test_defaults_and_draws_have_ranges(tmp_path: Path) -> None:
     loaded = entry(tmp_path)
     machine = Machine(loaded)
     assert machine.get("launch_seconds")[0] == machine.assumed["launch_seconds"].value
@@ -193,9 +190,6 @@ def test_a_default_has_a_range_and_a_source(tmp_path: Path) -> None:
     machine.get("zero_copy_read_bytes_per_second")
     share = default("zero_copy_read_bytes_per_second", loaded)
     assert machine.assumed["zero_copy_read_bytes_per_second"].value == pytest.approx(share.value * 12e9)
-
-
-def test_draws_keep_to_the_range(tmp_path: Path) -> None:
     machine = Machine(entry(tmp_path))
     link = machine.get("pinned_to_host_bytes_per_second")
     assert link[0] == 12e9

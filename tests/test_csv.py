@@ -48,14 +48,11 @@ def test_each_strategy_is_a_row_and_what_is_absent_is_empty() -> None:
     assert {row["parameter_n"] for row in rows} == {str(made.workload.parameters["n"])}
 
 
-def test_text_is_quoted_by_the_rules_and_no_spreadsheet_runs_it() -> None:
+def test_text_is_quoted_and_every_value_of_a_sweep_is_there() -> None:
     bad = failed(reason='a "quoted", long\nreason'), failed("pinned", reason="=1+1")
     text = render(page_of(profile(results=bad, recommendation=None)), "csv")
     assert text.count("\r\n") == 3
     assert [row["reason"] for row in table(text)] == ['a "quoted", long\nreason', "'=1+1"]
-
-
-def test_every_value_of_a_sweep_is_there_with_its_parameter() -> None:
     points = [Point(n, cpu_profile(workload=vector_add_workload(n))) for n in (1, 2)]
     rows = table(render(page_of(sweep_results("w", "n", [*points, Point(4, status="failed")])), "csv"))
     assert {row["parameter_n"] for row in rows} == {"1", "2"}

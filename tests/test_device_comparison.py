@@ -99,7 +99,6 @@ def test_devices_looks_as_accepted(name: str, form: str, accepted: Accepted) -> 
 
 
 def test_a_headline_over_devices_says_likely_of_those_whose_own_says_it() -> None:
-    """Of one profile, and of several: the same strategy is likely on one device and to be used on another."""
     names = ("NVIDIA H200", "NVIDIA GeForce RTX 4090")
     chosen = (clear("pinned"), clear("pinned").model_copy(update={"verdict": "open"}))
     made = tuple(prediction(n, recommendation=c) for n, c in zip(names, chosen, strict=True))
@@ -164,13 +163,10 @@ def test_the_runs_of_scripts_are_shown_one_by_one() -> None:
     assert raised.value.next_step == "Report it alone: advisor report y.json."
 
 
-def test_times_that_cannot_be_are_refused() -> None:
+def test_what_cannot_be_compared_is_refused() -> None:
     odd = on("b", results=(measured("pageable", 1e14, spread=0),))
     with pytest.raises(FileProblem, match=r"^y is damaged: a frame of pageable takes 1\d+\.0 s"):
         combine([(Path("x"), on("a")), (Path("y"), odd)], Path())
-
-
-def test_two_profiles_of_one_device_among_others() -> None:
     with pytest.raises(UsageError, match="x and z are both of a") as raised:
         combine([(Path("x"), on("a")), (Path("y"), on("b")), (Path("z"), on("a"))], Path())
     assert "advisor compare" in raised.value.next_step
@@ -205,13 +201,10 @@ def test_sentences(chosen: list[Recommendation | None], headline: str, tone: str
     assert (verdict.headline.replace("`", ""), verdict.tone) == (headline, tone)
 
 
-def test_a_device_that_says_nothing_is_named_with_the_reason() -> None:
+def test_what_is_told_beside_the_headline() -> None:
     bad = on("bad", results=(failed(), failed("pageable")))
     (verdict,) = verdicts(several(on("good", clear("pinned")), bad))
     assert verdict.reason == "Nothing is recommended on bad: the workload failed there."
-
-
-def test_one_strategy_for_all_is_the_one_whose_worst_cost_is_least() -> None:
     (of_mixed, *_) = verdicts(mixed())
     assert of_mixed.remark == (
         "One strategy for all: zero-copy, at most 2.50× the best time (on NVIDIA RTX 4090)"

@@ -40,19 +40,13 @@ def test_all_devices_stand_in_a_table_of_80_columns() -> None:
     assert keys == sorted(keys)
 
 
-def test_the_documented_table_is_the_catalogue() -> None:
+def test_the_documentation_is_the_catalogue(tmp_path: Path) -> None:
     expected = printed()[1:]
     assert documented(set(names())) == expected, "docs/devices.md should hold:\n" + "\n".join(
         f"| `{row[0]}` | {row[1]} | `{row[2]}` | {row[3]} | {row[4]} |" for row in expected
     )
-
-
-def test_the_documented_memory_classes_are_those_of_the_program() -> None:
     assert list(FOLLOWS) == list(EXPLAINED)
     assert documented(set(FOLLOWS)) == [[name, *kinds.values()] for name, kinds in FOLLOWS.items()]
-
-
-def test_the_documented_files_load(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     loaded = []
     for block in re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL):

@@ -62,22 +62,16 @@ def of(subject: str, **changes: Any) -> Finding:
     return found
 
 
-def test_a_machine_on_which_everything_works() -> None:
+def test_machines_on_which_all_works_or_little() -> None:
     checkup = examine(facts())
     assert checkup.ready
     assert {f.state for f in checkup.findings} <= {"ok", "info"}
     assert all(f.found and f.means for f in checkup.findings)
-
-
-def test_no_gpu_is_enough_to_predict() -> None:
     checkup = examine(facts(driver=None, gpus=0, probe=None, readings=()))
     assert checkup.ready
     assert "predicts" in checkup.verdict
     assert of("driver", driver=None, gpus=0, probe=None).state == "missing"
     assert "CUDA_VISIBLE_DEVICES" in of("driver", gpus=0, probe=None).next_step
-
-
-def test_a_gpu_that_cannot_be_measured_on_is_not_ready() -> None:
     broken = Probe(problem="a first kernel failed: no NVRTC")
     for changes in ({"probe": broken}, {"probe": None, "packages": {}}):
         assert not examine(facts(**changes)).ready
@@ -184,16 +178,13 @@ def test_numa_and_the_power_mode_of_a_board() -> None:
 # Gathering
 
 
-def test_the_drivers_parameters(tmp_path: Path) -> None:
+def test_what_is_gathered(tmp_path: Path) -> None:
     assert gather(machine=Machine(tmp_path, FakeNvml([]))).counters_for_root is None
     params = tmp_path / "proc/driver/nvidia/params"
     params.parent.mkdir(parents=True)
     for value, only in (("1", True), ("0", False)):
         params.write_text(f"ResmanDebugLevel: 1\nRmProfilingAdminOnly: {value}\n")
         assert gather(machine=Machine(tmp_path, FakeNvml([]))).counters_for_root is only
-
-
-def test_trying_a_gpu_without_cupy_or_gpu_is_a_problem_and_no_traceback() -> None:
     told = probe(0)
     assert told.device is None
     assert told.problem

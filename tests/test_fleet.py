@@ -16,7 +16,7 @@ from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleets import fleet
 from advisor.fleets.fleet import Call, Function, Reply, SchedulerLost
-from advisor.fleets.planning import Answer, Gpu, Machine, Task, devices, fits, parse_where, unfit
+from advisor.fleets.planning import Answer, Gpu, Machine, Task, devices, parse_where
 from advisor.fleets.request import Limits, Package, Request, Selection, gather, unpack
 from advisor.fleets.storage import slug, write_placements
 from advisor.measure.progress import Silent
@@ -27,7 +27,6 @@ from advisor.report.fleet_page import fleet_page
 from advisor.version import __version__
 
 SOURCE = b"pass\n"
-SHA256 = Package("w.py", {"w.py": SOURCE}).digest
 EVERY = Selection(each=True)
 ALONE = Selection(each=True, one_per_host=True)
 ONE_OF_EACH = Selection()
@@ -216,11 +215,18 @@ def test_one_profile_at_a_time_at_a_gpu_a_board_and_a_host(
     assert cluster.most == most
 
 
-def test_a_lost_task_is_tried_once_more_on_another_worker_with_such_a_device(tmp_path: Path) -> None:
+def test_a_worker_that_is_lost_and_one_that_comes_back(tmp_path: Path) -> None:
     there = {"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-2"), host="b")}
     cluster = Imitated(there, ends=lambda worker, task: "dies" if worker == "1" else answered(task))
     assert statuses(run(cluster, tmp_path)) == ["profiled"]
     assert [worker for worker, _ in cluster.calls] == ["1", "2"]
+    joins = {2.5: ("3", machine(gpu("GPU-1")))}
+    cluster = Imitated(
+        {"1": machine(gpu("GPU-1"))},
+        ends=lambda worker, task: "dies" if worker == "1" else answered(task),
+        joins=joins,
+    )
+    assert statuses(run(cluster, tmp_path / "again", request(EVERY))) == ["profiled"]
 
 
 def test_others_are_waited_for_and_an_adaptive_cluster_is_asked_for_a_worker(tmp_path: Path) -> None:
@@ -238,22 +244,6 @@ def test_others_are_waited_for_and_an_adaptive_cluster_is_asked_for_a_worker(tmp
     assert (busy.scaled, adaptive.scaled) == (False, True)
 
 
-def test_workers_may_join_after_the_first_is_done(tmp_path: Path) -> None:
-    joins = {2.0: ("2", machine(gpu("GPU-2", "NVIDIA L4"), host="b"))}
-    found = run(Imitated({"1": machine(gpu("GPU-1"))}, joins=joins, seconds=0.5), tmp_path)
-    assert sorted(row.device for row in found.rows) == ["NVIDIA H200", "NVIDIA L4"]
-
-
-def test_a_worker_that_comes_back_with_the_device_gets_its_task_again(tmp_path: Path) -> None:
-    joins = {2.5: ("3", machine(gpu("GPU-1")))}
-    cluster = Imitated(
-        {"1": machine(gpu("GPU-1"))},
-        ends=lambda worker, task: "dies" if worker == "1" else answered(task),
-        joins=joins,
-    )
-    assert statuses(run(cluster, tmp_path, request(EVERY))) == ["profiled"]
-
-
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
@@ -262,6 +252,7 @@ def test_a_worker_that_comes_back_with_the_device_gets_its_task_again(tmp_path: 
         (Answer(status="lost", reason="SIGSEGV"), "SIGSEGV; no other worker has this device"),
         ("{}", "the worker's answer cannot be read: status: Field required"),
         (Answer(status="profiled", profile="{}"), 'is not a profile: the key "format" is missing'),
+        (Answer(status="profiled", profile=profile().to_json()), "another workload"),
         (Answer(status="failed", reason="stage raised"), "stage raised"),
     ],
 )
@@ -273,20 +264,11 @@ def test_what_is_lost_for_good_or_wrong_is_a_failed_row(
     assert reason in found.rows[0].reason
 
 
-def test_a_profile_of_another_workload_is_refused(tmp_path: Path) -> None:
-    other = profile(device=Device(name="x", kind="cuda", memory_class="discrete"))
-    end = Answer(status="profiled", profile=other.to_json())
-    found = run(Imitated({"1": machine(gpu("GPU-1"))}, ends=lambda *_: end), tmp_path)
-    assert "another workload" in found.rows[0].reason
-    assert not list(tmp_path.rglob("profile.json"))
-
-
 @pytest.mark.parametrize(
     ("told", "reason", "step"),
     [
         (machine(gpu("GPU-1"), advisor="0.0.9"), "advisor 0.0.9 is installed there", f"=={__version__}"),
         ("no package", "advisor is not installed there", "[fleet]"),
-        (machine(gpu("GPU-1"), cupy=None), "CuPy is not installed there", "[cuda13]"),
         (machine(gpu("GPU-1"), driver_cuda=12040), "built for CUDA 13, its driver supports 12", "[cuda12]"),
         ("nonsense", "cannot be read", "same version"),
     ],
@@ -380,7 +362,6 @@ def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> Non
     ("text", "message"),
     [
         ("tegra", "is not KEY=VALUE"),
-        ("memory=tegra", "'memory' is not known"),
         ("memory_class=tegre", "did you mean 'tegra'"),
         ("kind=gpu", "there is no kind 'gpu'"),
     ],
@@ -390,23 +371,11 @@ def test_a_wrong_where_is_answered(text: str, message: str) -> None:
         parse_where([text])
 
 
-@pytest.mark.parametrize("text", ["import cupy\n", "import numpy as np\n", "import advisor\n"])
-def test_a_file_without_a_workload_is_refused_before_the_cluster_is_reached(
-    command: Command, text: str
-) -> None:
+def test_a_file_without_a_workload_is_refused_before_the_cluster_is_reached(command: Command) -> None:
     """Nobody answers at that address."""
-    Path("plain.py").write_text(text)
+    Path("plain.py").write_text("import numpy as np\n")
     said = command("fleet", "plain.py", "--scheduler", "tcp://127.0.0.1:1", "--wait", "600")
-    assert said.code == UsageError.exit_code
-    assert "plain.py has no function marked with @workload" in said.err
-    assert not Path("advisor-fleet").exists()
-
-
-def test_where_takes_parts_of_names() -> None:
-    found = devices(machine(gpu("GPU-1"), jetson(), host="bench-3"))
-    assert [fits(each, parse_where(["name=h200", "host=bench"])) for each in found] == [True, False]
-    assert [fits(each, {"memory_class": "tegra-io-coherent"}) for each in found] == [False, True]
-    assert unfit(machine()) is None
+    assert (said.code, Path("advisor-fleet").exists()) == (UsageError.exit_code, False)
 
 
 @pytest.fixture
@@ -493,16 +462,6 @@ def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     assert "it died" in text
     same = request().record().model_copy(update={"rows": rows[:2]})
     assert "Use `pinned` on both devices" in pages.render(fleet_page(same), "txt")
-
-
-def test_rows_without_a_gpu_show_their_predictions() -> None:
-    choices = (("L4", "pinned"), ("Orin", "managed"))
-    guesses = tuple({"device": device, "strategy": name, "verdict": "near"} for device, name in choices)
-    alone = row("EPYC", strategy=None, verdict=None, basis="predicted", costs={}, predicted=guesses)
-    page = fleet_page(request().record().model_copy(update={"rows": (alone,)}))
-    (line,) = (line for line in pages.render(page, "md").splitlines() if line.startswith("| EPYC"))
-    assert line == "| EPYC | pinned on L4; managed on Orin | predicted |"
-    assert "Without a result" not in pages.render(page, "html")
 
 
 def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path) -> None:

@@ -96,8 +96,6 @@ def rates(text: str) -> dict[str, float]:
 
 
 def test_rates_are_read_from_what_programs_print() -> None:
-    """Of several sizes the largest, of several cards the mean of their sum; copies on the device are no
-    host's, and those of write-combined memory not of the kind that most programs use."""
     assert rates(BANDWIDTH_TEST) == {"pinned_up": 12.8, "pageable_down": 6.1}
     assert rates(TWO_CARDS) == {"pinned_up": 6.4, "pageable_down": 3.05}
     assert rates(WRITE_COMBINED) == {"pageable_down": 6.1}
@@ -108,8 +106,6 @@ def test_rates_are_read_from_what_programs_print() -> None:
 
 
 def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
-    """Three matrices of 1 MiB take 0.63 ms longer, of 4 MiB 2.52: 0.2 ns a byte beyond pinned. Tables of
-    parts and of deviations do not count."""
     known = load("rtx-2060").figures.pinned_to_device_bytes_per_second
     found = rates(UNIFIED_MEMORY_PERF)
     assert set(found) == {"pageable_up", "pageable_down"}
@@ -144,9 +140,7 @@ Printing Average of 20 measurements in (ms)
     "text",
     [
         "",
-        "no rates",
         "nvbandwidth {",
-        '{"nvbandwidth": 3}',
         "UMhint\n1 2 3",
         "nvbandwidth" + "{" * 9999,
         UNIFIED_MEMORY_PERF.replace("(ms)", "(MB/s)"),
@@ -171,15 +165,12 @@ _SIZE = "9" * 6000
     "text",
     [
         "\n" * 1_000_000,
-        "nvbandwidth\n" + "Running a.\n" * 90_000,
         "nvbandwidth\n" + "Running a. bandwidth (GB/s) 1\n" * 30_000,
         "Host to Device Bandwidth\n" * 40_000,
-        "Host to Device Bandwidth\nPINNED Memory Transfers\n" * 20_000,
         "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, " * 20_000,
         f"bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 1 s, Size = {_SIZE} bytes",
         BANDWIDTH_TEST.replace("32000000", _SIZE).replace("1024 ", f"{_SIZE} "),
         '{"nvbandwidth": {"testcases": [[1], 2]}}',
-        '{"nvbandwidth": {"testcases": "abc"}}',
     ],
     ids=lambda text: text.strip()[:40] or "lines",
 )
@@ -190,13 +181,10 @@ def test_an_odd_file_is_refused_within_seconds(text: str) -> None:
     assert time.process_time() - begin < 5
 
 
-def test_an_output_longer_than_one_run_prints_is_refused(tmp_path: Path) -> None:
+def test_a_file_too_long_or_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs.txt").write_text(NVBANDWIDTH + "\n" * host_rates.LARGEST)
     with pytest.raises(FileProblem, match=r"runs\.txt has more than 1 MiB"):
         host_rates.read(tmp_path / "runs.txt")
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match=r"nothing\.txt: No such file"):
         host_rates.read(tmp_path / "nothing.txt")
 
@@ -206,10 +194,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("pinned=12GB/s", "is not one of pinned_up"),
-        ("pinned_up", "is not one of"),
-        ("pinned_up=12", "is not a rate between"),
         ("pinned_up=12XB/s", "is not a rate between"),
-        ("pinned_up=9e9", "is not a rate between"),
         ("pinned_up=12Gb/s", "is not a rate between"),
         ("pinned_up=12GB/s,pinned_up=13GB/s", "gives pinned_up twice"),
         ("pinned_up=" + "9" * 40_000, "is not a rate between"),

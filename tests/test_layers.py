@@ -105,7 +105,6 @@ def test_every_room_stands_on_one_floor() -> None:
 
 
 def test_imports_run_down() -> None:
-    """Those inside functions too, and those for types alone."""
     floor = {each: number for number, rooms in enumerate(FLOORS) for each in rooms}
     up = {
         f"{name} imports {module}"
@@ -117,7 +116,6 @@ def test_imports_run_down() -> None:
 
 
 def test_no_files_import_one_another() -> None:
-    """In a circle, at import or later: each file stands on those that it names."""
     left = {name: {m for m in imported(tree) if m in MODULES} - {name} for name, tree in trees().items()}
     while ground := {name for name, needs in left.items() if not needs & left.keys()}:
         left = {name: needs for name, needs in left.items() if name not in ground}
@@ -133,14 +131,10 @@ def test_a_library_is_imported_at_home_alone() -> None:
         assert {name for name in users if name not in homes and not name.startswith(inside)} == set(), library
 
 
-def test_what_works_on_data_imports_nothing_that_runs() -> None:
+def test_what_works_on_data_and_what_runs_stay_apart() -> None:
     on_data = [name for name in MODULES if room(name) in DATA]
     found = {name: {room(module) for module in reached(name)} for name in on_data}
     assert {name for name in on_data if found[name] & {"measure", "workloads", "calibration"}} == set()
-
-
-def test_running_does_not_render() -> None:
-    """The worker and what it loads know nothing of reports, rules or the command line."""
     rooms = {room(module) for module in reached("advisor.measure.worker")}
     assert rooms & {"report", "rules", "model", "nsys", "cli", "pipeline", "configuration"} == set()
 
@@ -154,13 +148,9 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_importing_the_package_costs_nothing() -> None:
+def test_what_an_import_brings() -> None:
     heavy = {"numpy", "pydantic", "typer", "jinja2", "rich", "psutil", "nvtx", "cupy"}
     assert loaded_by("import advisor") & heavy == set()
-
-
-def test_a_users_file_needs_numpy_and_pydantic_at_most() -> None:
-    """The API brings no command line, no report and no GPU into the user's process."""
     libraries = loaded_by("from advisor import Buffer, In, InOut, Out, Workload, device, host, workload")
     assert libraries & {"typer", "jinja2", "rich", "psutil", "nvtx", "cupy"} == set()
 

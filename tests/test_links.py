@@ -67,14 +67,8 @@ def test_who_reaches_whom_and_over_what(machine: Machine) -> None:
     assert first == GpuLinks(PLACES[0], "GPU-0", "H200", (PLACES[1],), 17, "0000:00:01.0")
     assert (second.reaches, second.root_port) == ((PLACES[0],), "0000:00:01.0")
     assert (third.reaches, third.nvlinks, third.root_port) == ((), None, "0000:80:01.0")
-
-
-def test_those_of_a_workload_in_its_order(machine: Machine) -> None:
     found = gpu_links(machine, ["0000:86:00.0", "00000000:3B:00.0", "0000:99:00.0"])
     assert [each.uuid for each in found] == ["GPU-2", "GPU-0", None]
-
-
-def test_without_nvml_or_a_known_bus_nothing_is_told(machine: Machine) -> None:
     machine.nvml.broken = True
     assert gpu_links(machine) == ()
     assert root_port("0000:99:00.0", machine.root) is None

@@ -30,12 +30,6 @@ def test_machines(attributes: dict[str, int | str], expected: MemoryClass) -> No
     assert memory_class({NAMES.get(name, name): value for name, value in attributes.items()}) == expected
 
 
-def test_what_a_device_does_not_tell_counts_as_unsupported() -> None:
-    assert memory_class({}) == "discrete"
-    assert memory_class({"integrated": 1}) == "tegra"
-    assert memory_class({"integrated": True, "compute_capability": "8"}) == "tegra-io-coherent"
-
-
 def test_every_class_is_reached_and_explained() -> None:
     classes = set(get_args(MemoryClass))
     assert {expected for _, _, expected in MACHINES} == classes == set(EXPLAINED)

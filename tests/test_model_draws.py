@@ -53,12 +53,9 @@ def test_a_range_is_never_stretched_to_hold_a_likely_value() -> None:
     assert span(constant(3.0)) == (3.0, 3.0, 3.0)
 
 
-def test_devices_share_the_draws_of_a_figure() -> None:
+def test_what_draws_share() -> None:
     one, other = (Machine(load(name)).get("fault_seconds") for name in ("t4", "v100"))
     assert (one == other).all()
-
-
-def test_a_share_of_a_figure_follows_its_draws() -> None:
     machine = Machine(load("rtx-2060"))
     link, reads = (machine.get(f"{kind}_bytes_per_second") for kind in ("pinned_to_device", "zero_copy_read"))
     share = reads / link

@@ -79,11 +79,6 @@ def test_all_of_a_buffer_moves_though_the_cpu_touched_a_row() -> None:
     assert back == pytest.approx(ROW / rate(entry, "host"))
 
 
-def test_small_frames_do_not_thrash_there() -> None:
-    found = rows(vector(1 << 12), under(load("rtx-4090"), "windows"))
-    assert found["managed"].likely_seconds > found["pinned"].likely_seconds
-
-
 def test_windows_lacks_hints_and_says_what_becomes_of_managed_memory() -> None:
     (entry,) = load_targets(["rtx-3060"], "windows")
     told = {r.strategy: r for r in predict(vector(SIZE), entry).results}
@@ -101,12 +96,9 @@ def test_a_system_that_the_device_does_not_run_is_refused(name: str) -> None:
         load_targets([name], "wsl")
 
 
-def test_measured_entries_are_of_the_system_they_were_measured_on() -> None:
+def test_a_system_that_a_device_or_an_entry_is_not_of_is_refused() -> None:
     with pytest.raises(UsageError, match="measured on one system"):
         load_targets([str(DATA / "devices" / "h200-calibrated.toml")], "windows")
-
-
-def test_the_devices_that_none_named_run_the_system() -> None:
     assert default_targets("linux") == DEFAULT_TARGETS
     assert default_targets("windows") == ("rtx-4090", "h200")
     assert default_targets("linux", gpus=2) == ("2xrtx-4090", "2xh200")

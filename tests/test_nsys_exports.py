@@ -296,19 +296,16 @@ def problem(path: Path) -> FileProblem:
     return raised.value
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_files_that_are_none(tmp_path: Path) -> None:
     assert "does not exist" in problem(tmp_path / "a.sqlite").message
     (tmp_path / "a.sqlite").write_text("hello")
     assert "is not an SQLite file" in problem(tmp_path / "a.sqlite").message
     assert "cannot be read" in problem(tmp_path).message
-
-
-def test_a_foreign_database(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "a.sqlite")
+    connection = sqlite3.connect(tmp_path / "b.sqlite")
     connection.execute("CREATE TABLE people (name TEXT)")
     connection.commit()
     connection.close()
-    assert "not an Nsight Systems export" in problem(tmp_path / "a.sqlite").message
+    assert "not an Nsight Systems export" in problem(tmp_path / "b.sqlite").message
 
 
 @pytest.mark.parametrize("kept", [200, 5000, 20_000])

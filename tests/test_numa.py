@@ -9,7 +9,7 @@ from builders import cuda_device
 from fakes import RecordingBackend
 
 from advisor.strategies.placements import numa
-from advisor.strategies.placements.arena import AllocationFailed, Arena
+from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.numa import Policy, chosen_node, nodes, preferring
 
 BUS = "0000:3B:00.0"
@@ -35,9 +35,12 @@ def test_nodes_with_memory(text: str, found: tuple[int, ...], tmp_path: Path) ->
     assert nodes(machine(tmp_path, text)) == found
 
 
-def test_a_system_that_does_not_say(tmp_path: Path) -> None:
+def test_a_system_or_an_architecture_that_does_not_say(tmp_path: Path) -> None:
     assert nodes(tmp_path) == ()
     assert chosen_node("local", BUS, tmp_path) is None
+    assert not numa.may_set_policy("riscv64")
+    with pytest.raises(OSError, match="riscv64"):
+        numa.policy("riscv64")
 
 
 def choose(wanted: str, root: Path, bus: str | None = BUS, *, permitted: bool = True) -> int | None:
@@ -91,20 +94,6 @@ def test_where_policies_are_refused_only_the_default_is_left(tmp_path: Path) -> 
             choose(wanted, there, permitted=False)
 
 
-def test_a_refused_call_says_so() -> None:
-    """No machine has that node; where policies are refused altogether, this one is too."""
-    with pytest.raises(OSError, match="memory polic"), preferring(1000):
-        pass
-    with Arena(RecordingBackend(), node=1000) as arena, pytest.raises(AllocationFailed, match="memory polic"):
-        arena.pinned(8)
-
-
-def test_an_unknown_architecture() -> None:
-    assert not numa.may_set_policy("riscv64")
-    with pytest.raises(OSError, match="riscv64"):
-        numa.policy("riscv64")
-
-
 # This machine's own kernel
 
 
@@ -120,17 +109,17 @@ def here() -> int:
     return nodes()[0] if nodes() else 0
 
 
-def test_memory_is_preferred_from_a_node_for_a_while(untouched: Policy) -> None:
+def test_the_policy_is_preferred_for_a_while_also_with_an_error(untouched: Policy) -> None:
     with preferring(here()):
         assert numa.policy() == Policy(1, 1 << here())
     assert numa.policy() == untouched
     with preferring(None):
         assert numa.policy() == untouched
-
-
-def test_the_policy_is_as_before_also_after_an_error(untouched: Policy) -> None:
     with pytest.raises(KeyError), preferring(here()):
         raise KeyError
+    assert numa.policy() == untouched
+    with pytest.raises(OSError, match="Invalid argument"), preferring(1000):
+        pass
     assert numa.policy() == untouched
 
 
@@ -146,12 +135,6 @@ def test_a_policy_that_the_user_chose_is_kept(untouched: Policy) -> None:
         assert numa.policy() == bound
     finally:
         numa._set_policy(untouched)
-    assert numa.policy() == untouched
-
-
-def test_a_node_that_does_not_exist_is_refused(untouched: Policy) -> None:
-    with pytest.raises(OSError, match="Invalid argument"), preferring(1000):
-        pass
     assert numa.policy() == untouched
 
 

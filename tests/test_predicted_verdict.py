@@ -71,7 +71,6 @@ def test_a_tie_is_broken_by_memory_then_code() -> None:
 def test_an_equal_is_one_on_half_of_the_devices_and_on_average(
     slow: int, seconds: float, strategy: str
 ) -> None:
-    """Likely as fast and in less memory, but slower on many devices, or far slower on some."""
     managed = np.full(200, 0.0205)
     managed[:slow] = seconds
     likely = {"pinned": 0.020, "managed": 0.0205}
@@ -84,7 +83,6 @@ def test_an_equal_is_one_on_half_of_the_devices_and_on_average(
     [(1.01, 200 << 10, "pageable"), (1.01, 3 << 20, "zero-copy"), (1.06, 200 << 10, "zero-copy")],
 )
 def test_code_changes_for_time_or_memory_that_shows(gain: float, saved: int, strategy: str) -> None:
-    """As in a measured verdict, whatever the tail of the draws says."""
     likely = {"pageable": 0.02 * gain, "zero-copy": 0.02}
     slow = np.where(np.arange(200) < 110, 0.03, 0.02 * gain)
     draws = {"pageable": slow, "zero-copy": np.full(200, 0.02)}
@@ -103,25 +101,17 @@ def test_the_baseline_has_a_speedup_of_exactly_one() -> None:
     assert (kept.strategy, kept.verdict, kept.bound) == ("pageable", "keep", 0.0)
 
 
-def test_the_bound_is_what_the_draws_give() -> None:
-    """Within 3 % of the fastest in all draws but those of one in twenty."""
+def test_the_bound_and_the_average_loss() -> None:
     lost = np.full(200, 0.02 / 1.03)
     lost[:10] = 0.05
     draws = {"pageable": lost, "pinned": np.full(200, 0.02), "managed": np.full(200, 0.2)}
     near = verdict({"pageable": 0.04, "pinned": 0.02, "managed": 0.2}, draws)
     assert (near.strategy, near.verdict) == ("pinned", "near")
     assert near.bound == pytest.approx(0.03)
-
-
-def test_the_choice_loses_least_on_average() -> None:
-    """Managed is likely faster, and four times slower on two of five devices."""
     managed = np.full(200, 0.018)
     managed[:80] = 0.08
     found = verdict({"pinned": 0.02, "managed": 0.018}, {"pinned": np.full(200, 0.02), "managed": managed})
     assert (found.strategy, found.verdict) == ("pinned", "open")
-
-
-def test_without_rows_or_without_rivals() -> None:
     assert recommend_predicted([skipped()], {}) is None
     alone = recommend_predicted([predicted("pinned", 0.02), skipped("pageable")], {"pinned": 0.02 * SHARED})
     assert (alone.strategy, alone.speedup, alone.verdict) == ("pinned", None, "near")

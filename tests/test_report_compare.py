@@ -106,28 +106,6 @@ def test_comparison_looks_as_accepted(name: str, form: str, accepted: Accepted) 
     accepted(markup(shown(form, *PAIRS[name](), FILES)), f"compare-{name}.{form}")
 
 
-def test_what_differs_is_in_the_first_screen_of_every_form() -> None:
-    newer = profile().tool.model_copy(update={"version": "9.9"})
-    now = profile(workload=vector_add_workload(1 << 20), tool=newer)
-    found = compare(profile(), now, anyway=True)
-    told = "n from 16777216 to 1048576 and advisor's version from 0.1.0 to 9.9"
-    assert f"  Changed: {told}\n" in shown("txt", found)
-    assert f"**Changed:** {told}\n" in shown("md", found)
-    page = shown("html", found)
-    assert page.index(f"<b>Changed</b> {told.replace(chr(39), '&#39;')}") < page.index("<h2>")
-
-
-def test_predicted_figures_are_called_so_in_every_form() -> None:
-    found, rulings = cpu()
-    html, text, terminal = (shown(form, found, rulings, FILES) for form in FORMS)
-    assert 'class="is-compare is-predicted"' in html
-    assert 'class="badge measured"' not in html
-    assert text.splitlines()[0].endswith("predicted: nothing was measured on a GPU")
-    assert "| predicted BASE | predicted HEAD |" in text
-    assert terminal.count("Predicted time per frame on ") == 2
-    assert "interval" not in text
-
-
 def hostile(text: str) -> Compared:
     """The text in both profiles, and different around it, so that every part of the page is there."""
     base, head = everywhere(text), everywhere(text)

@@ -91,14 +91,11 @@ def test_predictions_of_a_workload_that_fails_here_are_doubtful(form: str) -> No
     assert changed(cpu_profile())
 
 
-def test_a_strategy_that_worked_leaves_no_doubt() -> None:
+def test_which_failures_leave_doubt_and_which_are_one() -> None:
     run = cpu_profile(results=(measured("pageable", 0.06), late("zero-copy")))
     assert not doubtful(run)
     assert verdicts(run)[0].headline.startswith("Predicted: use `zero-copy`")
     assert [f.headline for f in failures(run)] == ["`zero-copy` failed: ValueError: late"]
-
-
-def test_failures_that_differ_in_figures_only_are_one() -> None:
     first, second = (failed(s, f"{n} of 1000 elements differ") for s, n in (("a", 999), ("b", 1000)))
     (told,) = failures(profile(results=(first, second)))
     assert told.headline == "Every strategy that was run (`a` and `b`) failed: 999 of 1000 elements differ"
@@ -188,7 +185,6 @@ def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
 
 
 def test_a_gain_is_counted_once() -> None:
-    """Two rules propose one change: the second says that its gain is the first one's."""
     gain = Gain(seconds_per_frame=827e-6, bytes=1 << 20, basis="estimated")
     copies = advice(gain=gain, title="Drop the copies")
     once = advice("duplicate-allocation", gain=gain, title="Hold each buffer once")
@@ -215,13 +211,3 @@ def test_a_gain_is_counted_once() -> None:
 def test_markdown_is_cut_between_words(text: str, limit: int, shown: str) -> None:
     assert escape(text, limit) == shown
     assert prose(text, limit) == shown
-
-
-def test_without_a_gpu_and_without_predictions_nothing_is_called_predicted() -> None:
-    bare, told = cpu_profile(predictions=(), advice=()), cpu_profile()
-    assert shown(bare, "txt").splitlines()[0] == "vector_add: without a GPU"
-    assert shown(bare, "md").splitlines()[0] == "### vector\\_add, without a GPU"
-    assert "Nothing was measured on a GPU, and nothing was predicted for one" in shown(bare, "html")
-    assert "predicted, not measured" not in shown(bare, "html")
-    assert shown(told, "txt").startswith("vector_add: predicted.")
-    assert "predicted, not measured" in shown(told, "html")

@@ -28,7 +28,7 @@ def of(run: ScriptRun, *targets: str) -> Profile:
     return concluding.conclude(script, [load(name) for name in targets])
 
 
-def test_the_ceiling_is_what_copies_and_calls_take_without_the_kernels() -> None:
+def test_the_ceiling_of_copies_and_calls() -> None:
     run = script_run()
     (ceiling,), (scope,) = ceilings(run), scopes(run)
     assert ceiling.copy_seconds == pytest.approx(0.59e-3)
@@ -36,9 +36,6 @@ def test_the_ceiling_is_what_copies_and_calls_take_without_the_kernels() -> None
     kernels, other = elsewhere(scope, ceiling)
     assert kernels == pytest.approx(1.88e-3)
     assert ceiling.seconds + kernels + other == pytest.approx(6.1e-3)
-
-
-def test_an_asynchronous_copy_counts_by_the_longer_of_host_and_stream() -> None:
     copy = upload(asynchronous=True, host_seconds=FRAMES * 1e-5, stream_seconds=FRAMES * 4e-4)
     assert ceilings(script_run(copy))[0].seconds == pytest.approx(4e-4)
     fetched = download(asynchronous=False, host_seconds=FRAMES * 3e-4, stream_seconds=FRAMES * 4e-4)
@@ -81,9 +78,6 @@ def test_predicted_figures_never_stand_as_measured() -> None:
     assert all(table.predicted for table in tables)
     assert [c.head for c in tables[0].columns if c.basis == "predicted"] == [CARD.name]
     assert "time" not in [c.head for c in tables[0].columns]
-
-
-def test_a_measured_script_on_other_devices_has_a_section_of_its_own() -> None:
     page = page_of(of(script_run(), "orin-nano"))
     tables = [table for table in blocks_of(page, blocks.Table, "predicted") if table.kind == "lines"]
     assert [table.predicted for table in tables] == [True]
@@ -146,7 +140,6 @@ def test_hostile_text_of_a_script_stays_text() -> None:
 
 
 def test_trials_are_told_with_their_patch_in_every_form() -> None:
-    """Measured figures with their intervals, what was refused and why, and the patch where code is shown."""
     measured = {"frame_seconds": 0.0035, "speedup": 1.16, "interval": (1.08, 1.25)}
     tried = Trials(
         frame_seconds=0.004,

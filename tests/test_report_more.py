@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from builders import MIB, footprint, measured, profile, recommendation
-from every import every
 from running import missing
 
 from advisor.profiles.figures import FrameEnergy, HostPages, PlaceMemory, Quantile
@@ -98,13 +97,3 @@ def test_each_of_several_gpus_has_its_kernels_memory_and_energy_in_all_three_for
         text = drawn.replace("\N{NO-BREAK SPACE}", " ")
         assert "pinned, GPU 1" in text
         assert not missing(text, "2.00 ms", "1.00 MiB", "100 mJ")
-
-
-@every("rows", [(FULL, LACKING), (FULL,), (LACKING,)])
-def test_pages_show_them(rows: tuple[Measured, ...]) -> None:
-    made = page_of(page(*rows))
-    drawn = html.render(made).replace("\N{NO-BREAK SPACE}", " ")
-    assert "12.0 ms" in drawn or "24.0 ms" in drawn
-    short, text = markdown.render(made), terminal.render(made, details=True)
-    assert "p95" in text
-    assert "on huge pages" not in short + text

@@ -46,12 +46,9 @@ def test_a_block_is_shown_where_it_says(forms: str) -> None:
     assert [form for form in FORMS if "inside" in render(made, form)] == ["html"]
 
 
-def test_what_holds_nothing_is_left_out() -> None:
+def test_what_holds_nothing_or_does_not_fit_is_left_out() -> None:
     kept = Prose("", link=("below", "#x")), Prose("Memory")
     assert filled(Prose(""), None, Banners("note", ()), Fold("more", ()), *kept) == kept
-
-
-def test_short_forms_keep_the_rows_of_the_lowest_rank_and_count_the_rest() -> None:
     cells = (TableCell("1 s"),) * 12
     columns = tuple(Column(f"c{i}") for i in range(12))
     rows = tuple(Row(f"r{i}", cells, rank=-i) for i in range(13))

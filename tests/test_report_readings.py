@@ -90,14 +90,6 @@ def test_the_table_says_of_overlapping_frames_that_parts_may_exceed_them() -> No
     assert "may add up" not in shown(profile(), "html")
 
 
-def test_latency_stands_beside_the_rate_of_frames() -> None:
-    run = overlapped()
-    assert [bar.latency for bar in bars(run).values()] == ["latency 20.0 ms, 100 frames/s", ""]
-    for text in (shown(run, "html").replace("\N{NO-BREAK SPACE}", " "), shown(run, "md"), shown(run, "txt")):
-        assert "latency 20.0 ms, 100 frames/s" in text
-    assert "latency" not in shown(profile(), "md") + shown(profile(), "txt")
-
-
 def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     run = overlapped("time", transfer_seconds=0.009)
     page = page_of(run)
@@ -111,18 +103,6 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     assert "the time per frame is the latency" in table.caption
     assert counted(run).measured()["pageable"] == run.measured()["pageable"]
     assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
-
-
-def test_predictions_say_beside_table_and_chart_what_overlapping_frames_mean() -> None:
-    pipelined = predicted("pinned-pipelined", 0.01, latency_seconds=0.02)
-    made = prediction(results=(pipelined, predicted("pageable", 0.02)))
-    run = cpu_profile(predictions=(made, prediction("NVIDIA H200")))
-    told = "latency; 10.0 ms between finished frames, 100 frames/s"
-    assert shown(run, "txt").count(f"\n  (pinned-pipelined: {told})\n") == 1
-    assert told.removeprefix("latency; ") in shown(run, "md")
-    first, second = blocks(page_of(run), Table, "predictions")
-    assert "With overlapping frames (`pinned-pipelined`), the time per frame is the latency" in first.caption
-    assert "overlapping" not in second.caption
 
 
 def test_strategies_with_the_same_reason_share_a_row() -> None:

@@ -19,9 +19,8 @@ from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import NoTrace, NsysTrace, Span, Timeline, thinned, worked
 from advisor.report.blocks import Block, Fact, Facts, Fold, Prose
-from advisor.report.pages import render
 from advisor.report.timelines import MOST_DRAWN, TimelineView
-from advisor.report.traces import trace_page, traces
+from advisor.report.traces import traces
 from advisor.rules.advise import advise
 
 
@@ -160,19 +159,6 @@ def test_a_trace_that_failed_or_a_strategy_that_is_missing_is_told(tmp_path: Pat
 # For the terminal
 
 
-def test_the_text_of_a_file(tmp_path: Path) -> None:
-    text = " ".join(render(trace_page(read(pinned(tmp_path / "a.sqlite"))), "details").split())
-    assert "pinned: 2 steady frames of 10.0 ms, figures per frame" in text
-    assert "copies host-to-device: 300 B (pinned to device; 1 copy, 3.00 ms; 0.100 MB/s)" in text
-    assert "GPU idle: 60 % of the frame" in text
-    assert "in synchronize: 4.00 ms each, 1 time; waits, stream sync 4.00 ms" in text
-    assert (
-        "not observed: page faults by the CPU and page faults by the GPU (no managed memory was allocated)"
-        in text
-    )
-    assert text.endswith("and are not used for the verdict.")
-
-
 def test_the_command(tmp_path: Path, command: Command) -> None:
     file = pinned(tmp_path / "a.sqlite")
     done = command("trace", file)
@@ -232,31 +218,6 @@ def test_many_migrations_are_drawn_by_direction_and_told_by_cause(h200: dict[str
     spans = traced.timeline.spans if traced.timeline else ()
     drawn = sum(worked(span) for span in spans if span.track == "migration")
     assert drawn == pytest.approx(moved, rel=0.1), "the gaps between them are no work"
-
-
-def test_migrations_are_one_row_for_each_direction(h200: dict[str, Frame]) -> None:
-    values = {entry.label: entry.value for entry in h200["managed"].figures}
-    assert values["migrations to-device"].startswith("12.0 MiB (speculative prefetch 10.4 MiB in 177 moves, ")
-    assert values["migrations to-host"].startswith("12.0 MiB (")
-    assert values["copies"] == "none"
-    steps = {entry.label: entry.value for entry in h200["managed"].steps}
-    assert steps["host:consume"].endswith("migrations to-host 4.00 MiB; page faults by the CPU 12")
-
-
-def test_what_is_drawn_without_its_cause_bears_all_numbers_that_it_may_be() -> None:
-    step = 0.004 / 60
-    spans = tuple(
-        Span(
-            track="migration",
-            label=f"to-device, {('page fault', 'user prefetch')[i % 2]}",
-            begin_seconds=i * step,
-            end_seconds=(i + 1) * step,
-        )
-        for i in range(60)
-    )
-    made = of(managed=Timeline(source="nsys", frame_seconds=0.004, spans=spans))
-    (frame,) = told_of(made).frames
-    assert written(frame) == {"migrations": ["1, 2 to-device"]}
 
 
 def test_the_page_of_a_traced_profile() -> None:

@@ -16,14 +16,14 @@ from builders import (
     vector_add_workload,
 )
 from every import every
-from rendering import bars, blocks, shown
+from rendering import bars, blocks
 
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured
 from advisor.report import words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers
-from advisor.report.blocks import Items, Prose, Table, TableCell
+from advisor.report.blocks import Prose, Table, TableCell
 from advisor.report.mixes import buffers
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
@@ -96,14 +96,6 @@ def test_an_open_one_gives_the_command_that_would_settle_it(more: float | None, 
     assert verdicts(run)[0].next_step == f"Run again: {command}"
 
 
-def test_a_row_outside_the_final_says_why() -> None:
-    out = measured("managed", 0.09, outside="screened out: 2.25 times the best time in screening")
-    run = profile(results=(measured("pageable", 0.04), measured("pinned", 0.02), out))
-    assert [bar.note for bar in bars(run).values()] == ["", "", "dropped early (2.25× the best)"]
-    for told in (shown(run, "html"), shown(run, "details")):
-        assert "dropped early (2.25× the best)" in " ".join(told.split())
-
-
 def test_a_bet_is_not_worded_as_a_verdict() -> None:
     bet = recommendation("zero-copy", verdict="open", interval=(0.6, 3.1), tied_with=("pinned",))
     verdict = predicted_verdict(prediction(recommendation=bet))
@@ -129,25 +121,19 @@ def test_next_step_that_is_the_same_everywhere_is_said_once() -> None:
     assert (next_steps(page_of(cpu_profile())), next_steps(page_of(profile()))) == ([], [])
 
 
-def test_nothing_measured_says_why() -> None:
+def test_verdicts_of_measured_and_predicted_runs() -> None:
     verdict = verdicts(profile(results=(skipped(), failed(reason="killed by signal 9"))))[0]
     assert verdict.headline == "Nothing could be measured: killed by signal 9"
     assert not verdict.next_step, "the failure above it has one"
     both = verdicts(profile(results=(failed(), failed("pinned", "no memory"), skipped())))[0]
     assert both.headline == "Nothing could be measured: 2 failed, 1 skipped"
     assert both.reason == "`zero-copy`: ended with a bus error"
-
-
-def test_cpu_run_has_one_predicted_verdict_per_device() -> None:
     told = verdicts(cpu_profile())
     assert [v.device for v in told] == [p.device.name for p in cpu_profile().predictions]
     assert all(v.basis == "predicted" and v.headline.startswith("Predicted: ") for v in told)
     first = next(iter(bars(cpu_profile()).values()))
     assert (first.value, first.between) == ("45.0 ms", "31.5 to 58.5 ms")
     assert told[0].headline.endswith("faster than `pageable` (1.3 to 3.1)")
-
-
-def test_declined_prediction_says_why() -> None:
     declined = prediction(results=(skipped("managed", "no figures"),), recommendation=None)
     verdict = predicted_verdict(declined)
     assert verdict.reason == "`managed`: no figures"
@@ -204,30 +190,13 @@ def test_baseline_has_no_break_even_and_ratio_one() -> None:
     assert (bar.chosen, bar.ratio, bar.ratio_between) == (True, "1.90×", "1.50–2.50×")
 
 
-def test_each_predicted_device_has_its_own_bars_and_what_is_missing_there() -> None:
-    run = cpu_profile()
-    assert [bars(run, i).keys() for i in range(3)] == [
-        {"pageable", "zero-copy"},
-        {"pageable", "pinned"},
-        {"pageable", "pinned"},
-    ]
-    told = blocks(page_of(run), Items, "predictions")
-    assert any(item.text.startswith("no published figure") for items in told for item in items.items)
-    assert [bars(run, i).get("pinned") and bars(run, i)["pinned"].chosen for i in range(3)] == [
-        None, True, True
-    ]  # fmt: skip
-
-
-def test_same_advice_for_several_devices_is_said_once() -> None:
+def test_what_several_devices_share_is_said_once() -> None:
     found = findings(cpu_profile())
     assert [(f.rule, f.where) for f in found] == [
         ("pageable-transfer", "NVIDIA GeForce RTX 4090 and NVIDIA H200"),
         ("zero-copy-reread", "NVIDIA Jetson Orin Nano 8GB"),
     ]
     assert [f.fired for f in found] == [True, False]
-
-
-def test_same_code_for_several_devices_is_shown_once() -> None:
     told = (
         advice(device="a", detail="first", snippet="x = 1"),
         advice(device="b", detail="second", snippet="x = 1", gain=None),
@@ -285,16 +254,6 @@ def test_words_are_cut_with_a_mark() -> None:
         ("a", True),
         (" or `b", False),
     ]
-
-
-def test_leaders_of_an_open_verdict_are_a_tie_and_no_code_is_unfolded() -> None:
-    told = recommendation("pinned", verdict="open", bound=0.1, tied_with=("pageable",))
-    page = page_of(profile(recommendation=told))
-    answer = next(block for block in page.sections[0].blocks if isinstance(block, Answers)).items[0]
-    assert {bar.name: bar.mark for bar in answer.bars if bar.mark} == {"pinned": "≈ ", "pageable": "≈ "}
-    html = render(page, "html")
-    assert 'class="what later"' in html
-    assert 'class="chosen tied' in html
 
 
 def test_a_buffer_copied_in_some_frames_says_in_how_many() -> None:

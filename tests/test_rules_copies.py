@@ -12,7 +12,6 @@ from builders import (
     footprint,
     host_state,
     profile,
-    recommendation,
     skipped,
     vector_add_trace,
 )
@@ -204,7 +203,7 @@ def stages(strategy: str, median: float, copies: float) -> Measured:
     ).model_copy(update={"stage_seconds": timed, "synchronize_seconds": waits})
 
 
-def test_a_stage_between_two_kernels_makes_a_round_trip():
+def test_round_trips():
     run = profile(
         workload=BETWEEN, results=(stages("pageable", 0.040, 0.024), stages("pinned", 0.020, 0.012))
     )
@@ -214,9 +213,6 @@ def test_a_stage_between_two_kernels_makes_a_round_trip():
     assert found.gain.basis == "estimated"
     assert figures(found)["pinned: clip"] == 0.004
     assert figures(found)["bytes copied down and up again in a frame"] == 128 * MIB
-
-
-def test_what_makes_no_round_trips():
     found = verdict_of("device-resident", PAGEABLE, PINNED)
     assert found.outcome == "pass"
     cheap = profile(workload=BETWEEN, results=(stages("pageable", 0.040, 0.004),))
@@ -325,7 +321,6 @@ LEAN = row("managed-prefetch", 0.0202, kernels=0.002, footprint=footprint(manage
 
 @every("memory_class", ["discrete", "tegra"])
 def test_half_of_the_memory_locked_is_too_much(memory_class: MemoryClass):
-    """Two are tied, and the recommended one, which changes less code, locks half."""
     rows = (PAGEABLE, LOCKED, LEAN)
     found = says("pinned-over-budget", host_with(384 * MIB, *rows, memory_class=memory_class))
     assert (found.outcome, found.strategy) == ("advice", "managed-prefetch")
@@ -334,15 +329,12 @@ def test_half_of_the_memory_locked_is_too_much(memory_class: MemoryClass):
     assert says("pinned-over-budget", host_with(385 * MIB, *rows)).outcome == "pass"
 
 
-def test_without_a_lean_strategy_the_advice_is_to_lock_less():
+def test_how_much_is_locked():
     assert (
         says("pinned-over-budget", host_with(64 << 30, PAGEABLE, LOCKED, limit=200 * MIB)).outcome == "advice"
     )
     found = says("pinned-over-budget", host_with(256 * MIB, PAGEABLE, LOCKED))
     assert (found.outcome, found.strategy, found.gain) == ("advice", None, None)
-
-
-def test_memory_of_a_host_that_is_not_here_is_not_known():
     card = predicted_run(catalogue_device("RTX 4090"), bet("pinned", 0.02, kernels=0.002, copies=0.01))
     assert says("pinned-over-budget", card).outcome == "not-applicable"
     nano = catalogue_device("Nano", "tegra").model_copy(
@@ -391,7 +383,6 @@ ONE_DRAM = "The system and other programs need part"
 def test_pages_are_given_up_only_where_they_can_be_and_must(
     total: int, memory_class: MemoryClass, flags: dict[str, int], said: str
 ):
-    """The buffers of a frame are 192 MiB."""
     device = cuda_device(memory_class, total_global_mem=total * MIB, **flags)
     slow = row("managed", 0.2, kernels=0.15)
     for rows in ((slow,), (slow, ZERO_COPY)):
@@ -414,26 +405,6 @@ def test_the_memory_that_counts_is_what_kernels_use():
     )
     run = with_memory(200 * MIB, ZERO_COPY).model_copy(update={"workload": three})
     assert figures(says("oversubscription", run))["memory the buffers need"] == 180 * MIB
-
-
-@every("device", ["RTX 4090", "Jetson AGX Orin 64GB"])
-@every("rule", ["pageable-transfer", "staged-transfer"])
-def test_overlapping_frames_copy_too(rule: str, device: str):
-    """What the model hides behind other work is still copied; here it is what is recommended."""
-    overlapped = bet("pinned-pipelined", 0.010, kernels=0.002).model_copy(update={"latency_seconds": 0.015})
-    slow = (
-        bet("pageable", 0.040, kernels=0.002, copies=0.02),
-        bet("staged", 0.05, kernels=0.002, copies=0.03),
-    )
-    run = predicted_run(catalogue_device(device), *slow, overlapped)
-    chosen = recommendation("pinned-pipelined")
-    prediction = run.predictions[0].model_copy(update={"recommendation": chosen})
-    found = says(rule, run.model_copy(update={"predictions": (prediction,)}))
-    assert found.strategy == "pinned-pipelined"
-    assert "while other work continues" in found.detail
-    assert "makes no" not in found.detail
-    assert "needs none" not in found.detail
-    assert "Drop" not in found.title
 
 
 # implicit-wait

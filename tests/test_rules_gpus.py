@@ -106,16 +106,13 @@ def test_gpus_that_cannot_reach_each_other() -> None:
     assert says("host-staged-peer-copy", run(PIPELINE, APART, little)).outcome == "pass"
 
 
-def test_a_link_that_two_share() -> None:
+def test_gpus_that_share_a_link_or_the_work_unevenly() -> None:
     found = says("one-link-for-two", EXAMPLES["one-link-for-two"])
     assert found.outcome == "advice"
     assert "0000:00:01.0" in found.detail
     assert found.gain.seconds_per_frame == pytest.approx(0.0005)
     assert says("one-link-for-two", run(SPLIT, TWO_PORTS)).outcome == "pass"
     assert says("one-link-for-two", run(SPLIT, {})).outcome == "not-applicable"
-
-
-def test_halves_that_are_not_halves() -> None:
     found = says("unbalanced-split", EXAMPLES["unbalanced-split"])
     assert found.outcome == "advice"
     assert "GPU 0 is busy" in found.detail

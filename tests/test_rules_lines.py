@@ -162,14 +162,11 @@ def test_a_change_that_is_certain_is_a_patch_of_the_users_file() -> None:
     assert "+    out = m.get(out=out_host)\n" in patch
 
 
-def test_a_line_has_the_advice_that_gains_most_alone() -> None:
+def test_which_advice_a_line_has() -> None:
     found = said(run_of(upload(repeats=repeats(same=19))))
     assert list(found) == ["repeated-upload"]
     silenced = Preferences(ignored={"repeated-upload": "--ignore"})
     assert list(said(run_of(upload(repeats=repeats(same=19))), silenced)) == ["pageable-transfer"]
-
-
-def test_nothing_is_said_where_memory_is_not_the_problem() -> None:
     small = upload(host_seconds=FRAMES * 0.1e-3)
     assert said(concluded(script_run(small))) == {}
     assert concluded(script_run(small)).ceilings[0].share == pytest.approx(0.1 / 6.1)
@@ -218,7 +215,6 @@ def _likely(crossing: Crossing, memory: str, machine: Machine) -> float:
     ids=["upload", "small uploads", "wait"],
 )
 def test_what_no_loop_repeats_is_not_advised(line: Crossing) -> None:
-    """Locking an array costs more than one copy of it; the last wait of a run has to be."""
     run = script_run(line.model_copy(update={"loop": None}))
     assert said(concluded(run.model_copy(update={"loops": (), "seconds": 1.0}))) == {}
 
@@ -247,7 +243,6 @@ def at(text: str, line: Crossing, source: str = "", **changed: object) -> Script
 
 
 def test_one_dram_needs_no_page_locked_copy_but_memory_that_both_reach() -> None:
-    """On a card the same line is page-locked; a copy of a few bytes costs no more than the wait it needs."""
     shared = said(run_of(upload()), device=load("orin-nano"))
     assert list(shared) == ["shared-dram-copy"]
     assert "uncached on the GPU" in shared["shared-dram-copy"].detail

@@ -46,7 +46,6 @@ def linked(*rows: Any, memory_class: MemoryClass = "discrete", **state: Any) -> 
 
 @every("memory_class", ["discrete", "discrete-hmm"])
 def test_a_card_in_a_narrow_slot(memory_class: MemoryClass):
-    """Before, the GPU is idle at generation 1, which says nothing."""
     run = linked(memory_class=memory_class, link_generation=3, link_width=8)
     run = on_machine(
         run, gpu_readings=tuple(r.model_copy(update={"link_width": 8}) for r in run.environment.gpu_readings)
@@ -139,24 +138,17 @@ def test_a_frame_full_of_host_work(memory_class: MemoryClass):
     )
 
 
-def test_the_parts_of_a_frame_make_one():
-    """They are timed in frames that take longer than the median: 60 ms of parts in a frame of 40."""
+def test_the_parts_of_a_frame():
     long = row("pageable", 0.040, kernels=0.010, copies=0.030, produce=0.010, consume=0.010)
     short = row("pinned", 0.020, kernels=0.010, copies=0.005)
     found = verdict_of("pageable-transfer", long, short)
     assert "50 %" in found.detail
     assert "33 %" in verdict_of("host-bound-frame", long).detail
-
-
-def test_host_stages_that_other_memory_speeds_up():
     bound = row("pageable", 0.100, kernels=0.002, copies=0.006, produce=0.070, consume=0.022)
     other = row("managed", 0.050, kernels=0.002, produce=0.030, consume=0.016)
     found = verdict_of("host-bound-frame", bound, other)
     assert found.outcome == "pass"
     assert figures(found)["managed: produce"] == 0.030
-
-
-def test_parts_that_were_not_timed_say_nothing():
     untimed = measured("pageable", 0.04, stage_seconds={"other": 0.01}, transfer_seconds=0.0)
     assert verdict_of("host-bound-frame", untimed).outcome == "not-applicable"
 
@@ -290,7 +282,6 @@ def test_help_that_this_machine_has_no_use_for_is_not_given(machine: dict[str, A
 
 @every(("hertz", "told"), [(1_500_000_000, True), (2_450_000_000, False)])
 def test_clocks_are_told_where_they_moved_under_load(hertz: int, told: bool):
-    """Those of an idle GPU say nothing."""
     states = (gpu_state("before"), gpu_state("under-load"), gpu_state("under-load", sm_hertz=hertz))
     found = says("unstable-measurement", held(0.0002, 0.002, gpu_readings=states))
     assert ("between 1.50 GHz and 2.52 GHz under load" in found.detail) == told

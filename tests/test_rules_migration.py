@@ -37,7 +37,6 @@ def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
     [(9.5e-6, "goes to pages not in device memory (faults, or"), (11e-6, "goes to faults,")],
 )
 def test_less_than_one_fault_is_not_called_a_fault(waiting: float, said: str):
-    """A fault takes 10 µs at least: a kernel that loses less may have read its pages over the link."""
     near = {"produce": 2e-6, "consume": 2e-6}
     resident = row("pinned", 12e-6, kernels=5e-6, copies=2e-6, **near)
     rows = (resident, row("managed", 22e-6, kernels=5e-6 + waiting, **near))
@@ -93,23 +92,16 @@ SOLVER = workload(
 """The side that touches the state changes four times in a frame."""
 
 
-def test_turns_on_a_card():
+def test_turns_by_the_way_memory_moves():
     found = verdict_of("ping-pong-migration", PAGEABLE, PINNED, FAULTING, workload=SOLVER)
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert "state (64.0 MiB) 4 times" in found.detail
     assert figures(found)["maximum bytes that change sides per frame"] == 256 * MIB
-
-
-def test_memory_that_moves_whole_is_told_so_and_costs_at_two_changes():
-    """Under Windows and WSL: no page faults, and nothing can be prefetched."""
     device = cuda_device("discrete", concurrent_managed_access=0)
     found = verdict_of("ping-pong-migration", PAGEABLE, PINNED, FAULTING, on=device)
     assert (found.outcome, found.strategy) == ("advice", "pinned")
     assert "moves each managed buffer that the CPU touched whole" in found.detail
     assert "by faults or prefetch" not in found.detail
-
-
-def test_over_a_coherent_link_no_page_would_have_to_move():
     rows = (PAGEABLE, FAULTING, row("system", 0.015, kernels=0.003))
     found = verdict_of("ping-pong-migration", *rows, on="coherent")
     assert (found.outcome, found.strategy) == ("advice", "system")

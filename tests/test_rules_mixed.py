@@ -45,22 +45,15 @@ def test_managed_pages_of_one_buffer_are_told() -> None:
     assert found.gain.over == "mixed"
 
 
-def test_the_cpu_reads_uncached_memory_of_one_buffer() -> None:
-    """c is read by the host and page-locked in mixed, so that its reader is slow."""
+def test_kinds_of_host_memory_by_any_name() -> None:
     managed = row("managed", 0.008, kernels=0.002, consume=0.001)
     found = verdict_of("uncached-host-read", MIXED, managed, on="tegra")
     assert (found.outcome, found.strategy) == ("advice", "managed")
     assert figures(found)["mixed: consume"] == 0.004
-
-
-def test_twins_are_alike_but_for_write_combining() -> None:
     combined = row("combined", 0.020, kernels=0.002, copies=0.010)
     plain = row("plain", 0.012, kernels=0.002, copies=0.002)
     found = verdict_of("write-combined-without-gain", PINNED, combined, plain)
     assert "plain" in found.detail
-
-
-def test_what_thors_gpu_caches_by_any_name() -> None:
     managed, cached = row("managed", 0.020, kernels=0.012), row("cached", 0.010, kernels=0.002)
     found = verdict_of("coherence-reversed", managed, cached, on="tegra-coherent")
     assert (found.outcome, found.strategy) == ("advice", "cached")
@@ -68,7 +61,6 @@ def test_what_thors_gpu_caches_by_any_name() -> None:
 
 
 def test_kernels_find_copied_and_prefetched_buffers_on_the_card() -> None:
-    """Buffers of mixed fault on a card too: it is no measure of what device memory gives."""
     managed = row("managed", 0.020, kernels=0.012)
     found = verdict_of("page-fault-migration", managed, MIXED)
     assert (found.outcome, "in device memory has figures" in found.detail) == ("not-applicable", True)

@@ -66,7 +66,6 @@ def test_the_kind_of_memory_that_the_driver_saw(tmp_path: Path, rule: str, strat
 
 
 def test_the_idle_gpu(tmp_path: Path) -> None:
-    """60 % of a frame of 10 ms; of the baseline where `pinned` was not traced."""
     both = traced(tmp_path / "both", pageable="managed", pinned="pinned")
     assert figures(both, "serial-copies") == {
         "pinned: GPU idle, recorded by nsys, per frame": pytest.approx(0.006),

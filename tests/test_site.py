@@ -24,12 +24,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_every_page_is_in_it(site: Path) -> None:
+def test_every_page_is_in_it_and_can_be_searched(site: Path) -> None:
     pages = {path.relative_to(REPOSITORY / "docs") for path in (REPOSITORY / "docs").rglob("*.md")}
     assert {page for page in pages if not (site / page).with_suffix(".html").is_file()} == set()
-
-
-def test_the_search_finds_the_glossary(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     assert any(doc["location"] == "glossary.html" for doc in index["docs"])
     assert any("indifference" in doc["text"] for doc in index["docs"])
@@ -41,7 +38,6 @@ def test_it_loads_nothing_from_elsewhere(site: Path) -> None:
 
 
 def test_lists_and_tables_are_drawn(site: Path) -> None:
-    """Markdown that GitHub reads as a list or table and the site as a paragraph."""
     paragraphs = (
         p for page in site.rglob("*.html") for p in re.findall(r"<p>.*?</p>", page.read_text("utf-8"), re.S)
     )

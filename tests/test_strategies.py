@@ -182,7 +182,6 @@ def test_unavailable_with_the_reason(strategy: str, attributes: dict[str, int], 
 
 @every("strategy", NAMES)
 def test_an_attribute_the_device_does_not_tell_is_no_reason(strategy: str) -> None:
-    """But to let kernels loose on ordinary memory it has to be known that they reach it."""
     why = by_name(strategy).unavailable(cuda_device())
     assert (why is None) == (strategy != "system")
     assert why is None or "not known" in why
@@ -229,12 +228,16 @@ def gpu(memory_class: MemoryClass, **attributes: int) -> Device:
     )
 
 
-def test_on_the_cpu_only_pageable_and_zero_copy_differ() -> None:
+def test_where_strategies_cannot_be_used() -> None:
     available = [strategy.name for strategy in STRATEGIES if strategy.unavailable(CPU) is None]
     assert available == ["pageable", "peer", "zero-copy"]
     why = by_name("managed").unavailable(CPU)
     assert why is not None
     assert "CPU device" in why
+    carried = workload({"h": "host", "k": "device"}, h="inout", k="inout")
+    fresh = vector_add_workload()
+    assert {s.name for s in STRATEGIES if s.unsuited(carried)} == {"pinned-pipelined", "peer"}
+    assert {s.name for s in STRATEGIES if s.unsuited(fresh)} == {"peer"}
 
 
 def test_choosing_keeps_the_order_of_the_table_and_offers_the_nearest_name() -> None:
@@ -257,10 +260,3 @@ def test_every_strategy_is_described() -> None:
             assert part in " ".join(strategy.description.split()), (strategy.name, part)
     page = (Path(__file__).parents[1] / "docs/strategies.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == NAMES
-
-
-def test_unsuited_are_frames_that_cannot_overlap_and_one_gpu_where_several_are_meant() -> None:
-    carried = workload({"h": "host", "k": "device"}, h="inout", k="inout")
-    fresh = vector_add_workload()
-    assert {s.name for s in STRATEGIES if s.unsuited(carried)} == {"pinned-pipelined", "peer"}
-    assert {s.name for s in STRATEGIES if s.unsuited(fresh)} == {"peer"}

@@ -47,7 +47,6 @@ def waits(trace: StrategyTrace) -> dict[str, int]:
 def test_two_uploads_and_one_download_of_the_kind_that_the_strategy_says(
     strategy: str, up: str, down: str
 ) -> None:
-    """`staged` uploads by way of CuPy's pinned pool and downloads into ordinary memory."""
     trace = traced(strategy)
     copies = {(c.kind, c.source, c.destination): (c.count, c.bytes) for c in trace.activity.copies or ()}
     n = trace.frames
@@ -59,7 +58,6 @@ def test_two_uploads_and_one_download_of_the_kind_that_the_strategy_says(
 
 
 def test_frames_that_overlap_are_whole() -> None:
-    """Five were run; the last begins no other, and is left out."""
     trace = traced("pinned-pipelined")
     assert trace.frames == 4
     assert {step.name: step.count for step in trace.ranges} == {
@@ -74,7 +72,6 @@ def test_frames_that_overlap_are_whole() -> None:
 
 
 def test_zero_copy_copies_nothing() -> None:
-    """That is a figure, since kernels were seen: nsys makes no table of copies then."""
     trace = traced("zero-copy")
     assert (trace.activity.copies, trace.activity.migrations) == ((), ())
     assert trace.copied_bytes("host-to-device") == 0
@@ -119,13 +116,11 @@ def test_why_there_are_no_page_faults(strategy: str) -> None:
     ],
 )
 def test_waits_are_named_by_the_call(strategy: str, expected: dict[str, int]) -> None:
-    """nsys calls cudaEventSynchronize a "Stream wait sync" and cudaStreamWaitEvent a "Stream sync"."""
     assert waits(traced(strategy)) == expected
 
 
 @every("strategy", ["pageable", "staged", "pinned"])
 def test_the_gpu_idles_but_for_its_copies_and_kernels(strategy: str) -> None:
-    """In these nothing on the GPU overlaps, so that the sums must give the same share."""
     trace = traced(strategy)
     done = [c.seconds for c in trace.activity.copies or ()] + [
         k.seconds for k in trace.activity.kernels or ()
@@ -142,7 +137,6 @@ def test_the_gpu_idles_but_for_its_copies_and_kernels(strategy: str) -> None:
 
 
 def test_the_timeline_of_many_migrations_is_whole() -> None:
-    """Merged until they fit: what comes late in the frame is not cut off."""
     trace = traced("managed")
     assert trace.timeline.left_out == 0
     assert len(trace.timeline.spans) <= 300

@@ -120,13 +120,6 @@ def test_where_everything_failed_the_first_screen_says_why_and_what_to_do(
         assert visited.page.locator(".race").count() == 0
 
 
-def test_predicted_bars_are_hatched_and_say_so_once(browser: Browser, tmp_path: Path) -> None:
-    with opened(predicted_run(), 1280, browser, tmp_path) as visited:
-        fills = "[...document.querySelectorAll('.race rect.segment')].map((e) => getComputedStyle(e).fill)"
-        assert all("hatch-" in fill for fill in visited.ask(fills))
-        assert visited.page.inner_text("body").count("Hatched: predicted, not measured.") == 1
-
-
 def test_a_link_to_a_section_leads_there(browser: Browser, tmp_path: Path) -> None:
     with opened(measured_run(), 1280, browser, tmp_path) as visited:
         visited.page.get_by_label("Link to Advice").click()

@@ -90,14 +90,6 @@ def test_four_panels_stand_two_by_two(
         assert seen.ask(f"new Set({cards}.map((e) => e.getBoundingClientRect().x)).size") == columns
 
 
-def test_sorted_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(
-    browser: Browser, tmp_path: Path
-) -> None:
-    with visit(browser, shown(load(H200), "html"), tmp_path) as seen:
-        cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
-        assert seen.ask(cut) == 0
-
-
 @pytest.mark.parametrize("name", PROFILES)
 def test_charts_are_drawn_in_colour(name: str, browser: Browser, tmp_path: Path) -> None:
     with visit(browser, shown(PROFILES[name](), "html"), tmp_path, width=390) as seen:
@@ -108,7 +100,6 @@ def test_charts_are_drawn_in_colour(name: str, browser: Browser, tmp_path: Path)
 
 
 def test_predicted_bars_have_stripes_and_measured_ones_have_none(browser: Browser, tmp_path: Path) -> None:
-    """The stripes of the patterns themselves: an empty pattern would look like a pale bar."""
     for run, hatched in ((profile(), False), (cpu_profile(predictions=cpu_profile().predictions[:1]), True)):
         with visit(browser, shown(run, "html"), tmp_path) as seen:
             fills = seen.ask(
@@ -150,7 +141,6 @@ def plain_parts(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
 def test_whatever_a_profile_says_is_text(
     text: str, plain_parts: Any, browser: Browser, tmp_path: Path
 ) -> None:
-    """No script runs, no element appears: the page has the same parts as with a plain word."""
     with visit(browser, shown(everywhere(text), "html"), tmp_path) as seen:
         assert seen.ask(PARTS) == plain_parts
         assert seen.ask("document.title") != "taken"

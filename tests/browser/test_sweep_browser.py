@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser.browsing import HOSTILE, NEEDS_A_BROWSER, WIDE, visit
-from builders import all_strategies, cpu_profile, predicted, prediction, recommendation, vector_add_workload
-from test_report_sweep import at_n, cpu_sweep, gpu_sweep, hostile_sweep
+from builders import cpu_profile, predicted, prediction, recommendation, vector_add_workload
+from test_report_sweep import cpu_sweep, gpu_sweep, hostile_sweep
 
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.pages import page_of, render
@@ -61,13 +61,3 @@ def test_verdicts_and_charts_are_on_the_first_screen(
                 assert len(boxes) == charts
                 assert all(box and box["y"] + box["height"] <= 800 and box["height"] > 20 for box in boxes)
             assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}
-
-
-def test_table_of_thirteen_strategies_is_not_cut_off_on_a_desk(browser: Browser, tmp_path: Path) -> None:
-    rows = all_strategies().results
-    made = sweep_results("w", "n", [Point(n, at_n(n, None, results=rows)) for n in (2**16, 2**20, 2**24)])
-    with visit(browser, render(page_of(made), "html"), tmp_path) as seen:
-        cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).length"
-        assert seen.page.locator("table.sweep thead th").count() == 16
-        assert seen.ask(cut) == 0
-        assert seen.ask(WIDE) == {"scroll": 1280, "client": 1280, "wide": []}

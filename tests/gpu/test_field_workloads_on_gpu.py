@@ -68,15 +68,3 @@ def test_a_few_rows_are_read_in_place_sooner_than_all_are_copied(tmp_path: Path)
 def test_weights_in_host_memory_cross_in_each_frame(tmp_path: Path) -> None:
     mapped, own = on_a_card(tmp_path, "weights_reuse", strategies=("zero-copy", "pinned"))
     assert mapped.stage_seconds["multiply"] > 3 * own.stage_seconds["multiply"]
-
-
-def test_pinning_before_sharing_changes_nothing(tmp_path: Path) -> None:
-    if missing("pinned_across_processes"):
-        pytest.skip(missing("pinned_across_processes") or "")
-    for name in ("plain", "pinned"):
-        (tmp_path / name).mkdir()
-    asked = ("pinned_across_processes", "n=2**22")
-    plain = profiled(tmp_path / "plain", *asked, strategies=("pinned",))
-    pinned = profiled(tmp_path / "pinned", *asked, "pin_first=true", strategies=("pinned",))
-    ratio = plain.measured()["pinned"].median_seconds / pinned.measured()["pinned"].median_seconds
-    assert 0.5 < ratio < 2

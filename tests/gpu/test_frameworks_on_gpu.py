@@ -109,20 +109,6 @@ def test_dlpack_under_every_strategy(strategy: str, cuda: Backend) -> None:
     doubles(device(double, arrays="dlpack"), strategy, cuda)
 
 
-def test_addresses_are_the_placement_s(cuda: Backend) -> None:
-    torch, seen = torch_with_cuda(), {}
-
-    def look(a: In, b: Out) -> None:
-        seen.update(a=a.data_ptr(), b=b.data_ptr())
-
-    log: dict[int, Any] = {}
-    with bench(workload(device(look, arrays="torch"), log), "pinned", cuda) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
-        assert seen == {name: int(p.device.data.ptr) for name, p in run.placed.items()}
-    assert torch is not None
-
-
 @pytest.mark.parametrize("form", ["torch", "numba", "pointer", "dlpack"])
 def test_a_form_of_arrays_costs_less_than_some_launches(form: str, cuda: Backend) -> None:
     """What a stage's form adds to the host's side of a call; the stream's order is two events."""

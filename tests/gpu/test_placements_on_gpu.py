@@ -51,7 +51,6 @@ def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Back
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 def test_many_small_buffers(strategy: Strategy, cuda: Backend) -> None:
-    """Registered ones must not share a page."""
     skip_unavailable(strategy, cuda)
     small = Layout((3,), np.dtype(np.float32))
     with Arena(cuda) as arena:
@@ -113,7 +112,6 @@ def last_prefetch(pointer: int) -> int:
 
 
 def test_flags_of_page_locked_memory(cuda: Backend) -> None:
-    """1 Portable, 2 Mapped, 4 WriteCombined; where addresses are unified the driver may add the first two."""
     with Arena(cuda) as arena:
         assert not flags_of(arena.pinned(4096)) & 4
         assert flags_of(arena.pinned(4096, "write-combined")) & 4
@@ -167,7 +165,7 @@ def test_the_driver_takes_every_hint(hint: Hint, cuda: Backend) -> None:
         ManagedAdvised((hint,)).place(arena, LAYOUT)
 
 
-def test_an_allocation_that_fails_half_way_leaves_nothing(cuda: Backend) -> None:
+def test_what_is_too_much_fails_or_is_refused_and_leaves_nothing(cuda: Backend) -> None:
     with Arena(cuda) as arena:
         arena.device(64 << 20)
     before = cuda.free_memory()
@@ -180,9 +178,6 @@ def test_an_allocation_that_fails_half_way_leaves_nothing(cuda: Backend) -> None
     assert before is not None
     assert after is not None
     assert abs(before - after) < 8 << 20
-
-
-def test_more_than_is_free_is_refused_before_anything_is_allocated(cuda: Backend) -> None:
     free = cuda.free_memory()
     assert free is not None
     with pytest.raises(AllocationFailed, match="--allow-oversubscription"):

@@ -63,13 +63,6 @@ def test_vector_add_is_measured_under_every_strategy(tmp_path: Path) -> None:
     assert result.recommendation is not None
 
 
-def test_the_parts_of_a_frame_add_up(tmp_path: Path) -> None:
-    result = profile(tmp_path, str(WORKLOADS / "vector_add.py"), "--set", "n=2**24", "--strategy", "pinned")
-    pinned = row(result, "pinned")
-    parts = sum(pinned.stage_seconds.values()) + pinned.transfer_seconds + pinned.synchronize_seconds
-    assert parts == pytest.approx(pinned.median_seconds, rel=0.15)
-
-
 def test_rereading_zero_copy_memory_costs_on_a_discrete_gpu(tmp_path: Path) -> None:
     result = profile(tmp_path, str(WORKLOADS / "reread.py"), "--set", "passes=64", "--set", "n=2**24")
     if result.device.memory_class not in ("discrete", "discrete-hmm"):
@@ -136,7 +129,6 @@ ACTS = {f.__name__: f for f in (never_ends, leaves_a_stream, leaves_an_allocator
     [
         ("never_ends", 400, "15"),
         ("leaves_a_stream", 8, "another stream current"),
-        ("leaves_a_stream", 0, "another stream current"),
         ("leaves_an_allocator", 8, "another CuPy allocator"),
         ("takes_too_much", 8, "OutOfMemory|out of memory|Out of memory"),
     ],
@@ -169,17 +161,7 @@ def test_hints_latency_and_host_copies_are_in_the_profile(tmp_path: Path) -> Non
     assert all(row.verified for row in rows.values())
 
 
-def test_a_gpu_that_is_not_there_is_named(tmp_path: Path) -> None:
-    command = ["profile", str(WORKLOADS / "vector_add.py"), "--gpu", "99", "--out", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", *command], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 4
-    assert "there is no GPU 99" in done.stderr
-
-
 def test_rows_tell_more_than_their_time(tmp_path: Path) -> None:
-    """Managed memory of 192 MiB is seen on the card; a card of Volta or later counts its energy."""
     names = ("--strategy", "pageable", "--strategy", "pinned", "--strategy", "managed")
     result = profile(tmp_path, str(WORKLOADS / "vector_add.py"), "--set", "n=2**24", *names)
     managed, pinned = row(result, "managed"), row(result, "pinned")
@@ -224,14 +206,3 @@ def test_energy_is_an_objective_or_refused_with_the_reason(tmp_path: Path) -> No
     assert all(block.energy for block in result.blocks)
     assert result.recommendation is not None
     assert result.recommendation.objective == "energy"
-
-
-def test_the_slowest_frames_are_told_where_there_are_enough(tmp_path: Path) -> None:
-    names = ("--strategy", "pageable", "--strategy", "pinned")
-    quick = profile(
-        tmp_path, str(WORKLOADS / "vector_add.py"), "--set", "n=2**12", *names, "--objective", "latency-p99"
-    )
-    found = row(quick, "pinned").p99
-    assert found is not None
-    assert found.low_seconds <= found.seconds <= found.high_seconds
-    assert found.seconds >= row(quick, "pinned").median_seconds
