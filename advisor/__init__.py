@@ -19,44 +19,20 @@ if TYPE_CHECKING:
     from advisor.workloads.outline import result
 
 _HOME = {
-    **dict.fromkeys(
-        ("Buffer", "In", "InOut", "Out", "Workload", "device", "host", "workload"),
-        "advisor.workloads.definition",
-    ),
-    **dict.fromkeys(
-        ("Comparison", "Profile", "VersionComparison", "compare", "compare_versions", "load", "profile"),
-        "advisor.api",
-    ),
+    **dict.fromkeys(("Buffer", "In", "InOut", "Out", "Workload"), "advisor.workloads.definition"),
+    **dict.fromkeys(("device", "host", "repeat", "workload"), "advisor.workloads.definition"),
+    **dict.fromkeys(("Comparison", "Profile", "VersionComparison"), "advisor.api"),
+    **dict.fromkeys(("compare", "compare_versions", "load", "profile"), "advisor.api"),
     **dict.fromkeys(("Fleet", "fleet"), "advisor.fleets.api"),
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels",
-    "repeat": "advisor.workloads.definition",
     "result": "advisor.workloads.outline",
 }
 __all__ = [
-    "AdvisorError",
-    "Buffer",
-    "Comparison",
-    "Fleet",
-    "In",
-    "InOut",
-    "Out",
-    "Profile",
-    "VersionComparison",
-    "Workload",
-    "__version__",
-    "compare",
-    "compare_versions",
-    "device",
-    "fleet",
-    "host",
-    "kernel",
-    "load",
-    "profile",
-    "repeat",
-    "result",
-    "workload",
-]
+    "AdvisorError", "Buffer", "Comparison", "Fleet", "In", "InOut", "Out", "Profile", "VersionComparison",
+    "Workload", "__version__", "compare", "compare_versions", "device", "fleet", "host", "kernel", "load",
+    "profile", "repeat", "result", "workload",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

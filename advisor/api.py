@@ -212,11 +212,8 @@ def _sides(
         yield None, now, ("", ""), f"{repository.file} is new: BASE ({chosen.label}) does not have it"
         return
     with revisions.checkout(repository, chosen, settings.options.max_seconds) as (folder, stored):
-        tree = Tree(
-            user=str(repository.top),
-            checkout=str(folder),
-            folder=str(namespaces.same_folder(repository.top, folder)),
-        )
+        same = namespaces.same_folder(repository.top, folder)
+        tree = Tree(user=str(repository.top), checkout=str(folder), folder=str(same))
         earlier = replace(settings, file=folder / chosen.file, workload=name, tree=tree)
         labels = (here().hide(f"{chosen.file} at {chosen.label}"), f"{repository.file} in the working tree")
         notes = revisions.dirty(repository), stored, revisions.dependencies(repository, chosen.commit)

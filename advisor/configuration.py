@@ -379,11 +379,8 @@ def _different(options: Options) -> tuple[int, ...]:
 
 def _search(sources: Sequence[OptionSource], options: Options) -> SearchMode:
     """Strategies that were named are not searched for mixes unless --search asks."""
-    return (
-        options.search
-        if _is_given(sources, "search") or not (options.strategies or options.arguments)
-        else "off"
-    )
+    wanted = _is_given(sources, "search") or not (options.strategies or options.arguments)
+    return options.search if wanted else "off"
 
 
 @contextmanager

@@ -193,9 +193,8 @@ def compare_versions(
         if versions.missing:
             raise NothingToCompare(versions.missing)
         run = measurement.runs[HEAD]
-        chosen = (
-            recommend(_assembled(settings, run, context)) if run.description.device.kind == "cuda" else None
-        )
+        on_gpu = run.description.device.kind == "cuda"
+        chosen = recommend(_assembled(settings, run, context)) if on_gpu else None
         measurement.choose(chosen.strategy if chosen else None)
         with measurement.version(BASE) as base:
             results = measurement.results(base, base.describe())
@@ -203,18 +202,14 @@ def compare_versions(
             base.screen(measurement.screening_order(partial(_screening_order, base, context)))
         final = measurement.final()
     runs = measurement.runs
-    notes = (
-        *filter(None, (note,)),
-        *differences(*(runs[name].description.workload for name in (BASE, HEAD))),
-        *measurement.notes,
-    )
+    apart = differences(*(runs[name].description.workload for name in (BASE, HEAD)))
+    notes = (*filter(None, (note,)), *apart, *measurement.notes)
     met = replace(_version_run(final, versions, labels, notes), results=results)
     before, now = zip(*met.rows.values(), strict=True)
     rates = trace.host_rates if (trace := runs[HEAD].trace) else None
+    base_profile = _concluded_version(versions.base, runs[BASE], context, before, rates)
     return comparing_versions(
-        _concluded_version(versions.base, runs[BASE], context, before, rates),
-        _concluded_version(versions.head, runs[HEAD], context, now, rates),
-        met,
+        base_profile, _concluded_version(versions.head, runs[HEAD], context, now, rates), met
     )
 
 
@@ -337,24 +332,24 @@ def _ended(context: RunContext, measured: Run, settings: Settings) -> RunContext
 
 
 def _assembled(settings: Settings, measured: Run, context: RunContext) -> Profile:
-    description = measured.description
+    description, options = measured.description, settings.options
+    machine = {"packages": description.packages, "gpu": description.gpu}
+    method = Method(
+        rounds=options.rounds,
+        max_seconds=options.max_seconds,
+        seed=options.seed,
+        confidence=CONFIDENCE,
+        order=measured.order,
+        numa=options.numa,
+        search=settings.search,
+    )
     return Profile(
         tool=Tool(version=__version__),
         created=context.created,
         command=settings.command,
         commit=context.commit,
-        environment=context.environment.model_copy(
-            update={"packages": description.packages, "gpu": description.gpu}
-        ),
-        method=Method(
-            rounds=settings.options.rounds,
-            max_seconds=settings.options.max_seconds,
-            seed=settings.options.seed,
-            confidence=CONFIDENCE,
-            order=measured.order,
-            numa=settings.options.numa,
-            search=settings.search,
-        ),
+        environment=context.environment.model_copy(update=machine),
+        method=method,
         preferences=settings.preferences,
         workload=description.workload,
         device=description.device,

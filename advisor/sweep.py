@@ -35,6 +35,7 @@ from advisor.profiles.sweeps import (
     was_interrupted,
 )
 from advisor.strategies.registry import BASELINE
+from advisor.texts import listed
 from advisor.workloads.parameters import parse_assignments, parse_number
 
 MOST_STEPS = 7
@@ -258,16 +259,12 @@ def run_each(
 
 def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
     """A note on the folders of values that an earlier run left there."""
-    reports = {
-        file.parent.name
-        for name in ("profile.json", "report.html", "report.md")
-        for file in directory.glob(f"*=*/{name}")
-    }
-    remaining = sorted(reports - set(fresh))
-    if not remaining:
+    names = ("profile.json", "report.html", "report.md")
+    reports = {file.parent.name for name in names for file in directory.glob(f"*=*/{name}")}
+    if not (remaining := sorted(reports - set(fresh))):
         return []
-    listed = ", ".join(remaining[:4]) + (f" and {len(remaining) - 4} more" if len(remaining) > 4 else "")
-    note = f"{directory} also contains files of an earlier run that are not part of this sweep: {listed}."
+    others = listed(remaining, 4)
+    note = f"{directory} also contains files of an earlier run that are not part of this sweep: {others}."
     return [here().hide(note)]
 
 

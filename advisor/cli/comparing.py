@@ -218,34 +218,22 @@ def _run(
             f"{target} is a script, and --run compares workloads",
             next_step="Write a workload: advisor new mine.py.",
         )
-    source = configuration.command_line(
-        workload=target,
-        strategies=request.strategies,
-        no_environment=request.no_environment,
-        **request.options,
-    )
-    sources = configuration.places(source)
+    given = {"strategies": request.strategies, "no_environment": request.no_environment, **request.options}
+    sources = configuration.places(configuration.command_line(workload=target, **given))
     merged = configuration.merged(sources)
     backend = choose_backend(merged.gpu, merged.no_gpu, request.quiet)
     gates = of_versions(request.gates, anyway=request.anyway)
+    settings: Any = {
+        "limits": [gate.limit for gate in gates if gate.kind == "slower"],
+        "recommendations": any(gate.kind == "recommendation-changes" for gate in gates),
+    }
+    settings |= {"command": command_line(sys.argv[1:]), "began": began(), "launching": launcher}
     try:
         with _telling_of_ctrl_c(), make_progress(quiet=request.quiet) as progress:
-            comparison = api.run_versions(
-                sources,
-                backend,
-                progress,
-                str(base),
-                None if head is None else str(head),
-                against=against,
-                limits=[gate.limit for gate in gates if gate.kind == "slower"],
-                recommendations=any(gate.kind == "recommendation-changes" for gate in gates),
-                command=command_line(sys.argv[1:]),
-                began=began(),
-                launching=launcher,
-            )
+            files = str(base), None if head is None else str(head)
+            comparison = api.run_versions(sources, backend, progress, *files, against=against, **settings)
     except NothingToCompare as why:
-        hide = here(include_host=merged.include_host).hide
-        why = NothingToCompare(hide(why.message))
+        why = NothingToCompare(here(include_host=merged.include_host).hide(why.message))
         rulings = not_applicable(gates, f"{why.message}.")
         return pages.uncompared_page(Path(target).name, why, rulings), rulings
     rulings = judge(comparison, gates, anyway=request.anyway)
@@ -257,20 +245,20 @@ def _telling_of_ctrl_c() -> Iterator[None]:
     """Keeps nothing of an incomplete comparison: after the first Ctrl-C everything only ends, which another
     one must not interrupt."""
     before = signal.getsignal(signal.SIGINT)
+
+    def interrupt_once(*_: object) -> NoReturn:
+        signal.signal(signal.SIGINT, lambda *_: None)
+        raise KeyboardInterrupt
+
     try:
         if before is signal.default_int_handler:
-            signal.signal(signal.SIGINT, _interrupt_once)
+            signal.signal(signal.SIGINT, interrupt_once)
         yield
     except KeyboardInterrupt:
         say("interrupted: nothing was compared")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _interrupt_once(*_: object) -> NoReturn:
-    signal.signal(signal.SIGINT, lambda *_: None)
-    raise KeyboardInterrupt
 
 
 def _called(path: Path, other: Path) -> str:

@@ -31,31 +31,16 @@ File = Path | None
 _ADDRESS = "A Dask scheduler: tcp://host:8786 (default: the variable DASK_SCHEDULER_ADDRESS)."
 Scheduler = Annotated[str | None, _cluster(metavar="ADDRESS", help=_ADDRESS)]
 SchedulerFile = Annotated[File, _file(help="The file that `dask scheduler --scheduler-file` writes.")]
-Local = Annotated[
-    int | None,
-    _cluster(metavar="NUMBER", min=1, max=256, help="Start this many workers on this machine instead."),
-]
+_LOCAL = "Start this many workers on this machine instead."
+Local = Annotated[int | None, _cluster(metavar="NUMBER", min=1, max=256, help=_LOCAL)]
 Each = Annotated[bool, _cluster("--each", help="Profile every GPU, not one of each model.")]
 OnePerHost = Annotated[bool, _cluster("--one-per-host", help="Run one profile at a time on each host.")]
-Where = Annotated[
-    list[str] | None,
-    _cluster(
-        metavar="KEY=VALUE", help="Only devices with this memory_class, kind, name, host or cpu. Repeatable."
-    ),
-]
-Send = Annotated[
-    list[Path] | None,
-    _cluster(metavar="PATH", help="Also send this file or folder to the workers. Repeatable."),
-]
-TaskSeconds = Annotated[
-    float | None,
-    _cluster(
-        metavar="SECONDS",
-        min=1,
-        max=10**8,
-        help="Time limit of one device's profile (default: three times --max-seconds, plus 120).",
-    ),
-]
+_WHERE = "Only devices with this memory_class, kind, name, host or cpu. Repeatable."
+Where = Annotated[list[str] | None, _cluster(metavar="KEY=VALUE", help=_WHERE)]
+_SEND = "Also send this file or folder to the workers. Repeatable."
+Send = Annotated[list[Path] | None, _cluster(metavar="PATH", help=_SEND)]
+_TASK_SECONDS = "Time limit of one device's profile (default: three times --max-seconds, plus 120)."
+TaskSeconds = Annotated[float | None, _cluster(metavar="SECONDS", min=1, max=10**8, help=_TASK_SECONDS)]
 Wait = Annotated[
     float, _cluster(metavar="SECONDS", min=0, max=10**6, help="How long to wait for the first worker.")
 ]
@@ -66,10 +51,8 @@ TlsKey = Annotated[File, _file(help="TLS: this client's private key.")]
 Workloads = Annotated[
     list[str], typer.Argument(metavar="FILE[::NAME]", help="Workload files. Several run one after another.")
 ]
-Emit = Annotated[
-    File,
-    typer.Option(metavar="FILE.toml", help="Write each device's strategy as TOML.", rich_help_panel="Output"),
-]
+_EMIT = "Write each device's strategy as TOML."
+Emit = Annotated[File, typer.Option(metavar="FILE.toml", help=_EMIT, rich_help_panel="Output")]
 
 
 @options.takes(*(name for name in OPTIONS if name not in _LEFT_OUT))
@@ -111,8 +94,6 @@ def fleet(
     with ExitStack() as stack:
         reach = cache(partial(stack.enter_context, cluster))  # one for all workloads
         for (request, merged), folder in zip(jobs, folders, strict=True):
-            if not merged.quiet:
-                say(f"to the workers: {request.package.contents}")
             # Of several, an earlier command may not have come to this one.
             again = resume and (len(jobs) == 1 or folder.exists())
             outcomes.append((_run(request, reach, folder, merged, emit, resume=again), folder))
@@ -159,6 +140,7 @@ def _run(
         if not merged.quiet:
             say(message)
 
+    tell(f"to the workers: {request.package.contents}")
     if emit is not None:
         outputs.require_free(emit.parent, [emit.name], "--emit")
     formats = configuration.parse_formats(merged.formats)

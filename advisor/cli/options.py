@@ -113,75 +113,48 @@ def _flag(name: str, help: str) -> Any:
 
 _Text = str | None
 _File = Path | None
-Profiles = Annotated[
-    list[Path], _argument("PROFILE...", "A profile.json or its directory; several of a sweep.")
-]
+_PROFILES = "A profile.json or its directory; several of a sweep."
+Profiles = Annotated[list[Path], _argument("PROFILE...", _PROFILES)]
 OneProfile = Annotated[Path, _argument("PROFILE", "A profile.json, or its directory.")]
-BaseProfile = Annotated[
-    Path,
-    _argument(
-        "BASE",
-        "The earlier profile.json, folder, baseline or nsys report; with --run a workload: FILE[::NAME].",
-    ),
-]
+_BASE = "The earlier profile.json, folder, baseline or nsys report; with --run a workload: FILE[::NAME]."
+BaseProfile = Annotated[Path, _argument("BASE", _BASE)]
 HeadProfile = Annotated[_File, _argument("HEAD", "The new profile.json or directory; with --run a workload.")]
-Against = Annotated[
-    _Text,
-    _named(
-        "REV",
-        "With --run and one file: the git revision to use as BASE (default: the merge base with the "
-        "remote's default branch). HEAD is the working tree.",
-    ),
-]
+_AGAINST = (
+    "With --run and one file: the git revision to use as BASE (default: the merge base with the remote's "
+    "default branch). HEAD is the working tree."
+)
+Against = Annotated[_Text, _named("REV", _AGAINST)]
 History = Annotated[Path, _argument("DIR", "The directory that holds the profiles.")]
 Rule = Annotated[_Text, _argument("ID", "Explain this rule.")]
 Device = Annotated[str, _argument("NAME", "A device's name, or a TOML file.")]
 TraceFile = Annotated[Path, _argument("FILE", "A .nsys-rep of any program, or its .sqlite export.")]
-Frame = Annotated[
-    _Text,
-    _named("NAME", "NVTX range that is one frame (default: what repeats, if anything does).", "--frame"),
-]
-TraceFailIf = Annotated[
-    list[str] | None,
-    _named(
-        "GATE",
-        "Gate: the id of a rule that must not give advice, advice for all of them, or ceiling=10% for the "
-        "most that memory may change. Repeatable.",
-        "--fail-if",
-    ),
-]
-TraceOut = Annotated[
-    _File, of_profile("out", parser=_out, help="Write the page to this directory; - writes to stdout.")
-]
+_FRAME = "NVTX range that is one frame (default: what repeats, if anything does)."
+Frame = Annotated[_Text, _named("NAME", _FRAME, "--frame")]
+_TRACE_FAIL_IF = (
+    "Gate: the id of a rule that must not give advice, advice for all of them, or ceiling=10% for the most "
+    "that memory may change. Repeatable."
+)
+TraceFailIf = Annotated[list[str] | None, _named("GATE", _TRACE_FAIL_IF, "--fail-if")]
+_TRACE_OUT = "Write the page to this directory; - writes to stdout."
+TraceOut = Annotated[_File, of_profile("out", parser=_out, help=_TRACE_OUT)]
 NewFile = Annotated[Path, _argument("FILE", "The file to write; it ends in .py.")]
 
-Compared = Annotated[
-    list[str] | None,
-    of_profile(
-        "strategies",
-        help="Compare only this strategy; with --run, compare it besides the baseline and the recommended "
-        "one. Repeatable.",
-    ),
-]
-FailIf = Annotated[
-    list[str] | None,
-    _named(
-        "GATE",
-        "Gate: slower=5%, footprint=+10%, recommendation-changes, results-differ, crossing=+10%. Repeatable.",
-    ),
-]
+_COMPARED = (
+    "Compare only this strategy; with --run, compare it besides the baseline and the recommended one. "
+    "Repeatable."
+)
+Compared = Annotated[list[str] | None, of_profile("strategies", help=_COMPARED)]
+_FAIL_IF = (
+    "Gate: slower=5%, footprint=+10%, recommendation-changes, results-differ, crossing=+10%. Repeatable."
+)
+FailIf = Annotated[list[str] | None, _named("GATE", _FAIL_IF)]
 Gpu = Annotated[int | None, of_profile("gpu", min=0)]
 Nsys = Annotated[_File, of_profile("nsys")]
 Out = Annotated[Path, of_profile("out", parser=_out)]
-OutBeside = Annotated[
-    _File,
-    of_profile(
-        "out", parser=_out, help="Output directory (default: the profile's directory); - writes to stdout."
-    ),
-]
-EntryOut = Annotated[
-    _File, _named("FILE.toml", "File to write the entry to; printed if omitted.", "--out", parser=_out)
-]
+_OUT_BESIDE = "Output directory (default: the profile's directory); - writes to stdout."
+OutBeside = Annotated[_File, of_profile("out", parser=_out, help=_OUT_BESIDE)]
+_ENTRY_OUT = "File to write the entry to; printed if omitted."
+EntryOut = Annotated[_File, _named("FILE.toml", _ENTRY_OUT, "--out", parser=_out)]
 PageFormats = Annotated[str, of_profile("formats", help="html, md, csv, separated by commas.")]
 ComparisonFormats = Annotated[str, of_profile("formats", help="html, md, csv, json, separated by commas.")]
 Formats = Annotated[str, of_profile("formats")]
@@ -193,22 +166,13 @@ HostOnly = Annotated[bool, _flag("--host", "Measure only the CPU; needs no GPU."
 Card = Annotated[_Text, _named("DEVICE", "The card, where the output does not name it.", "--base")]
 BandwidthOutput = Annotated[Path, typer.Argument(metavar="FILE", help="What the program printed.")]
 EntryName = Annotated[_Text, typer.Option("--name", help="The device's name in the entry.")]
-FromTrace = Annotated[
-    _File, _named("REPORT", "Outline it from a .nsys-rep or its .sqlite export.", "--from-trace")
-]
+_FROM_TRACE = "Outline it from a .nsys-rep or its .sqlite export."
+FromTrace = Annotated[_File, _named("REPORT", _FROM_TRACE, "--from-trace")]
 Like = Annotated[_Text, _named("WORKLOAD", "Copy this example, such as vector_add.")]
-From = Annotated[
-    _Text,
-    _named(
-        "FILE::FUNCTION|FILE:LINE",
-        "Write it from one call of this function, or of the code around a line.",
-        "--from",
-    ),
-]
-ScriptArguments = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[-- ARGUMENTS]", help="With --from: the script's own arguments."),
-]
+_FROM = "Write it from one call of this function, or of the code around a line."
+From = Annotated[_Text, _named("FILE::FUNCTION|FILE:LINE", _FROM, "--from")]
+_SCRIPT = "With --from: the script's own arguments."
+ScriptArguments = Annotated[list[str] | None, _argument("[-- ARGUMENTS]", _SCRIPT)]
 
 Run = Annotated[bool, _flag("--run", "Run two versions of a workload side by side and compare them.")]
 Strict = Annotated[bool, _flag("--strict", "Treat inconclusive gates as failed.")]

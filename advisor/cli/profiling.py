@@ -81,39 +81,23 @@ def profile(**values: Any) -> None:
         _profile_once(timed, merged, wanted)
 
 
-def _refuse_first(*problems: tuple[object, str, str]) -> None:
-    """Raises `UsageError` for the first that holds: a condition, the message and the next step."""
-    for holds, message, next_step in problems:
-        if holds:
-            raise UsageError(message, next_step=next_step)
+def _refuse(holds: object, message: str, next_step: str) -> None:
+    if holds:
+        raise UsageError(message, next_step=next_step)
 
 
 def _require_one(merged: Options, targets: Sequence[str], *, swept: bool, printed: bool) -> None:
     """Raises `UsageError` for options of one profile where the command makes several."""
-    several = "--sweep" if swept else f"a run of {len(targets)} workloads" if len(targets) > 1 else ""
-    folder = "value" if swept else "workload"
-    _refuse_first(
-        (
-            swept and len(targets) > 1,
-            f"--sweep takes one workload, and there are {len(targets)}",
-            f"Name one: {targets[0]}.",
-        ),
-        (
-            several and printed,
-            f"{several} writes one folder per {folder} and cannot print to stdout",
-            "Give a directory: --out DIR.",
-        ),
-        (
-            merged.save and (several or printed),
-            "--save keeps one profile, of a run that writes one",
-            "Omit --save.",
-        ),
-        (
-            merged.apply and (swept or printed),
-            "--apply needs one run that writes a report",
-            "Omit --sweep and --out -.",
-        ),
-    )
+    count, folder = len(targets), "value" if swept else "workload"
+    several = "--sweep" if swept else f"a run of {count} workloads" if count > 1 else ""
+    wrong = f"--sweep takes one workload, and there are {count}"
+    _refuse(swept and count > 1, wrong, f"Name one: {targets[0]}.")
+    wrong = f"{several} writes one folder per {folder} and cannot print to stdout"
+    _refuse(several and printed, wrong, "Give a directory: --out DIR.")
+    wrong = "--save keeps one profile, of a run that writes one"
+    _refuse(merged.save and (several or printed), wrong, "Omit --save.")
+    wrong = "--apply needs one run that writes a report"
+    _refuse(merged.apply and (swept or printed), wrong, "Omit --sweep and --out -.")
 
 
 _SCRIPTS_ONLY = {
@@ -128,31 +112,21 @@ def _require_recording(values: Mapping[str, Any], *, script: bool) -> None:
     """Raises `UsageError` for options of scripts that would have no effect, before anything is measured."""
     apply, tries = values["apply"] or "", values["tries"]
     file, _, function = apply.partition("::")
-    _refuse_first(
-        *(
-            (values[name] and not script, f"--{OPTIONS[name].key} applies only to scripts: {why}", "Omit it.")
-            for name, why in _SCRIPTS_ONLY.items()
-        ),
-        (values["checked"] and not tries, "--check has no effect without --try", "Add --try."),
-        (apply and script and not tries, "--apply has no effect on a script without --try", "Add --try."),
-        (
-            script and apply not in ("", options.THE_PATCH),
-            f"--apply {apply}: a script's patch changes the files of its lines",
-            "Omit the value.",
-        ),
-        (
-            apply and not script and not (function and Path(file).is_file()),
-            _without_function(apply, file if function else ""),
-            "Name the function that the workload stands for: --apply FILE::FUNCTION.",
-        ),
-    )
-
-
-def _without_function(apply: str, file: str) -> str:
-    """Why --apply cannot change a workload's function. file: the one that it names with a function."""
+    for name, why in _SCRIPTS_ONLY.items():
+        wrong = f"--{OPTIONS[name].key} applies only to scripts: {why}"
+        _refuse(values[name] and not script, wrong, "Omit it.")
+    _refuse(values["checked"] and not tries, "--check has no effect without --try", "Add --try.")
+    wrong = "--apply has no effect on a script without --try"
+    _refuse(apply and script and not tries, wrong, "Add --try.")
+    wrong = f"--apply {apply}: a script's patch changes the files of its lines"
+    _refuse(script and apply not in ("", options.THE_PATCH), wrong, "Omit the value.")
+    wrong = f"--apply {apply} names no function"
     if apply == options.THE_PATCH:
-        return "--apply on a workload needs a function to change"
-    return f"--apply {apply}: {file} does not exist" if file else f"--apply {apply} names no function"
+        wrong = "--apply on a workload needs a function to change"
+    elif function:
+        wrong = f"--apply {apply}: {file} does not exist"
+    step = "Name the function that the workload stands for: --apply FILE::FUNCTION."
+    _refuse(apply and not script and not (function and Path(file).is_file()), wrong, step)
 
 
 @contextmanager
@@ -395,14 +369,10 @@ def _profile_workloads(targets: Sequence[str], settings: Settings, several: Seve
 
     split = [(Path(file), name) for file, _, name in (target.partition("::") for target in targets)]
     names = [name for _, name in split]
-    runs = [
-        (
-            name if names.count(name) == 1 else f"{file.stem}.{name}",
-            replace(settings, file=file, workload=name),
-        )
-        for file, name in split
-    ]
-
+    runs = []
+    for file, name in split:
+        label = name if names.count(name) == 1 else f"{file.stem}.{name}"
+        runs.append((label, replace(settings, file=file, workload=name)))
     run = partial(sweep.run_each, runs, launcher=launcher(settings))
     ended = several.profiled("workloads", "workload", [label for label, _ in runs], run)
     codes = [problem.exit_code for problem in ended.problems]

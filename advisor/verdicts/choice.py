@@ -191,12 +191,9 @@ def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> lis
     may_be_best = (low <= 0) & ~np.array([rows[name].dropped for name in pairs.names])
     may_be_best |= not may_be_best.any()
     upper = pairs.difference + half
-    high = np.where(
-        (others & may_be_best).any(axis=1),
-        _most(upper, others & may_be_best),
-        np.minimum(0.0, _most(upper, others)),
-    )
-    high = np.maximum(low, high)
+    rivals = others & may_be_best
+    alone = np.minimum(0.0, _most(upper, others))
+    high = np.maximum(low, np.where(rivals.any(axis=1), _most(upper, rivals), alone))
     value = np.clip(_most(pairs.difference, others), low, high)
     ratios = np.exp(np.clip([value, low, high], -700, 700)).T.tolist()
     return [Standing(rows[n], stats.Ratio(*ends)) for n, ends in zip(pairs.names, ratios, strict=True)]

@@ -273,16 +273,9 @@ def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
     shorter = np.minimum(counts[:, None], counts) - 1
     borrowed = np.minimum(MOST_BORROWED, spare - (counts[:, None] + counts - 2))
     np.fill_diagonal(variance, 0.0)
-    return Pairs(
-        tuple(rounds),
-        at[:, None] - at,
-        np.sqrt(variance),
-        np.clip(shorter + borrowed, 1, None).astype(np.float64),
-        luck=math.sqrt(pooled),
-        noise=0.0,
-        processes=int(counts.max(initial=0)),
-        rounds=int(counts.max(initial=0)),
-    )
+    freedom = np.clip(shorter + borrowed, 1, None).astype(np.float64)
+    most, luck = int(counts.max(initial=0)), math.sqrt(pooled)
+    return Pairs(tuple(rounds), at[:, None] - at, np.sqrt(variance), freedom, luck, 0.0, most, most)
 
 
 def _logs(

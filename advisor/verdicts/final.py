@@ -201,18 +201,17 @@ class _Final:
         return bool(near) and not undecided and self.pairs.processes >= FEWEST_PROCESSES
 
     def verdict(self) -> Verdict:
-        chosen, first = self.choice.chosen, self.fastest[0].contestant
-        return Verdict(
-            self._kind(),
-            chosen.contestant.name,
-            chosen.bound if chosen.bound < NOTHING else None,
-            self._speedup(chosen.contestant.name),
-            {one.contestant.name: one.over_best for one in self.standings},
-            self._groups(),
-            tuple(one.contestant.name for one in self.choice.undecided),
-            None if first is chosen.contestant else first.physical_bytes - chosen.contestant.physical_bytes,
-            self._behind(chosen.contestant.name),
+        chosen, first, bound = (
+            self.choice.chosen.contestant,
+            self.fastest[0].contestant,
+            self.choice.chosen.bound,
         )
+        over_best = {one.contestant.name: one.over_best for one in self.standings}
+        undecided = tuple(one.contestant.name for one in self.choice.undecided)
+        saved = None if first is chosen else first.physical_bytes - chosen.physical_bytes
+        behind, speedup = self._behind(chosen.name), self._speedup(chosen.name)
+        verdict = Verdict(self._kind(), chosen.name, bound if bound < NOTHING else None, speedup, over_best)
+        return replace(verdict, groups=self._groups(), undecided=undecided, saved_bytes=saved, behind=behind)
 
     def _kind(self) -> Kind:
         chosen, least = self.choice.chosen, self.aim.objective == "footprint" and len(self.rows) == 1

@@ -159,19 +159,13 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
 
 def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Contestant]:
     """All rows: those without a block do not compete, but for the least memory."""
-    withdrawn, dropped, alone = (final.left, final.dropped, final.alone) if final else ({}, (), ())
-    return [
-        Contestant(
-            row.strategy,
-            row.footprint.physical_bytes,
-            code_change(row),
-            mixed=bool(row.placements),
-            left=row.strategy in withdrawn,
-            dropped=row.strategy in dropped,
-            alone=row.strategy in alone,
-        )
-        for row in rows
-    ]
+    states = (final.left, final.dropped, final.alone) if final else ()
+    contestants = []
+    for row in rows:
+        name, size = row.strategy, row.footprint.physical_bytes
+        in_final = (name in state for state in states)  # left, dropped, alone
+        contestants.append(Contestant(name, size, code_change(row), bool(row.placements), *in_final))
+    return contestants
 
 
 def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
@@ -215,12 +209,11 @@ def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
     first = verdict.groups[0][0]
     if not placed.get(first):
         return None
-    return Faster(
-        strategy=first,
-        buffers=tuple(buffer for buffer, how in placed[first].items() if how != verdict.chosen),
-        ratio=behind.value,
-        interval=(behind.low, behind.high),
+    buffers, interval = (
+        (b for b, how in placed[first].items() if how != verdict.chosen),
+        (behind.low, behind.high),
     )
+    return Faster(strategy=first, buffers=tuple(buffers), ratio=behind.value, interval=interval)
 
 
 # How much faster than the baseline each strategy is

@@ -72,14 +72,9 @@ def recommend_predicted(
     chosen = _chosen(every, rows, draws, wanted.indifference)
     unpredicted = by_time(wanted.objective)
     steps = (*filter(None, (unpredicted,)), *reasons.by_memory(fitting, over, wanted), *chosen.steps)
-    return chosen.model_copy(
-        update={
-            "steps": steps,
-            "reason": " ".join(steps),
-            "objective": "time" if unpredicted else wanted.objective,
-            "excluded": {row.strategy: reasons.needs(row) for row in over},
-        }
-    )
+    excluded = {row.strategy: reasons.needs(row) for row in over}
+    reasoned = {"steps": steps, "reason": " ".join(steps), "excluded": excluded}
+    return chosen.model_copy(update={**reasoned, "objective": "time" if unpredicted else wanted.objective})
 
 
 def by_time(objective: Objective) -> str:
@@ -178,11 +173,8 @@ def _recommendation(
     bound = float(np.percentile(over, CLEAR * 100, method="lower")) - 1
     if candidate.chosen.strategy == BASELINE:
         likely = min(row.likely_seconds for row in candidate.rows) * (1 + candidate.margin)
-        by = (
-            "By the likely times"
-            if candidate.chosen.likely_seconds <= likely
-            else "On average over the simulations"
-        )
+        near = candidate.chosen.likely_seconds <= likely
+        by = "By the likely times" if near else "On average over the simulations"
         steps = (*steps, f"{by} no other candidate gains more than {candidate.margin * 100:g} %.")
     return Recommendation(
         strategy=candidate.chosen.strategy,

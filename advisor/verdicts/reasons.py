@@ -147,11 +147,9 @@ def _saves(result: Recommendation) -> str:
 def _noise(result: Recommendation) -> str:
     if result.verdict != "untrusted" or result.noise is None:
         return ""
-    low, high = result.noise
-    noun = counted(result.objective).noun
+    between, noun = " to ".join(map(units.ratio, result.noise)), counted(result.objective).noun
     return (
-        f"The control, one strategy measured under two names, differs from itself: {units.ratio(low)} to "
-        f"{units.ratio(high)} its own {noun}."
+        f"The control, one strategy measured under two names, differs from itself: {between} its own {noun}."
     )
 
 
@@ -206,15 +204,9 @@ def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recomme
         f"No strategy fits the memory budget of {units.size(budget)}: the smallest, {least.strategy}, "
         f"needs {units.size(least.physical_bytes)}."
     )
-    return Recommendation(
-        strategy=None,
-        verdict="open",
-        reason=reason,
-        next_step=_NOTHING_FITS,
-        objective=preferences.objective,
-        steps=(reason,),
-        excluded={row.strategy: needs(row) for row in rows},
-    )
+    excluded, objective = {row.strategy: needs(row) for row in rows}, preferences.objective
+    none = Recommendation(strategy=None, verdict="open", reason=reason, steps=(reason,), excluded=excluded)
+    return none.model_copy(update={"next_step": _NOTHING_FITS, "objective": objective})
 
 
 def tie_broken(equals: Sequence[Candidate], winner: Candidate) -> str:
@@ -331,8 +323,5 @@ def noise_of(blocks: Iterable[Block], contestant: str) -> Noise | None:
     names = sorted({name for block in mine for name in block.host_seconds})
     spread = {name: float(np.std([b.host_seconds.get(name, 0.0) for b in mine])) for name in names}
     mean = float(frames.mean())
-    return Noise(
-        float(hosts.std(ddof=1)) / mean,
-        float((frames - hosts).std(ddof=1)) / mean,
-        max(spread, key=lambda name: spread[name]),
-    )
+    host, rest = (float(part.std(ddof=1)) / mean for part in (hosts, frames - hosts))
+    return Noise(host, rest, max(spread, key=spread.__getitem__))

@@ -117,15 +117,12 @@ def counted(profile: Profile, objective: Objective | None = None) -> Profile:
     """
     if not counts_latency(objective or profile.preferences.objective):
         return profile
-    return profile.model_copy(
-        update={
-            "results": tuple(map(counted_row, profile.results)),
-            "predictions": tuple(
-                prediction.model_copy(update={"results": tuple(map(counted_row, prediction.results))})
-                for prediction in profile.predictions
-            ),
-        }
-    )
+    predictions = []
+    for prediction in profile.predictions:
+        rows = tuple(map(counted_row, prediction.results))
+        predictions.append(prediction.model_copy(update={"results": rows}))
+    results = tuple(map(counted_row, profile.results))
+    return profile.model_copy(update={"results": results, "predictions": tuple(predictions)})
 
 
 def counted_row(row: AnyRow) -> AnyRow:
@@ -160,11 +157,8 @@ class Timing:
 
 def timings(blocks: Sequence[saved.Block], objective: Objective, confidence: float) -> dict[str, Timing]:
     scored = scores(blocks, "throughput")
-    periods, latencies, counted = (
-        times(scored),
-        times(scores(blocks, "time")),
-        times(scores(blocks, objective)),
-    )
+    periods, latencies = times(scored), times(scores(blocks, "time"))
+    counted = times(scores(blocks, objective))
     overlapping = {block.contestant for block in blocks if block.latency_seconds is not None}
     off = margins(scored, tuple(periods), confidence)
     return {
