@@ -19,7 +19,8 @@ from every import every
 from judging import bet, figures, predicted_run, restless, row, says, verdict_of, workload
 
 from advisor.profiles.conclusions import Preferences
-from advisor.profiles.schema import Measured, MemoryClass, PageLocking, Profile, WorkloadRecord
+from advisor.profiles.figures import PageLocking
+from advisor.profiles.schema import Measured, MemoryClass, Profile, WorkloadRecord
 from advisor.profiles.traces import Wait
 from advisor.rules.registry import by_id
 

@@ -29,7 +29,8 @@ from hypothesis import strategies as st
 from judging import read, restless, workload
 
 from advisor.profiles.conclusions import Advice
-from advisor.profiles.schema import WRONG_RESULTS, Device, MemoryClass, PageLocking, Profile, WorkloadRecord
+from advisor.profiles.figures import PageLocking
+from advisor.profiles.schema import WRONG_RESULTS, Device, MemoryClass, Profile, WorkloadRecord
 from advisor.profiles.system_state import NumaNode
 from advisor.rules.advise import advise
 from advisor.rules.registry import RULES

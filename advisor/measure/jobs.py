@@ -20,15 +20,14 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageErro
 from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.options import Options
 from advisor.measure.sampling import MIN_FRAMES
-from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
+from advisor.profiles.amounts import Amount, Count, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Record, optional, table
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.figures import Block, Iterations, SearchMode, StrategyFigures
-from advisor.profiles.schema import Device, Footprint, PageLocking, Trace, WorkloadRecord
+from advisor.profiles.schema import Device, Footprint, Trace, WorkloadRecord
 from advisor.profiles.secrets import masked_and_bounded, of_process
 from advisor.profiles.system_state import GpuState
-from advisor.profiles.traces import Timeline
 from advisor.strategies.backend import BackendName
 from advisor.strategies.mixes import MixRecord
 from advisor.strategies.registry import Strategy
@@ -239,17 +238,12 @@ class Sample(StrategyFigures):
     stopped: str
     breakdown: tuple[dict[str, Seconds], ...]
     host_seconds: dict[str, Seconds] = Field(description="Mean of the timed frames, by host stage")
-    transfer_bytes: dict[Literal["to-device", "to-host"], Bytes]
-    setup_seconds: Seconds
     footprint: Footprint
     verified: bool
     latency_seconds: PositiveSeconds | None = None
-    hints: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    page_locking: PageLocking | None = None
     gpu_state: GpuState | None = optional("Read right after the last timed frame")
     iterations: tuple[Iterations, ...] = ()
     nan: dict[str, str] = table("By buffer: NaN at the end that the compared frames had not, in words")
-    timeline: Timeline | None = None
 
 
 class ScriptJob(Record):

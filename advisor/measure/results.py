@@ -16,15 +16,7 @@ from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import DESCRIPTION, Description, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, Quantile, StrategyFigures
-from advisor.profiles.schema import (
-    RAISED,
-    WRONG_RESULTS,
-    Failed,
-    Measured,
-    PageLocking,
-    Trace,
-    WorkloadRecord,
-)
+from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, Trace, WorkloadRecord
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.scores import accounted
 
@@ -155,8 +147,6 @@ def combine(
     frames = [frame for sample in samples for frame in sample.breakdown]
     names = {f"{stage.side}:{stage.name}": stage.name for stage in workload.frame_stages()}
     latencies = [sample.latency_seconds for sample in samples if sample.latency_seconds is not None]
-    locks = [sample.page_locking for sample in samples if sample.page_locking is not None]
-    locking = {name: median(getattr(each, name) for each in locks) for name in ("calls", "seconds") if locks}
     loops = zip(*(sample.iterations for sample in samples), strict=True)
     stages = {name: _median(frames, label) for label, name in names.items()}
     stages |= {name: mean(s.host_seconds[name] for s in samples) for name in samples[0].host_seconds}
@@ -168,22 +158,17 @@ def combine(
         interval_seconds=_interval(rounds, confidence),
         stage_seconds=stages,
         transfer_seconds=sum(_median(frames, way) for way in ("to-device", "to-host", "to-peer")),
-        transfer_bytes=samples[0].transfer_bytes,
         synchronize_seconds=0.0,
         device_path_seconds=0.0,
         host_copy_seconds=_median(frames, "host-copy") if "host-copy" in frames[0] else None,
         latency_seconds=median(latencies) if latencies else None,
-        hints=samples[0].hints,
         iterations=tuple(
             each[0].model_copy(update={"mean": mean(process.mean for process in each)}) for each in loops
         ),
-        page_locking=PageLocking(**locking) if locks else None,
         **frame_figures(samples, median),
-        setup_seconds=median(sample.setup_seconds for sample in samples),
         footprint=max((sample.footprint for sample in samples), key=lambda f: f.peak_process_bytes or 0),
         verified=all(sample.verified for sample in samples),
         stopped=tuple(sample.stopped for sample in samples),
-        timeline=samples[-1].timeline,
     )
     return accounted(row, samples[0].host_seconds, workload.gpus)
 

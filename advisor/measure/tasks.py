@@ -29,8 +29,7 @@ from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, Kep
 from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import Clock, breakdown, by_period, sample, warm_up
 from advisor.measure.verification import Inspector
-from advisor.profiles.figures import PlaceMemory
-from advisor.profiles.schema import PageLocking
+from advisor.profiles.figures import PageLocking, PlaceMemory
 from advisor.profiles.traces import Span, Timeline, track
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.registry import BASELINE

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Name, Record, Text, Word, deprecated, optional, table
+from advisor.profiles.traces import Timeline
 
 MOST_ITERATIONS = 1_000_000
 """Iterations that a loop of a frame may be told to do at most."""
@@ -82,10 +83,24 @@ class HostPages(Record):
     absent: dict[Word, Text] = Field(default_factory=dict)
 
 
+class PageLocking(Record):
+    """Memory that the workload's own stages page-locked through CuPy in the timed frames, per frame."""
+
+    calls: Amount = Field(description="Allocations of page-locked memory, and registrations")
+    seconds: Seconds = Field(description="Time these calls and those that undo them took")
+
+
 class StrategyFigures(FrameFigures):
     """Also what is read once per process, in its sample and in the strategy's row."""
 
     host_pages: HostPages | None = None
+    setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
+    transfer_bytes: dict[Literal["to-device", "to-host"], Bytes] = Field(default_factory=dict)
+    hints: dict[Word, tuple[Word, ...]] = table("Hints given to the driver for each managed buffer")
+    page_locking: PageLocking | None = optional("None where not observed, as on the CPU device")
+    timeline: Timeline | None = optional(
+        "One frame step by step, from advisor's CUDA events after the timed frames"
+    )
 
 
 class Iterations(Record):

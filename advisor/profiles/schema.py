@@ -34,7 +34,7 @@ from advisor.profiles.figures import (
 )
 from advisor.profiles.files import as_path, write_atomically
 from advisor.profiles.system_state import Environment
-from advisor.profiles.traces import HostRates, NsysTrace, StageWork, Timeline, Traffic, Wait
+from advisor.profiles.traces import HostRates, NsysTrace, StageWork, Traffic, Wait
 from advisor.profiles.trials import Trials
 
 FORMAT = 2
@@ -169,13 +169,6 @@ class Footprint(Record):
     absent: dict[Word, Text] = Field(default_factory=dict)
 
 
-class PageLocking(Record):
-    """Memory that the workload's own stages page-locked through CuPy in the timed frames, per frame."""
-
-    calls: Amount = Field(description="Allocations of page-locked memory, and registrations")
-    seconds: Seconds = Field(description="Time these calls and those that undo them took")
-
-
 class Measured(StrategyFigures, Row):
     """A strategy that ran and gave the right results."""
 
@@ -191,7 +184,6 @@ class Measured(StrategyFigures, Row):
     interval_seconds: Interval = Field(description="Of that time: from the final's blocks, else bootstrap")
     stage_seconds: dict[Name, Seconds] = Field(description="Median time of each stage of a frame")
     transfer_seconds: Seconds = Field(description="Copies between the sides in one frame, both directions")
-    transfer_bytes: dict[Literal["to-device", "to-host"], Bytes] = Field(default_factory=dict)
     synchronize_seconds: Seconds = 0.0
     device_path_seconds: Seconds = Field(
         description="Frame without its host stages: copies, kernels, waiting"
@@ -202,10 +194,7 @@ class Measured(StrategyFigures, Row):
     latency_seconds: PositiveSeconds | None = optional(
         "Latency of a frame where frames overlap; otherwise the time per frame"
     )
-    hints: dict[Word, tuple[Word, ...]] = table("Hints given to the driver for each managed buffer")
     iterations: tuple[Iterations, ...] = optional("Of each loop of the frame", ())
-    page_locking: PageLocking | None = optional("None where not observed, as on the CPU device")
-    setup_seconds: Seconds = Field(description="Allocate, pin, set-up stages, first frame")
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
     samples: Literal["frames", "blocks"] = optional(
@@ -219,9 +208,6 @@ class Measured(StrategyFigures, Row):
         "Why it took no part in the final, or left it; its figures are of one process", ""
     )
     stopped: tuple[Word, ...] = optional("Why sampling ended, per round", ())
-    timeline: Timeline | None = optional(
-        "One frame step by step, from advisor's CUDA events after the timed frames"
-    )
 
     @model_validator(mode="after")
     def _rounds_hold_all_frames(self) -> Measured:

@@ -9,15 +9,8 @@ from itertools import groupby, pairwise
 
 from advisor import stats, units
 from advisor.profiles.conclusions import Evidence, Unit
-from advisor.profiles.schema import (
-    BufferRecord,
-    Device,
-    MemoryClass,
-    PageLocking,
-    Side,
-    StageRecord,
-    WorkloadRecord,
-)
+from advisor.profiles.figures import PageLocking
+from advisor.profiles.schema import BufferRecord, Device, MemoryClass, Side, StageRecord, WorkloadRecord
 from advisor.strategies.placements.base import Movement, Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, Strategy
