@@ -9,7 +9,7 @@ import pytest
 from every import every
 from fakes import FakeClock
 
-from advisor.measure.final import FinalState, Look, Plan, run_final
+from advisor.measure.final import FinalLoop, FinalState, Look, Plan
 from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem
 from advisor.profiles.figures import Block
 from advisor.verdicts.final import Step
@@ -87,7 +87,14 @@ class Hall:
     def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> FinalState:
         contestants = {name: name.removesuffix(AGAIN) for name in names}
         plan = Plan(contestants, self.clock.now + seconds, processes, 7, self.frame_seconds)
-        run_final(plan, self.held, self._start, lambda: self.clock.now, self._look, self.kept.append)
+        final = FinalLoop(
+            results=self.held,
+            clock=lambda: self.clock.now,
+            plan=plan,
+            start=self._start,
+            keep=self.kept.append,
+        )
+        final.hold(self._look)
         assert all(session.closed for session in self.sessions)
         assert self.kept == self.held.blocks
         return self.held

@@ -15,7 +15,7 @@ import pytest
 from fakes import job
 from running import MISBEHAVING, REPOSITORY, advisor
 
-from advisor.measure.processes import worker_command
+from advisor.measure.processes import WORKERS, python_command
 from advisor.nsys.program import Nsys, find, run
 from advisor.profiles.schema import Device
 
@@ -107,7 +107,7 @@ def test_every_range_is_closed_when_a_stage_raises(nsys: Nsys, tmp_path: Path) -
         reference=str(tmp_path),
     )
     (tmp_path / "job.json").write_text(asked.model_dump_json())
-    program = worker_command(tmp_path / "job.json", parent=0)
+    program = python_command(WORKERS[0], str(tmp_path / "job.json"), "0")
     path = f"PYTHONPATH={old_nvtx()}"
     run(nsys.command(Device(name="CPU", kind="cpu"), tmp_path / "a", ["env", path, *program]), 60)
     nsys.export(tmp_path / "a.nsys-rep", tmp_path / "a.sqlite", 60)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 
 from advisor import units
-from advisor.measure.final import LEAST, FinalState, Look, Plan, run_final
+from advisor.measure.final import LEAST, FinalLoop, FinalState, Look, Plan
 from advisor.measure.iterations import named
 from advisor.measure.jobs import FinalJob, FinalRound, Job, Settings
 from advisor.measure.progress import Progress
@@ -159,7 +159,7 @@ class Contest:
             return Look(decision.settled, self.dropped, decision.step)
 
         progress.begin("the final")
-        run_final(plan, self.state, self._start, self.clock, look, keep)
+        FinalLoop(results=self.state, clock=self.clock, plan=plan, start=self._start, keep=keep).hold(look)
         if self.state.pace and self._preferences.objective != "energy":
             progress.begin("energy of a frame")
             self._take_windows(self.state.pace, deadline)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from advisor.measure.jobs import BlockDone, FinalRound, Problem
-from advisor.measure.sampling import Clock, settled
+from advisor.measure.sampling import settled
 from advisor.measure.sessions import RoundResults, Session, SessionLoop
 from advisor.profiles.figures import Block
 from advisor.strategies.registry import BASELINE
@@ -82,38 +82,6 @@ class FinalState(RoundResults):
     pace: Pace | None = None
 
 
-def run_final(
-    plan: Plan,
-    state: FinalState,
-    start: Callable[[int, Mapping[str, str]], Session],
-    clock: Clock,
-    look: Callable[[Sequence[Block]], Look],
-    keep: Callable[[Block], None],
-) -> None:
-    """Fills `state` until a look says that it is settled or the time is up; Ctrl-C leaves what there is.
-
-    start: makes the process of that number with those contestants. look: judges all blocks so far. keep:
-    hears of every block as it ends. Raises `ContestantFailed` where that ends it.
-    """
-    final = _Final(results=state, clock=clock, plan=plan, start=start, keep=keep)
-    try:
-        step = final.first()
-        while step is not None:
-            complete = final.take(step)
-            if state.pace is None or not state.blocks:
-                return
-            left, goes_on = state.share, complete and state.looks + 1 < LOOKS
-            state.share = SPENDING[state.looks] if goes_on else left
-            seen = look(state.blocks)
-            state.looks, state.settled = state.looks + 1, seen.settled
-            final.dropped = seen.dropped
-            step = final.after(seen) if goes_on else None
-            if step is not None:
-                state.share = left - state.share
-    finally:
-        final.close()
-
-
 def unequal(
     blocks: Sequence[Block], process: int, number: int, contestants: Mapping[str, str]
 ) -> Iterator[tuple[str, Problem]]:
@@ -135,11 +103,13 @@ def unequal(
 
 
 @dataclass(kw_only=True)
-class _Final(SessionLoop):
+class FinalLoop(SessionLoop):
     results: FinalState
     plan: Plan
     start: Callable[[int, Mapping[str, str]], Session]
-    keep: Callable[[Block], None]
+    """Makes the process of that number with those contestants."""
+    keep: Callable[[Block], None] = lambda _: None
+    """Hears of every block as it ends."""
     dropped: frozenset[str] = frozenset()
     beside: tuple[str, ...] = ()
     """Contestants with a separate process beside the one that runs."""
@@ -149,6 +119,27 @@ class _Final(SessionLoop):
     """In the process that runs."""
     warming: list[Sequence[float]] = field(default_factory=list)
     """Seconds of the frames before each block of the last round."""
+
+    def hold(self, look: Callable[[Sequence[Block]], Look]) -> None:
+        """Fills the results until a look at all blocks says that it is settled or the time is up; Ctrl-C
+        leaves what there is. Raises `ContestantFailed` where that ends it."""
+        state = self.results
+        try:
+            step = self.first()
+            while step is not None:
+                complete = self.take(step)
+                if state.pace is None or not state.blocks:
+                    return
+                left, goes_on = state.share, complete and state.looks + 1 < LOOKS
+                state.share = SPENDING[state.looks] if goes_on else left
+                seen = look(state.blocks)
+                state.looks, state.settled = state.looks + 1, seen.settled
+                self.dropped = seen.dropped
+                step = self.after(seen) if goes_on else None
+                if step is not None:
+                    state.share = left - state.share
+        finally:
+            self.close()
 
     @property
     def active(self) -> list[str]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
-from typing import Any, TextIO
+from typing import Any
 
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure.backends import open_backend
@@ -270,29 +270,21 @@ def _code(job: Job) -> tuple[str, str | None]:
     return job.file, job.workload
 
 
-def serve(
-    final: Final, lines: TextIO, send: Callable[[str], None], explain: Callable[[BaseException, str], Left]
-) -> None:
-    with final.open:
-        for line in lines:
-            request = FinalRound.model_validate_json(line)
-            for place, name in enumerate(request.order):
-                send(as_line(BlockBegun(contestant=name)))
-                send(as_line(_attempt(final, request, place, explain)))
-            final.reused.clear()
-            send(as_line(RoundDone(round=request.round, kept_setup=bool(final.kept))))
-
-
-def _attempt(
-    final: Final, request: FinalRound, place: int, explain: Callable[[BaseException, str], Left]
-) -> Message:
+def _attempt(final: Final, request: FinalRound, place: int) -> Message:
+    name = request.order[place]
     try:
-        with final.within(request.order[place]):
+        with final.within(name):
             return final.block(request, place)
     except Unmetered as problem:
         return Unmeasurable(reason=str(problem))
     except BaseException as error:  # of the user's code, of the device, or ours
-        return explain(error, request.order[place])
+        job, broken = final.job.job_of(name), False
+        cause = problem_of(error, job, Path(job.file))
+        try:
+            wait_for_all(final.backend)
+        except Exception:  # some errors leave CUDA unusable for the rest of the process
+            broken = True
+        return Left(contestant=name, problem=cause, broken=broken)
 
 
 def main(arguments: list[str]) -> None:
@@ -303,14 +295,8 @@ def main(arguments: list[str]) -> None:
     tell_where_on_request(Path(job.directory))
     link = socket.socket(fileno=int(descriptor))
 
-    def send(line: str) -> None:
-        link.sendall(line.encode("utf-8"))
-
-    def explain(error: BaseException, name: str) -> Left:
-        of = job.job_of(name)
-        return Left(
-            contestant=name, problem=problem_of(error, of, Path(of.file)), broken=_is_broken(final.backend)
-        )
+    def send(message: Message) -> None:
+        link.sendall(as_line(message).encode("utf-8"))
 
     if job.jobs:
         keep_freed_memory()
@@ -321,8 +307,15 @@ def main(arguments: list[str]) -> None:
     final = Final(job, backend, afresh, clock)
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
-    send(as_line(RoundDone(round=-1)))
-    serve(final, link.makefile("r", encoding="utf-8"), send, explain)
+    send(RoundDone(round=-1))
+    with final.open:
+        for line in link.makefile("r", encoding="utf-8"):
+            request = FinalRound.model_validate_json(line)
+            for place, name in enumerate(request.order):
+                send(BlockBegun(contestant=name))
+                send(_attempt(final, request, place))
+            final.reused.clear()
+            send(RoundDone(round=request.round, kept_setup=bool(final.kept)))
 
 
 def keep_freed_memory() -> None:
@@ -335,12 +328,3 @@ def keep_freed_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
         libc.mallopt(_TRIM_THRESHOLD, 2 * _LARGEST_KEPT)
-
-
-def _is_broken(backend: Backend) -> bool:
-    """Some errors leave CUDA unusable for the rest of the process."""
-    try:
-        wait_for_all(backend)
-    except Exception:
-        return True
-    return False

@@ -102,20 +102,7 @@ class Forked:
         self.pid, self.returncode = pid, _UNKNOWN
         self._status = status
 
-    def poll(self) -> int | None:
-        return self._ended(0.0)
-
-    def wait(self, timeout: float | None = None) -> int:
-        if self._ended(timeout) is None:
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-        return self.returncode
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-
-    def _ended(self, seconds: float | None) -> int | None:
+    def poll(self, seconds: float | None = 0.0) -> int | None:
         """Its exit code, -SIGKILL where the server ended before it could send one; None while it runs."""
         if not self._status.closed:
             if not self._status.poll(seconds):
@@ -123,6 +110,16 @@ class Forked:
             with self._status, suppress(EOFError, OSError):
                 self.returncode = self._status.recv()
         return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.poll(timeout) is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
 
 Process = subprocess.Popen[bytes] | Forked

@@ -7,7 +7,6 @@ and then waits for this frame's body and runs its tail. A set is used again only
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,8 +15,7 @@ from itertools import chain, groupby
 from math import lcm
 from typing import Any
 
-from advisor.measure.frames import Action, FrameLoop, Ranges, Watch
-from advisor.measure.sampling import Clock
+from advisor.measure.frames import Action, FrameLoop, Watch
 from advisor.measure.written import Lines, Marks, ordering, recording, waiting, written
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Placed
@@ -39,17 +37,11 @@ class PipelinedLoop(FrameLoop):
         plan: Plan,
         sets: Sequence[dict[str, Placed]],
         backend: Backend,
-        *,
-        seed: int,
-        ranges: Ranges,
-        clock: Clock = time.perf_counter,
+        **more: Any,
     ) -> None:
-        super().__init__(bound, plan, sets[0], backend, seed=seed, ranges=ranges, clock=clock)
+        super().__init__(bound, plan, sets[0], backend, **more)
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
-        host = self.host_seconds
-        second = FrameLoop(
-            bound, plan, sets[1], backend, seed=seed, ranges=ranges, clock=clock, host_seconds=host
-        )
+        second = FrameLoop(bound, plan, sets[1], backend, host_seconds=self.host_seconds, **more)
         self._sets = [parts_of(self), parts_of(second)]
         self._kernels_in_tail = any(
             action.label.startswith("device:") for parts in self._sets[0] for action in parts.tail

@@ -50,11 +50,6 @@ _LEAST_FREE = 256 << 20
 _LEAST_FREE_SHARE = 0.02
 
 
-def worker_command(message: Path, *, parent: int, worker: str = "advisor.measure.worker") -> list[str]:
-    """The command that does a job's file; see `advisor.measure.worker.main` for the parent's id."""
-    return python_command(worker, str(message), str(parent))
-
-
 def python_command(module: str, *arguments: str) -> list[str]:
     """The command that calls `main` of a module of ours with these arguments, wherever it is started."""
     root = str(Path(__file__).resolve().parents[2])
@@ -92,7 +87,7 @@ def start(
                 more = tuple(str(pass_fds[0]) if part == PASSED else part for part in more)
                 logged = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
                 process = popen(
-                    [*worker_command(message, parent=os.getpid(), worker=worker), *more],
+                    python_command(worker, str(message), str(os.getpid()), *more),
                     env={**os.environ, MARK: str(directory)},
                     start_new_session=True,
                     pass_fds=pass_fds,

@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 class Progress:
     """Is told how many processes are to come, how long all of it may take, and what is at work. By itself it
-    prints nothing."""
+    prints nothing (--quiet)."""
 
     def __enter__(self) -> Self:
         return self
@@ -31,8 +31,7 @@ class Progress:
     def end(self) -> None: ...
 
 
-class Silent(Progress):
-    """Prints nothing (--quiet)."""
+Silent = Progress
 
 
 class _Printing(Progress):

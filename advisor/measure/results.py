@@ -155,7 +155,7 @@ def combine(
         frame_seconds=tuple(seconds for round_ in rounds for seconds in round_),
         frames_per_round=tuple(len(round_) for round_ in rounds),
         median_seconds=stats.median(rounds),
-        interval_seconds=_interval(rounds, confidence),
+        interval_seconds=_interval(rounds, confidence=confidence),
         stage_seconds=stages,
         transfer_seconds=sum(_median(frames, way) for way in ("to-device", "to-host", "to-peer")),
         synchronize_seconds=0.0,
@@ -173,10 +173,8 @@ def combine(
     return accounted(row, samples[0].host_seconds, workload.gpus)
 
 
-@lru_cache(maxsize=64)
-def _interval(rounds: tuple[tuple[float, ...], ...], confidence: float) -> tuple[float, float]:
-    """Kept, for rows are made again after every process of any strategy."""
-    return stats.median_interval(rounds, confidence=confidence)
+_interval = lru_cache(maxsize=64)(stats.median_interval)
+"""Cached: rows are made again after every process of any strategy."""
 
 
 def late_nan(samples: Mapping[str, Sequence[object]]) -> Iterator[str]:

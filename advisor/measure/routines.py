@@ -86,7 +86,9 @@ def beyond(
     `multiplications`: of a contraction, in all; `largest`: elements of its largest operand.
     """
     if call in _COPIES:
-        call = TRANSPOSE if is_transposed(operand) else call
+        axes = [(abs(s), n) for s, n in zip(operand.strides, operand.shape, strict=True) if n > 1]
+        transposed = len(axes) > 1 and axes[-1][0] > min(stride for stride, _ in axes)
+        call = TRANSPOSE if transposed else call
     uses = multiplications / operand.size if operand.size else 1.0
     routine = _routine(call, operand.dtype)
     if routine is None:
@@ -112,12 +114,6 @@ def broadcast(operand: Array, result: tuple[int, ...]) -> Reread:
 def past_the_l1(operand: Array) -> float:
     """How much of an operand an L1 does not hold until it is read again."""
     return min(max(operand.nbytes / L1_BYTES - 1, 0.0), 1.0)
-
-
-def is_transposed(array: Array) -> bool:
-    """Whether neighbours along the last axis are further apart in memory than along another one."""
-    axes = [(abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
-    return len(axes) > 1 and axes[-1][0] > min(stride for stride, _ in axes)
 
 
 def gathered_beyond(array: Array, key: Any) -> float:

@@ -83,24 +83,6 @@ def first_frames(
             return FirstFrames(index + 1, ready - begin, began - ready, spent)
 
 
-def comparing(inspector: Inspector, reference: KeptResults, loop: FrameLoop) -> Look:
-    """Compares each frame's results, and how often its loops ran, with the reference run's. It raises
-    `ResultsDiffer`."""
-    repeated, lengths = reference.repeated(), inspector.lengths()
-
-    def look(index: int, alone: bool) -> None:
-        if repeated is None or index >= repeated.frames:
-            return
-        if other := difference(index, counted(loop.iterations), repeated.iterations):
-            raise ResultsDiffer(other)
-        results = inspector.results(index, alone=alone)
-        alike = {name: r for name, r in results.items() if index < repeated.unlike.get(name, MOST_FRAMES)}
-        if sentences := reference.differences(index, alike, lengths):
-            raise ResultsDiffer("; ".join(sentences.values()))
-
-    return look
-
-
 _BEFORE = 3
 """Frames before those that a tracing tool looks at."""
 _SLOW = 0.1
@@ -231,21 +213,29 @@ def comparing_seconds(job: Job) -> float:
 def compared(
     job: Job, run: PlacedWorkload, most: int = MOST_FRAMES, seconds: float | None = None
 ) -> tuple[FirstFrames, bool]:
-    """Runs the first frames and compares each with the reference run's; False where results could not be
-    compared.
+    """Runs the first frames and compares the results of each, and how often its loops ran, with the reference
+    run's; False where results could not be compared.
 
     Raises `ResultsDiffer`, and `WorkloadError` where the user's check refuses the last one's results.
     """
     reference = KeptResults(Path(job.reference))
     repeated = reference.repeated()
     frames = min(most, repeated.frames) if repeated else LEAST_FRAMES
+    inspector, lengths = run.inspector, run.inspector.lengths()
+    same = _SAME_STRATEGY if job.strategy == BASELINE else ""
+
+    def look(index: int, alone: bool) -> None:
+        if repeated is None or index >= repeated.frames:
+            return
+        if other := difference(index, counted(run.loop.iterations), repeated.iterations):
+            raise ResultsDiffer(f"{other}{same}")
+        results = inspector.results(index, alone=alone)
+        alike = {name: r for name, r in results.items() if index < repeated.unlike.get(name, MOST_FRAMES)}
+        if sentences := reference.differences(index, alike, lengths):
+            raise ResultsDiffer(f"{'; '.join(sentences.values())}{same}")
+
     limit = comparing_seconds(job) if seconds is None else seconds
-    try:
-        begun = first_frames(
-            run.loop, comparing(run.inspector, reference, run.loop), most=frames, seconds=limit
-        )
-    except ResultsDiffer as error:
-        raise ResultsDiffer(f"{error}{_SAME_STRATEGY if job.strategy == BASELINE else ''}") from None
+    begun = first_frames(run.loop, look, most=frames, seconds=limit)
     wrong = wrong_results(run.inspector, Path(job.file), begun.count - 1) if repeated else None
     if wrong:
         raise wrong

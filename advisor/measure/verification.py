@@ -283,7 +283,7 @@ class Inspector:
     def _read(self, name: str, place: Place, index: int = 0) -> Array:
         """The buffer as one place has it, in the set of that frame; device memory comes as a copy."""
         placed, layout = self._sets[index % len(self._sets)][name], self._layouts[name]
-        if self._on_host(placed, place):
+        if place == "host" or placed.is_one_memory:
             assert placed.host is not None
             return placed.host
         copy, gpu = np.empty(layout.shape, layout.dtype), self._backend.gpus[gpu_of(place)]
@@ -296,7 +296,7 @@ class Inspector:
         shaped = pattern.view(layout.dtype).reshape(layout.shape)
         index = part.index if isinstance(part, Region) else ()
         place = stage.use.place
-        if self._on_host(placed, place):
+        if place == "host" or placed.is_one_memory:
             assert placed.host is not None
             placed.host[index] = shaped[index]
             return
@@ -307,11 +307,6 @@ class Inspector:
         gpu = self._backend.gpus[gpu_of(place)]
         gpu.copy_to_device(self._pointer(placed, place), shaped.ctypes.data, layout.nbytes)
         gpu.synchronize()
-
-    @staticmethod
-    def _on_host(placed: Placed, place: Place) -> bool:
-        """The host sees it: its own side, or one memory for all."""
-        return place == "host" or placed.is_one_memory
 
     @staticmethod
     def _pointer(placed: Placed, place: Place) -> int:

@@ -13,7 +13,7 @@ from statistics import mean
 from advisor import units
 from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, UsageError, WorkloadError
 from advisor.measure.contest import LEAST_SECONDS, with_blocks
-from advisor.measure.final import ContestantFailed, FinalState, Look, Plan, run_final
+from advisor.measure.final import ContestantFailed, FinalLoop, FinalState, Look, Plan
 from advisor.measure.jobs import Description, FinalJob, Job, Settings
 from advisor.measure.kept_results import compare_results
 from advisor.measure.launcher import Ahead, Launcher
@@ -422,7 +422,7 @@ class VersionFinal:
             return Look(verdict.complete, resting, verdict.step)
 
         progress.begin("HEAD against BASE")
-        run_final(plan, self.state, self._start, self.clock, look, lambda _: None)
+        FinalLoop(results=self.state, clock=self.clock, plan=plan, start=self._start).hold(look)
         progress.end()
 
     def _start(self, process: int, contestants: Mapping[str, str]) -> Session:

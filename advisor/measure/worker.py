@@ -214,7 +214,8 @@ def _wants_a_gpu(error: BaseException, message: str) -> bool:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     signs = ("cupy", "not compiled with CUDA", "Found no NVIDIA driver")
     named = bool(kinds & {"KernelNeedsGpu", "CudaSupportError"}) or any(sign in message for sign in signs)
-    return named or _is_of_cupy(error) or checks.of_cupy_alone(error)
+    name, known = checks.missing_name(error) or ("", {})  # of CuPy alone: `xp.RawKernel`, `a.get()`
+    return named or _is_of_cupy(error) or name in known
 
 
 def _is_of_cupy(error: BaseException) -> bool:

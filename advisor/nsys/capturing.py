@@ -14,7 +14,7 @@ from pathlib import Path
 from advisor.errors import FileProblem
 from advisor.measure.jobs import Captured, Job, Problem, Settings, read_outcome
 from advisor.measure.measurement import job_of
-from advisor.measure.processes import worker_command, write_job
+from advisor.measure.processes import WORKERS, python_command, write_job
 from advisor.measure.progress import Progress
 from advisor.nsys import exports
 from advisor.nsys.program import GET, Nsys, NsysFailed, find, run
@@ -140,7 +140,7 @@ class NsysCaptures:
         directory = Path(job.directory)
         message = write_job(job, directory)
         report = directory / "capture.nsys-rep"
-        command = nsys.command(device, directory / "capture", worker_command(message, parent=0))
+        command = nsys.command(device, directory / "capture", python_command(WORKERS[0], str(message), "0"))
         printed = ""
         try:
             printed = run(command, min(self.starting_seconds + _PATIENCE * job.seconds, self.left()))

@@ -358,13 +358,11 @@ class Ufunc:
         return lambda *args, **options: wrapped(member(*stripped(args), **stripped(options)), self._watch)
 
 
-def _asnumpy(values: Any, *args: Any, **options: Any) -> Any:
-    return values.get(*args, **options) if isinstance(values, DeviceArray) else np.asarray(values)
-
-
 _OWN: dict[str, Callable[[MockModule], Any]] = {
     **{name: lambda xp, name=name: xp._making(name) for name in _MAKING},  # type: ignore[misc]
-    "asnumpy": lambda _: _asnumpy,
+    "asnumpy": lambda _: (
+        lambda a, *args, **more: a.get(*args, **more) if isinstance(a, DeviceArray) else np.asarray(a)
+    ),
     "get_array_module": lambda xp: (
         lambda *values: xp if any(isinstance(v, DeviceArray) for v in values) else np
     ),

@@ -103,15 +103,9 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
-def of_cupy_alone(error: BaseException) -> bool:
-    """Whether NumPy was asked for what CuPy has: `xp.RawKernel`, `a.get()`."""
-    missing = _missing_name(error)
-    return missing is not None and (missing[0] in missing[1])
-
-
 def unknown_name(error: BaseException) -> WorkloadError | None:
     """The error of a name that neither NumPy nor CuPy has, with one that is like it."""
-    missing = _missing_name(error)
+    missing = missing_name(error)
     if missing is None or missing[0] in missing[1]:
         return None
     name, known = missing
@@ -128,7 +122,7 @@ def unknown_name(error: BaseException) -> WorkloadError | None:
     )
 
 
-def _missing_name(error: BaseException) -> tuple[str, dict[str, str | None]] | None:
+def missing_name(error: BaseException) -> tuple[str, dict[str, str | None]] | None:
     """The name that NumPy lacks, as CuPy would have it, and CuPy's names of its kind."""
     if not isinstance(error, AttributeError) or not error.name:
         return None

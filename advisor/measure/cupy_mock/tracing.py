@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mean, median
@@ -46,7 +46,7 @@ from advisor.profiles.traces import HostRates, Wait
 from advisor.strategies.backend import Array
 from advisor.strategies.parts import Region
 from advisor.strategies.placements.base import Placed
-from advisor.workloads.binding import BoundStage, BoundWorkload, no_kernel
+from advisor.workloads.binding import BoundStage, no_kernel
 from advisor.workloads.stage_code import located as stage_and_line
 
 RATE_BYTES = 64 << 20
@@ -73,15 +73,15 @@ def check(run: PlacedWorkload, seed: int) -> CheckedPass:
 
     Raises `RegionViolation`.
     """
-    checks, recorder = _Checks(run, seed), TrafficRecorder(regions_of(run.bound))
-    valid: dict[str, float] = {}
+    checks = _Checks(run, seed)
     try:
-        valid = checks.run_frames(recorder)
+        checks.run_frames()
     except Exception:
         checks.skipped |= set(checks.stages)
     result = checks.result()
-    complete = not (checks.skipped or result.wrong)
-    return replace(result, trace=_trace_of(recorder, run.bound, valid)) if complete else result
+    if checks.traced is None or checks.skipped or result.wrong:
+        return result
+    return replace(result, trace=checks.traced.trace())
 
 
 def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
@@ -105,9 +105,9 @@ def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
     }
     seen = checked.trace
     if seen is None:
-        recorder = TrafficRecorder(regions_of(bound))
-        loop = _loop_on(_traced_buffers(recorder, run), run, job.seed)
-        seen = _trace_of(recorder, bound, _traced_frames(run, loop, recorder, index))
+        traced = _Traced(run, job.seed)
+        traced.run_frames(index)
+        seen = traced.trace()
     work = tuple(each.model_copy(update={"seconds": times.get(each.stage)}) for each in seen.work)
     rates = host_rates() if any(s.side == "host" for s in bound.frame) else None
     changes = {"work": work, "iterations": iterations, "waits": checked.waits, "host_rates": rates}
@@ -137,75 +137,70 @@ def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES
 
 def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: int) -> str | None:
     """Where that stage first leaves its part of that buffer, where so many frames from the start show it."""
-    recorder = TrafficRecorder(regions_of(run.bound))
-    loop = _loop_on(_traced_buffers(recorder, run), run, seed)
+    traced = _Traced(run, seed)
     run.serial.run_setup()
     for index in range(frames):
-        for action in loop.in_turn(loop.actions(index)):
-            with recorder.stage(action.label.partition(":")[2]):
-                loop.act(action, index)
-            if violation := recorder.strays.get(stray.access[:2]):
+        for _ in traced.acted(traced.loop.actions(index), index):
+            if violation := traced.recorder.strays.get(stray.access[:2]):
                 return violation.line
     return None
 
 
-def regions_of(bound: BoundWorkload) -> dict[tuple[str, str], Region]:
-    return {
-        (stage.name, name): part
-        for stage in bound.frame
-        for name, part in stage.parts.items()
-        if isinstance(part, Region)
-    }
+class _Traced:
+    """A workload's frames on traced buffers."""
 
+    def __init__(self, run: PlacedWorkload, seed: int) -> None:
+        self._run = run
+        parts = [(stage.name, name, part) for stage in run.bound.frame for name, part in stage.parts.items()]
+        self.recorder = TrafficRecorder({part[:2]: part[2] for part in parts if isinstance(part[2], Region)})
+        self.placed = {name: self._views(name, each) for name, each in run.placed.items()}
+        backend = run.arena.backend
+        self.loop = FrameLoop(run.bound, run.plan, self.placed, backend, seed=seed, ranges=Ranges())
+        self._valid: dict[str, float] = {}
 
-def _traced_buffers(recorder: TrafficRecorder, run: PlacedWorkload) -> dict[str, Placed]:
+    def _views(self, name: str, placed: Placed) -> Placed:
+        host, device = (
+            trace_buffer(self.recorder, name, array) if isinstance(array, np.ndarray) else array
+            for array in (placed.host, placed.device)
+        )
+        others = {gpu: self._views(name, other) for gpu, other in placed.others.items()}
+        return replace(placed, host=host, device=device, others=others)
 
-    def view(name: str, array: Any) -> Any:
-        return trace_buffer(recorder, name, array) if isinstance(array, np.ndarray) else array
+    def acted(self, actions: Sequence[Action], index: int) -> Iterator[Action]:
+        for action in self.loop.in_turn(actions):
+            with self.recorder.stage(action.label.partition(":")[2]):
+                self.loop.act(action, index)
+            yield action
 
-    def views(name: str, each: Placed) -> Placed:
-        others = {gpu: views(name, other) for gpu, other in each.others.items()}
-        return replace(each, host=view(name, each.host), device=view(name, each.device), others=others)
+    def run_frames(self, index: int) -> None:
+        """Two frames, since stages may do other work in some; where lengths differ by frame several, and the
+        mean of what was valid."""
+        bound, rows = self._run.bound, list[dict[str, int]]()
+        skipped = {name for s in bound.stages if s.stage.cpu is no_kernel for name in s.use.writes()}
+        buffers = bound.workload.buffers
+        known = not any(buffer.valid in skipped for buffer in buffers.values())
+        end = perf_counter() + SECONDS
+        while not rows or (len(rows) < (MOST_FRAMES if rows[0] else 2) and perf_counter() < end):
+            for _ in self.acted(self.loop.steady, index):
+                pass
+            rows.append(self._run.inspector.rows(index) if known else {})
+            index = to_a_whole_frame(self._run.serial, index + 1)
+        row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in rows[0]}
+        self._valid = {name: size * mean(each[name] for each in rows) for name, size in row_bytes.items()}
 
-    return {name: views(name, each) for name, each in run.placed.items()}
-
-
-def _loop_on(placed: dict[str, Placed], run: PlacedWorkload, seed: int) -> FrameLoop:
-    return FrameLoop(run.bound, run.plan, placed, run.arena.backend, seed=seed, ranges=Ranges())
-
-
-def _traced_frames(
-    run: PlacedWorkload, loop: FrameLoop, recorder: TrafficRecorder, index: int
-) -> dict[str, float]:
-    """Two frames on traced arrays, since stages may do other work in some; where lengths differ by frame
-    several, and the mean of what was valid."""
-    seen: list[dict[str, int]] = []
-    skipped = {name for s in run.bound.stages if s.stage.cpu is no_kernel for name in s.use.writes()}
-    known = not any(buffer.valid in skipped for buffer in run.bound.workload.buffers.values())
-    end = perf_counter() + SECONDS
-    while not seen or (len(seen) < (MOST_FRAMES if seen[0] else 2) and perf_counter() < end):
-        for action in loop.in_turn(loop.steady):
-            with recorder.stage(action.label.partition(":")[2]):
-                loop.act(action, index)
-        seen.append(run.inspector.rows(index) if known else {})
-        index = to_a_whole_frame(run.serial, index + 1)
-    buffers = run.bound.workload.buffers
-    row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in seen[0]}
-    return {name: size * mean(rows[name] for rows in seen) for name, size in row_bytes.items()}
-
-
-def _trace_of(recorder: TrafficRecorder, bound: BoundWorkload, valid: dict[str, float]) -> Trace:
-    """Traffic of the traced frames, without times. Raises `RegionViolation`."""
-    for stray in recorder.strays.values():
-        raise stray
-    seen = recorder.trace(
-        [stage.use for stage in bound.frame],
-        {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
-        {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
-        {name: float(buffer.nbytes) for name, buffer in bound.workload.buffers.items()} | valid,
-        {s.name for s in bound.frame if s.stage.cpu is not None or set(s.forms.values()) - {"torch"}},
-    )
-    return seen.model_copy(update={"valid_bytes": valid})
+    def trace(self) -> Trace:
+        """Traffic of the traced frames, without times. Raises `RegionViolation`."""
+        bound = self._run.bound
+        for stray in self.recorder.strays.values():
+            raise stray
+        seen = self.recorder.trace(
+            [stage.use for stage in bound.frame],
+            {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
+            {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
+            {name: float(buffer.nbytes) for name, buffer in bound.workload.buffers.items()} | self._valid,
+            {s.name for s in bound.frame if s.stage.cpu is not None or set(s.forms.values()) - {"torch"}},
+        )
+        return seen.model_copy(update={"valid_bytes": self._valid})
 
 
 class _Checks:
@@ -224,11 +219,12 @@ class _Checks:
         self._captured = {stage.name: (stage, arrays) for stage, arrays in captured if arrays}
         self.skipped: set[str] = set()
         """Stages that are not judged any more."""
+        self.traced: _Traced | None = None
         self._refused: dict[str, Refused] = {}
         self._wrong: dict[str, Problem] = {}
         self._waits: Counter[tuple[str, Waiting]] = Counter()
 
-    def run_frames(self, recorder: TrafficRecorder) -> dict[str, float]:
+    def run_frames(self) -> None:
         """Set-up, two frames, from the last of which the waits are kept, and then traced ones."""
         run, serial = self._run, self._run.serial
         self._act_all(serial.setup, 0)
@@ -242,11 +238,14 @@ class _Checks:
             index += 1
         self._waits = +self._watch.waits
         if self.skipped:
-            return {}
-        placed = _traced_buffers(recorder, run)
-        loop = _loop_on(placed, run, self._seed)
-        with serial.watched(partial(self._checked, run.placed)), loop.watched(partial(self._checked, placed)):
-            return _traced_frames(run, loop, recorder, to_a_whole_frame(serial, index))
+            return
+        traced = _Traced(run, self._seed)
+        with (
+            serial.watched(partial(self._checked, run.placed)),
+            traced.loop.watched(partial(self._checked, traced.placed)),
+        ):
+            traced.run_frames(to_a_whole_frame(serial, index))
+        self.traced = traced
 
     def result(self) -> CheckedPass:
         imports_cupy = "cupy" in sys.modules  # which knows nothing of these arrays

@@ -56,17 +56,14 @@ class Watched:
         self._inside = np.zeros(region.shape, bool)
         self._inside[region.index] = True
 
-    def owns(self, array: Array) -> bool:
-        """Whether it is a view of this very memory: a buffer may be in two."""
-        low, high = extent(array)
-        return self._start <= low and high <= self._start + self._inside.size * self._itemsize
-
     def holds(self, array: Array, key: Any = None) -> bool:
         """Whether what the key selects of that view of the buffer, or all of it, lies in the region.
 
-        Views of another element size are not judged.
+        Views of other memory (a buffer may be in two) and of another element size are not judged.
         """
-        if array.itemsize != self._itemsize or not array.size:
+        low, high = extent(array)
+        here = self._start <= low and high <= self._start + self._inside.size * self._itemsize
+        if not here or array.itemsize != self._itemsize or not array.size:
             return True
         first = (int(array.ctypes.data) - self._start) // self._itemsize
         strides = tuple(stride // self._itemsize for stride in array.strides)
@@ -160,7 +157,7 @@ class TrafficRecorder:
         if place in self.strays or (key is None and count < unique_bytes(array)):
             return
         for watched in self._watched.get(place, ()):
-            if watched.owns(array) and not watched.holds(array, key):
+            if not watched.holds(array, key):
                 self.strays[place] = RegionViolation(*place, what, watched.region, _caller())
 
     def again(
