@@ -87,8 +87,6 @@ def after_final(
 
 @dataclass
 class Contest:
-    """The final of one run: made from the screened rows, asked for its rows at any time."""
-
     settings: Settings
     base: Job
     rows: Mapping[str, Measured]

@@ -143,7 +143,6 @@ class FinalLoop(SessionLoop):
 
     @property
     def active(self) -> list[str]:
-        """Contestants that are still measured, those with separate processes last."""
         gone = self.results.left.keys() | self.results.alone.keys() | self.dropped
         company = [name for name in self.plan.contestants if name not in gone]
         return company + [name for name in self.results.alone if name not in self.dropped]

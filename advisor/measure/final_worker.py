@@ -24,39 +24,16 @@ from time import perf_counter
 from typing import Any
 
 from advisor.devices.energy import Meter, Unmetered, metering
+from advisor.measure import jobs, sampling
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.fork_server import die_with_parent
 from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.iterations import counted
-from advisor.measure.jobs import (
-    BlockBegun,
-    BlockDone,
-    FinalJob,
-    FinalRound,
-    Job,
-    Left,
-    Message,
-    RoundDone,
-    Unmeasurable,
-    as_line,
-)
 from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.namespaces import Namespace, start_here
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.processes import tell_where_on_request
-from advisor.measure.sampling import (
-    Clock,
-    Spending,
-    breakdown,
-    by_period,
-    idle_watts,
-    quiet,
-    timed_block,
-    timed_together,
-    unpreempted_clock,
-    window,
-)
 from advisor.measure.tasks import compared, first_frames
 from advisor.measure.worker import problem_of
 from advisor.profiles.figures import MOST_FRAMES, Block, Energy, GpuEnergy
@@ -88,10 +65,10 @@ class Final:
     """The contestants of one process. `load` imports the file of a job's workload, for a function that calls
     the workload's."""
 
-    job: FinalJob
+    job: jobs.FinalJob
     backend: Backend
-    load: Callable[[Job], Callable[[], Loaded]]
-    clock: Clock
+    load: Callable[[jobs.Job], Callable[[], Loaded]]
+    clock: sampling.Clock
     meter: Callable[[str | None, int], AbstractContextManager[Meter]] = metering
     sleep: Callable[[float], None] = time.sleep
     power: tuple[tuple[Meter, ...], tuple[float, ...]] | None = None
@@ -119,15 +96,15 @@ class Final:
         space = self.spaces.get(_code(self.job.job_of(name)))
         return space.entered() if space else nullcontext()
 
-    def block(self, request: FinalRound, place: int) -> BlockDone:
+    def block(self, request: jobs.FinalRound, place: int) -> jobs.BlockDone:
         """One block of the contestant at that place of the round. Raises what the workload raises, and
         `Unmetered` where windows for energy are asked for in vain."""
         name = request.order[place]
         if self.job.energy_seconds and self.power is None:
             self.power = self._metered()
-        with self._ready(name, request.round) as ready, quiet():
+        with self._ready(name, request.round) as ready, sampling.quiet():
             loop, most = ready.workload.loop, self._most() * WARM_SHARE
-            warming = timed_block(
+            warming = sampling.timed_block(
                 loop.frame, self.clock, ready.index, request.warm_frames, most=most, period=loop.period
             )
             first = ready.index + len(warming)
@@ -152,7 +129,7 @@ class Final:
             iterations={name: often for name, often in ran.items() if name in self.repeatable},
             **figures,
         )
-        return BlockDone(block=block, warming_seconds=tuple(warming), steps=steps)
+        return jobs.BlockDone(block=block, warming_seconds=tuple(warming), steps=steps)
 
     def _most(self) -> float:
         if self.job.capped:
@@ -161,18 +138,22 @@ class Final:
 
     def _steps(self, loop: FrameLoop, ready: Kept) -> dict[str, float]:
         slow = 0.0 if self.job.base.backend == "cpu" else STEPS_SECONDS
-        frames, ready.index = breakdown(loop.timed_frame, self.clock, ready.index, 0.0, slow, loop.period)
+        frames, ready.index = sampling.breakdown(
+            loop.timed_frame, self.clock, ready.index, 0.0, slow, loop.period
+        )
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
-        spending, frames, most = Spending(), self.job.frames, self._most()
+        spending, frames, most = sampling.Spending(), self.job.frames, self._most()
         if self.job.jobs:
-            spent, frames = timed_together(
+            spent, frames = sampling.timed_together(
                 loop.frame, self.clock, first, frames, most=most, period=loop.period
             )
             seconds = [spent]
         else:
-            seconds = timed_block(loop.frame, self.clock, first, frames, most=most, period=loop.period)
+            seconds = sampling.timed_block(
+                loop.frame, self.clock, first, frames, most=most, period=loop.period
+            )
             frames = len(seconds)
         return {
             "frames": frames,
@@ -184,8 +165,8 @@ class Final:
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         assert self.power is not None
         meters, idle = self.power
-        frame = by_period(loop.frame, loop.period, first)
-        taken = window(frame, first, meters, self.clock, self.job.energy_seconds)
+        frame = sampling.by_period(loop.frame, loop.period, first)
+        taken = sampling.window(frame, first, meters, self.clock, self.job.energy_seconds)
         each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(taken.joules, idle, strict=True))
         together = f", of {len(each)} GPUs together" if len(each) > 1 else ""
         energy = Energy(
@@ -211,7 +192,7 @@ class Final:
             counting = self.meter(None if place is None else str(place), self.job.base.gpu)
             meters.append(self.open.enter_context(counting))
         wait_for_all(self.backend)
-        return tuple(meters), idle_watts(meters, self.clock, self.sleep)
+        return tuple(meters), sampling.idle_watts(meters, self.clock, self.sleep)
 
     @contextmanager
     def _ready(self, name: str, number: int) -> Iterator[Kept]:
@@ -229,7 +210,7 @@ class Final:
                 self.kept[name] = ready
                 self.open.push(stack.pop_all())
 
-    def _shared(self, job: Job, loaded: Loaded, number: int) -> ReusedAllocations | None:
+    def _shared(self, job: jobs.Job, loaded: Loaded, number: int) -> ReusedAllocations | None:
         """Where the memory of this round's last version under that strategy is; None where that is too much
         to hold beside what is placed, and for strategies, which share no place."""
         if not self.job.jobs:
@@ -266,17 +247,17 @@ class Final:
         return Kept(workload, begun.count)
 
 
-def _code(job: Job) -> tuple[str, str | None]:
+def _code(job: jobs.Job) -> tuple[str, str | None]:
     return job.file, job.workload
 
 
-def _attempt(final: Final, request: FinalRound, place: int) -> Message:
+def _attempt(final: Final, request: jobs.FinalRound, place: int) -> jobs.Message:
     name = request.order[place]
     try:
         with final.within(name):
             return final.block(request, place)
     except Unmetered as problem:
-        return Unmeasurable(reason=str(problem))
+        return jobs.Unmeasurable(reason=str(problem))
     except BaseException as error:  # of the user's code, of the device, or ours
         job, broken = final.job.job_of(name), False
         cause = problem_of(error, job, Path(job.file))
@@ -284,38 +265,38 @@ def _attempt(final: Final, request: FinalRound, place: int) -> Message:
             wait_for_all(final.backend)
         except Exception:  # some errors leave CUDA unusable for the rest of the process
             broken = True
-        return Left(contestant=name, problem=cause, broken=broken)
+        return jobs.Left(contestant=name, problem=cause, broken=broken)
 
 
 def main(arguments: list[str]) -> None:
     job_file, parent_id, descriptor = arguments
     die_with_parent(int(parent_id))
     start_here()
-    job = FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
+    job = jobs.FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     tell_where_on_request(Path(job.directory))
     link = socket.socket(fileno=int(descriptor))
 
-    def send(message: Message) -> None:
-        link.sendall(as_line(message).encode("utf-8"))
+    def send(message: jobs.Message) -> None:
+        link.sendall(jobs.as_line(message).encode("utf-8"))
 
     if job.jobs:
         keep_freed_memory()
     backend = open_backend(job.base.backend, job.base.gpu)
-    clock: Clock = perf_counter
+    clock: sampling.Clock = perf_counter
     if job.jobs and isinstance(backend, CpuBackend):
-        clock = backend.clock = unpreempted_clock()
+        clock = backend.clock = sampling.unpreempted_clock()
     final = Final(job, backend, afresh, clock)
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
-    send(RoundDone(round=-1))
+    send(jobs.RoundDone(round=-1))
     with final.open:
         for line in link.makefile("r", encoding="utf-8"):
-            request = FinalRound.model_validate_json(line)
+            request = jobs.FinalRound.model_validate_json(line)
             for place, name in enumerate(request.order):
-                send(BlockBegun(contestant=name))
+                send(jobs.BlockBegun(contestant=name))
                 send(_attempt(final, request, place))
             final.reused.clear()
-            send(RoundDone(round=request.round, kept_setup=bool(final.kept)))
+            send(jobs.RoundDone(round=request.round, kept_setup=bool(final.kept)))
 
 
 def keep_freed_memory() -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from advisor.measure.frames import Action, FrameLoop
+from advisor.measure.frames import FrameLoop
 from advisor.profiles.figures import HostPages, PlaceMemory
 from advisor.profiles.schema import Device, Footprint, MemoryKind
 from advisor.strategies.backend import Backend, wait_for_all
@@ -43,7 +43,6 @@ UNREAD = Reading(None, None, None)
 
 
 def read(backend: Backend, process: Path = _PROCESS) -> Reading:
-    """Proportional set size, page-locked memory, free device memory and the resident set, now."""
     status, cards = process / _STATUS, tuple(gpu.free_memory() for gpu in backend.gpus)
     return Reading(
         _field(process / _ROLLUP, "Pss"),
@@ -81,18 +80,11 @@ def over_frames(
         for card, seen in zip(backend.gpus, free, strict=True):
             seen.append(card.free_memory())
 
-    def read_after(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def run(argument: Any) -> Any:
-            done = call(argument)
-            look()
-            return done
+    def look_after(call: Callable[[], object], _: Any) -> None:
+        call()
+        look()
 
-        return run
-
-    def watch(action: Action) -> Action:
-        return replace(action, run=read_after(action.run), move=action.move and read_after(action.move))
-
-    with loop.watched(watch):
+    with loop.watched(lambda action: action.around(look_after)):
         for index in range(first, first + FRAMES - 1):
             loop.frame(index)
         loop.frame_alone(first + FRAMES - 1)

@@ -217,7 +217,6 @@ def _work(worker: str, arguments: list[str], keeper: int, descriptors: list[int]
 
 
 def _end_children() -> None:
-    """Kills this process's children, and those that come to it by that."""
     while left := psutil.Process().children():
         for child in left:
             with suppress(psutil.Error):

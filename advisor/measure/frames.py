@@ -70,8 +70,6 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One step ready to run."""
-
     label: str
     """The NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host, length, synchronize."""
     on_stream: bool
@@ -86,6 +84,15 @@ class Action:
     loop: Loop | None = None
     again: bool = False
     gpu: int = 0
+
+    def around(self, note: Callable[[Callable[[], object], Any], None]) -> Action:
+        """The same, but called by `note`, which is also given the stream of a transfer."""
+        move = self.move
+        return replace(
+            self,
+            run=lambda index: note(lambda: self.run(index), None),
+            move=move and (lambda stream: note(lambda: move(stream), stream)),
+        )
 
 
 Watch = Callable[[Action], Action]
@@ -145,14 +152,12 @@ class FrameLoop:
 
     @property
     def steady(self) -> tuple[Action, ...]:
-        """The steps of a frame in which all stages run."""
         return self._phases[0]
 
     def actions(self, index: int) -> tuple[Action, ...]:
         return self._phases[index % self.period] if index else self.first
 
     def reset(self) -> None:
-        """Forgets what earlier frames took and how often their loops ran."""
         self.latencies.clear()
         self.host_seconds.clear()
         for count in self.iterations.values():
@@ -209,7 +214,6 @@ class FrameLoop:
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
-        """Frames within it run their actions as `watch` makes them."""
         plain = self._phases, self._steady
         self._phases = tuple(tuple(map(watch, actions)) for actions in self._phases)
         self._steady = self._in_phases(lambda actions: partial(self._act_all, actions))
@@ -219,7 +223,6 @@ class FrameLoop:
             self._phases, self._steady = plain
 
     def act(self, action: Action, index: int) -> None:
-        """One step in its range."""
         if action.attributes is None:  # no tool listens, or it orders streams of overlapping frames
             action.run(index)
             return
@@ -327,7 +330,6 @@ class FrameLoop:
         return lambda: constant
 
     def _reading(self, length: str) -> Lines:
-        """The host reads how much is valid of the buffers whose length this is."""
         placed, most = self._placed[length], self._most_rows[length]
 
         def read(index: int) -> None:

@@ -161,7 +161,6 @@ class Most:
 
 
 def most_rows(bound: BoundWorkload) -> dict[str, Most]:
-    """The upper limit of each length of a workload."""
     most_of: dict[str, Most] = {}
     for name, buffer in bound.workload.buffers.items():
         rows, length = buffer.dimensions[0], buffer.valid

@@ -22,31 +22,10 @@ from pydantic import ValidationError
 from advisor import units
 from advisor.devices.host import installed
 from advisor.errors import WorkloadError
+from advisor.measure import jobs
 from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import PASSED, ForkServer, Process
-from advisor.measure.jobs import (
-    LOG,
-    MESSAGE,
-    OUTCOME,
-    PACKAGES,
-    BlockBegun,
-    CalibrationJob,
-    Description,
-    FinalJob,
-    FinalRound,
-    Job,
-    Left,
-    Message,
-    Outcome,
-    Problem,
-    Recorded,
-    RoundDone,
-    ScriptJob,
-    Settings,
-    as_line,
-    read_outcome,
-)
 from advisor.measure.processes import (
     Popen,
     cause_of_death,
@@ -71,7 +50,7 @@ _EXIT_SECONDS = 5.0
 class Ended:
     """A process's outcome, or how it ended without one, and the end of what it printed."""
 
-    outcome: Outcome | None
+    outcome: jobs.Outcome | None
     how: Literal["finished", "timeout", "late", "memory", "died"]
     """late: --max-seconds ended it."""
     reason: str = ""
@@ -81,9 +60,9 @@ class Ended:
 class Launcher(Protocol):
     """Runs a job to its end. Ctrl-C ends the job's processes and goes on as KeyboardInterrupt."""
 
-    def __call__(self, job: Job) -> Ended: ...
+    def __call__(self, job: jobs.Job) -> Ended: ...
 
-    def session(self, job: FinalJob) -> Session:
+    def session(self, job: jobs.FinalJob) -> Session:
         """Starts a process of the final, which waits for rounds."""
 
 
@@ -99,37 +78,37 @@ class ProcessLauncher:
     memory: Callable[[], tuple[int, int]] = memory
     popen: Popen = subprocess.Popen
 
-    def __call__(self, job: Job | CalibrationJob) -> Ended:
+    def __call__(self, job: jobs.Job | jobs.CalibrationJob) -> Ended:
         directory = Path(job.directory)
         process = start(job, directory, self.worker, server=self.server, popen=self.popen)
         try:
             stopped = self._watch(process, job)
         finally:
             end(process, directory)
-        log, outcome = log_tail(directory / LOG), read_outcome(directory)
+        log, outcome = log_tail(directory / jobs.LOG), jobs.read_outcome(directory)
         if outcome is not None:
             return Ended(outcome, "finished", log=log)
         if stopped:
             return replace(stopped, log=log)
         return Ended(None, "died", cause_of_death(process.returncode, log), log)
 
-    def session(self, job: FinalJob) -> ProcessSession:
+    def session(self, job: jobs.FinalJob) -> ProcessSession:
         return ProcessSession(job, self.timeout, self.server)
 
-    def _watch(self, process: Process, job: Job | CalibrationJob) -> Ended | None:
+    def _watch(self, process: Process, job: jobs.Job | jobs.CalibrationJob) -> Ended | None:
         """Waits for the end; a verdict of our own when it takes too long or too much memory.
 
         Exit handlers that do not return are no reason to lose a result.
         """
-        directory, late = Path(job.directory), job.limit_seconds if isinstance(job, Job) else None
+        directory, late = Path(job.directory), job.limit_seconds if isinstance(job, jobs.Job) else None
         limit = self.timeout if late is None else min(self.timeout, late)
         deadline = time.monotonic() + limit
         while not ended_within(process, _POLL_SECONDS):
-            keep_short(directory / LOG)
-            if (directory / OUTCOME).exists():
+            keep_short(directory / jobs.LOG)
+            if (directory / jobs.OUTCOME).exists():
                 deadline = min(deadline, time.monotonic() + _EXIT_SECONDS)
             if time.monotonic() > deadline:
-                at = place_in(job.file, process, directory) if isinstance(job, Job) else ""
+                at = place_in(job.file, process, directory) if isinstance(job, jobs.Job) else ""
                 how: Literal["late", "timeout"] = "timeout" if limit == self.timeout else "late"
                 return Ended(None, how, f"did not finish within {units.digits(limit)} s{at}")
             free, least = self.memory()
@@ -151,23 +130,23 @@ class Ahead:
     """By the job's folder."""
     threads: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: jobs.Job) -> None:
         """Waits for those that have begun: at most one runs beside what is asked for."""
         wait(self.begun.values())
         self.begun[job.directory] = self.threads.submit(self.launcher, job)
 
-    def __call__(self, job: Job) -> Ended:
+    def __call__(self, job: jobs.Job) -> Ended:
         begun = self.begun.pop(job.directory, None)
         beside = [each for each in self.begun.values() if not each.done()]
         ended = begun.result() if begun else self.launcher(job)
-        failed = ended.outcome is None or isinstance(ended.outcome, Problem)
+        failed = ended.outcome is None or isinstance(ended.outcome, jobs.Problem)
         if not failed or ended.how == "late" or not (begun or beside):
             return ended
         wait(beside)
         shutil.rmtree(job.directory, ignore_errors=True)
         return self.launcher(job)
 
-    def session(self, job: FinalJob) -> Session:
+    def session(self, job: jobs.FinalJob) -> Session:
         wait(self.begun.values())
         return self.launcher.session(job)
 
@@ -185,7 +164,7 @@ class ProcessSession:
     """Runs rounds in a fresh Python process. `timeout`: seconds that a block may take, the first one's
     start included."""
 
-    job: FinalJob
+    job: jobs.FinalJob
     timeout: float
     server: ForkServer | None = None
 
@@ -202,24 +181,24 @@ class ProcessSession:
                 pass_fds=(theirs.fileno(),),
                 server=self.server,
             )
-        self._log, self._buffer = self._directory / LOG, b""
+        self._log, self._buffer = self._directory / jobs.LOG, b""
 
-    def round(self, request: FinalRound) -> Iterator[Message]:
+    def round(self, request: jobs.FinalRound) -> Iterator[jobs.Message]:
         at = request.order[0]
         try:
-            self._link.sendall(as_line(request).encode())
+            self._link.sendall(jobs.as_line(request).encode())
             while True:
                 message = self._next()
-                if isinstance(message, BlockBegun):
+                if isinstance(message, jobs.BlockBegun):
                     at = message.contestant
                     continue
                 yield message
-                if isinstance(message, RoundDone) or (isinstance(message, Left) and message.broken):
+                if isinstance(message, jobs.RoundDone) or (isinstance(message, jobs.Left) and message.broken):
                     return
         except Late:
             return
         except (OSError, EOFError, Hung, ValidationError) as ended:
-            yield Left(contestant=at, problem=self._problem(ended), broken=True)
+            yield jobs.Left(contestant=at, problem=self._problem(ended), broken=True)
 
     def ready(self) -> bool:
         try:
@@ -232,7 +211,7 @@ class ProcessSession:
         self._link.close()
         end(self._process, self._directory)
 
-    def _next(self) -> Message:
+    def _next(self) -> jobs.Message:
         deadline = time.monotonic() + self.timeout
         while b"\n" not in self._buffer:
             self._link.settimeout(max(min(deadline, self._end) - time.monotonic(), 0.001))
@@ -245,9 +224,9 @@ class ProcessSession:
             self._buffer += read
         keep_short(self._log)
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return MESSAGE.validate_json(line)
+        return jobs.MESSAGE.validate_json(line)
 
-    def _problem(self, ended: Exception) -> Problem:
+    def _problem(self, ended: Exception) -> jobs.Problem:
         if isinstance(ended, Hung):
             at = place_in(self.job.base.file, self._process, self._directory)
             reason = f"a block did not finish within {self.timeout:g} s{at}"
@@ -258,7 +237,7 @@ class ProcessSession:
             reason = (
                 "the process closed its connection" if code is None else cause_of_death(code, self._tail())
             )
-        return Problem(cause="device", message=reason, detail=self._tail())
+        return jobs.Problem(cause="device", message=reason, detail=self._tail())
 
     def _tail(self) -> str:
         with suppress(OSError):
@@ -272,16 +251,16 @@ LIBRARIES = ("torch", "numba", "numba-cuda")
 """Packages whose versions are of interest, beside those of every run."""
 
 
-def record(settings: Settings, folder: Path) -> tuple[Description, Recorded, tuple[str, ...]]:
+def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, jobs.Recorded, tuple[str, ...]]:
     """Runs the script once; notes say how it ended. Raises `AdvisorError` where nothing could be recorded.
 
     The script has this process's stdin; what it prints goes to stderr.
     """
     device: Driver | CpuBackend = Driver(settings.gpu) if settings.backend == "cuda" else CpuBackend()
-    description = Description(
+    description = jobs.Description(
         device=device.device(),
         gpu=device.environment(),
-        packages=installed(*PACKAGES, *LIBRARIES),
+        packages=installed(*jobs.PACKAGES, *LIBRARIES),
         workload=script_record(settings.file),
     )
     job = script_job(settings, folder)
@@ -291,10 +270,10 @@ def record(settings: Settings, folder: Path) -> tuple[Description, Recorded, tup
         note = _watch(process, directory, settings.timeout)
     finally:
         end(process, directory)
-    outcome = read_outcome(directory)
-    if isinstance(outcome, Recorded):
+    outcome = jobs.read_outcome(directory)
+    if isinstance(outcome, jobs.Recorded):
         return description, outcome, (note,) if note else ()
-    if isinstance(outcome, Problem):
+    if isinstance(outcome, jobs.Problem):
         raise outcome.as_error()
     how = note or cause_of_death(process.returncode, "")
     raise WorkloadError(
@@ -303,8 +282,8 @@ def record(settings: Settings, folder: Path) -> tuple[Description, Recorded, tup
     )
 
 
-def script_job(settings: Settings, folder: Path) -> ScriptJob:
-    return ScriptJob(
+def script_job(settings: jobs.Settings, folder: Path) -> jobs.ScriptJob:
+    return jobs.ScriptJob(
         file=str(settings.file),
         module=settings.module,
         arguments=settings.arguments or (),
@@ -326,7 +305,7 @@ def _watch(process: Process, directory: Path, timeout: float) -> str:
             now = time.monotonic()
             if now > ending + _ENDING_SECONDS:
                 return note
-            if ending == math.inf and (directory / OUTCOME).exists():
+            if ending == math.inf and (directory / jobs.OUTCOME).exists():
                 ending = now
             elif ending == math.inf and (why := _excess(now - begin, timeout)):
                 ending, note = now, f"The script was interrupted{why}"

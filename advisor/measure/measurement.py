@@ -390,7 +390,6 @@ class Measurement:
         return noted(row or Skipped(strategy=name, reason=reason), strategy, workload)
 
     def _obstacle(self, strategy: Strategy) -> str | None:
-        """Why a strategy is not run; None where it is."""
         if self.preparation.kernels_only:
             return "a device stage cannot run without a GPU and has no CPU twin"
         described = self._run.description

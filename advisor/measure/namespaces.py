@@ -49,7 +49,6 @@ class Namespace:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Modules imported within are the version's own, but for libraries."""
         around, path = dict(sys.modules), list(sys.path)
         finder = _Moved(self.tree) if self.tree else None
         sys.modules.update(self.modules)
@@ -162,7 +161,6 @@ class _Moved(MetaPathFinder):
         return spec
 
     def _there(self, path: Path) -> Path:
-        """Its place in the checkout, where it lies in the user's."""
         path = path.resolve()
         if path.is_relative_to(self.checkout) or is_library(str(path)) or not path.is_relative_to(self.user):
             return path

@@ -147,7 +147,6 @@ def _begun(answer: Path) -> Path:
 
 
 def _require_function(file: Path, function: str) -> None:
-    """Raises `UsageError` where the file has no function of that name that another file can import."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
@@ -220,7 +219,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _save(inputs: str, given: Mapping[str, tuple[Any, Any]]) -> None:
-    """The arrays that a call was given; no file without a call."""
     arrays: Any = {name: before for name, (_, before) in given.items() if before is not None}
     if given:
         np.savez(inputs, **arrays)

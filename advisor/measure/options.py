@@ -63,7 +63,6 @@ class Option:
 
 
 def _option(default: Any, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """A field of `Options`, with what `Option` has of it."""
     return field(default=default, metadata={"help": help, "metavar": metavar, **more})
 
 

@@ -79,7 +79,6 @@ class PipelinedLoop(FrameLoop):
             self._turns = plain
 
     def _turn(self, index: int) -> _Turn:
-        """The turn of a frame, which has begun by then."""
         turn = self._turns[index % len(self._turns)]
         if index != self._under_way:
             self._drop_begun()
@@ -249,7 +248,6 @@ class Parts:
 
 
 def parts_of(loop: FrameLoop) -> list[Parts]:
-    """Each frame of a period, cut; those with the same steps are the same."""
     frames = [loop.actions(index) for index in range(loop.period, 2 * loop.period)]
     parts = {id(actions): cut(actions) for actions in frames}
     return [parts[id(actions)] for actions in frames]

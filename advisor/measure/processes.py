@@ -57,7 +57,6 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
 
 def write_job(job: Record, directory: Path) -> Path:
-    """The file with which a worker is started, in the job's own folder."""
     directory.mkdir(parents=True, exist_ok=True)
     message = directory / "job.json"
     message.write_text(job.model_dump_json(), encoding="utf-8")

@@ -172,7 +172,6 @@ def _zeros_in(stage: str, buffer: str) -> Poison:
 
 
 def _outputs(begin: Begin, frames: int, poison: Poison) -> Mapping[Output, Written]:
-    """Outputs of stages in the first frames, in order, filled like that before."""
     outputs: dict[Output, Written] = {}
     with begin() as run:
         run.serial.run_setup()

@@ -192,7 +192,6 @@ def late_nan(samples: Mapping[str, Sequence[object]]) -> Iterator[str]:
 
 
 def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_STEPS) -> Failed:
-    """The row of a strategy whose process had no figures; `next_steps` by how it ended."""
     reason, detail, next_step = ended.reason, ended.log, next_steps.get(ended.how, "")
     if isinstance(outcome := ended.outcome, Problem):
         reason, detail = f"{_PREFIXES[outcome.cause]}{outcome.message}", outcome.detail or detail

@@ -14,6 +14,7 @@ machine; two processes differ by a tenth). For another host the model scales it 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -287,3 +288,22 @@ def call_seconds(name: str, arrays: int = 1) -> float:
 
 def torch_seconds(name: str) -> float:
     return _KNOWN_OPERATORS.get(name, _TORCH)
+
+
+def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
+    """One operation per element; 2mnk for matmul and its kin; none for comparisons and bit operations."""
+    size = float(max((np.size(x) for x in outputs), default=0))
+    if ufunc.signature is not None:
+        return 2 * size * np.shape(inputs[0])[-1] if ufunc.__name__ in _CONTRACTIONS else 0.0
+    if ufunc.__name__ in _NO_ARITHMETIC or all(getattr(x, "dtype", None) == np.bool_ for x in outputs):
+        return 0.0
+    return float(np.size(inputs[0])) if method in ("reduce", "reduceat") else size
+
+
+_CONTRACTIONS = ("matmul", "vecdot", "matvec", "vecmat")
+_NO_ARITHMETIC = frozenset(
+    (
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_count", "invert", "left_shift", "right_shift"),
+        *("positive", "conjugate", "signbit", "copysign", "isnan", "isinf", "isfinite"),
+    )
+)

@@ -24,17 +24,7 @@ from advisor.measure.sessions import RoundResults, Session, SessionLoop, frames_
 from advisor.profiles.figures import Search, SearchMode, Tried
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.stats import student_upper
-from advisor.strategies.mixes import (
-    PREFIX,
-    Placed,
-    alike,
-    changes,
-    choices,
-    every_mix,
-    label,
-    mix,
-    used_alike,
-)
+from advisor.strategies import mixes
 from advisor.strategies.registry import to_place
 from advisor.verdicts.estimate import paired
 from advisor.verdicts.scores import scores
@@ -58,14 +48,14 @@ NEARLY = 0.99
 _START = 1.0
 """Seconds that a process is taken to need until one was seen."""
 
-Likely = Callable[[Sequence[Placed]], Sequence[float]]
+Likely = Callable[[Sequence[mixes.Placed]], Sequence[float]]
 
 
 def no_search(workload: WorkloadRecord, mode: SearchMode) -> str:
     """Why there is nothing to search for; empty where there is."""
     if len(to_place(workload)) < 2:
         return "fewer than two buffers are used by both CPU and GPU"
-    if mode == "auto" and used_alike(workload):
+    if mode == "auto" and mixes.used_alike(workload):
         return "all shared buffers are of the same size and used alike"
     return ""
 
@@ -86,15 +76,14 @@ class MixSearch:
     directory: Path
     period: int = 1
     results: RoundResults = field(default_factory=RoundResults)
-    names: dict[str, Placed] = field(default_factory=dict)
+    names: dict[str, mixes.Placed] = field(default_factory=dict)
     processes: int = 0
     starting: float = _START
 
     def run(self, seconds: float) -> tuple[Search, list[dict[str, str]]]:
-        """The mixes tried within that time, and the best for the final."""
         begin = self.clock()
         self.deadline = begin + seconds
-        self.choices = choices(self.workload, self.device)
+        self.choices = mixes.choices(self.workload, self.device)
         names = {name for some in self.choices.values() for name in some}
         starts = sorted((n for n in self.screened if n in names), key=self.screened.__getitem__)
         placements = self.choices.values()
@@ -103,7 +92,7 @@ class MixSearch:
         if seconds < LEAST_SECONDS or not starts:
             left = f"{max(seconds, 0):.1f} s of its share of the time were left, it needs {LEAST_SECONDS:g} s"
             return record.model_copy(update={"reason": left if starts else "nothing to start from"}), []
-        self.best_uniform = self._named(alike(self.workload, starts[0]))
+        self.best_uniform = self._named(mixes.alike(self.workload, starts[0]))
         quickest = self.screened[starts[0]]
         self.frames = frames_of_block(quickest, BLOCK_SECONDS, self.period)
         self.warm = math.ceil(0.01 / quickest)
@@ -115,15 +104,15 @@ class MixSearch:
         near = [one.placements for one in tried if one.gain > NEARLY]
         return record.model_copy(update=update), near[:FINALISTS]
 
-    def _named(self, placed: Placed) -> str:
-        name = label(placed)
+    def _named(self, placed: mixes.Placed) -> str:
+        name = mixes.label(placed)
         self.names.setdefault(name, dict(placed))
         return name
 
     def _try_all(self) -> str:
         """All mixes in small groups, likely ones first, each beside the best uniform strategy; once all had
         their turn, again, until the time is up. Why it ended early."""
-        names = self._ordered(list(every_mix(self.choices)))
+        names = self._ordered(list(mixes.every_mix(self.choices)))
         groups = [names[at : at + CANDIDATES] for at in range(0, len(names), CANDIDATES)]
         for turn in range(MOST_TURNS):
             for group in groups:
@@ -136,12 +125,12 @@ class MixSearch:
     def _descend(self, starts: Sequence[str]) -> str:
         """One buffer at a time; why it ended early."""
         now, tried = self.best_uniform, {self.best_uniform}
-        second = [self._named(alike(self.workload, name)) for name in starts[1:]]
+        second = [self._named(mixes.alike(self.workload, name)) for name in starts[1:]]
         while True:
             near = [
                 placed
                 for name in (now, *second)
-                for placed in (*changes(self.names[name], self.choices), self.names[name])
+                for placed in (*mixes.changes(self.names[name], self.choices), self.names[name])
             ]
             new = [name for name in self._ordered(near) if name not in tried]
             candidates = [name for name in new if name not in self.results.left][:CANDIDATES]
@@ -163,11 +152,10 @@ class MixSearch:
             open_ones = [one for one in self._tried() if one.most > 1 + CLOSE][:CANDIDATES]
             if not open_ones or self.clock() + 2 * self.starting > self.deadline:
                 return
-            names = [self.best_uniform, *(label(one.placements) for one in open_ones)]
+            names = [self.best_uniform, *(mixes.label(one.placements) for one in open_ones)]
             self._rounds(names, self.best_uniform, 2 * FIRST_LOOK, prune=False)
 
-    def _ordered(self, placed: Sequence[Placed]) -> list[str]:
-        """In the order of the time that the model expects."""
+    def _ordered(self, placed: Sequence[mixes.Placed]) -> list[str]:
         expected = self.likely(placed) if self.likely else [0.0] * len(placed)
         order = sorted(range(len(placed)), key=expected.__getitem__)
         return list(dict.fromkeys(self._named(placed[i]) for i in order))
@@ -190,12 +178,12 @@ class MixSearch:
         loop.run(lambda: self._start(names), requests())
 
     def _start(self, names: Sequence[str]) -> Session:
-        mixes = {name: mix(PREFIX, self.names[name]).record() for name in names}
+        records = {name: mixes.mix(mixes.PREFIX, self.names[name]).record() for name in names}
         directory = str(self.directory / f"search-{self.processes}")
         self.processes += 1
         return self.session(
             FinalJob(
-                base=self.base.model_copy(update={"mixes": mixes}),
+                base=self.base.model_copy(update={"mixes": records}),
                 process=self.processes - 1,
                 contestants={name: name for name in names},
                 frames=self.frames,
@@ -229,11 +217,11 @@ class MixSearch:
         blocks, failed = self.results.blocks, self.results.left
         rounds = {name: sum(block.contestant == name for block in blocks) for name in self.names}
         names = [n for n, count in rounds.items() if count and n != self.best_uniform and n not in failed]
-        mixes = [name for name in names if len(set(self.names[name].values())) > 1]
-        if not mixes or not rounds[self.best_uniform]:
+        mixed = [name for name in names if len(set(self.names[name].values())) > 1]
+        if not mixed or not rounds[self.best_uniform]:
             return ()
-        pairs = paired(scores(blocks, "time"), [self.best_uniform, *mixes])
-        half = pairs.half_widths(CONFIDENCE, len(mixes))[0]
+        pairs = paired(scores(blocks, "time"), [self.best_uniform, *mixed])
+        half = pairs.half_widths(CONFIDENCE, len(mixed))[0]
         gains = pairs.difference[0]
         tried = [
             Tried(
@@ -242,6 +230,6 @@ class MixSearch:
                 most=math.exp(min(gains[at] + half[at], 10.0)),
                 rounds=rounds[name],
             )
-            for at, name in enumerate(mixes, start=1)
+            for at, name in enumerate(mixed, start=1)
         ]
         return tuple(sorted(tried, key=lambda one: -one.gain))

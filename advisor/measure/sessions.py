@@ -82,7 +82,6 @@ class SessionLoop:
         return ready
 
     def ask(self, request: FinalRound) -> bool:
-        """A round; False where the process cannot go on, or time is up."""
         assert self.session is not None
         begin = self.clock()
         going = all(self._receive(message) for message in self.session.round(request))

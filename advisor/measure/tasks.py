@@ -11,7 +11,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -102,7 +103,6 @@ class StateLeft(Exception):
 
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> Sample:
-    """Set-up, comparison, warm-up, samples, breakdown, the user's check again."""
     loop = run.loop
     begun, verified = compared(job, run)
     first_counts = counted(loop.iterations)
@@ -200,7 +200,6 @@ def capture(job: Job, backend: Backend, run: PlacedWorkload) -> Captured:
 
 
 def require_state(backend: Backend) -> None:
-    """Raises `StateLeft`."""
     if left := backend.disturbed():
         raise StateLeft(left)
 
@@ -332,18 +331,7 @@ class Recorder:
         )
 
     def watch(self, action: Action) -> Action:
-        """The action, noting when it runs."""
-        move = action.move
-
-        def run(index: int) -> None:
-            self._note(action, lambda: action.run(index), None)
-
-        def moved(stream: Any = None) -> None:
-            assert move is not None
-            mover = move
-            self._note(action, lambda: mover(stream), stream)
-
-        return replace(action, run=run, move=moved if move else None)
+        return action.around(partial(self._note, action))
 
     def _note(self, action: Action, call: Callable[[], object], stream: Any) -> None:
         gpu = self._backend.gpus[action.gpu]

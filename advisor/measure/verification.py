@@ -281,7 +281,6 @@ class Inspector:
         return result
 
     def _read(self, name: str, place: Place, index: int = 0) -> Array:
-        """The buffer as one place has it, in the set of that frame; device memory comes as a copy."""
         placed, layout = self._sets[index % len(self._sets)][name], self._layouts[name]
         if place == "host" or placed.is_one_memory:
             assert placed.host is not None

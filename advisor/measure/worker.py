@@ -87,7 +87,6 @@ _AT_ONCE = (
 
 
 def main(arguments: list[str]) -> None:
-    """Does a job on a workload; see `run_job`."""
     run_job(arguments, Job, attempt)
     others = (t for t in threading.enumerate() if t is not threading.main_thread())
     if any(not thread.daemon for thread in others):  # Python would wait for these for ever
@@ -152,7 +151,6 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
 
 
 def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
-    """What went wrong in a worker: the user's mistake, the device's, or ours."""
     if isinstance(error, AdvisorError):
         return Problem.of(error)
     if isinstance(error, tasks.StateLeft):

@@ -72,7 +72,6 @@ class Origin:
 
 
 def call_of(stage: BoundStage, function: StageFunction, buffers: Mapping[str, Buffer]) -> StageCall:
-    """The stage as messages name it, where that function stands for it."""
     taken = ((name, buffers[name]) for name in stage.access)
     taken_as = ", ".join(f"{name} {buffer.element} {buffer.dimensions}" for name, buffer in taken)
     return StageCall(stage.side, stage.name, place_of(function), taken_as, stage.phase == "setup")

@@ -49,7 +49,6 @@ def driver_version() -> int | None:
 
 
 def has_cupy() -> bool:
-    """Whether CuPy is installed, without importing it."""
     return find_spec("cupy") is not None
 
 
@@ -58,8 +57,6 @@ PREDICTING = ("predict", "predicts")
 
 @dataclass(frozen=True)
 class Machine:
-    """The hardware and libraries to measure with, looked up when needed."""
-
     gpus: Callable[[], int] = gpu_count
     cupy: Callable[[], bool] = has_cupy
 

@@ -95,7 +95,6 @@ class CudaBackend:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """cudaSetDevice, and back to what was current before."""
         before = self._runtime.getDevice()
         if before == self._gpu:
             yield
@@ -189,7 +188,6 @@ class CudaBackend:
         self._runtime.free(pointer)
 
     def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
-        """cudaHostAlloc with those flags, and Portable where GPUs are several."""
         runtime = self._runtime
         values = {
             "mapped": runtime.hostAllocMapped,
@@ -246,7 +244,6 @@ class CudaBackend:
         self._managed.discard(pointer, nbytes, side, self.stream.ptr)
 
     def attach(self, pointer: int, side: Side) -> None:
-        """cudaStreamAttachMemAsync: to the stream for the device, to the host for the host."""
         self._managed.attach(pointer, side, self.stream.ptr)
 
     def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
@@ -304,7 +301,6 @@ class CudaBackend:
         return event
 
     def mark(self, stream: Any = None, again: Any = None) -> Any:
-        """A CUDA event with cudaEventDisableTiming."""
         event = again
         if event is None:
             with self.current():

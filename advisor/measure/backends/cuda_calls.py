@@ -121,7 +121,6 @@ class ManagedCalls:
         return self._discard is not None
 
     def discard(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
-        """cudaMemDiscardAndPrefetchBatchAsync of one range."""
         self._require(self._discard([pointer], [nbytes], 1, [self._places[side]], [0], 1, 0, stream))
 
     def attach(self, pointer: int, side: Side, stream: int) -> None:

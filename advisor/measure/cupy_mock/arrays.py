@@ -36,7 +36,6 @@ _OF_ARRAYS = frozenset(("where", "matmul", "dot", "vdot", "inner", "tensordot", 
 
 
 def _converted(convert: Callable[[Any], Any], call: str) -> Any:
-    """A method that gives the values to the host, converted."""
     return lambda array: convert(array._value(call))
 
 
@@ -205,7 +204,6 @@ class DeviceArray(NDArrayOperatorsMixin):
 
 
 def compute_ufunc(watch: Watch, ufunc: np.ufunc, inputs: Any, options: Any) -> Any:
-    """One call of CuPy's ufunc of that name: CuPy arrays and numbers in, a CuPy array out."""
     name, out = ufunc.__name__, options.pop("out", None)
     inputs, outs = inputs[: ufunc.nin], (*inputs[ufunc.nin :], *(() if out is None else (out,)))
     watch.require_parameters(name, watch.coverage.names.get(name), inputs, options)

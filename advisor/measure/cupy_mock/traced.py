@@ -1,34 +1,265 @@
-"""An ndarray whose NumPy traffic is counted: the same memory, the same values, the same errors.
+"""NumPy arrays whose traffic and arithmetic are counted: the same memory, the same values, the same errors.
 
-Every operation strips the tracing, lets NumPy work on plain arrays, and counts afterwards:
-__array_ufunc__ sees operators, ufuncs and the methods made of them (sum, mean, var, clip, cumsum ...),
-__array_function__ sees NumPy's functions, and the methods that reach neither are overridden below.
-A view costs nothing; a broadcast operand counts the bytes it has in memory, not those it stands for.
+Every operation strips the tracing, lets NumPy work on plain arrays, and counts afterwards: __array_ufunc__
+sees operators, ufuncs and the methods made of them (sum, mean, var, clip, cumsum ...), __array_function__
+sees NumPy's functions, and the methods that reach neither are overridden. A view costs nothing; a broadcast
+operand counts the bytes it has in memory. Every array argument is read once, and what is new in the result
+is written once; the tables hold the exceptions. Arithmetic is counted for sums, products and contractions.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from advisor.measure import routines
-from advisor.measure.cupy_mock.counting import (
-    DEFAULT,
-    FUNCTIONS,
-    METHODS,
-    arrays_in,
-    count_call,
-    count_index,
-    count_ufunc,
-    outs_of,
-)
 from advisor.measure.cupy_mock.traffic import TrafficRecorder, unique_bytes
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    reads: bool = True
+    passes: int = 1
+    gathers: bool = False
+    """Reads of its table only as much as it returns."""
+    table: int = 0
+    fills: bool = True
+    """Writes all of its result."""
+    changed: Callable[[Any, Any], float] | None = None
+    """Bytes it writes in its first argument, from the call's arguments."""
+    reads_target: bool = False
+    """Reads what it changes."""
+    flops: Callable[[Any, Any], float] | None = None
+    counted: bool = True
+    """Its arithmetic is known."""
+    sorts: int = 0
+    """How many of its arguments."""
+
+
+def gathered(name: str, call: Call, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """The table of a call that gathers, and the key that selects the same of it; None of any other call."""
+    if not call.gathers or len(args) < 2 or not isinstance(args[call.table], np.ndarray):
+        return None
+    table, index = args[call.table], np.asarray(args[1 - call.table])
+    along = name == "take_along_axis"
+    axis = _argument(args, kwargs, 2, "axis", -1 if along else None)
+    if axis is None or name == "extract":
+        return table.reshape(-1), index.ravel()
+    axis %= table.ndim
+    if not along:
+        return table, (*(slice(None),) * axis, index)
+    others = np.ogrid[tuple(map(slice, index.shape))]
+    return table, tuple(index if k == axis else others[k] for k in range(table.ndim))
+
+
+def _einsum(args: Any, result: Any) -> float:
+    if not isinstance(args[0], str) or "." in args[0]:
+        return 2.0 * float(np.size(result))
+    labels = args[0].replace(" ", "").split("->")[0].split(",")
+    sizes = {
+        x: n
+        for part, a in zip(labels, args[1:], strict=False)
+        for x, n in zip(part, np.shape(a), strict=False)
+    }
+    return 2.0 * float(math.prod(sizes.values()))
+
+
+def _elements(args: Any, _result: Any) -> float:
+    return float(np.size(args[0]))
+
+
+def _argument(args: Any, kwargs: Any, position: int, name: str, default: Any = None) -> Any:
+    return args[position] if len(args) > position else kwargs.get(name, default)
+
+
+def _whole(args: Any, _kwargs: Any) -> float:
+    return float(args[0].nbytes)
+
+
+def _copied(args: Any, kwargs: Any) -> float:
+    where = kwargs.get("where", True)
+    share = 1.0 if where is True else np.count_nonzero(where) / max(np.size(where), 1)
+    return float(args[0].nbytes * share)
+
+
+DEFAULT = Call()
+_NOTHING = Call(reads=False, fills=False)
+_SUM = Call(flops=_elements)
+# The mean first, then the deviations from it.
+_DEVIATION = Call(passes=2, flops=_elements)
+# 2mnk of a product without batch dimensions: a has mk elements, b kn, the result mn.
+_PRODUCT = Call(flops=lambda args, result: 2 * math.sqrt(math.prod(map(np.size, (*args[:2], result)))))
+# Factorizations run far below the peak, step after step: no count of operations tells how long they take.
+_FACTORIZATION = Call(counted=False)
+_FACTORIZATIONS = (
+    *("cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matrix_rank", "pinv"),
+    *("qr", "slogdet", "solve", "svd", "tensorinv", "tensorsolve"),
+)
+_GATHER = Call(gathers=True)
+_SORT, _SORT_IN_PLACE = Call(sorts=1), Call(changed=_whole, reads_target=True, sorts=1)
+_MASKED = Call(
+    changed=lambda args, kwargs: args[0].itemsize * np.count_nonzero(_argument(args, kwargs, 1, "mask"))
+)
+_PUT = Call(
+    changed=lambda args, kwargs: (
+        args[0].itemsize * np.size(_argument(args, kwargs, 1, "ind", kwargs.get("indices", ())))
+    )
+)
+
+_REDUCTIONS = frozenset(
+    ("sum", "prod", "mean", "nansum", "nanmean", "var", "std", "nanvar", "nanstd", "max", "min", "any", "all")
+)
+
+FUNCTIONS: dict[Callable[..., Any], Call] = {
+    **dict.fromkeys(
+        (np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.shares_memory, np.may_share_memory),
+        _NOTHING,
+    ),
+    **dict.fromkeys((np.iscomplexobj, np.isrealobj, np.common_type, np.min_scalar_type), _NOTHING),
+    np.empty_like: _NOTHING,
+    **dict.fromkeys((np.zeros_like, np.ones_like, np.full_like), Call(reads=False)),
+    **dict.fromkeys((np.take, np.take_along_axis), _GATHER),
+    **dict.fromkeys((np.compress, np.extract), Call(gathers=True, table=1)),
+    **dict.fromkeys((np.sum, np.prod, np.mean, np.cumsum, np.cumprod, np.nansum, np.nanmean), _SUM),
+    **dict.fromkeys((np.var, np.std, np.nanvar, np.nanstd), _DEVIATION),
+    **dict.fromkeys((np.sort, np.argsort, np.partition, np.argpartition, np.unique), _SORT),
+    **dict.fromkeys((np.median, np.percentile, np.quantile), _SORT),
+    **dict.fromkeys((np.dot, np.vdot, np.inner, np.outer, np.tensordot), _PRODUCT),
+    np.einsum: Call(flops=_einsum),
+    **dict.fromkeys((getattr(np.linalg, name) for name in _FACTORIZATIONS), _FACTORIZATION),
+    np.copyto: Call(changed=_copied),
+    **dict.fromkeys((np.put, np.put_along_axis), _PUT),
+    **dict.fromkeys((np.place, np.putmask), _MASKED),
+    np.fill_diagonal: Call(changed=lambda args, _: min(args[0].shape) * args[0].itemsize),
+}
+
+METHODS: dict[str, Call] = {
+    **dict.fromkeys(("copy", "astype", "flatten", "ravel", "reshape", "repeat", "choose"), DEFAULT),
+    **dict.fromkeys(("argmax", "argmin", "nonzero", "searchsorted"), DEFAULT),
+    **dict.fromkeys(("argsort", "argpartition"), _SORT),
+    **dict.fromkeys(("tobytes", "tolist", "tofile", "dump", "dumps"), DEFAULT),
+    **dict.fromkeys(("take", "compress", "item"), _GATHER),
+    **dict.fromkeys(("var", "std"), _DEVIATION),
+    "dot": _PRODUCT,
+    "fill": Call(changed=_whole),
+    "put": _PUT,
+    **dict.fromkeys(("sort", "partition"), _SORT_IN_PLACE),
+    "byteswap": Call(
+        changed=lambda args, kwargs: args[0].nbytes * bool(_argument(args, kwargs, 1, "inplace", False)),
+        reads_target=True,
+    ),
+}
+"""The ndarray methods that reach neither of NumPy's two protocols."""
+
+
+def count_ufunc(
+    recorder: TrafficRecorder, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any, result: Any
+) -> None:
+    """Inputs are read and outputs written once; `where` says which share of both."""
+    operands = [x for x in inputs if isinstance(x, np.ndarray)]
+    repeats = ufunc is np.matmul and len({x.shape[:-2] for x in operands}) > 1
+    recorder.called(routines.ufunc_seconds(routines.REPEATED if repeats else ufunc.__name__, method))
+    if method == "at":
+        touched = int(np.broadcast_to(np.int8(0), inputs[0].shape)[inputs[1]].size)
+        recorder.read(inputs[0], touched * inputs[0].itemsize)
+        recorder.wrote(inputs[0], touched * inputs[0].itemsize)
+        for operand in operands[1:]:
+            recorder.read(operand, unique_bytes(operand))
+        recorder.computed(touched)
+        return
+    mask = kwargs.get("where", True)
+    share = 1.0 if mask is True else float(np.count_nonzero(mask)) / max(np.size(mask), 1)
+    if isinstance(mask, np.ndarray):
+        recorder.read(mask, unique_bytes(mask))
+    for operand in operands:
+        recorder.read(operand, share * unique_bytes(operand))
+    outputs = result if isinstance(result, tuple) else (result,)
+    for output in outputs:
+        if isinstance(output, np.ndarray):
+            recorder.wrote(output, share * unique_bytes(output))
+    flops = share * routines.ufunc_flops(ufunc, method, inputs, outputs)
+    recorder.computed(flops)
+    largest = max((operand.size for operand in operands), default=0)
+    shape = np.shape(outputs[0])
+    for operand in operands:
+        again = routines.beyond(ufunc.__name__, operand, 1, flops / 2, largest)
+        if ufunc.signature is None and method == "__call__":
+            again = routines.broadcast(operand, shape)
+        recorder.again(operand, ufunc.__name__, *again)
+        if method == "reduce":
+            axes = kwargs.get("axis", 0)
+            recorder.again(operand, ufunc.__name__, routines.reduced_beyond(operand, axes))
+
+
+def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwargs: Any, result: Any) -> None:
+    """A function or method: its array arguments are read, what is new in the result is written."""
+    arguments = list(arrays_in((args, kwargs)))
+    # A positional `out` comes back as the result; the first argument does so where nothing was to do.
+    outs = outs_of(kwargs) or tuple(a for a in arguments[1:] if a is result)
+    new = [x for x in arrays_in(result) if not any(np.may_share_memory(x, a) for a in arguments)]
+    sources = [a for a in arguments if not any(a is o for o in outs)]
+    if call.changed is not None:
+        sources = [a for a in arguments if a is not args[0]]
+        count = call.changed(args, kwargs)
+        recorder.wrote(args[0], count)
+        if call.reads_target:
+            recorder.read(args[0], count)
+    elif not new and not outs and any(True for _ in arrays_in(result)):
+        recorder.called(routines.call_seconds(routines.VIEW), launches=False)
+        return  # views of the arguments: nothing was touched
+    recorder.called(routines.call_seconds(name, len(arguments)))
+    flops = call.flops(args, result) if call.flops is not None else 0.0
+    if call.reads:
+        _count_reads(recorder, call, sources, result)
+        largest = max((array.size for array in sources), default=0)
+        for array in () if call.gathers else sources:
+            recorder.again(array, name, *routines.beyond(name, array, call.passes, flops / 2, largest))
+        axes = _argument(args, kwargs, 1, "axis") if name in _REDUCTIONS else ()
+        if axes != ():
+            recorder.again(args[0], name, call.passes * routines.reduced_beyond(args[0], axes))
+    place = gathered(name, call, args, kwargs)
+    if place is not None:
+        recorder.again(args[call.table], routines.TAKE, routines.gathered_beyond(*place))
+    if call.fills:
+        for array in (*new, *(x for x in outs if isinstance(x, np.ndarray))):
+            recorder.wrote(array, unique_bytes(array))
+    recorder.computed(flops, "" if call.counted else name)
+    recorder.merged(arrays_in(args[: call.sorts]))
+
+
+def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], result: Any) -> None:
+    for position, array in enumerate(sources):
+        gathers = call.gathers and position == call.table
+        count = np.size(result) * array.itemsize if gathers else call.passes * unique_bytes(array)
+        recorder.read(array, count)
+
+
+def count_index(recorder: TrafficRecorder, key: Any) -> None:
+    for index in arrays_in(key):
+        recorder.read(index, unique_bytes(index))
+
+
+def arrays_in(value: Any) -> Iterable[Array]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for x in value:
+            yield from arrays_in(x)
+    elif isinstance(value, dict):
+        yield from arrays_in(list(value.values()))
+
+
+def outs_of(kwargs: Any) -> tuple[Any, ...]:
+    out = kwargs.get("out")
+    return out if isinstance(out, tuple) else () if out is None else (out,)
 
 
 class TracedArray(np.ndarray[Any, Any]):
@@ -125,8 +356,6 @@ def trace_buffer(recorder: TrafficRecorder, name: str, array: Array) -> TracedAr
 
 
 def _method(name: str) -> Callable[..., Any]:
-    """The ndarray method of that name, counted: it reaches neither of NumPy's two protocols."""
-
     def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
         recorder, array = self._recorder, _plain(self)
         plain, options = _plain(args), _plain(kwargs)

@@ -19,18 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from advisor.measure.cupy_mock import checks
 from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule
-from advisor.measure.cupy_mock.checks import (
-    Refusal,
-    Refused,
-    Unknowable,
-    Waiting,
-    Watch,
-    coverage,
-    host_arrays,
-    refused_by_library,
-    sums,
-)
 from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.measure.frames import Action, FrameLoop, Ranges
@@ -73,15 +63,15 @@ def check(run: PlacedWorkload, seed: int) -> CheckedPass:
 
     Raises `RegionViolation`.
     """
-    checks = _Checks(run, seed)
+    judged = _Checks(run, seed)
     try:
-        checks.run_frames()
+        judged.run_frames()
     except Exception:
-        checks.skipped |= set(checks.stages)
-    result = checks.result()
-    if checks.traced is None or checks.skipped or result.wrong:
+        judged.skipped |= set(judged.stages)
+    result = judged.result()
+    if judged.traced is None or judged.skipped or result.wrong:
         return result
-    return replace(result, trace=checks.traced.trace())
+    return replace(result, trace=judged.traced.trace())
 
 
 def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
@@ -206,7 +196,9 @@ class _Traced:
 class _Checks:
     def __init__(self, run: PlacedWorkload, seed: int) -> None:
         self._run, self._seed = run, seed
-        self._watch = Watch(coverage(), {name: placed.device for name, placed in run.placed.items()})
+        self._watch = checks.Watch(
+            checks.coverage(), {name: placed.device for name, placed in run.placed.items()}
+        )
         self._xp = MockModule(self._watch)
         alone = [
             (number, stage)
@@ -215,14 +207,14 @@ class _Checks:
         ]
         self.stages = {s.name: (number, s) for number, s in alone if not s.forms}
         """Stages that the CPU runs in place of the GPU with NumPy for CuPy, and no other library."""
-        captured = ((stage, host_arrays(stage.stage.function)) for _, stage in alone)
+        captured = ((stage, checks.host_arrays(stage.stage.function)) for _, stage in alone)
         self._captured = {stage.name: (stage, arrays) for stage, arrays in captured if arrays}
         self.skipped: set[str] = set()
         """Stages that are not judged any more."""
         self.traced: _Traced | None = None
-        self._refused: dict[str, Refused] = {}
+        self._refused: dict[str, checks.Refused] = {}
         self._wrong: dict[str, Problem] = {}
-        self._waits: Counter[tuple[str, Waiting]] = Counter()
+        self._waits: Counter[tuple[str, checks.Waiting]] = Counter()
 
     def run_frames(self) -> None:
         """Set-up, two frames, from the last of which the waits are kept, and then traced ones."""
@@ -271,15 +263,14 @@ class _Checks:
 
     def _run_checked(self, placed: Mapping[str, Placed], action: Action, name: str, index: int) -> None:
         stage, captured = self._captured.get(name, (None, {}))
-        before = sums(captured)
+        before = checks.sums(captured)
         if name not in self.stages or name in self.skipped or not self._runs(placed, name, index):
             action.run(index)
-        written = [array for array, checksum in sums(captured).items() if checksum != before[array]]
+        written = [array for array, checksum in checks.sums(captured).items() if checksum != before[array]]
         if stage and written and name not in self._refused:
             self._wrong.setdefault(name, _unknown_buffer(stage, written[0], captured[written[0]]))
 
     def _runs(self, placed: Mapping[str, Placed], name: str, index: int) -> bool:
-        """Whether the stage ran to its end as CuPy would run it."""
         number, stage = self.stages[name]
         self._watch.stage = name
         gpu = stage.stage.gpu
@@ -291,12 +282,12 @@ class _Checks:
         given: dict[str, Any] = {each: specials[each] for each in stage.specials}
         try:
             stage.stage.function(**arrays, **given)
-        except Refusal as refusal:
+        except checks.Refusal as refusal:
             self._refused[name] = refusal.reason
-        except Unknowable:
+        except checks.Unknowable:
             pass
         except Exception as error:
-            if reason := refused_by_library(error, self._watch):
+            if reason := checks.refused_by_library(error, self._watch):
                 self._refused[name] = reason
         else:
             return True
@@ -314,7 +305,7 @@ def _unknown_buffer(stage: BoundStage, name: str, array: Array) -> Problem:
     )
 
 
-def _refusal(stage: str, reason: Refused, version: str) -> Problem:
+def _refusal(stage: str, reason: checks.Refused, version: str) -> Problem:
     buffer = f", buffer {reason.buffer!r}" if reason.buffer else ""
     return Problem(
         cause="raised",

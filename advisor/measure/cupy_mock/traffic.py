@@ -116,7 +116,6 @@ class TrafficRecorder:
         """Whether a stage is running."""
 
     def own(self, name: str, array: Array) -> None:
-        """The memory of `array` belongs to buffer `name` from now on."""
         # The array is kept, so that its addresses cannot be given to another one.
         self._memory[extent(array)] = (name, array)
         for key, region in self._regions.items():
@@ -179,7 +178,6 @@ class TrafficRecorder:
         self._current.issuing += seconds
 
     def computed(self, flops: float, uncounted: str = "") -> None:
-        """Counts operations, or notes a call whose arithmetic is not known."""
         self._current.flops += flops
         if uncounted:
             self._current.uncounted[uncounted] = None
