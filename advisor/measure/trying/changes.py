@@ -19,6 +19,8 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from advisor.measure.recording.calls import Call, replace
 from advisor.measure.recording.running import own_frame
 from advisor.measure.trying.libraries import LIBRARIES, Copy, Memory
@@ -230,8 +232,8 @@ class Hoisted(Imposed):
     def install(self, module: Any) -> None:
         self._copies = LIBRARIES[self.change.library](module)
         self._first: Any = None
-        self._sent: tuple[Any, bytes] | None = None
-        """Shape and bytes of what the line uploaded first, where they are checked."""
+        self._sent: Any = None
+        """What the line uploaded first, by bytes, where they are checked."""
         self._copies.replace_uploads(self._replace, self._uploading, assigns=False)
 
     def switch(self, on: bool) -> None:
@@ -242,35 +244,38 @@ class Hoisted(Imposed):
     def _uploading(self, copy: Copy, source: Any, array: Any, _: Any) -> Any:
         if source is None or not self._is_here():
             return copy()
-        now = (self._copies.shape(source), self._copies.source_bytes(source)) if self._checks else None
         if self._first is None:
             result = self._lifted(copy)
-            self._first = self._copies.clone(result) if array is None else array
-            self._given, self._sent = (result, now) if now else (None, None)
+            given = result if array is None else array
+            self._first, self._target = self._copies.clone(given), array
+            self._shape = self._copies.shape(source)
+            if self._checks:
+                self._given, self._sent = given, self._copies.flat(source).copy()
             return result
-        if array is not None and self._first is not array:
+        if array is not self._target:
             self.refuse("it uploads into several arrays")
-        elif now != self._sent:
+        elif self._checks and not self._is_same(source):
             self.refuse("what it uploads is not the same in each frame")
-        elif array is not None and now and self._copies.host_bytes(array) != now[1]:
-            self.refuse(_WRITTEN)
         self._look()
         if self.refused:
             return copy()
         if array is not None:
             return None
-        if now:
+        if self._checks:
             self._given = self._copies.clone(self._first)
-        return self._given if now else self._first
+        return self._given if self._checks else self._first
+
+    def _is_same(self, source: Any) -> bool:
+        alike = self._copies.shape(source) == self._shape
+        return alike and np.array_equal(self._copies.flat(source), self._sent)
 
     def _look(self) -> None:
         """Refuses where the script wrote to what it got last."""
         given, self._given = self._given, None
-        if given is not None and self._copies.host_bytes(given) != self._copies.host_bytes(self._first):
-            self.refuse(_WRITTEN)
-
-
-_WRITTEN = "the script writes to what it uploads"
+        if given is None or self._copies.same(given, self._first):
+            self._given = given
+        else:
+            self.refuse("the script writes to what it uploads")
 
 
 class NonBlocking(Imposed):

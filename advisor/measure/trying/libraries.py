@@ -37,7 +37,6 @@ class CupyCopies:
 
     def __init__(self, module: Any) -> None:
         self.module = module
-        self._get = inspect.unwrap(module.ndarray.get)
 
     def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
         """`body` gets the copy to make, its source, the array that it sets or None, and a wait until the
@@ -114,13 +113,14 @@ class CupyCopies:
         """A copy on the GPU."""
         return array.copy()
 
-    def source_bytes(self, array: Any) -> bytes:
-        """The bytes of an array on the host."""
-        return bytes(array.tobytes())
+    def flat(self, array: Any) -> Any:
+        """The bytes of an array on the host, as NumPy's array."""
+        return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
-    def host_bytes(self, array: Any) -> bytes:
-        """The bytes of an array on the GPU."""
-        return bytes(self._get(array).tobytes())
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether two arrays on the GPU have the same bytes."""
+        parts = (each.ravel("K").view(np.uint8) for each in (one, other))
+        return bool((next(parts) == next(parts)).all())
 
 
 class TorchCopies(CupyCopies):
@@ -200,12 +200,14 @@ class TorchCopies(CupyCopies):
     def clone(self, array: Any) -> Any:
         return array.detach().clone()
 
-    def source_bytes(self, array: Any) -> bytes:
-        return self.host_bytes(array)
+    def flat(self, array: Any) -> Any:
+        return self._bytes(array).numpy()
 
-    def host_bytes(self, array: Any) -> bytes:
-        plain = array.detach().cpu().contiguous().reshape(-1)
-        return bytes(plain.view(self.module.uint8).numpy().tobytes())
+    def same(self, one: Any, other: Any) -> bool:
+        return bool(self.module.equal(self._bytes(one), self._bytes(other)))
+
+    def _bytes(self, tensor: Any) -> Any:
+        return tensor.detach().contiguous().reshape(-1).view(self.module.uint8)
 
 
 class NumbaCopies(CupyCopies):
@@ -238,7 +240,7 @@ class NumbaCopies(CupyCopies):
             replace(launcher, "__call__", launched)
 
     def _wait(self, stream: Any) -> Copy:
-        return lambda: stream.synchronize() if stream else None
+        return lambda: self.module.synchronize() if stream else None
 
     def replace_downloads(self, replace: Replace, body: Call) -> None:
         def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
@@ -269,6 +271,9 @@ class NumbaCopies(CupyCopies):
         copy = self.module.device_array_like(array)
         copy.copy_to_device(array)
         return copy
+
+    def same(self, one: Any, other: Any) -> bool:
+        return bool(np.array_equal(*(self.flat(self._get(each)) for each in (one, other))))
 
 
 LIBRARIES: Mapping[Library, type[CupyCopies]] = {

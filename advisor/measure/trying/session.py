@@ -333,10 +333,10 @@ class Session:
         self._refused |= run.refused
         if run.results.exit_code:
             self._as_it_is()
-        if run.results.exit_code and all(change.kind == "allocator" for change in changes) and changes:
-            it = "it" if len(changes) == 1 else "one of the allocators in turns"
-            failed = f"the script ends with exit code {run.results.exit_code} under {it}"
-            self._refused |= dict.fromkeys((change.name for change in changes), failed)
+        if run.results.exit_code and changes:
+            it = "it" if len(changes) == 1 else "one of the changes in turns"
+            failed = f"the script ends with exit code {run.results.exit_code} under {it}: {run.error}"
+            self._refused |= {change.name: failed for change in changes if change.name not in self._refused}
         self._blocks += [b for b in run.blocks if b.contestant not in self._refused]
 
     def _job(

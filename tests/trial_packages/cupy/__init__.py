@@ -127,6 +127,10 @@ class ndarray:  # noqa: N801
         _synchronize()
         self.host[...] = value
 
+    def ravel(self, _):
+        _synchronize()
+        return self.host.ravel()
+
     def copy(self):
         _synchronize()
         return ndarray(self.host.copy())
