@@ -48,7 +48,7 @@ def test_a_screen_has_the_ceiling_the_lines_and_the_advice() -> None:
     text = shown(of(script_run()), "txt")
     assert len(text.splitlines()) <= 22
     assert max(map(len, text.splitlines())) <= 80
-    assert "Memory can change at most 610 µs of 6.10 ms (10 %)" in text
+    assert "Memory can change about 610 µs of 6.10 ms (10 %)" in text
     assert re.search(r"13 .*1 × wait +1\.90 ms +holds back line 10", text)
     assert re.search(r"10  Keep one page-locked array for `gray` +\d+ µs of 6.10 ms  \(estimated\)", text)
 

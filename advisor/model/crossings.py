@@ -50,7 +50,7 @@ def _copy(crossing: Crossing, machine: Machine, *, pinned: bool) -> Values:
 
 
 def predict_crossings(run: ScriptRun, target: CatalogueEntry) -> tuple[LinePrediction, tuple[Ceiling, ...]]:
-    """The crossings' seconds on the target, and what memory can change in a frame there at most."""
+    """The crossings' seconds on the target, and what memory can change in a frame there."""
     machine = Machine(target)
     drawn = [occurrence(crossing, machine) for crossing in run.crossings]
     spans = [None if each is None else span(each) for each in drawn]

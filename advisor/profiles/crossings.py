@@ -114,10 +114,10 @@ class Crossing(Record):
 
 
 class Ceiling(Record):
-    """What memory can change in a frame at most: copies, the waits that could go and the pages of new host
-    memory, on the frame's path.
+    """What memory can change in a frame: copies, the waits that could go and the pages of new host memory, on
+    the frame's path.
 
-    Waiting for kernels is not in it.
+    Waiting for kernels is not in it, nor what copies cost other lines through caches.
     """
 
     loop: int | None = optional("Index into the loops; None: the whole run")

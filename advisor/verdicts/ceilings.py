@@ -1,4 +1,4 @@
-"""What memory can change in a script's frames at most, and where the rest of a frame is.
+"""What memory can change in a script's frames, and where the rest of a frame is.
 
 A frame is an iteration of the loop that repeats the same crossings; without one it is the whole run.
 """
