@@ -562,31 +562,6 @@ def test_the_line_that_made_the_host_memory(
     assert (origin.kind, place, origin.each_frame) == (kind, where, new)
 
 
-def test_pages_of_arrays_that_are_new_in_each_frame_are_priced(recording: Recording) -> None:
-    lines = [
-        "a = np.ones(5 << 20)",
-        "for n in range(9):",
-        "    gpu.up(a)",
-        "    b = np.ones(5 << 20)",
-        "    gpu.up(b)",
-    ]
-    recording.run("\n".join((*lines, "")))
-    kept, new = recording.record().crossings
-    assert kept.page_seconds is None
-    assert new.page_seconds is not None
-    assert new.page_seconds > 0
-
-
-def test_pages_that_a_call_found_are_not_priced_again(recording: Recording) -> None:
-    recording.run("for n in range(9):\n    b = np.ones(5 << 20)\n    gpu.down(b)\n")
-    (outside,) = recording.record().crossings
-    (record,) = recording.recorder.records.values()
-    for times in record.times:
-        times.faults = times.timed << 20
-    (inside,) = recording.record().crossings
-    assert (outside.page_seconds or 0) > (inside.page_seconds or 0) > 0
-
-
 REPEATS = {
     "the same bytes": ("a = np.arange(100)\nfor n in range(3):\n    gpu.up(a)\n", (3, 2, 0)),
     "new bytes": ("for n in range(3):\n    gpu.up(np.full(100, n))\n", (3, 0, 0)),

@@ -102,9 +102,6 @@ class Crossing(Record):
         "Of the copies by CUDA events, scaled from those that were timed"
     )
     timed: Count = optional("Copies that events timed", 0)
-    page_seconds: Seconds | None = optional(
-        "For pages of host memory that is new each time, outside of the calls: page faults at their cost"
-    )
     origin: Origin | None = None
     repeats: Repeats | None = None
     unread: int | None = optional(
@@ -114,8 +111,7 @@ class Crossing(Record):
 
 
 class Ceiling(Record):
-    """What memory can change in a frame: copies, the waits that could go and the pages of new host memory, on
-    the frame's path.
+    """What memory can change in a frame: copies and the waits that could go, on the frame's path.
 
     Waiting for kernels is not in it, nor what copies cost other lines through caches.
     """
@@ -123,7 +119,6 @@ class Ceiling(Record):
     loop: int | None = optional("Index into the loops; None: the whole run")
     copy_seconds: Seconds
     wait_seconds: Seconds
-    page_seconds: Seconds = optional("Of host memory that is new at each copy, outside of the calls", 0.0)
     of_seconds: PositiveSeconds | None = optional("Of the frame or run; None where it was not measured")
     predicted: bool = False
     interval_seconds: Interval | None = optional("Of a prediction: 5th and 95th percentile of the sum")
@@ -131,7 +126,7 @@ class Ceiling(Record):
 
     @property
     def seconds(self) -> float:
-        return self.copy_seconds + self.wait_seconds + self.page_seconds
+        return self.copy_seconds + self.wait_seconds
 
     @property
     def share(self) -> float | None:

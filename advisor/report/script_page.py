@@ -181,7 +181,6 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     parts = (
         ("copies", ceiling.copy_seconds),
         ("waits that could go", ceiling.wait_seconds),
-        ("pages of new host arrays", ceiling.page_seconds),
         ("kernels waited for", kernels),
         ("host code and all else", other),
     )

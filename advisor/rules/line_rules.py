@@ -52,8 +52,7 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     is_hidden = crossing.call == KERNEL_ARGUMENT or (crossing.library == "numba" and not case.line.call)
     if is_hidden and case.scope.loop and case.is_worth(case.frame_seconds, limits):
         return _kernel_arrays(case)
-    pages = (crossing.page_seconds or 0.0) / case.scope.frames
-    saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times + pages
+    saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
     if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
         return None
     if case.loaders:
@@ -68,12 +67,12 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     origin_place = f" ({case.at(origin.place)})" if origin and origin.place else ""
     fill_place = origin_place.strip(" ()") or "where it is made"
     filled = "" if up else case.line.filled
-    cost = f": {units.seconds(pages)} of a frame" if pages else ""
-    fresh = "It is new memory in each frame, whose pages the first write has to find" if _fresh(case) else ""
+    is_new = crossing.origin is not None and crossing.origin.each_frame
+    fresh = "It is new memory in each frame, whose pages the first write has to find." if is_new else ""
     return case.advice(
         f"Page-lock `{filled}`" if filled else f"Keep one page-locked array for {case.what}",
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
-        f"{fresh}{cost}." if fresh else "",
+        fresh,
         f"The gain holds if what makes the data{origin_place} can write into that array." if up else "",
         "" if up or filled else "The next download overwrites it: nothing may hold it longer than a frame.",
         ONE_DRAM if case.one_dram else "",
@@ -122,10 +121,6 @@ def _pinned_batches(case: LineCase, loaders: tuple[int, ...], cause: str, saved:
         after=f"# {where}: DataLoader(..., pin_memory=True)\n{case.crossing.place.text}",
         change="pin-memory",
     )
-
-
-def _fresh(case: LineCase) -> bool:
-    return bool(case.crossing.origin and case.crossing.origin.each_frame)
 
 
 def pageable_async_copy(case: LineCase, limits: Limits) -> Finding | None:

@@ -107,15 +107,9 @@ def _ceiling(scope: Scope) -> Ceiling:
     assert scope.seconds is not None
     spent = [(c.kind == "wait", path_seconds(c) or 0.0) for _, c in scope.crossings]
     copies, waits = (sum(s for waits, s in spent if waits == kind) / scope.frames for kind in (False, True))
-    pages = sum(c.page_seconds or 0.0 for _, c in scope.crossings) / scope.frames
-    whole = copies + waits + pages
-    fit = min(1.0, scope.seconds / whole) if whole else 1.0
+    fit = min(1.0, scope.seconds / (copies + waits)) if copies + waits else 1.0
     return Ceiling(
-        loop=scope.number,
-        copy_seconds=fit * copies,
-        wait_seconds=fit * waits,
-        page_seconds=fit * pages,
-        of_seconds=scope.seconds,
+        loop=scope.number, copy_seconds=fit * copies, wait_seconds=fit * waits, of_seconds=scope.seconds
     )
 
 

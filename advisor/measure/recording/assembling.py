@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor import stats
 from advisor.measure.recording.calls import wrapper_costs
-from advisor.measure.recording.host_memory import LEAST, LineContents, Origins, PageCost, Source, page_cost
+from advisor.measure.recording.host_memory import LineContents, Origins, Source
 from advisor.measure.recording.loops import Loop, Loops, Site, head_cost
 from advisor.measure.recording.recorder import Record, ScriptRecorder
 from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, ScriptRun, SourceExcerpt
@@ -58,8 +58,6 @@ class Assembler:
             key = (site.file, site.line, *alike, event.non_blocking, frame_of(record, loops))
             groups.setdefault(key, []).append(record)
         crossings = [self._crossing(group, key[-1], loops) for key, group in groups.items()]
-        for number, loop in enumerate(loops) if self.recorder.has_gpu else ():
-            crossings = _with_pages(crossings, list(groups.values()), number, loop)
         crossings.sort(key=lambda each: (each.place.file, each.place.line))
         behind = [self._behind(loop, number, crossings) for number, loop in enumerate(loops)]
         parts = {
@@ -180,43 +178,6 @@ class Assembler:
             text = [line.rstrip("\n")[:500] for line in linecache.getlines(str(self.start / file))]
             for first, last in _stretches(sorted(wanted), len(text)):
                 yield SourceExcerpt(file=self._name(file), first=first, lines=tuple(text[first - 1 : last]))
-
-
-def _with_pages(
-    crossings: Sequence[Crossing], groups: Sequence[Sequence[Record]], number: int, loop: Loop
-) -> list[Crossing]:
-    """With the seconds that host memory which is new at each crossing of a loop costs outside of the calls.
-
-    The loop's page faults that no call had are taken for such memory's, as far as it has pages.
-    """
-    new: dict[int, tuple[float, float, PageCost]] = {}
-    for i, (crossing, group) in enumerate(zip(crossings, groups, strict=True)):
-        if crossing.loop == number and _is_new(crossing):
-            cost, times = page_cost(crossing.bytes // crossing.count), crossing.count / loop.turns
-            new[i] = times * cost.faults, times * min(_faults_inside(group), cost.faults), cost
-    inside, all_pages = sum(each[1] for each in new.values()), sum(each[0] for each in new.values())
-    share = min(max(loop.faults - inside, 0.0) / (all_pages - inside), 1.0) if all_pages > inside else 0.0
-    result = list(crossings)
-    for i, (faults, within, cost) in new.items():
-        outside = share * (faults - within)
-        if faults:
-            seconds = (outside * cost.touching + (within + outside) * cost.freeing) / cost.faults
-            result[i] = result[i].model_copy(update={"page_seconds": seconds * loop.turns})
-    return result
-
-
-def _is_new(crossing: Crossing) -> bool:
-    """PyTorch's downloads make a tensor, except `copy_`; its uploads are not known to."""
-    origin, size = crossing.origin, crossing.bytes // crossing.count
-    makes = crossing.library == "torch" and crossing.kind == "download" and crossing.call != "Tensor.copy_"
-    return size >= LEAST and crossing.memory == "pageable" and bool(makes or (origin and origin.each_frame))
-
-
-def _faults_inside(group: Sequence[Record]) -> float:
-    """Page faults in a call."""
-    times = [steady if steady.timed else cold for cold, steady in (record.times for record in group)]
-    timed = sum(each.timed for each in times)
-    return sum(each.faults for each in times) / timed if timed else 0.0
 
 
 def _sites(record: Record) -> Iterator[Site]:

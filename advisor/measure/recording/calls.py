@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.recording.loops import LAUNCH_SAMPLE, page_faults
+from advisor.measure.recording.loops import LAUNCH_SAMPLE
 from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import CrossingKind, Library
 
@@ -145,13 +145,10 @@ class Calls:
                 self._gpu.synchronize(stream)
             event.kernel_seconds = perf_counter() - begin if blocks else 0.0
             first = self._gpu.mark(stream) if copies else None
-            before = page_faults() if copies else 0
             called = perf_counter()
             result = call(*args, **options)
             event.host_seconds = perf_counter() - called
-            if copies:
-                event.faults = page_faults() - before
-                event.marks = first, self._gpu.mark(stream)
+            event.marks = (first, self._gpu.mark(stream)) if copies else None
         return result
 
     def crossed(self, event: Event) -> None:

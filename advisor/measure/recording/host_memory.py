@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import PYFUNCTYPE, Structure, c_char, c_char_p, c_size_t, c_uint8, c_void_p
 from dataclasses import dataclass, field
-from functools import cache
-from statistics import median
 from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -22,7 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from advisor.measure.recording.loops import Lines, Site, page_faults
+from advisor.measure.recording.loops import Lines, Site
 from advisor.profiles.crossings import CrossingKind, OriginKind
 
 LEAST = 4096
@@ -30,9 +28,6 @@ LEAST = 4096
 MOST = 1 << 16
 """Allocations that are remembered: of an older one the line is not known."""
 _TRIALS = 500
-_NEW_ARRAYS = 5
-HUGE = 1 << 22
-"""Bytes from which NumPy asks for huge pages (numpy/_core/src/multiarray/alloc.c)."""
 _ONCE_MORE = 0.01
 """Seconds after which an interrupt comes again that came while NumPy called the handler."""
 NO_HANDLER = "The lines that allocate host arrays: NumPy {} has no memory handler that can be set here"
@@ -46,30 +41,6 @@ class Source(NamedTuple):
 
     kind: OriginKind
     site: Site | None
-
-
-class PageCost(NamedTuple):
-    """What a new array costs: page faults, seconds in these, and seconds of giving the pages back."""
-
-    faults: float
-    touching: float
-    freeing: float
-
-
-@cache
-def page_cost(size: int) -> PageCost:
-    """Measured here, on memory that is mapped as NumPy's arrays of that many bytes are."""
-    costs = []
-    for _ in range(_NEW_ARRAYS):
-        area = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-            area.madvise(mmap.MADV_HUGEPAGE)
-        faults, begin = page_faults(), perf_counter()
-        np.frombuffer(area, np.uint8)[:: mmap.PAGESIZE] = 1
-        touched = perf_counter()
-        area.close()
-        costs.append((page_faults() - faults, touched - begin, perf_counter() - touched))
-    return PageCost(*(float(median(figures)) for figures in zip(*costs, strict=True)))
 
 
 class _Allocator(Structure):

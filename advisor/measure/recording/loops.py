@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from resource import RUSAGE_THREAD, getrusage
 from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
@@ -55,10 +54,6 @@ class Loop:
         """Seconds from entering to leaving it: with what its iterator takes to start, such as workers."""
         self.called = 0
         """Iterations whose head was called in full."""
-        self.faults = 0.0
-        """Page faults of an iteration, on average of the latest that were counted."""
-        self._counted = (0, 0)
-        """The iteration at which they were read last, and how many there had been."""
         self.begun: float | None = None
         self.open = False
         self.active = self.used = False
@@ -115,8 +110,6 @@ class Loop:
         self.begun, self.open = now, True
         self.turns += 1
         self.called += 1
-        if not self.turns & (self.turns - 1):
-            self._count_faults()
         self.quiet += 1
         if self.quiet >= FAST_ITERATIONS:
             self._look(now)
@@ -132,14 +125,6 @@ class Loop:
             self.whole += self._clock() - self.entered
             self.entered = None
         self.open = False
-
-    def _count_faults(self) -> None:
-        """At iterations 1, 2, 4, 8, ..., since each reading takes a microsecond."""
-        turns, before = self._counted
-        faults = page_faults()
-        if self.turns > turns:
-            self.faults = (faults - before) / (self.turns - turns)
-        self._counted = self.turns, faults
 
     def settle(self) -> None:
         """At the end of the script."""
@@ -170,11 +155,6 @@ class Loop:
         self.fast = None
         self._table[self._index : self._index + 3] = (self.head, self.enter, self.leave)
         self.since = self._clock()
-
-
-def page_faults() -> int:
-    """Those of this thread so far that needed no disk: pages of new memory."""
-    return getrusage(RUSAGE_THREAD).ru_minflt
 
 
 def head_cost(clock: Clock = perf_counter, turns: int = 1000) -> float:

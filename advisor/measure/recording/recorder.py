@@ -39,8 +39,6 @@ class Event:
     """What the call waited for earlier kernels; None where the two were not measured apart."""
     marks: tuple[Any, Any] | None = None
     """CUDA events before and after the copy on its stream, where this one is timed."""
-    faults: int = 0
-    """Page faults in a call that is timed by marks."""
     host: Any = None
     """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
     device: Any = None
@@ -112,8 +110,7 @@ class InLoop:
 
 @dataclass(slots=True)
 class Times:
-    """Seconds of calls, of those whose waits for kernels were measured apart, and of copies, with the page
-    faults of these."""
+    """Seconds of calls, of those whose waits for kernels were measured apart, and of copies."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -121,7 +118,6 @@ class Times:
     host_seconds: float = 0.0
     stream_seconds: float = 0.0
     timed: int = 0
-    faults: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -277,7 +273,6 @@ class ScriptRecorder:
             times.host_seconds += seconds
         if event.marks is not None:
             record.marks.append((*event.marks, times))
-            times.faults += event.faults
             if len(record.marks) >= MOST_MARKS:
                 self.read_marks(record, MOST_MARKS // 2)
 
