@@ -61,28 +61,6 @@ def test_families_left_out_are_chosen_no_worse_than_by_the_rule_of_three_lines(h
     assert (found["regret_mean"] or 1) <= (found["rule_regret_mean"] or 0)
 
 
-@pytest.mark.parametrize("measure", ["right_share", "ratio_error_median", "inside_share"])
-def test_in_sample_is_no_worse_than_left_out(held: Held, measure: str) -> None:
-    sample, without = (summary(found)[measure] for found in (held.sample, held.without))
-    assert sample is not None
-    assert without is not None
-    better = sample - without if measure != "ratio_error_median" else without - sample
-    assert better >= -0.03
-
-
-def test_in_sample_times_are_not_far_off_to_one_side(held: Held) -> None:
-    found = summary(held.sample)
-    assert found["ratio_median"] == pytest.approx(1, abs=0.1)
-    assert found["ratio_90"] is not None
-    assert found["ratio_90"] <= 1.5
-
-
-def test_strategies_are_in_the_published_order(held: Held) -> None:
-    found = summary(accuracy.groups(held.without)["discrete"])
-    assert found["rank_correlation"] is not None
-    assert found["rank_correlation"] >= 0.9
-
-
 def test_every_published_row_of_the_sample_is_used(held: Held) -> None:
     used = [
         f.published
@@ -97,15 +75,6 @@ def test_every_published_row_of_the_sample_is_used(held: Held) -> None:
 
 def test_the_package_carries_what_the_model_reaches(held: Held) -> None:
     assert shipped.PATH.read_text(encoding="utf-8") == accuracy.shipped(held)
-
-
-def test_every_class_with_cases_has_its_error_on_devices_left_out(held: Held) -> None:
-    found = shipped.by_class()
-    assert set(found) == {"discrete", "coherent", "tegra", "tegra-io-coherent", "tegra-coherent"}
-    assert sum(row.cases for row in found.values()) == len(held.without)
-    assert (
-        found["discrete"].inside_share == summary(accuracy.groups(held.without)["discrete"])["inside_share"]
-    )
 
 
 # Leaving out
@@ -130,9 +99,8 @@ def test_what_was_read_of_a_family_falls_out_with_it() -> None:
     assert left_out.without_family(among, "Ada").layers[at] == among.layers[at]
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_device_has_a_family(name: str) -> None:
-    assert left_out.family_of(load(name)) in left_out.FAMILIES
+def test_every_device_has_a_family() -> None:
+    assert {left_out.family_of(load(name)) for name in names()} <= set(left_out.FAMILIES)
 
 
 def test_the_names_in_sources_are_told_apart() -> None:
@@ -241,22 +209,13 @@ def test_what_we_measured_is_never_mixed_with_what_was_published(ours: dict[str,
     assert not {case.name for case in published.cases()} & {o.case.name for o in ours[accuracy.CALIBRATED]}
 
 
-def test_a_choice_that_the_noise_hides_is_not_wrong() -> None:
+def test_choices_are_right_wrong_or_hidden_by_noise() -> None:
     figures = (
         published_cases.Figure("pageable", "pageable", 1.0, interval=(0.8, 1.3)),
         published_cases.Figure("pinned", "pinned", 1.5, interval=(1.2, 1.9)),
     )
     case = published_cases.Case("made up", "t4", published_cases.touched(1e9, "in"), figures, "nowhere")
     assert outcomes.is_right(outcome(case)) is True
-
-
-@pytest.mark.parametrize("page", accuracy.PAGES, ids=lambda page: page.name)
-def test_the_pages_show_these_tables(held: Held, page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert accuracy.documented(held, text) == text
-
-
-def test_a_wrong_choice_counts_as_wrong() -> None:
     profile: Profile = published_cases.touched(1e9, "in")
     times = {"pageable": 1.0, "pinned": 2.0}
     figures = tuple(published_cases.Figure(name, name, seconds) for name, seconds in times.items())
@@ -266,3 +225,9 @@ def test_a_wrong_choice_counts_as_wrong() -> None:
     assert outcomes.inside(found) == [False, False]
     (error,) = outcomes.ratio_errors(found)
     assert error > 1
+
+
+@pytest.mark.parametrize("page", accuracy.PAGES, ids=lambda page: page.name)
+def test_the_pages_show_these_tables(held: Held, page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert accuracy.documented(held, text) == text

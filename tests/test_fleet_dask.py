@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +37,6 @@ from advisor.fleets.planning import Answer, Task
 from advisor.fleets.request import Limits, Request, Selection, gather
 from advisor.measure.progress import Silent
 from advisor.profiles.combined import Row
-from advisor.profiles.files import remove_abandoned
 from advisor.profiles.schema import Profile
 
 WORKERS = Path(__file__).parent / "fleet_workers.py"
@@ -195,15 +193,6 @@ def test_a_workload_with_a_package_is_profiled_where_it_was_sent(sixteen: tuple[
     assert real[0]["predictions"]
 
 
-def test_a_task_that_hangs_is_tried_elsewhere(workload: Path, tmp_path: Path) -> None:
-    limits = Limits(task=3, slack=0, another=2, joining=0.5)
-    with scheduler() as (address, _), workers(address, workload, tmp_path, "a:hangs", "a:plain", "b:hangs"):
-        until_joined(address, 3)
-        found = run(address, workload, tmp_path / "out", limits)
-    assert sorted(row.status for row in found.rows) == ["failed", "profiled"]
-    assert {row.reason for row in found.rows} == {"", "no answer within 3 s; no other worker has this device"}
-
-
 def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, tmp_path: Path) -> None:
     limits = Limits(task=300, another=2, joining=0.5)
     hosts = ("a:plain", "b:plain", "c:hangs")
@@ -264,53 +253,6 @@ def test_local_workers_listen_to_this_machine_only() -> None:
         assert {c.laddr.ip for c in open_ports} == {"127.0.0.1"}
 
 
-def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(workload: Path, tmp_path: Path) -> None:
-    """To the command and its workers, as a terminal sends it."""
-    out = tmp_path / "out"
-    limits = "--max-seconds 20 --strategy pageable --rounds 1"
-    options = ["--local", "1", "--sweep", "n=1,2,3", *limits.split()]
-    command = [sys.executable, "-m", "advisor", "fleet", str(workload), *options, "--out", str(out)]
-    log = tmp_path / "log"
-    with log.open("wb") as said:
-        process = subprocess.Popen(
-            command, env=environment(), stdout=said, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        until(lambda: list(out.glob("*/n=1/row.json")) or process.poll() is not None, 300)
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(300) == 130
-    text = log.read_text()
-    assert "Traceback" not in text
-    assert "continue with --resume" in text
-    assert [r["status"] for r in map(read_row, out.glob("*/*/row.json"))] == ["profiled"]
-
-
-def test_what_a_killed_command_left_goes_with_the_next(
-    workload: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its workers' files among it: all are in folders of ours, and none is where the command was run."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    before = set(tmp_path.iterdir())
-    command = [sys.executable, "-m", "advisor", "fleet", str(workload), "--local", "1", "--out", "out"]
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=environment(TMPDIR=str(temporary)),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    until(lambda: list(temporary.rglob("worker-*")) or process.poll() is not None, 120)
-    children = psutil.Process(process.pid).children(recursive=True)
-    process.kill()
-    process.wait()
-    assert psutil.wait_procs(children, timeout=60)[1] == []
-    assert set(tmp_path.iterdir()) - before == {tmp_path / "out"}
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    remove_abandoned()
-    assert list(temporary.iterdir()) == []
-
-
 def read_row(path: Path) -> dict[str, str]:
     found: dict[str, str] = json.loads(path.read_text())
     return found
@@ -322,19 +264,14 @@ def read_row(path: Path) -> dict[str, str]:
         ((), 2, "no cluster was given"),
         (("--local", "1", "--scheduler", "tcp://127.0.0.1:1"), 2, "contradict each other"),
         (("--scheduler", "tcp://127.0.0.1:1"), 4, "cannot be reached"),
-        (("--scheduler", "nonsense://x"), 4, "cannot be reached"),
         (("--scheduler", "tls://127.0.0.1:1"), 2, "uses TLS, and no certificate was given"),
         (("--scheduler-file", "damaged.json"), 5, "damaged.json is not a scheduler's file"),
-        (("--scheduler-file", "nowhere.json"), 5, "nowhere.json does not exist"),
         (("--local", "1", "--tls-cert", "x.pem"), 2, "--tls-ca-file and --tls-key are missing"),
-        (("--local", "1", "--where", "memory=tegra"), 2, "is not known"),
         (("--local", "1", "--out", "-"), 2, "cannot print to stdout"),
-        (("--local", "1", "--set", "n=1", "--sweep", "n=1,2"), 2, "contradict each other"),
         (("--local", "1", "--target", "mine.toml"), 2, "only devices of the catalogue"),
         (("--local", "1", "--send", "nowhere"), 5, "nowhere does not exist"),
         (("{file}", "--local", "1"), 2, "two workloads have one name: tiny, tiny"),
         (("{file}", "--local", "1", "--emit", "x.toml"), 2, "--emit writes the strategies of one workload"),
-        (("--local", "1", "--resume"), 2, "does not hold the results of advisor fleet"),
     ],
 )
 def test_wrong_input_is_answered_before_anything_runs(
@@ -414,14 +351,6 @@ def test_a_program_gives_its_client_and_gets_the_devices(workload: Path, tmp_pat
     assert devices.profile(row).workload.parameters == {"n": 8}
     assert (out / "fleet.html").is_file()
     assert row.device in devices._repr_html_()
-
-
-def test_the_scheduler_may_stand_in_dasks_variable(
-    command: Command, workload: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", "nonsense://x")
-    assert "the scheduler nonsense://x cannot be reached" in command("fleet", workload).err
-    assert "nonsense" not in command("fleet", workload, "--scheduler-file", "nowhere.json").err
 
 
 def test_two_commands_lock_a_device_wait_for_each_other_and_scale_an_adaptive_cluster() -> None:

@@ -174,13 +174,10 @@ def test_without_a_twin_the_cpu_says_so(tmp_path: Path) -> None:
 # Sources
 
 
-def test_a_path_is_seen_from_the_file_that_asks() -> None:
+def test_a_file_is_seen_from_the_file_that_asks() -> None:
     found = find_source("workload_files/scale.cu", __file__)
     assert found.file == FILES / "scale.cu"
     assert found.include_directory == FILES
-
-
-def test_a_missing_file_or_name_names_the_nearest() -> None:
     with pytest.raises(FileProblem, match=r"'scale\.cu'\?"):
         advisor.kernel("workload_files/scal.cu", "scale")
     with pytest.raises(WorkloadError, match=r"test_kernels\.py .*'scal'; .* 'scale'\?"):
@@ -207,7 +204,7 @@ def refused(source: str, log: str, monkeypatch: pytest.MonkeyPatch) -> WorkloadE
     return caught.value
 
 
-def test_a_compile_error_names_the_line_of_the_python_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compile_error_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     log = '/tmp/x/abc.cubin.cu(4): error: identifier "missing" is undefined\n      a[0] = missing;\n'
     error = refused(WRONG, log, monkeypatch)
     line = the_line_of("    a[0] = missing;")
@@ -216,9 +213,6 @@ def test_a_compile_error_names_the_line_of_the_python_file(monkeypatch: pytest.M
     )
     assert f"> {line:4d} |     a[0] = missing;" in error.detail
     assert log.strip() in error.detail
-
-
-def test_an_error_without_a_place_in_the_file_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     made = WRONG.replace("missing", "gone")
     error = refused(made, 'default_program(4): error: identifier "gone" is undefined', monkeypatch)
     assert "line 4" in error.message

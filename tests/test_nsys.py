@@ -14,14 +14,14 @@ import builders
 import pytest
 from fakes import job
 from nsys_exports import Export
-from running import QUICK, REPOSITORY, Command, FakeLauncher, advisor, cpu_settings, eventually
+from running import REPOSITORY, Command, FakeLauncher, advisor, cpu_settings, eventually
 
 from advisor import pipeline
 from advisor.measure.jobs import Job
 from advisor.measure.options import OPTIONS
 from advisor.measure.progress import Silent
 from advisor.nsys import program as nsys_module
-from advisor.nsys.capturing import NO_GPU_TO_TRACE, NsysCaptures, frames_to_capture
+from advisor.nsys.capturing import NO_GPU_TO_TRACE, NsysCaptures
 from advisor.nsys.program import NsysFailed, find
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.traces import NsysTrace
@@ -82,26 +82,19 @@ def captured(path: Path | None, *jobs: Job, **options: object) -> NsysTrace:
 # Where it is
 
 
-def test_found_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nsys_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fake(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     found = find()
     assert (found.path, found.version, found.name) == (path, (2023, 4, 4), "nsys 2023.4.4")
-
-
-def test_the_newest_of_those_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     root = tmp_path / "opt/nvidia/nsight-systems"
     fake(root / "2022.4.2/target-linux-x64", version="2022.4.2.1")
     newest = fake(root / "2024.10.1/bin", version="2024.10.1.2")
     fake(tmp_path / "usr/lib/nsight-systems/bin", version="2023.4.4.54")
     assert find(root=tmp_path).path == newest
-
-
-def test_none_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(NsysFailed, match="not found on PATH"):
-        find(root=tmp_path)
+        find(root=tmp_path / "empty")
 
 
 def test_the_one_that_is_given(tmp_path: Path) -> None:
@@ -115,12 +108,6 @@ def test_the_one_that_is_given(tmp_path: Path) -> None:
     path.chmod(0o644)
     with pytest.raises(NsysFailed, match="Permission denied"):
         find(path)
-
-
-def test_a_reason_names_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(NsysFailed, match="~/somewhere/nsys"):
-        find(tmp_path / "somewhere" / "nsys")
 
 
 # What it is told
@@ -181,9 +168,6 @@ def test_each_strategy_is_read_and_its_report_kept_where_asked(tmp_path: Path) -
     assert [(t.strategy, t.frame_seconds) for t in told.strategies] == [("pageable", 0.01)]
     left = {file.name for file in (tmp_path / "pageable").iterdir()}
     assert not left & {"capture.nsys-rep", "capture.sqlite"}, "they are large"
-
-
-def test_no_nsys_is_a_reason(tmp_path: Path) -> None:
     told = captured(tmp_path / "none", capture_job(tmp_path))
     assert told.strategies == ()
     assert "there is no nsys at" in told.reason
@@ -194,7 +178,6 @@ def test_no_nsys_is_a_reason(tmp_path: Path) -> None:
     ("does", "says"),
     [
         ("echo 'something is wrong'; exit 1", "nsys profile failed with code 1: something is wrong"),
-        ('"$@"', "wrote no report"),
         ("exit 0", "wrote no report: no output"),
         ('"$@"; echo >"$report.qdstrm"', "QdstrmImporter, which converts"),
     ],
@@ -209,7 +192,6 @@ def test_an_nsys_that_fails_is_tried_once(tmp_path: Path, does: str, says: str) 
 
 
 def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    """Its own children may be in sessions of their own, as an agent's are."""
     path = fake(tmp_path, f"setsid sleep 77 & echo $! >'{tmp_path}/pid'; wait")
     told = captured(path, capture_job(tmp_path, seconds=0.01), starting_seconds=1.0)
     assert "1 s" in told.reason
@@ -243,10 +225,6 @@ def test_an_export_that_says_nothing(tmp_path: Path, export: str) -> None:
         Export(file).done()
     told = captured(fake(tmp_path, export=file), capture_job(tmp_path))
     assert ("nvtx" in told.reason) if export == "empty" else ("failed with code 1" in told.reason)
-
-
-def test_of_long_frames_fewer_are_watched() -> None:
-    assert [frames_to_capture(builders.measured("pinned", t)) for t in (0.001, 1.0, 60.0)] == [5, 3, 2]
 
 
 # In the flow
@@ -285,36 +263,18 @@ def test_ctrl_c_while_tracing_keeps_what_was_measured(tmp_path: Path) -> None:
     assert result.trace.reason == "interrupted"
 
 
-def test_what_ran_on_the_cpu_is_not_traced_and_the_reason_is_no_missing_nsys(tmp_path: Path) -> None:
+def test_what_is_not_asked_for_or_not_on_a_gpu_is_not_traced(tmp_path: Path) -> None:
     def captures(*_: object) -> NsysTrace:
         raise AssertionError
 
     asked, cpu = cpu_settings(trace=("nsys",)), FakeLauncher(device=builders.cpu_profile().device)
     result = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=cpu, captures=captures)
     assert result.trace == NsysTrace(reason=NO_GPU_TO_TRACE)
-
-
-def test_an_nsys_that_is_named_looks_at_a_run_on_the_cpu_too(tmp_path: Path) -> None:
     found = NsysTrace(tool="nsys 1.2.3")
     asked = cpu_settings(trace=("nsys",), nsys=tmp_path / "nsys")
     cpu = FakeLauncher(device=builders.cpu_profile().device)
     result = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=cpu, captures=lambda *_: found)
     assert result.trace == found
-
-
-def test_the_terminal_says_in_one_line_that_nothing_is_traced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = REPOSITORY / "workloads/vector_add.py"
-    said = Command(monkeypatch, capsys)(
-        "profile", file, "--set", "n=64", "--no-gpu", "--strategy", "pageable", "--trace", "nsys", *QUICK
-    )
-    told = [line for line in said.err.splitlines() if "--trace nsys" in line]
-    assert ["--trace nsys" in line for line in told] == [True]
-
-
-def test_without_the_option_nothing_is_traced(tmp_path: Path) -> None:
     result = pipeline.profile(cpu_settings(), Silent(), keep_in=tmp_path, launcher=FakeLauncher())
     assert result.trace == NsysTrace(reason="not asked for")
 

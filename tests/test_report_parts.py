@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from builders import cpu_profile, measured, predicted, prediction, profile
+from builders import measured, predicted, prediction, profile
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from rendering import blocks
 
 from advisor.profiles.schema import Profile
-from advisor.report.answer import MOST, Answer, Answers, Part, legend, parts_of, where_time_goes
-from advisor.report.blocks import Table
+from advisor.report.answer import MOST, Answer, Answers, Part, parts_of, where_time_goes
 from advisor.report.charts import decimal_step
 from advisor.report.pages import page_of
 
@@ -45,30 +44,12 @@ def test_parts_of_a_measured_frame_and_the_rest() -> None:
         ("synchronize", "1.00 ms", "wait"),
         ("other", "4.00 ms", "rest"),
     ]
-
-
-def test_parts_longer_than_the_median_leave_no_rest_and_do_not_lengthen_the_bar() -> None:
     row = measured("pinned", 0.020, stage_seconds={"add": 0.019}, transfer_seconds=0.006)
     run = profile(results=(row, measured("pageable", 0.030)))
     assert [part.key for part in parts_of(run)["pinned"]] == ["copies", "add"]
     answer = first_answer(run)
     bar = next(bar for bar in answer.bars if bar.name == "pinned")
     assert sum(width for *_, width in answer.segments(bar)) == pytest.approx(answer.share(0.020), abs=0.02)
-
-
-def test_predicted_parts_keep_their_names() -> None:
-    made = cpu_profile().predictions[0]
-    keys = ["produce", "consume", "copy to device", "copy to host", "add", "synchronize"]
-    assert list(legend(parts_of(made).values())) == keys
-    (table, *_) = blocks(page_of(cpu_profile()), Table, "predictions")
-    assert table.predicted
-    first = table.rows[0]
-    assert (first.name, first.cells[0].value, first.cells[0].note) == (
-        "zero-copy",
-        "45.0 ms",
-        "31.5 to 58.5 ms",
-    )
-    assert (table.columns[1].head, first.cells[1].value) == ("produce", "13.5 ms")
 
 
 def test_the_reason_says_where_the_time_goes_and_what_the_baseline_spends_more_on() -> None:

@@ -71,7 +71,6 @@ def made(name: str) -> Page:
 
 @every("name", PAGES)
 def test_every_page_fits_a_screen_and_a_comment(name: str) -> None:
-    """25 lines with a blank one, the files and what opens a trace; --details has all that there is."""
     page = made(name)
     for bars in (False, True):
         lines = render(page, "txt", bars=bars).splitlines()
@@ -98,7 +97,6 @@ def test_quiet_is_the_verdict_alone_and_the_screen_begins_with_it(name: str) -> 
 
 
 def test_every_device_has_rows_on_a_tight_screen() -> None:
-    """Three devices with the same rows: a row of each device, whatever memory they need."""
     rows = [predicted(f"s-{r}", 0.04) for r in "abcdefghijkl"]
     smaller = [row.model_copy(update={"physical_bytes": 1024}) for row in rows]
     before, now = (
@@ -162,14 +160,11 @@ def test_hostile_text_changes_the_structure_of_no_form(kind: str, pieces: list[s
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e]", line)
 
 
-def test_failures_that_do_not_fit_are_counted() -> None:
+def test_failures_and_strategies_without_figures_are_short() -> None:
     screen = render(broken(), "txt")
     assert "`s-a` failed: a broke" in screen
     assert re.search(r"… \d more failures: --details|… \d+ more lines: --details", screen)
     assert "`s-j` failed: j broke" in render(broken(), "details")
-
-
-def test_strategies_without_figures_are_one_line_with_reasons_where_these_fit() -> None:
     base = measured("pageable", 0.04)
     one = shown(profile(results=(base, skipped("system", "no HMM (pageableMemoryAccess is 0)"))), "txt")
     assert "\n  skipped: system (no HMM)\n" in one
@@ -194,7 +189,6 @@ def test_a_bar_shows_its_interval(ends: tuple[float, float, float], predicted: b
 
 @every("width", [40, 60, 80, 140])
 def test_no_verdict_and_no_advice_is_cut_at_any_width(width: int) -> None:
-    """Each sentence of the verdicts is whole, and no screen ends within a wrapped line."""
     for name in PAGES:
         page = made(name)
         text = " ".join(render(page, "txt", width=width).replace("\N{NO-BREAK SPACE}", " ").split())

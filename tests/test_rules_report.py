@@ -43,9 +43,6 @@ def test_the_models_estimate_stands_beside_the_measured_gain() -> None:
     assert told.gain.seconds_per_frame == pytest.approx(0.020)
     assert told.gain.estimated_seconds_per_frame == pytest.approx(likely["pageable"] - likely["pinned"])
     assert told.gain.estimated_seconds_per_frame != pytest.approx(0.020), "it is blind to what was measured"
-
-
-def test_no_estimate_where_the_model_has_none() -> None:
     unknown = on_an_h200(device=Device(name="From the future", kind="cuda", memory_class="discrete"))
     assert advised(unknown).gain.estimated_seconds_per_frame is None
     assert advised(on_an_h200(traffic=None)).gain.estimated_seconds_per_frame is None

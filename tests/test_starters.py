@@ -55,13 +55,11 @@ def test_the_starter_s_check_can_fail(command: Command, tmp_path: Path) -> None:
     assert "check" in profile.err
 
 
-@pytest.mark.parametrize("example", sorted(starters.examples()))
-def test_every_example_can_be_copied_and_loaded(example: str, tmp_path: Path) -> None:
-    if "parts.pytorch" in starters.examples()[example].read_text(encoding="utf-8"):
-        pytest.importorskip("torch", reason="PyTorch is not installed")
-    first, *_ = starters.write(tmp_path / "mine.py", like=example)
-    assert first.read_bytes() == (REPOSITORY / "workloads" / f"{example}.py").read_bytes()
-    load(first, example, {})
+def test_an_example_can_be_copied_and_loaded(tmp_path: Path) -> None:
+    first, *_ = starters.write(tmp_path / "mine.py", like="vector_add")
+    assert first.read_bytes() == (REPOSITORY / "workloads" / "vector_add.py").read_bytes()
+    load(first, "vector_add", {})
+    assert set(starters.examples()) == {path.stem for path in (REPOSITORY / "workloads").glob("*.py")}
 
 
 def test_an_existing_file_stays_unless_forced(command: Command, tmp_path: Path) -> None:
@@ -77,7 +75,6 @@ def test_an_existing_file_stays_unless_forced(command: Command, tmp_path: Path) 
     ("file", "says"),
     [
         ("mine.txt", "does not end in .py"),
-        ("numpy.py", "would hide the module 'numpy'"),
         ("json.py", "would hide the module 'json'"),
         ("/proc/mine.py", "cannot be written"),
     ],
@@ -88,16 +85,9 @@ def test_a_file_that_could_not_be_used_is_refused(file: str, says: str, command:
     assert says in said.error[0]
 
 
-def test_a_folder_is_refused_also_with_force(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").mkdir()
-    assert command("new", "mine.py", "--force").code == 2
-
-
 def test_an_unknown_example_names_the_nearest(command: Command) -> None:
     said = command("new", "mine.py", "--like", "vector_sum")
     assert "did you mean 'vector_add'" in said.error[0]
-    with pytest.raises(UsageError):
-        starters.write(Path("mine.py"), like="vector_sum")
 
 
 @pytest.mark.parametrize(
@@ -155,10 +145,8 @@ def test_a_workload_from_one_call_of_a_function(tmp_path: Path, command: Command
     ("returned", "buffers"),
     [
         ("a + 1, a * 2", ["a", "result", "result_2"]),
-        ("[a + 1, a * 2]", ["a", "result", "result_2"]),
         ("None, a + 1", ["a", "result"]),
         ("a, a + 1", ["a", "result"]),
-        ("a, None", ["a"]),
     ],
 )
 def test_each_returned_array_has_a_buffer(
@@ -182,7 +170,6 @@ CALL = "pipeline.py::process"
         (PIPELINE, "pipeline.py::proces", 2, "has no function 'proces'; did you mean 'process'?"),
         ("def process(a): ...", CALL, 2, "does not call process"),
         (PIPELINE, "pipeline.py", 2, "is neither FILE::FUNCTION"),
-        (PIPELINE, "gone.py::process", 2, "is neither FILE::FUNCTION"),
         (
             "import numpy as np\ndef process(frame): ...\nprocess(np.ones(3))",
             CALL,
@@ -190,15 +177,11 @@ CALL = "pipeline.py::process"
             "its argument 'frame' is an array",
         ),
         ("def process(): ...\nraise ValueError(3)", CALL, 3, "failed before it called process"),
-        ("def process(): 1 / 0\nprocess()", CALL, 3, "called process, which did not return"),
         ("def process(): exit()\nprocess()", CALL, 3, "called process, which did not return"),
         ("def process(): yield 1\nlist(process())", CALL, 2, "it is a generator or coroutine"),
         ("class P:\n  def run(self): ...\nP().run()", "pipeline.py::P.run", 2, "is a method of P"),
-        ("class P:\n  def run(self): ...\nP().run()", "pipeline.py::run", 2, "is a method of P"),
         ("if 1:\n  def process(): ...\nprocess()", CALL, 2, "not at the top level"),
-        ("process = lambda: 3\nprocess()", CALL, 2, "has no function 'process'"),
         ("def process(a): ...\nprocess(a=[1])", CALL, 2, "its argument 'a' is a list"),
-        ("import numpy as np\ndef process(a): return {}\nprocess(np.ones(3))", CALL, 2, "a dict"),
         ("def process(n): return n\nprocess(3)", CALL, 2, "it takes no array and returns none"),
     ],
 )
@@ -251,14 +234,6 @@ def test_the_script_has_its_own_arguments(command: Command) -> None:
     assert '"a": Buffer(5, "float64")' in Path("w.py").read_text(encoding="utf-8")
     said = command("new", "v.py", "5")
     assert (said.code, said.error[0]) == (2, "error: 5 is the argument of no script")
-
-
-def test_what_it_lists_can_be_asked_for(command: Command) -> None:
-    """Neither methods nor functions within others, which no workload can import."""
-    text = "class P:\n  def run(self): ...\ndef process(a):\n  def inner(): ...\n"
-    Path("pipeline.py").write_text(text, encoding="utf-8")
-    said = command("new", "w.py", "--from", "pipeline.py::proces")
-    assert said.error[1] == "  next: It has: process."
 
 
 def test_a_call_that_goes_on_is_told_from_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +325,7 @@ ONE_LINE = (
 
 
 @pytest.mark.parametrize(
-    ("line", "changes"), [(13, ()), (14, ()), (15, ()), (13, HALVES), (15, HALVES), (14, ONE_LINE)]
+    ("line", "changes"), [(13, ()), (15, ()), (13, HALVES), (15, HALVES), (14, ONE_LINE)]
 )
 def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
     line: int, changes: tuple[tuple[str, str], ...], tmp_path: Path, command: Command
@@ -376,7 +351,6 @@ def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
     [
         ("def process(a):\n    return a\nprint(1)\n", 2, 2, "does not call process"),
         ("class A:\n    def f(self):\n        pass\n", 3, 2, "is in a class"),
-        ("x = 1\n", 7, 2, "has no statement"),
         ("for i in range(3):\n    x = 1\n    break\n", 2, 2, "leave their loop"),
         ("x = (\n", 1, 3, "is not valid Python"),
         (

@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -215,6 +216,7 @@ class _Forked(ForkServer):
     """A server that need not import anything."""
 
     def __init__(self) -> None:
+        self._turns = threading.Lock()
         self._link, theirs = socket.socketpair()
         parent = os.getpid()
         if not (pid := os.fork()):
