@@ -25,7 +25,7 @@ from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, NothingToCompare, UsageError
 from advisor.measure.jobs import Description, Settings
 from advisor.measure.launcher import Ahead, Launcher, ProcessLauncher, record
-from advisor.measure.measurement import CONCLUDING_SECONDS, REFERENCE, TRACE, Measurement, MixEstimate, Run
+from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEstimate, Run
 from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE
@@ -185,10 +185,8 @@ def compare_versions(
         measurement = VersionMeasurement(versions, launch, progress, folder)
         with measurement.version(HEAD) as head:
             _require(settings, head.describe())
-            measurement.begin(REFERENCE)
+            measurement.begin_base()
             head.prepare()
-            if head.run().trace:
-                measurement.begin(TRACE)
             head.screen(measurement.screening_order(partial(_screening_order, head, context)))
         if versions.missing:
             raise NothingToCompare(versions.missing)

@@ -266,3 +266,21 @@ def test_one_of_two_side_by_side_that_fails_runs_again_alone(tmp_path: Path, fai
     ahead = Ahead(cast(Any, launch))
     ahead.begin(job(tmp_path, "reference"))
     assert [ahead(job(tmp_path, task)).how for task in ("trace", "reference")] == ["finished", "finished"]
+
+
+def test_a_strategy_is_timed_once_what_checks_the_other_version_has_ended(tmp_path: Path) -> None:
+    ran: list[str] = []
+    checking = threading.Event()
+
+    def launch(job: Job) -> Ended:
+        if job.task == "reference":
+            checking.wait(60)
+        ran.append(job.task)
+        return Ended(ReferenceRun(), "finished")
+
+    ahead = Ahead(cast(Any, launch))
+    ahead.begin(job(tmp_path, "reference"))
+    ahead(job(tmp_path, "trace"))
+    threading.Timer(0.1, checking.set).start()
+    ahead(job(tmp_path, "measure"))
+    assert ran == ["trace", "reference", "measure"]

@@ -29,7 +29,6 @@ from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
 from advisor.measure.launcher import Ahead, Ended
-from advisor.measure.measurement import REFERENCE, TRACE
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
@@ -782,9 +781,8 @@ def test_base_is_checked_and_traced_beside_head(tmp_path: Path) -> None:
     measurement = VersionMeasurement(both, Ahead(answer), Silent(), tmp_path)
     with measurement.version(HEAD) as head:
         head.describe()
-        measurement.begin(REFERENCE)
+        measurement.begin_base()
         head.prepare()
-        measurement.begin(TRACE)
         head.screen(["pageable"])
     measurement.choose(None)
     with measurement.version(BASE) as base:

@@ -120,23 +120,27 @@ class ProcessLauncher:
 
 @dataclass(frozen=True)
 class Ahead:
-    """A launcher whose jobs can begin before they are asked for, each in a thread beside the one that is.
+    """A launcher whose jobs can begin before they are asked for, one after the other beside those that are.
 
-    Two that met may have been in each other's way: one that failed runs again by itself.
+    Two that met may have been in each other's way: one that failed runs again by itself. A strategy is timed
+    beside none that uses the GPU.
     """
 
     launcher: Launcher
     begun: dict[str, Future[Ended]] = field(default_factory=dict)
     """By the job's folder."""
-    threads: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
+    checks: list[Future[Ended]] = field(default_factory=list)
+    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
     def begin(self, job: jobs.Job) -> None:
-        """Waits for those that have begun: at most one runs beside what is asked for."""
-        wait(self.begun.values())
-        self.begun[job.directory] = self.threads.submit(self.launcher, job)
+        self.begun[job.directory] = future = self.thread.submit(self.launcher, job)
+        if job.task == "reference":
+            self.checks.append(future)
 
     def __call__(self, job: jobs.Job) -> Ended:
         begun = self.begun.pop(job.directory, None)
+        if job.task == "measure":
+            wait(self.checks)
         beside = [each for each in self.begun.values() if not each.done()]
         ended = begun.result() if begun else self.launcher(job)
         failed = ended.outcome is None or isinstance(ended.outcome, jobs.Problem)

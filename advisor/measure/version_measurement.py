@@ -18,7 +18,7 @@ from advisor.measure.jobs import Description, FinalJob, Job, Settings
 from advisor.measure.kept_results import compare_results
 from advisor.measure.launcher import Ahead, Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
-from advisor.measure.measurement import RESULTS, Measurement, Run, Step, job_of
+from advisor.measure.measurement import REFERENCE, RESULTS, TRACE, Measurement, Run, job_of
 from advisor.measure.processes import DIED
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
@@ -56,10 +56,11 @@ tenths of a second, so that short blocks which soon follow one another say most.
 MOST_WARM = 0.02
 """Seconds of frames before a block: versions, which share the place of their buffers, are as cold as one
 another."""
-CONCLUDING_SECONDS, CONCLUDING_SHARE = 3.0, 1 / 4
-"""Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4."""
-CONCLUDING_CPU_SECONDS = 1.5
-"""They take 0.9 and wait for a core as the start did: 4 to 9 times their own time at a load of 10."""
+CONCLUDING_SECONDS, CONCLUDING_SHARE = {"cpu": 3.0, "cuda": 1.0}, 1 / 4
+"""Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4.
+With a GPU nothing is predicted: 0.2 to 0.6 s on an H200's host."""
+CONCLUDING_CPU_SECONDS = {"cpu": 1.5, "cuda": 0.5}
+"""They take 0.9 and 0.3, and wait for a core as the start did: 4 to 9 times that at a load of 10."""
 CONCLUDING_PREDICTIONS = 30
 """They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
 LEAST_FINAL = LEAST_SECONDS / 4
@@ -108,8 +109,8 @@ class VersionMeasurement:
         self.began = head.began if head.began is not None else self.clock()
         self.end = self.began + head.options.max_seconds
         self.deadline = math.inf
-        self._reserve(CONCLUDING_SECONDS)
-        self._reserve(CONCLUDING_CPU_SECONDS * (self.clock() - self.began) / self.cpu_clock())
+        self._reserve(CONCLUDING_SECONDS[head.backend])
+        self._reserve(CONCLUDING_CPU_SECONDS[head.backend] * (self.clock() - self.began) / self.cpu_clock())
         self.progress.limit(self.end - self.clock())
 
     def _reserve(self, seconds: float) -> None:
@@ -159,11 +160,13 @@ class VersionMeasurement:
         if name == HEAD and self.deadline - self.clock() < LEAST_FINAL:  # BASE would take more
             raise self._nothing(self.clock())
 
-    def begin(self, step: Step) -> None:
-        """Begins BASE's step beside HEAD's next, where the launcher can."""
-        if isinstance(self.launcher, Ahead) and not self.versions.missing:
+    def begin_base(self) -> None:
+        """Checks and traces BASE beside what HEAD does next, where the launcher can."""
+        if not isinstance(self.launcher, Ahead) or self.versions.missing:
+            return
+        left = self.deadline - self.clock()
+        for step in (REFERENCE, TRACE):
             job = job_of(self.versions.base, step.task, step.strategy, self.directory / BASE, step.label)
-            left = self.deadline - self.clock()
             self.launcher.begin(job.model_copy(update={"left_seconds": left, "limit_seconds": left}))
 
     def results(self, base: Measurement, described: Description) -> Results:
@@ -196,7 +199,8 @@ class VersionMeasurement:
         order tells how long it takes to conclude on a machine as busy as this one."""
         began = self.clock()
         order = predict()
-        self._reserve(CONCLUDING_PREDICTIONS * (self.clock() - began))
+        if self.versions.head.backend == "cpu":
+            self._reserve(CONCLUDING_PREDICTIONS * (self.clock() - began))
         return sorted(order, key=lambda name: name not in (BASELINE, *self.versions.named))
 
     def final(self) -> VersionFinal:
