@@ -103,10 +103,8 @@ class Request:
         if self.base is None:
             return
         if self.backend == "cuda":
-            raise UsageError(
-                "--base is for machines without a GPU, and this machine has one",
-                next_step="Omit --base, or add --host to measure only the CPU.",
-            )
+            step = "Omit --base, or add --host to measure only the CPU."
+            raise UsageError("--base is for machines without a GPU, and this machine has one", next_step=step)
         if self.base.attributes["integrated"].value and machine != "aarch64":
             raise UsageError(
                 f"{self.base.name} has its own integrated CPU, which this CPU cannot replace",
@@ -147,10 +145,8 @@ def calibrate(
     entry = None
     if request.backend == "cuda":
         if findings.device is None:
-            raise NothingMeasured(
-                f"the GPU could not be used: {findings.missing[MEMORY]}",
-                next_step="Check it with nvidia-smi, or add --host to measure only the CPU.",
-            )
+            step = "Check it with nvidia-smi, or add --host to measure only the CPU."
+            raise NothingMeasured(f"the GPU could not be used: {findings.missing[MEMORY]}", next_step=step)
         entry = entry_of(findings, findings.device, request.name)
     elif request.base is not None:
         entry = merged(request.base, findings, request.name)
@@ -199,10 +195,8 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
     """
     request.check()
     if out is not None and request.backend != "cuda" and request.base is None:
-        raise UsageError(
-            f"--out {out}: a device entry needs a GPU, or --base CARD",
-            next_step=f"Name the card this CPU hosts (--base {_CARD}), or omit --out to print the figures.",
-        )
+        step = f"Name the card this CPU hosts (--base {_CARD}), or omit --out to print the figures."
+        raise UsageError(f"--out {out}: a device entry needs a GPU, or --base CARD", next_step=step)
     require_free(out, force=force)
 
 

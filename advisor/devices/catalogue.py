@@ -121,10 +121,8 @@ def _read(path: Path, origin: str) -> CatalogueEntry:
         ) from None
     except (OSError, ValueError) as problem:
         why = (problem.strerror or str(problem)).lower() if isinstance(problem, OSError) else problem
-        raise FileProblem(
-            f"{path} cannot be read: {why}",
-            next_step=f"It must be a TOML file like {_HOME / DEFAULT_TARGETS[0]}.toml.",
-        ) from None
+        step = f"It must be a TOML file like {_HOME / DEFAULT_TARGETS[0]}.toml."
+        raise FileProblem(f"{path} cannot be read: {why}", next_step=step) from None
     wrong = "origin: is not a key of a catalogue file"
     if "origin" not in content:
         try:
@@ -200,10 +198,8 @@ def under(entry: CatalogueEntry, system: System) -> CatalogueEntry:
     if system == "linux":
         return entry
     if entry.attributes["integrated"].value or entry.memory_class == "coherent":
-        raise UsageError(
-            f"--os {system} does not fit {entry.name}, which runs Linux only",
-            next_step="Omit --os, or give a card with --target.",
-        )
+        step = "Omit --os, or give a card with --target."
+        raise UsageError(f"--os {system} does not fit {entry.name}, which runs Linux only", next_step=step)
     if "total_global_mem" in entry.attributes:
         raise UsageError(
             f"--os {system} does not fit {entry.origin}: its figures were measured on one system",

@@ -155,15 +155,11 @@ def read(file: Path) -> Output:
     try:
         data = read_bytes(file, LARGEST)
     except OSError as problem:
-        raise FileProblem(
-            f"cannot read {file}: {problem.strerror or problem}",
-            next_step="Give a file with what nvbandwidth, bandwidthTest or UnifiedMemoryPerf printed.",
-        ) from None
+        step = "Give a file with what nvbandwidth, bandwidthTest or UnifiedMemoryPerf printed."
+        raise FileProblem(f"cannot read {file}: {problem.strerror or problem}", next_step=step) from None
     if len(data) > LARGEST:
-        raise FileProblem(
-            f"{file} has more than {LARGEST >> 20} MiB",
-            next_step="Give the output of one run of the program.",
-        )
+        step = "Give the output of one run of the program."
+        raise FileProblem(f"{file} has more than {LARGEST >> 20} MiB", next_step=step)
     return parsed(data.decode("utf-8", "replace"))
 
 
@@ -179,10 +175,8 @@ def parsed(text: str) -> Output:
     else:
         output = Output("bandwidthTest", next(iter(cards), None), _bandwidth_test(lines))
     if len(cards) > 1 and output.program != "UnifiedMemoryPerf":
-        raise FileProblem(
-            f"the file has rates of several cards: {', '.join(cards[:4])}",
-            next_step="Give the output for one of them, for example with --device=0.",
-        )
+        step = "Give the output for one of them, for example with --device=0."
+        raise FileProblem(f"the file has rates of several cards: {', '.join(cards[:4])}", next_step=step)
     if not output.rates and output.pageable_beyond is None:
         raise FileProblem(
             "the file has no rate between 1 MB/s and 2 TB/s of copies between host and GPU",

@@ -191,10 +191,8 @@ def run(
 def require_figures(outcome: Outcome) -> None:
     """Raises the error of the first device where all failed, `NothingMeasured` without any figure."""
     if outcome.profiled and not outcome.has_figures:
-        raise NothingMeasured(
-            "no strategy could be measured or predicted on any device",
-            next_step="The report of each device lists the reasons.",
-        )
+        step = "The report of each device lists the reasons."
+        raise NothingMeasured("no strategy could be measured or predicted on any device", next_step=step)
     if not outcome.profiled:
         unfit = next((row for row in outcome.rows if row.status == "unfit"), None)
         if outcome.problems or unfit is None:

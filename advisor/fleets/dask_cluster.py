@@ -177,10 +177,8 @@ class DaskCluster:
 
 
 def _lost(problem: object) -> SchedulerLost:
-    return SchedulerLost(
-        f"the scheduler was lost: {_line(problem)}",
-        next_step="Start it again, then run the same command with --resume.",
-    )
+    step = "Start it again, then run the same command with --resume."
+    return SchedulerLost(f"the scheduler was lost: {_line(problem)}", next_step=step)
 
 
 def _line(problem: object) -> str:
@@ -197,10 +195,8 @@ def connected(address: str | None, file: Path | None, security: Security | None)
     security = security or Security()  # what Dask's own configuration says
     arguments = security.get_connection_args("client")
     if address.startswith("tls://") and not arguments.get("ssl_context"):
-        raise UsageError(
-            f"the scheduler {address} uses TLS, and no certificate was given",
-            next_step="Give --tls-ca-file, --tls-cert and --tls-key.",
-        )
+        step = "Give --tls-ca-file, --tls-cert and --tls-key."
+        raise UsageError(f"the scheduler {address} uses TLS, and no certificate was given", next_step=step)
     try:
         # Before there is a client, which would take half a minute to give up.
         asyncio.run(_reach(address, arguments))
@@ -224,10 +220,8 @@ def _address(file: Path) -> str:
         if isinstance(address, str):
             return address
     what = "is not a scheduler's file" if file.exists() else "does not exist"
-    raise FileProblem(
-        f"--scheduler-file {file} {what}",
-        next_step="Give the file that `dask scheduler --scheduler-file` wrote.",
-    )
+    step = "Give the file that `dask scheduler --scheduler-file` wrote."
+    raise FileProblem(f"--scheduler-file {file} {what}", next_step=step)
 
 
 @contextmanager

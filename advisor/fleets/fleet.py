@@ -356,7 +356,5 @@ def _no_device(request: Request, dispatcher: Dispatcher) -> NothingMeasured:
         return NothingMeasured(
             f"no device of the cluster fits --where {conditions}", next_step="Omit it to see the devices."
         )
-    return NothingMeasured(
-        "the scheduler has no workers",
-        next_step="Start some: dask worker ADDRESS, with the scheduler's address.",
-    )
+    step = "Start some: dask worker ADDRESS, with the scheduler's address."
+    return NothingMeasured("the scheduler has no workers", next_step=step)

@@ -105,10 +105,8 @@ def unpack(files: Mapping[str, str], folder: Path) -> None:
 def _files(path: Path) -> Iterator[Path]:
     """The file itself, or all files of a package, without compiled ones and hidden folders."""
     if path.is_symlink():
-        raise UsageError(
-            f"{path} is a symbolic link; links are not sent",
-            next_step="Replace it by a copy of what it points to.",
-        )
+        step = "Replace it by a copy of what it points to."
+        raise UsageError(f"{path} is a symbolic link; links are not sent", next_step=step)
     if path.is_file():
         yield path
         return

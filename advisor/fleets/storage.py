@@ -165,10 +165,8 @@ class Results:
         profile = reading.parse(text, name)
         reading.require_plausible(profile, name)
         if profile.workload.sha256 != self._sha256 or profile.device.kind != row.kind:
-            raise FileProblem(
-                f"{name} is of another workload or device than requested",
-                next_step="Check who can reach the scheduler: docs/fleet.md, Security.",
-            )
+            step = "Check who can reach the scheduler: docs/fleet.md, Security."
+            raise FileProblem(f"{name} is of another workload or device than requested", next_step=step)
         return profile
 
     def _row_files(self) -> list[str]:
@@ -194,10 +192,8 @@ def require_same(folder: Path, record: FleetRecord) -> None:
     """Raises `UsageError` unless the folder holds a run of the same request, `FileProblem` if damaged."""
     path = folder / RECORD
     if not path.is_file():
-        raise UsageError(
-            f"--resume: {folder} does not hold the results of advisor fleet",
-            next_step="Give its folder with --out, or omit --resume.",
-        )
+        step = "Give its folder with --out, or omit --resume."
+        raise UsageError(f"--resume: {folder} does not hold the results of advisor fleet", next_step=step)
     try:
         before = FleetRecord.model_validate_json(read_bytes(path, _LARGEST))
     except ValidationError as problem:

@@ -126,10 +126,8 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
     ranges = ranges_of(database, frame) if frame else {}
     if frame and not ranges:
         known = [name for name, _ in names]
-        raise UsageError(
-            f"the report has no NVTX range {frame!r}{nearest(frame, known)}",
-            next_step=f"It has: {', '.join(known)}." if known else "Omit --frame: none of its ranges recurs.",
-        )
+        step = f"It has: {', '.join(known)}." if known else "Omit --frame: none of its ranges recurs."
+        raise UsageError(f"the report has no NVTX range {frame!r}{nearest(frame, known)}", next_step=step)
     calls = {process: each for process, each in read_calls(database).items() if not each.unnamed}
     works, gpus = read_work(database), []
     devices, places = _devices(database), [(work.process, work.device) for work in works]

@@ -130,10 +130,8 @@ def _time(profile: Profile) -> datetime:
 
 def _nothing(directory: Path, left_out: Sequence[LeftOut]) -> AdvisorError:
     if not left_out:
-        return FileProblem(
-            f"there is no {NAME} below {directory}",
-            next_step=f"Keep one for each commit, such as {directory}/COMMIT/{NAME}.",
-        )
+        step = f"Keep one for each commit, such as {directory}/COMMIT/{NAME}."
+        return FileProblem(f"there is no {NAME} below {directory}", next_step=step)
     return (NothingMeasured if all(each.script for each in left_out) else FileProblem)(
         f"no {NAME} below {directory} can be used. {left_out[0].file}: {left_out[0].reason}",
         next_step="Profile a workload again: advisor profile FILE --out DIR.",

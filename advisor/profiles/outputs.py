@@ -245,10 +245,8 @@ def _locked(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(
-                f"--out {directory} is in use by another run",
-                next_step="Choose another directory, or wait for that run to end.",
-            ) from None
+            step = "Choose another directory, or wait for that run to end."
+            raise UsageError(f"--out {directory} is in use by another run", next_step=step) from None
         except OSError:
             pass
         yield
@@ -297,10 +295,8 @@ _BASELINE = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 def baseline_folder(name: str) -> Path:
     """Where the profile of that name lies, from the working directory on. Raises `UsageError`."""
     if not _BASELINE.fullmatch(name):
-        raise UsageError(
-            f"--save {name!r} is not the name of a baseline",
-            next_step="Use letters, digits, dots and hyphens, such as --save main.",
-        )
+        step = "Use letters, digits, dots and hyphens, such as --save main."
+        raise UsageError(f"--save {name!r} is not the name of a baseline", next_step=step)
     return _BASELINES / name
 
 

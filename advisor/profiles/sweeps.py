@@ -331,8 +331,6 @@ def _require_different_devices(loaded: Sequence[tuple[Path, Profile]]) -> None:
     for path, profile in loaded:
         device = (profile.device.kind, profile.device.name)
         if device in paths:
-            raise UsageError(
-                f"{paths[device]} and {path} are both of {profile.device.name}",
-                next_step="Omit one of them, or compare the two: advisor compare.",
-            )
+            step = "Omit one of them, or compare the two: advisor compare."
+            raise UsageError(f"{paths[device]} and {path} are both of {profile.device.name}", next_step=step)
         paths[device] = path

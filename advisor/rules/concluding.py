@@ -113,10 +113,8 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
 def _entry_of(device: str) -> CatalogueEntry:
     if (entry := of_device(device)) is not None:
         return entry
-    raise UsageError(
-        f"{device} is not in the catalogue, so its verdict cannot be recomputed",
-        next_step="Run `advisor predict PROFILE --target FILE.toml` with the same options.",
-    )
+    step = "Run `advisor predict PROFILE --target FILE.toml` with the same options."
+    raise UsageError(f"{device} is not in the catalogue, so its verdict cannot be recomputed", next_step=step)
 
 
 def like_device(profile: Profile) -> CatalogueEntry | None:

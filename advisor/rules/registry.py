@@ -126,10 +126,8 @@ def _value(key: str, value: object, where: str) -> float:
 def _threshold(key: str, where: str) -> Threshold:
     rule_id, dot, name = key.partition(".")
     if not dot or not rule_id or not name:
-        raise UsageError(
-            f"{where} {key!r} is not RULE.THRESHOLD",
-            next_step="Write zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds.",
-        )
+        step = "Write zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds."
+        raise UsageError(f"{where} {key!r} is not RULE.THRESHOLD", next_step=step)
     rule = require(rule_id, where)
     known = {threshold.name: threshold for threshold in rule.text.thresholds}
     if name in known:

@@ -127,10 +127,8 @@ def by_name(name: str, strategies: Sequence[Strategy] = STRATEGIES) -> Strategy:
         if strategy.name == name:
             return strategy
     names = [strategy.name for strategy in strategies]
-    raise UsageError(
-        f"there is no strategy {name!r}{nearest(name, names, 2)}",
-        next_step=f"Choose from {', '.join(names)} (see `advisor strategies`).",
-    )
+    step = f"Choose from {', '.join(names)} (see `advisor strategies`)."
+    raise UsageError(f"there is no strategy {name!r}{nearest(name, names, 2)}", next_step=step)
 
 
 def choose(names: Iterable[str]) -> tuple[Strategy, ...]:

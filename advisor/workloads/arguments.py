@@ -85,10 +85,8 @@ def dtype_of(dtype: npt.DTypeLike) -> np.dtype[Any]:
 def function_of(function: object, where: str) -> Callable[..., object]:
     """The function itself. Raises `WorkloadError` for what cannot be called."""
     if not callable(function):
-        raise WorkloadError(
-            f"{where} was given {function!r}, which is not a function",
-            next_step="Pass the function itself; do not call it.",
-        )
+        step = "Pass the function itself; do not call it."
+        raise WorkloadError(f"{where} was given {function!r}, which is not a function", next_step=step)
     return function
 
 

@@ -69,10 +69,8 @@ def part_of(key: Any, buffer: Buffer, where: str) -> Part | None:
     try:
         region = region_of(key, buffer.dimensions)
     except ValueError as problem:
-        raise WorkloadError(
-            f"{where}: {problem}",
-            next_step="Write integers within the shape, slices without a step, `...`: InOut[0, :], In[:16].",
-        ) from None
+        step = "Write integers within the shape, slices without a step, `...`: InOut[0, :], In[:16]."
+        raise WorkloadError(f"{where}: {problem}", next_step=step) from None
     return None if region.share == 1 else region
 
 
@@ -316,10 +314,8 @@ def _bind_check(function: StageFunction, workload: Workload, stages: tuple[Bound
     written = {name for stage in stages for name in stage.use.writes()}
     for buffer in access:
         if buffer not in written:
-            raise WorkloadError(
-                f"check reads buffer {buffer!r}, which no stage writes",
-                next_step="Remove that parameter from check, or write the buffer in a stage.",
-            )
+            step = "Remove that parameter from check, or write the buffer in a stage."
+            raise WorkloadError(f"check reads buffer {buffer!r}, which no stage writes", next_step=step)
     return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(declared.specials))
 
 
@@ -384,10 +380,8 @@ def _require_possible(
             next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
         )
     if name == "gpu" and name not in buffers and side == "host":
-        raise WorkloadError(
-            f"host {who} takes 'gpu', but it runs on no GPU",
-            next_step="Remove the parameter; `gpus` is the number of GPUs, in every stage.",
-        )
+        step = "Remove the parameter; `gpus` is the number of GPUs, in every stage."
+        raise WorkloadError(f"host {who} takes 'gpu', but it runs on no GPU", next_step=step)
     if name not in (*buffers, *RESERVED) and parameter.default is parameter.empty:
         raise WorkloadError(
             f"{who} takes {name!r}, which is not a buffer{nearest(name, (*buffers, *RESERVED))}",
@@ -404,8 +398,6 @@ def _mode(
     if access is None and default is not None and name in default.access:
         return Access(default.access[name], default.parts.get(name)), None
     if access is None:
-        raise WorkloadError(
-            f"{who} does not annotate buffer {name!r}",
-            next_step=f"Annotate the parameter: {name}: In (reads), Out (overwrites) or InOut.",
-        )
+        step = f"Annotate the parameter: {name}: In (reads), Out (overwrites) or InOut."
+        raise WorkloadError(f"{who} does not annotate buffer {name!r}", next_step=step)
     return access, form_of(wanted, who, name)

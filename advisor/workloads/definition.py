@@ -198,10 +198,8 @@ class Workload:
         _require_number(len(self.buffers), MOST_BUFFERS, "buffers", "Join buffers that are used alike.")
         ids = self.ignore
         if not isinstance(ids, (list, tuple)) or not all(isinstance(name, str) for name in ids):
-            raise WorkloadError(
-                f"ignore is {ids!r}; it must be a list of rule ids",
-                next_step='Write ignore=["pageable-transfer"]; `advisor rules` lists them.',
-            )
+            step = 'Write ignore=["pageable-transfer"]; `advisor rules` lists them.'
+            raise WorkloadError(f"ignore is {ids!r}; it must be a list of rule ids", next_step=step)
         for part, stages in (("frame", self.frame), ("setup", self.setup)):
             if not isinstance(stages, (list, tuple)):
                 raise WorkloadError(f"{part} is {stages!r}; it must be a list of stages", next_step=_WRAP)
@@ -309,10 +307,8 @@ def _require_frames(frame: Sequence[Stage]) -> None:
 
 def _require_buffers(buffers: object) -> None:
     if not isinstance(buffers, Mapping) or not buffers:
-        raise WorkloadError(
-            f"buffers is {buffers!r}; it must map names to Buffer(...)",
-            next_step='Write buffers={"image": Buffer((480, 640), np.uint8)}.',
-        )
+        step = 'Write buffers={"image": Buffer((480, 640), np.uint8)}.'
+        raise WorkloadError(f"buffers is {buffers!r}; it must map names to Buffer(...)", next_step=step)
     for name, buffer in buffers.items():
         if not isinstance(name, str) or not is_name(name) or not isinstance(buffer, Buffer):
             raise WorkloadError(
@@ -365,10 +361,8 @@ def _require_size(name: str, buffer: Buffer) -> None:
             next_step="Merge dimensions of the shape.",
         ) from None
     if buffer.external and buffer.scratch:
-        raise WorkloadError(
-            f"buffer {name!r} cannot be both external and scratch",
-            next_step="external data arrives on the host; scratch data never leaves the device.",
-        )
+        step = "external data arrives on the host; scratch data never leaves the device."
+        raise WorkloadError(f"buffer {name!r} cannot be both external and scratch", next_step=step)
     what = f"buffer {name!r} has the shape {buffer.dimensions}"
     if min(buffer.dimensions) < 1:
         raise ImpossibleBuffer(f"{what}; every dimension must be 1 or more", next_step="Correct the shape.")

@@ -183,10 +183,8 @@ def pick_signature(signatures: dict[str, Signature], name: str, where: str) -> S
     plain = name.partition("<")[0].rpartition("::")[2].strip()
     if not signatures or plain in signatures:
         return signatures.get(plain)
-    raise WorkloadError(
-        f"{where} has no kernel {name!r}{nearest(plain, signatures)}",
-        next_step=f"Its __global__ functions: {', '.join(signatures)}.",
-    )
+    step = f"Its __global__ functions: {', '.join(signatures)}."
+    raise WorkloadError(f"{where} has no kernel {name!r}{nearest(plain, signatures)}", next_step=step)
 
 
 def require_count(signature: Signature, arguments: Sequence[Any]) -> None:

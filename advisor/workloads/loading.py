@@ -181,10 +181,8 @@ def _source(path: Path) -> bytes:
             f"{path} cannot be read: {problem.strerror}", next_step="Give the path of a Python file."
         ) from None
     if len(source) > LARGEST_SOURCE:
-        raise WorkloadError(
-            f"{path} has more than {LARGEST_SOURCE / 1e6:g} MB of source",
-            next_step="Load data from a file of its own, and import what is generated.",
-        )
+        step = "Load data from a file of its own, and import what is generated."
+        raise WorkloadError(f"{path} has more than {LARGEST_SOURCE / 1e6:g} MB of source", next_step=step)
     return source
 
 

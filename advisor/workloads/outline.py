@@ -249,10 +249,8 @@ def module_file(name: str) -> Path:
     if places is not None:
         spec = PathFinder.find_spec("__main__", places)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise UsageError(
-            f"-m {name}: the module was not found or cannot be run",
-            next_step="Run it from the folder in which `python -m` finds it.",
-        )
+        step = "Run it from the folder in which `python -m` finds it."
+        raise UsageError(f"-m {name}: the module was not found or cannot be run", next_step=step)
     return Path(os.path.relpath(spec.origin))
 
 

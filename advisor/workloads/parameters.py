@@ -112,10 +112,8 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
     what = f"parameter {name!r} of workload {definition.name!r}"
     if annotation is inspect.Parameter.empty:
         guess = type(default).__name__ if isinstance(default, (int, float, str)) else "int"
-        raise WorkloadError(
-            f"{what} has no annotation",
-            next_step=f"Write {name}: {guess}, so that --set {name}=VALUE can be parsed.",
-        )
+        step = f"Write {name}: {guess}, so that --set {name}=VALUE can be parsed."
+        raise WorkloadError(f"{what} has no annotation", next_step=step)
     origin = typing.get_origin(annotation)
     options = typing.get_args(annotation)
     plain = annotation in (int, float, bool, str) or (
@@ -123,10 +121,8 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
     )
     union = origin in (typing.Union, types.UnionType) and all(o in (int, float, bool, str) for o in options)
     if not (plain or union):
-        raise WorkloadError(
-            f"{what} is annotated {annotation!r}",
-            next_step="Parameters can be int, float, bool, str or a Literal of these.",
-        )
+        step = "Parameters can be int, float, bool, str or a Literal of these."
+        raise WorkloadError(f"{what} is annotated {annotation!r}", next_step=step)
     if isinstance(default, int) and default.bit_length() > _MOST_BITS:
         raise WorkloadError(
             f"{what} has a default of {default.bit_length():,} bits", next_step="Give a value below 2**63."
@@ -162,10 +158,8 @@ def _parse(name: str, text: str, annotation: Any, option: str = "--set") -> Valu
         ) from None
     except ValueError:
         wanted = _wanted(annotation)
-        raise UsageError(
-            f"{option} {name}={text} is not {wanted}",
-            next_step=f"Give {name} as {wanted.removeprefix('of type ')}.",
-        ) from None
+        step = f"Give {name} as {wanted.removeprefix('of type ')}."
+        raise UsageError(f"{option} {name}={text} is not {wanted}", next_step=step) from None
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(
             f"{option} {name}={text} is not finite", next_step=f"Give {name} as a finite number."

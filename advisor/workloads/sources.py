@@ -63,10 +63,8 @@ def source(workload: object) -> Iterator[str]:
 def _function(workload: object) -> Any:
     """The plain function behind a `Definition` at the top of a file or cell."""
     if isinstance(workload, Workload):
-        raise UsageError(
-            "this is a Workload object; every process has to create its own",
-            next_step="Pass the function that returns it, marked with @workload, without calling it.",
-        )
+        step = "Pass the function that returns it, marked with @workload, without calling it."
+        raise UsageError("this is a Workload object; every process has to create its own", next_step=step)
     if not isinstance(workload, Definition):
         raise UsageError(f"{workload!r} is not a workload", next_step=_GIVE)
     function = inspect.unwrap(workload.function)

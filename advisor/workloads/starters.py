@@ -92,10 +92,8 @@ def _like(file: Path, name: str) -> dict[Path, str]:
     """The example under its new name, and the files of parts/ that it speaks of under their own."""
     known = examples()
     if name not in known:
-        raise UsageError(
-            f"there is no example {name!r}{nearest(name, known)}",
-            next_step=f"Choose from {', '.join(known)}.",
-        )
+        step = f"Choose from {', '.join(known)}."
+        raise UsageError(f"there is no example {name!r}{nearest(name, known)}", next_step=step)
     text = known[name].read_text(encoding="utf-8")
     parts = sorted(p for p in (known[name].parent / "parts").glob("*.*") if re.search(rf"\b{p.stem}\b", text))
     used = parts if re.search(r"^from parts\b", text, re.MULTILINE) else []
@@ -113,10 +111,8 @@ def outline(program: ProgramTrace | None, report: Path, file: Path) -> str:
     gpus = program.gpus if program else ()
     gpu = max(gpus, key=lambda each: sum(size * n for size, n in _moved(each, "uploads")), default=None)
     if gpu is None or not (inputs := list(_buffers(gpu, "uploads"))):
-        raise UsageError(
-            f"{report} has no uploads or migrations to the GPU to outline",
-            next_step=f"Write one by hand: advisor new {file}.",
-        )
+        step = f"Write one by hand: advisor new {file}."
+        raise UsageError(f"{report} has no uploads or migrations to the GPU to outline", next_step=step)
     outputs = list(_buffers(gpu, "downloads")) or [("result", (1,))]
     names = [name for name, _ in (*inputs, *outputs)]
     lines = [f'            "{name}": Buffer({shape}, np.float32),' for name, shape in (*inputs, *outputs)]
