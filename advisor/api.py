@@ -33,7 +33,7 @@ from advisor.profiles.redaction import here
 from advisor.report import html, pages
 from advisor.report.page import Page
 from advisor.report.profile_page import with_headlines
-from advisor.rules import concluding
+from advisor.rules import advise
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts.comparing import comparisons, promised, versions
@@ -96,7 +96,7 @@ class VersionComparison(Shown, versions.VersionComparison):
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
     with naming_arguments():
-        return Profile.of(concluding.concluded(reading.load(path)))
+        return Profile.of(advise.concluded(reading.load(path)))
 
 
 def compare(
@@ -109,9 +109,7 @@ def compare(
     """HEAD compared with BASE, as `advisor compare` does. Raises `AdvisorError` as the command does."""
     with naming_arguments():
         sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
-        comparison = comparisons.compare(
-            *map(concluding.concluded, sides), strategies=strategies, anyway=anyway
-        )
+        comparison = comparisons.compare(*map(advise.concluded, sides), strategies=strategies, anyway=anyway)
     return Comparison(**{part.name: getattr(comparison, part.name) for part in fields(comparison)})
 
 
@@ -175,7 +173,7 @@ def run_versions(
         question = replace(question, indifference=options.indifference, nearly=options.indifference)
     saved = None
     if against and outputs.is_baseline(Path(against)):
-        saved = concluding.concluded(reading.load(reading.in_directory(outputs.baseline_folder(against))))
+        saved = advise.concluded(reading.load(reading.in_directory(outputs.baseline_folder(against))))
     with _sides(settings, base, head, against) as (before, now, labels, note):
         missing = "" if before else note
         versions = Versions(before or now, now, named, question, missing, recommendations)

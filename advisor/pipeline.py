@@ -46,8 +46,7 @@ from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import HostRates
 from advisor.report.profile_page import with_headlines
-from advisor.rules.advise import advise, require_rules
-from advisor.rules.concluding import conclude, like_device, predict_targets
+from advisor.rules.advise import advise, conclude, like_device, predict_targets, require_rules
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, require_fits
 from advisor.strategies.registry import BASELINE, Strategy, to_place
 from advisor.verdicts.comparing.versions import VersionComparison, VersionRun, differences

@@ -22,8 +22,7 @@ from advisor.model.measured import modelled
 from advisor.model.terms import span
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
-from advisor.rules.advise import advise
-from advisor.rules.concluding import conclude
+from advisor.rules.advise import advise, conclude
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.ceilings import ceiling_of, scopes
 from advisor.verdicts.final import ratio as final_ratio

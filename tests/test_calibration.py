@@ -14,7 +14,7 @@ from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, K
 from every import every
 from running import REPOSITORY
 
-from advisor.calibration import device_rates, host_memory, managed
+from advisor.calibration import device_rates, host_memory
 from advisor.calibration.bench import Limits, choose, largest_cache, measure_sizes
 from advisor.calibration.calibrations import GROUPS, Group, by_name
 from advisor.calibration.device_rates import FLOPS_PER_ROUND, LOADS, NAMES, TILE, Kernels
@@ -40,7 +40,7 @@ def test_every_figure_is_measured_or_absent_with_a_reason_on_the_cpu(group: Grou
     assert not set(found.readings) & set(found.absent)
     assert all(found.absent.values())
     # On a CPU, migration and the L2's rate are differences of times that noise can turn round.
-    lost = set(found.absent) - {*managed.MOVING, managed.CALL, "l2_bytes_per_second"}
+    lost = set(found.absent) - {*host_memory.MOVING, host_memory.CALL, "l2_bytes_per_second"}
     assert lost == set(), found.absent
 
 
@@ -208,7 +208,7 @@ def test_on_one_memory_only_library_routines_read_again() -> None:
 def test_a_prefetch_or_an_attaching_costs_what_one_more_takes(concurrent: int, cost: float) -> None:
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "concurrent_managed_access": concurrent}))
     gpu.prefetch_call, gpu.attach_call, gpu.prefetch_rate, gpu.wait = 7e-6, 11e-6, 1e15, 1e-3
-    bench = measured(managed.measure, gpu)
+    bench = measured(host_memory.measure_managed, gpu)
     assert bench.readings["prefetch_call_seconds"].value == pytest.approx(cost)
     assert ("attachings" in bench.readings["prefetch_call_seconds"].what) == (not concurrent)
 
@@ -216,10 +216,10 @@ def test_a_prefetch_or_an_attaching_costs_what_one_more_takes(concurrent: int, c
 def test_migration_is_the_first_pass_less_the_second() -> None:
     gpu = KnownGpu()
     gpu.kernel_seconds = {"read_once": cycle([5e-3, 1e-3]), "touch_in_turn": cycle([101e-6, 1e-6])}
-    bench = measured(managed.measure, gpu)
+    bench = measured(host_memory.measure_managed, gpu)
     rate = SIZES.managed / 4e-3
     assert bench.readings["migration_to_device_bytes_per_second"].value == pytest.approx(rate)
-    fault = 100e-6 / (SIZES.managed // managed.REGION)
+    fault = 100e-6 / (SIZES.managed // host_memory.REGION)
     assert bench.readings["fault_seconds"].value == pytest.approx(fault)
     # The model's faults, bytes / migration_bytes * fault_seconds, then pass at the measured rate.
     assert bench.readings["migration_bytes"].value / fault == pytest.approx(rate)
@@ -229,17 +229,17 @@ def test_memory_that_moves_whole_is_measured_without_faults_and_in_little_memory
     """At the 0.1 GB/s of Windows a pass over all of the usual size would take seconds."""
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "concurrent_managed_access": 0}))
     gpu.kernel_seconds = {"read_once": cycle([5e-3, 1e-3])}
-    bench = measured(managed.measure, gpu, sizes=replace(SIZES, managed=4 * managed.WHOLE))
+    bench = measured(host_memory.measure_managed, gpu, sizes=replace(SIZES, managed=4 * host_memory.WHOLE))
     found = bench.readings["migration_to_device_bytes_per_second"]
-    assert found.value == pytest.approx(managed.WHOLE / 4e-3)
-    others = {key for key in managed.MOVING if key not in managed.MIGRATION}
+    assert found.value == pytest.approx(host_memory.WHOLE / 4e-3)
+    others = {key for key in host_memory.MOVING if key not in host_memory.MIGRATION}
     assert all("without concurrent managed access" in bench.absent[key] for key in others)
     assert "prefetch" not in gpu.names
 
 
 def test_a_write_fault_is_what_a_first_pass_of_writes_costs_more() -> None:
     gpu = KnownGpu()
-    pages = SIZES.managed // managed.PER
+    pages = SIZES.managed // host_memory.PER
 
     class BroughtBack(np.ndarray):  # type: ignore[type-arg]
         def fill(self, value: Any) -> None:
@@ -248,14 +248,14 @@ def test_a_write_fault_is_what_a_first_pass_of_writes_costs_more() -> None:
             gpu.calls.clear()
 
     bench = bench_on(gpu)
-    managed.measure(bench, lambda *given: backend.host_array(*given).view(BroughtBack))
+    host_memory.measure_managed(bench, lambda *given: backend.host_array(*given).view(BroughtBack))
     assert bench.readings["write_fault_seconds"].value == pytest.approx(0.25e-6)
 
 
 def test_prefetches_go_both_ways() -> None:
     gpu = KnownGpu()
-    bench = measured(managed.measure, gpu)
-    for key in managed.PREFETCH:
+    bench = measured(host_memory.measure_managed, gpu)
+    for key in host_memory.PREFETCH:
         assert bench.readings[key].value == pytest.approx(gpu.prefetch_rate)
     sides = [call[2] for call in gpu.calls if call[:2] == ("prefetch", SIZES.managed)]
     assert sides[:4] == ["host", "device", "host", "device"]
@@ -264,7 +264,7 @@ def test_prefetches_go_both_ways() -> None:
 @every(
     ("attributes", "lost", "reason"),
     [
-        ({"integrated": 1, "compute_capability": "8.7"}, managed.MOVING, "nothing migrates"),
+        ({"integrated": 1, "compute_capability": "8.7"}, host_memory.MOVING, "nothing migrates"),
         ({"managed_memory": 0}, by_name("managed").keys, "no managed memory"),
     ],
 )
@@ -272,10 +272,10 @@ def test_what_a_device_cannot_do_is_not_tried(
     attributes: dict[str, int], lost: tuple[str, ...], reason: str
 ) -> None:
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, **attributes}))
-    bench = measured(managed.measure, gpu)
+    bench = measured(host_memory.measure_managed, gpu)
     assert all(reason in bench.absent[key] for key in lost)
     assert "kernel" not in gpu.names
-    assert managed.WHOLE not in [call[1] for call in gpu.calls if call[0] == "prefetch"]
+    assert host_memory.WHOLE not in [call[1] for call in gpu.calls if call[0] == "prefetch"]
 
 
 def test_what_a_device_cannot_do_or_caches() -> None:
@@ -356,6 +356,6 @@ def test_passes_that_take_as_long_tell_no_fault() -> None:
     bench = bench_on(CpuWithKernels(), limits=QUICK)
     seconds = iter([1.0, 1.0 - 1e-10] * 1000)
     bench.host_seconds = lambda *_work: next(seconds)  # type: ignore[method-assign]
-    with bench.attempt([managed.WRITE]):
-        managed._first_less_second(bench, lambda: None, lambda: None)
-    assert "as long as the first" in bench.absent[managed.WRITE]
+    with bench.attempt([host_memory.WRITE]):
+        host_memory._first_less_second(bench, lambda: None, lambda: None)
+    assert "as long as the first" in bench.absent[host_memory.WRITE]

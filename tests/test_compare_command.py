@@ -21,8 +21,7 @@ from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadErr
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
 from advisor.report.profile_page import with_headlines
-from advisor.rules import concluding
-from advisor.rules.advise import advise
+from advisor.rules.advise import advise, concluded
 
 COUNTER = FILES / "counter.py"
 
@@ -282,7 +281,7 @@ def test_figures_that_are_not_those_of_their_blocks_are_made_again(command: Comm
             row["interval_seconds"] = [2 * end for end in row["interval_seconds"]]
     Path("twice.json").write_text(json.dumps(made), encoding="utf-8")
     assert command("compare", str(base), "twice.json").code == 0
-    before, after = (concluding.concluded(reading.load(path)).measured() for path in (base, "twice.json"))
+    before, after = (concluded(reading.load(path)).measured() for path in (base, "twice.json"))
     blocks = [name for name, row in before.items() if row.samples == "blocks"]
     assert blocks
     assert all(after[name].median_seconds == pytest.approx(before[name].median_seconds) for name in blocks)

@@ -16,14 +16,14 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Trial, Trials
 from advisor.report import blocks
 from advisor.report.pages import lines_comparison_page
-from advisor.rules import concluding
+from advisor.rules import advise
 from advisor.verdicts.comparing.gates import parse_gates
 from advisor.verdicts.comparing.lines import compare_lines, judge_lines
 from advisor.verdicts.comparing.promised import promises
 
 
 def of(run: ScriptRun, **fields: str) -> Profile:
-    return concluding.conclude(profile(results=()).model_copy(update={"script": run, **fields}), ())
+    return advise.conclude(profile(results=()).model_copy(update={"script": run, **fields}), ())
 
 
 def moved(crossing: Crossing, by: int) -> Crossing:

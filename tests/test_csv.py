@@ -25,7 +25,7 @@ from test_comparing import later
 from advisor.devices.catalogue import load
 from advisor.profiles.sweeps import Point, sweep_results
 from advisor.report.pages import page_of, render
-from advisor.rules import concluding
+from advisor.rules import advise
 
 
 def table(text: str) -> list[dict[str, str]]:
@@ -61,7 +61,7 @@ def test_text_is_quoted_and_every_value_of_a_sweep_is_there() -> None:
 
 def test_lines_of_a_script_have_totals_where_measured_and_one_occurrence_where_predicted() -> None:
     script = profile(results=()).model_copy(update={"script": played()})
-    made = concluding.conclude(script, [load("rtx-2060")])
+    made = advise.conclude(script, [load("rtx-2060")])
     rows = table(render(page_of(made), "csv"))
     by_kind = {row["kind"]: row for row in reversed(rows)}
     assert set(by_kind) == {"measured", "predicted"}

@@ -8,7 +8,7 @@ import builders
 
 from advisor.profiles.schema import Profile
 from advisor.report import pages
-from advisor.rules.concluding import conclude_again
+from advisor.rules.advise import conclude_again
 from advisor.workloads.loading import load
 
 FILE = """\

@@ -38,7 +38,7 @@ from advisor.nsys import exports
 from advisor.profiles import reading
 from advisor.report import pages, traces
 from advisor.report.page import Page
-from advisor.rules import concluding
+from advisor.rules import advise
 from advisor.verdicts.comparing import comparisons
 
 DATA = Path(__file__).parent / "data"
@@ -65,21 +65,21 @@ def show(page: Page) -> None:
 
 def profile(path: Path) -> None:
     """Everything that is made of a profile."""
-    loaded = concluding.concluded(reading.load(path))
+    loaded = advise.concluded(reading.load(path))
     show(pages.page_of(loaded))
-    concluding.conclude(loaded, host_rates.load_targets(["orin-nano", "h200"]))
+    advise.conclude(loaded, host_rates.load_targets(["orin-nano", "h200"]))
 
 
 def baseline(path: Path) -> None:
     """A profile as the BASE of a comparison."""
-    found = comparisons.compare(*map(concluding.concluded, (reading.load(path), whole())), anyway=True)
+    found = comparisons.compare(*map(advise.concluded, (reading.load(path), whole())), anyway=True)
     show(pages.comparison_page(found))
 
 
 def device(path: Path) -> None:
     """The entry of a device, and a prediction for it."""
     describe_one(str(path))
-    concluding.conclude(cpu_profile(traffic=vector_add_trace()), [catalogue.load(str(path))])
+    advise.conclude(cpu_profile(traffic=vector_add_trace()), [catalogue.load(str(path))])
 
 
 def options(path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.nsys.intervals import Intervals, between, inside, length, union
+from advisor.nsys.ranges import Intervals, between, inside, length, union
 
 PIECES = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 15)), max_size=30)
 MARKS = st.lists(st.integers(0, 80), min_size=2, max_size=8, unique=True)

@@ -24,7 +24,7 @@ from advisor.profiles.schema import Profile
 from advisor.report import pages
 from advisor.report.answering import measured_answer
 from advisor.report.recommendations import headline
-from advisor.rules import concluding
+from advisor.rules import advise
 from advisor.verdicts.measured import decided, recommend, speeds
 from advisor.verdicts.scores import figures_of
 
@@ -128,7 +128,7 @@ def against_a_mix(ratio: float, noise: float = 0.002, **sizes: int) -> Profile:
     out = measured(
         "zero-copy", 9.0, rounds=1, outside="screened out: 9 times", footprint=footprint(pinned=MIB)
     )
-    return concluding.concluded(profile(results=(*rows, out), blocks=blocks, final=record))
+    return advise.concluded(profile(results=(*rows, out), blocks=blocks, final=record))
 
 
 @every(
@@ -205,7 +205,7 @@ def finals(draw: st.DrawFn) -> Profile:
     made = profile(
         results=tuple(rows), blocks=blocks, final=record, preferences=Preferences(objective=objective)
     )
-    return concluding.concluded(made)
+    return advise.concluded(made)
 
 
 @settings(max_examples=80, deadline=None)

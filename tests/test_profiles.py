@@ -21,7 +21,7 @@ from advisor.profiles import schema
 from advisor.profiles.files import write_atomically
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Footprint, Measured, Profile
-from advisor.rules.concluding import concluded
+from advisor.rules.advise import concluded
 from advisor.texts import printable
 
 DATA = Path(__file__).parent / "data"

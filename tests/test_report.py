@@ -37,7 +37,7 @@ from advisor.report import html, markdown
 from advisor.report.answer import Answers
 from advisor.report.pages import page_of, write
 from advisor.report.profile_page import with_headlines
-from advisor.rules.concluding import concluded
+from advisor.rules.advise import concluded
 
 GOLDEN = Path(__file__).parent / "golden"
 ACCURACY = Accuracy(

@@ -17,7 +17,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Patch, Trial, Trials
 from advisor.report import blocks
 from advisor.report.pages import page_of, render
-from advisor.rules import concluding
+from advisor.rules import advise
 from advisor.verdicts.ceilings import ceilings, elsewhere, scopes
 
 CARD = load("rtx-2060")
@@ -25,7 +25,7 @@ CARD = load("rtx-2060")
 
 def of(run: ScriptRun, *targets: str) -> Profile:
     script = profile(results=()).model_copy(update={"script": run})
-    return concluding.conclude(script, [load(name) for name in targets])
+    return advise.conclude(script, [load(name) for name in targets])
 
 
 def test_the_ceiling_of_copies_and_calls() -> None:

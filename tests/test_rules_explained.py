@@ -20,10 +20,9 @@ from every import every
 from rendering import Accepted
 from running import Command
 
-from advisor.rules.base import Rule
+from advisor.rules.base import Rule, Threshold, path, read
 from advisor.rules.registry import RULES, by_id, describe, overview
 from advisor.rules.snippets.base import opening
-from advisor.rules.texts import Threshold, path, read
 from advisor.strategies.placements.numa import nodes
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "rules.md"

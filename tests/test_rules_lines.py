@@ -23,8 +23,8 @@ from script_runs import (
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
-from advisor.model.crossings import occurrence, predict_crossings
 from advisor.model.machines import Machine
+from advisor.model.simulate import occurrence, predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.crossings import SHARED, Crossing, Origin, Place, ScriptRun, SourceExcerpt
 from advisor.rules.advise_lines import advise_lines

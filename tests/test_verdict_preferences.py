@@ -17,8 +17,7 @@ from advisor.errors import UsageError
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
-from advisor.rules import concluding
-from advisor.rules.advise import advise, cases
+from advisor.rules.advise import advise, cases, conclude, conclude_again
 from advisor.rules.base import Finding
 from advisor.rules.registry import RULES
 from advisor.verdicts.predicted import recommend_predicted
@@ -158,19 +157,19 @@ def traced(**fields: object) -> Profile:
 
 def test_a_device_is_predicted_again_by_other_preferences_as_it_would_be_at_once() -> None:
     target = (load("rtx-4090"),)
-    first = concluding.conclude(traced(), target)
+    first = conclude(traced(), target)
     other = Preferences(objective="throughput", memory_budget_bytes=1 << 40)
-    again = concluding.conclude_again(first, other)
-    assert again == concluding.conclude(traced(preferences=other), target)
+    again = conclude_again(first, other)
+    assert again == conclude(traced(preferences=other), target)
     assert again.predictions[0].recommendation.objective == "throughput"
     assert first.predictions[0].recommendation.strategy != again.predictions[0].recommendation.strategy
 
 
 def test_the_same_preferences_leave_the_profile_as_it_is() -> None:
     before = advise(profile())
-    assert concluding.conclude_again(before, Preferences()) is before
+    assert conclude_again(before, Preferences()) is before
     predicted_alone = cpu_profile()
-    assert concluding.conclude_again(predicted_alone, Preferences()) is predicted_alone
+    assert conclude_again(predicted_alone, Preferences()) is predicted_alone
 
 
 DATA = Path(__file__).parent / "data"
@@ -182,12 +181,12 @@ def test_a_profile_without_a_final_has_its_verdict_from_its_processes(path: Path
     read = reading.load(path)
     assert read.recommendation is None
     assert (read.final, read.blocks) == (None, ())
-    again = concluding.conclude_again(read, read.preferences)
+    again = conclude_again(read, read.preferences)
     made = again.recommendation
     assert made.strategy in read.measured()
     assert again == advise(read)
     assert again.predictions == read.predictions
-    assert concluding.conclude_again(again, again.preferences) is again
+    assert conclude_again(again, again.preferences) is again
     assert api.load(path) == api.Profile.of(again)
     if made.verdict != "open":
         assert all(len(row.rounds) > 1 for row in read.measured().values())
@@ -203,8 +202,8 @@ def test_profiles_without_verdicts_are_compared_by_those_that_are_made() -> None
 def test_a_device_outside_the_catalogue_cannot_be_judged_again_without_its_file() -> None:
     before = cpu_profile(predictions=(prediction("My own board"),))
     with pytest.raises(UsageError, match="My own board"):
-        concluding.conclude_again(before, Preferences(objective="footprint"))
-    silenced = concluding.conclude_again(before, Preferences(ignored={"pageable-transfer": "--ignore"}))
+        conclude_again(before, Preferences(objective="footprint"))
+    silenced = conclude_again(before, Preferences(ignored={"pageable-transfer": "--ignore"}))
     assert silenced.predictions == before.predictions
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from advisor.calibration import device_rates, host_memory, managed
+from advisor.calibration import device_rates, host_memory
 from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged, write
 from advisor.calibration.bench import Bench, largest_cache, measure_sizes
 from advisor.calibration.device_rates import MEMORY
@@ -52,7 +52,7 @@ GROUPS = (
     Group("device", "device memory", device_rates.ON_DEVICE, device_rates.measure_on_device),
     Group("latencies", "launches", device_rates.LATENCIES, device_rates.measure_latencies),
     Group("re-reads", "re-reads of mapped memory", device_rates.REREADS, device_rates.measure_rereads),
-    Group("managed", "managed memory", (*host_memory.keys("host_managed"), *managed.KEYS), managed.measure),
+    Group("managed", "managed memory", host_memory.MANAGED_KEYS, host_memory.measure_managed),
 )
 """Host measurements first; managed memory, which has hung GPUs, last."""
 

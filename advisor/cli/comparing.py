@@ -118,13 +118,13 @@ class _Comparison:
 def _compare(base: Path, head: Path, request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
     from advisor.profiles import reading, redaction
     from advisor.report import pages
-    from advisor.rules import concluding
+    from advisor.rules import advise
     from advisor.verdicts.comparing.comparisons import compare as compare_profiles
     from advisor.verdicts.comparing.comparisons import require_gateable
     from advisor.verdicts.comparing.gates import judge, require_of_profiles
 
     base, head = map(reading.in_directory, (base, head))
-    loaded = [concluding.concluded(reading.load(file)) for file in (base, head)]
+    loaded = [advise.concluded(reading.load(file)) for file in (base, head)]
     if request.no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
     require_of_profiles(request.gates, script=loaded[1].script is not None)

@@ -32,14 +32,14 @@ def report(
     from advisor import configuration
     from advisor.profiles import reading, redaction, sweeps
     from advisor.report import pages
-    from advisor.rules import concluding
+    from advisor.rules import advise
 
     files = list(map(reading.in_directory, files))
     output = Output(out, formats, details, quiet, configuration.FORMATS)
     sources = configuration.places(configuration.command_line(**values))
     loaded = [(file, reading.load(file)) for file in files]
     loaded = [
-        (file, concluding.conclude_again(profile, configuration.preferences(sources, profile.preferences)))
+        (file, advise.conclude_again(profile, configuration.preferences(sources, profile.preferences)))
         for file, profile in loaded
     ]
     if no_environment:
@@ -63,11 +63,11 @@ def history(
     """
     from advisor.profiles import histories
     from advisor.report import pages
-    from advisor.rules import concluding
+    from advisor.rules import advise
     from advisor.verdicts.histories import all_series
 
     output = Output(out, formats, details, quiet)
-    past = histories.gather(directory, concluding.concluded)
+    past = histories.gather(directory, advise.concluded)
     series = all_series(past)
     if not series:
         raise NothingMeasured(
@@ -98,7 +98,7 @@ def predict(
     from advisor.devices.catalogue import default_targets
     from advisor.profiles import reading, redaction
     from advisor.report import pages
-    from advisor.rules import concluding
+    from advisor.rules import advise
 
     output = Output(out, formats, details, quiet, configuration.FORMATS)
     source = configuration.command_line(**values)
@@ -107,7 +107,7 @@ def predict(
     named = source.values.get("targets") or default_targets(system, profile.workload.gpus)
     targets = host_rates.load_targets(named, system, source.values.get("host"))
     preferences = configuration.preferences(configuration.places(source), profile.preferences)
-    result = concluding.conclude(profile.model_copy(update={"preferences": preferences}), targets)
+    result = advise.conclude(profile.model_copy(update={"preferences": preferences}), targets)
     if no_environment:
         result = redaction.without_environment(result)
     output.show(pages.page_of(result, targets_first=True), aside=True)

@@ -14,8 +14,7 @@ from advisor.devices.catalogue import named
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.nsys.database import NEEDED, THREAD_BITS, Database, Tables, opened
 from advisor.nsys.gpu_traces import GpuFigures
-from advisor.nsys.intervals import Intervals, union
-from advisor.nsys.ranges import ranges_of, recurring, steady_frames
+from advisor.nsys.ranges import Intervals, ranges_of, recurring, steady_frames, union
 from advisor.nsys.strategies import strategies
 from advisor.nsys.work import GpuWork, allocations, read_calls, read_work
 from advisor.profiles.base import Record, Text, Word, optional

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integers, Tables
-from advisor.nsys.intervals import NOTHING, Intervals, between, inside, length, seconds, starting, union
 from advisor.nsys.loops import Marked, by_ranges, by_repeats
+from advisor.nsys.ranges import NOTHING, Intervals, between, inside, length, seconds, starting, union
 from advisor.nsys.work import (
     MOST_KINDS,
     OWN,

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.nsys.database import UNKNOWN, Integers
-from advisor.nsys.intervals import NOTHING, Intervals, length, seconds, union
-from advisor.nsys.ranges import LEAST
+from advisor.nsys.ranges import LEAST, NOTHING, Intervals, length, seconds, union
 from advisor.nsys.work import Calls, GpuWork
 
 Source = Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]

@@ -16,8 +16,7 @@ from statistics import median
 import numpy as np
 
 from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integers, Tables
-from advisor.nsys.intervals import seconds, union
-from advisor.nsys.ranges import Frame
+from advisor.nsys.ranges import Frame, seconds, union
 from advisor.nsys.work import (
     Calls,
     Row,

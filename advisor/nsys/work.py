@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, Tables, distinct
-from advisor.nsys.intervals import NOTHING, Intervals
+from advisor.nsys.ranges import NOTHING, Intervals
 from advisor.profiles.programs import HostWork
 from advisor.profiles.traces import Allocations, Direction, Span, Timeline, Track, thinned
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from advisor.devices.entries import CatalogueEntry
-from advisor.model.crossings import occurrence, predict_crossings
 from advisor.model.machines import Machine
+from advisor.model.simulate import occurrence, predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, ScriptRun
 from advisor.rules.base import Finding

@@ -15,10 +15,9 @@ from advisor import units
 from advisor.errors import UsageError, nearest
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import MemoryClass
-from advisor.rules import capacity, copies, line_rules, machine, managed, several_gpus, waits, zero_copy
-from advisor.rules.base import COPYING, PEER, WRITE_COMBINED, Rule
+from advisor.rules import capacity, copies, line_rules, machine, managed, waits, zero_copy
+from advisor.rules.base import COPYING, PEER, WRITE_COMBINED, Rule, Threshold
 from advisor.rules.snippets.base import opening
-from advisor.rules.texts import Threshold
 from advisor.strategies.registry import BASELINE
 
 RULES: tuple[Rule, ...] = (
@@ -57,10 +56,10 @@ RULES: tuple[Rule, ...] = (
     Rule("coherence-reversed", zero_copy.coherence_reversed, (zero_copy.CACHED, zero_copy.UNCACHED)),
     Rule("numa-remote", machine.numa_remote),
     Rule("link-below-best", machine.link_below_best),
-    Rule("peer-access-off", several_gpus.peer_access_off, (BASELINE, PEER)),
-    Rule("host-staged-peer-copy", several_gpus.host_staged_peer_copy),
-    Rule("one-link-for-two", several_gpus.one_link_for_two),
-    Rule("unbalanced-split", several_gpus.unbalanced_split),
+    Rule("peer-access-off", machine.peer_access_off, (BASELINE, PEER)),
+    Rule("host-staged-peer-copy", machine.host_staged_peer_copy),
+    Rule("one-link-for-two", machine.one_link_for_two),
+    Rule("unbalanced-split", machine.unbalanced_split),
     Rule("host-bound-frame", waits.host_bound_frame),
     Rule("missing-synchronisation", waits.missing_synchronisation),
     Rule("unstable-measurement", machine.unstable_measurement),
