@@ -105,6 +105,8 @@ def finding(same: Sequence[Advice], *, again: bool = False) -> Finding:
     """One rule's conclusion, which reads the same for all of these devices."""
     advice = same[0]
     gains = [advice.gain for advice in same if advice.gain]
+    figures = ((words.line(e.label, 200), _WRITE[e.unit](e.value), e) for e in advice.evidence)
+    evidence = (Fact(label, value, predicted=e.predicted) for label, value, e in figures)
     return Finding(
         rule=words.name(advice.rule),
         outcome=_OUTCOMES.get(advice.outcome, advice.outcome),
@@ -120,10 +122,7 @@ def finding(same: Sequence[Advice], *, again: bool = False) -> Finding:
         estimated=any(gain.basis == "estimated" for gain in gains),
         snippet=words.block(advice.snippet) if advice.snippet else "",
         variants=written(advice.variants),
-        evidence=tuple(
-            Fact(words.line(e.label, 200), _WRITE[e.unit](e.value), predicted=e.predicted)
-            for e in advice.evidence
-        ),
+        evidence=tuple(evidence),
         sources=tuple(words.line(source, 300) for source in advice.sources),
         lines=tuple(dict.fromkeys(words.name(line) for a in same for line in a.lines)),
     )

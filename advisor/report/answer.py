@@ -97,12 +97,8 @@ def parts_table(of: Profile | Prediction, order: Iterable[Timed], caption: str) 
         amounts = {part.key: part for part in parts[row.strategy]}
         middle, low, high = seconds_of(row)
         frame = blocks.TableCell(units.seconds(middle), words.seconds_between(low, high), sort=middle)
-        cells = (
-            blocks.TableCell(amounts[key].value, sort=amounts[key].amount)
-            if key in amounts
-            else blocks.NOTHING
-            for key in keys
-        )
+        shown = (amounts.get(key) for key in keys)
+        cells = (blocks.TableCell(p.value, sort=p.amount) if p else blocks.NOTHING for p in shown)
         rows.append(table_row(words.name(row.strategy), frame, *cells))
     table = blocks.Table("parts", "strategy", blocks.columns("frame", *keys), tuple(rows), caption)
     return replace(table, predicted=predicted, sortable=True, forms="html")

@@ -263,7 +263,6 @@ def line_chart(
     *,
     height: int = HEIGHT,
     predicted: bool = False,
-    note: str = "",
     changes: Sequence[Crossover] = (),
     ordered: bool = False,
     relative: bool = False,
@@ -292,7 +291,6 @@ def line_chart(
         lines=_spread(lines, LABEL_GAP / height),
         across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
         down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
-        note=note,
         crossings=tuple(_placed(change, across) for change in changes),
         scale=scale,
     )

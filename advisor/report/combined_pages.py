@@ -93,6 +93,8 @@ def devices_page(compared: DeviceComparison) -> Page:
     by_basis = words.grouped(places, lambda place: place.basis).items()
     over = [_verdict(same, basis) for basis, same in by_basis]
     none = nothing("", "No device has figures: nothing was measured or predicted")
+    answers = Answers(tuple(p.answer for p in places), tuple(over or [none]), linked=False)
+    has_bars = any(place.answer.bars for place in places)
     page = Page(
         kind="devices",
         brand="several devices",
@@ -103,11 +105,7 @@ def devices_page(compared: DeviceComparison) -> Page:
         meta=(f"`{parameters}`",) if parameters else (),
         sections=(
             lead(
-                *around(
-                    blocks.Failures(tuple(_failed(compared))),
-                    Answers(tuple(p.answer for p in places), tuple(over or [none]), linked=False),
-                    drawn=any(place.answer.bars for place in places),
-                ),
+                *around(blocks.Failures(tuple(_failed(compared))), answers, drawn=has_bars),
                 blocks.Banners("note", notes, forms="html"),
             ),
             Section("times", beside, _times(places), nav=beside, closed=True, forms="html txt"),

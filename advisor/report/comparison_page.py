@@ -13,7 +13,7 @@ from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.records import compared
 from advisor.report.tables import merged
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, Recommended
-from advisor.verdicts.comparing.conditions import Condition
+from advisor.verdicts.comparing.conditions import Condition, differing
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.lines import LineComparison
 from advisor.verdicts.comparing.promised import PromisedSpeed, promised_speed
@@ -48,17 +48,12 @@ def comparison_page(
     devices = [
         (words.name(d.device.name) if d.basis == "predicted" else where, d) for d in comparison.devices
     ]
-    sides = sides_of(comparison, files)
-    return Page(
-        kind="compare",
-        brand="comparison",
-        name=f"{words.name(head.workload.name)}, HEAD vs. BASE",
-        where="" if comparison.predicted else f"on {where}",
-        basis="predicted" if comparison.predicted else "measured",
-        meta=tuple(f"{side.label} {side.value}" for side in sides),
-        records=compared(comparison, promised_speed(comparison)),
-        sections=tuple(_sections(comparison, devices, rulings, sides)),
-    )
+    sides, title = sides_of(comparison, files), f"{words.name(head.workload.name)}, HEAD vs. BASE"
+    sections = tuple(_sections(comparison, devices, rulings, sides))
+    meta = tuple(f"{side.label} {side.value}" for side in sides)
+    records = compared(comparison, promised_speed(comparison))
+    page = Page("compare", "comparison", title, sections, meta=meta, records=records)
+    return replace(page, basis="predicted") if comparison.predicted else replace(page, where=f"on {where}")
 
 
 def _sections(
@@ -69,8 +64,7 @@ def _sections(
 ) -> Iterator[Section]:
     apart = [
         replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
-        for c in comparison.conditions
-        if c.status == "differs"
+        for c in differing(comparison.conditions)
     ]
     changed = blocks.Fact("Changed", _changed(comparison, apart))
     opening = blocks.Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
@@ -147,12 +141,11 @@ def _comparable(
     for status, label in (("same", "The same"), ("not known", "Not known for both")):
         same = words.listing((c.what for c in comparison.conditions if c.status == status), limit=20)
         alike += [f"{label}: {same}."] if same else []
+    table = blocks.Table("conditions", "differs", columns, rows, label="What differs", codes=False)
     parts = filled(
         blocks.Facts(sides, forms="md"),
         blocks.Prose(_statement(apart), kind=""),
-        blocks.Table(
-            "conditions", "differs", columns, rows, label="What differs", codes=False, forms="html md"
-        ),
+        replace(table, forms="html md"),
         blocks.Facts(tuple(blocks.Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
         blocks.Prose(" ".join(alike)),
         blocks.Banners("note", tuple(notes)),

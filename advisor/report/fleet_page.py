@@ -7,6 +7,7 @@ Made of rows, not of profiles, so that a thousand devices take a second. A few d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from advisor import stats, units
 from advisor.profiles.combined import FleetRecord
@@ -49,23 +50,16 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
         address = link(f"{folder}/{SIDE_BY_SIDE}" if folder else SIDE_BY_SIDE)
         pages.append(blocks.Prose("", link=(f"All times side by side{where}", address), forms="html"))
     each, gone = filled(_table(record, done), *pages), "Without a result"
-    return Page(
-        kind="fleet",
-        brand="fleet",
-        name=words.name(record.workload),
-        where=f"on {words.count(len(names), 'device')}",
-        basis="nothing" if not done else "predicted" if predicted else "measured",
-        created=words.created(record.created),
-        records=tuple(map(_record, record.rows)),
-        sections=(
-            lead(
-                blocks.Verdicts(tuple(verdicts), named=bool(record.parameter)),
-                blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes)),
-            ),
-            Section("devices", "Device by device", each, nav="Devices", brief=True),
-            *([Section("missing", gone, (_missing(missing),), nav=gone, brief=True)] if missing else []),
-        ),
+    notes = blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes))
+    sections = (
+        lead(blocks.Verdicts(tuple(verdicts), named=bool(record.parameter)), notes),
+        Section("devices", "Device by device", each, nav="Devices", brief=True),
+        Section("missing", gone, (_missing(missing),) if missing else (), nav=gone, brief=True),
     )
+    basis: blocks.Basis = "nothing" if not done else "predicted" if predicted else "measured"
+    where, records = f"on {words.count(len(names), 'device')}", tuple(map(_record, record.rows))
+    page = Page("fleet", "fleet", words.name(record.workload), sections, where=where, basis=basis)
+    return replace(page, created=words.created(record.created), records=records)
 
 
 def _record(row: FleetRow) -> Record:

@@ -49,37 +49,36 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
     missing = not can_look() and any(len(series.entries) >= FEWEST for series in lines)
     workloads = list(dict.fromkeys(words.name(series.profile.workload.name) for series in lines))
     devices = dict.fromkeys(words.name(c.track.device.name) for c in lines if c.track.basis == "measured")
-    predicted = all(series.track.basis != "measured" for series in lines)
     confirm, left_out = _PREDICTED * any(v.basis == "predicted" for v in verdicts), []
     for reason, files in words.grouped(history.left_out, lambda each: each.reason).items():
         listed = words.listing((words.name(each.file, 120) for each in files), limit=3)
         left_out.append(blocks.Item((listed,), "left out", words.line(reason, 300)))
-    by_machine = words.grouped(lines, lambda series: series.machine).items()
-    machines = tuple(
-        blocks.Item((words.name(machine),), "", words.count(max(len(c.entries) for c in same), "profile"))
-        for machine, same in by_machine
-    )
-    apart = blocks.Items(machines * (len(machines) > 1), "Machines, each with its own lines", label="machine")
+    machines = []
+    for machine, same in words.grouped(lines, lambda series: series.machine).items():
+        most = words.count(max(len(series.entries) for series in same), "profile")
+        machines.append(blocks.Item((words.name(machine),), "", most))
+    several = tuple(machines) * (len(machines) > 1)
+    apart = blocks.Items(several, "Machines, each with its own lines", label="machine")
     how = filled(blocks.Prose(_HOW), apart)
-    return Page(
-        kind="history",
-        brand="history",
-        name=f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}",
-        where=f"on {words.listing(devices)}" if devices else "",
-        basis="predicted" if predicted else "measured",
-        records=records_of(*(entry.profile for entry in history.entries)),
-        meta=(" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),),
-        sections=(
-            lead(
-                blocks.Verdicts(_summed(verdicts, named), named=len(verdicts) > 1, forms="md txt"),
-                panels(verdicts, charts),
-                blocks.Prose(confirm, "Next", kind="next together"),
-                blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
-                blocks.Items(tuple(left_out), "Files left out", most=10),
-            ),
-            *(section(series, name, i) for i, (name, series) in enumerate(named, 1)),
-            Section("method", "Method", how, nav="Method", folded=True, closed=True),
+    sections = (
+        lead(
+            blocks.Verdicts(_summed(verdicts, named), named=len(verdicts) > 1, forms="md txt"),
+            panels(verdicts, charts),
+            blocks.Prose(confirm, "Next", kind="next together"),
+            blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
+            blocks.Items(tuple(left_out), "Files left out", most=10),
         ),
+        *(section(series, name, i) for i, (name, series) in enumerate(named, 1)),
+        Section("method", "Method", how, nav="Method", folded=True, closed=True),
+    )
+    title = f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}"
+    meta = (" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),)
+    records = records_of(*(entry.profile for entry in history.entries))
+    page = Page("history", "history", title, sections, meta=meta, records=records)
+    return (
+        replace(page, basis="predicted")
+        if not devices
+        else replace(page, where=f"on {words.listing(devices)}")
     )
 
 
@@ -181,10 +180,10 @@ def _chart(series: Series, name: str, looks: dict[str, Style]) -> LineChart | No
     size = -(-len(series.entries) // MOST_POINTS)
     groups = [range(i, min(i + size, len(series.entries))) for i in range(0, len(series.entries), size)]
     drawn = leading(track.stops, track.with_figures)
-    curves = [
-        Curve(s, looks[s], tuple(_joined([sample(track.stops[i], s) for i in group]) for group in groups))
-        for s in track.with_figures
-    ]
+    curves = []
+    for strategy in (name for name in track.with_figures if name in drawn):
+        samples = (_joined([sample(track.stops[i], strategy) for i in group]) for group in groups)
+        curves.append(Curve(strategy, looks[strategy], tuple(samples)))
     changes = []
     for change in series.changes:  # the chart shows the place alone until somebody points at it
         steps = (f"{words.name(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
@@ -194,18 +193,14 @@ def _chart(series: Series, name: str, looks: dict[str, Style]) -> LineChart | No
         size > 1
     )
     notes += [_SPAN.format("change is" if len(changes) == 1 else "changes are")] * bool(changes)
-    if omitted := len(curves) - len(drawn):
+    if omitted := len(track.with_figures) - len(drawn):
         notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
-    return line_chart(
+    title, labels = (
         f"{_what(series)} over commits, {name}",
-        "commit",
         [series.entries[group[0]].label for group in groups],
-        [curve for curve in curves if curve.strategy in drawn],
-        predicted=predicted,
-        note=" ".join(notes),
-        changes=changes,
-        ordered=True,
     )
+    chart = line_chart(title, "commit", labels, curves, predicted=predicted, changes=changes, ordered=True)
+    return replace(chart, note=" ".join(notes))
 
 
 def _joined(samples: Sequence[Sample | None]) -> Sample | None:
@@ -237,22 +232,16 @@ def section(series: Series, name: str, number: int) -> Section:
         lasting = [condition for condition in conditions if condition.what not in _CLOCKS]
         if lasting:
             around.append(blocks.Item((words.name(entry.label),), "", _conditions(lasting)))
-    return Section(
-        f"course-{number}",
-        name,
-        filled(
-            _steps(series) if series.changes else None,
-            table,
-            blocks.Prose(legend(table), forms="md txt"),
-            blocks.Items(tuple(memory), "Changes of memory", label="memory"),
-            blocks.Items(tuple(chosen), "Changes of the recommendation", label="recommended"),
-            blocks.Items(tuple(around), "Changes besides the code", label="also changed"),
-        ),
-        nav=name,
-        badge="" if series.track.basis == "cpu" else series.track.basis,
-        brief=True,
-        closed=True,
+    inside = filled(
+        _steps(series) if series.changes else None,
+        table,
+        blocks.Prose(legend(table), forms="md txt"),
+        blocks.Items(tuple(memory), "Changes of memory", label="memory"),
+        blocks.Items(tuple(chosen), "Changes of the recommendation", label="recommended"),
+        blocks.Items(tuple(around), "Changes besides the code", label="also changed"),
     )
+    badge = "" if series.track.basis == "cpu" else series.track.basis
+    return Section(f"course-{number}", name, inside, nav=name, badge=badge, brief=True, closed=True)
 
 
 def _changes(
@@ -302,16 +291,11 @@ def _steps(series: Series) -> blocks.Table:
     steps = [(change, name, step) for change in series.changes for name, step in change.steps.items()]
     steps.sort(key=lambda each: -each[0].at)
     axis = ratio_axis([(step.ratio.low, step.ratio.high) for _, _, step in steps])
-    rows = (
-        blocks.row(
-            words.name(strategy),
-            *blocks.ratio_cells(axis, step.ratio, "slower" if step.ratio.low > 1 else "faster"),
-            place(series, change).replace("`", ""),
-            _blamed(change),
-            rank=-float(change.at),
-        )
-        for change, strategy, step in steps
-    )
+    rows = []
+    for change, strategy, step in steps:
+        ratio = blocks.ratio_cells(axis, step.ratio, "slower" if step.ratio.low > 1 else "faster")
+        texts = place(series, change).replace("`", ""), _blamed(change)
+        rows.append(blocks.row(words.name(strategy), *ratio, *texts, rank=-float(change.at)))
     heads = (
         blocks.Column(" to ".join(axis.ends), figures=False, forms="html"),
         blocks.Column("after / before", notes="95 % interval", brief="change"),

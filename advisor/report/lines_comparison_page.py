@@ -43,21 +43,18 @@ def lines_comparison_page(
         for c in differing(comparison.conditions)
     ]
     conditions = blocks.Facts(tuple(apart), title="What differs:" if apart else "No difference was recorded.")
-    return Page(
-        kind="compare",
-        brand="comparison of lines",
-        name=f"{words.name(comparison.head.workload.file)}, HEAD vs. BASE",
-        where=f"on {words.name(comparison.head.device.name)}",
-        meta=tuple(f"{side.label} {side.value}" for side in sides_of(comparison, files)),
-        records=records.sides_of(comparison.base, comparison.head),
-        sections=(
-            *gated(rulings, first),
-            Section("changed", "Changed", filled(*changed), forms="md"),
-            Section("lines", "All lines", tables, nav="Lines", brief=True, folded=True),
-            Section("advice", "Advice", filled(*advice), nav="Advice", folded=True),
-            Section("comparable", "Comparable?", (conditions,), nav="Comparable?", folded=True, closed=True),
-        ),
+    sections = (
+        *gated(rulings, first),
+        Section("changed", "Changed", filled(*changed), forms="md"),
+        Section("lines", "All lines", tables, nav="Lines", brief=True, folded=True),
+        Section("advice", "Advice", filled(*advice), nav="Advice", folded=True),
+        Section("comparable", "Comparable?", (conditions,), nav="Comparable?", folded=True, closed=True),
     )
+    title = f"{words.name(comparison.head.workload.file)}, HEAD vs. BASE"
+    where = f"on {words.name(comparison.head.device.name)}"
+    meta = tuple(f"{side.label} {side.value}" for side in sides_of(comparison, files))
+    figures = records.sides_of(comparison.base, comparison.head)
+    return Page("compare", "comparison of lines", title, sections, where=where, meta=meta, records=figures)
 
 
 def _items(advice: Sequence[LineAdvice]) -> tuple[blocks.Item, ...]:

@@ -30,17 +30,10 @@ def environment(profile: Profile) -> tuple[Fact, ...]:
         ("Memory", _size(recorded.memory_bytes or None)),
     )
     host = _host(recorded.host) if recorded.host else ()
-    return tuple(
-        Fact(words.name(label), words.line(str(value), 300))
-        for label, value in (
-            *facts,
-            *recorded.gpu.items(),
-            *recorded.packages.items(),
-            *host,
-            *profile.device.attributes.items(),
-        )
-        if value not in (None, "")
-    )
+    of_gpu, packages, attributes = recorded.gpu, recorded.packages, profile.device.attributes
+    pairs = (*facts, *of_gpu.items(), *packages.items(), *host, *attributes.items())
+    known = ((label, value) for label, value in pairs if value not in (None, ""))
+    return tuple(Fact(words.name(label), words.line(str(value), 300)) for label, value in known)
 
 
 def _host(host: HostState) -> tuple[tuple[str, object], ...]:

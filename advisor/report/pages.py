@@ -28,21 +28,10 @@ from advisor.report.traces import trace_page
 from advisor.report.versions_page import uncompared_page, versions_page
 
 __all__ = [
-    "FORMATS",
-    "PAGES",
-    "append_step_summary",
-    "comparison_page",
-    "doctor_page",
-    "history_page",
-    "lines_comparison_page",
-    "names",
-    "page_of",
-    "render",
-    "trace_page",
-    "uncompared_page",
-    "versions_page",
+    "FORMATS", "PAGES", "append_step_summary", "comparison_page", "doctor_page", "history_page",
+    "lines_comparison_page", "names", "page_of", "render", "trace_page", "uncompared_page", "versions_page",
     "write",
-]
+]  # fmt: skip
 
 FORMATS = ("html", "md", "json")
 """What a notebook's profile is written as, unless it says otherwise."""

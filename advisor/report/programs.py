@@ -63,13 +63,11 @@ def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page
         blocks.Bullets(tuple(map(words.line, program.questions))),
     )
     absent = tuple(starmap(Fact, program.absent.items()))
+    idle = tuple(Fact(g.label, units.seconds(_worked(g))) for g in program.gpus if g not in gpus)
     limits = (
         blocks.Facts(absent, "Not recorded (option of nsys profile that does):"),
         blocks.Facts(tuple(_ranges(program))),
-        blocks.Facts(
-            tuple(Fact(g.label, units.seconds(_worked(g))) for g in program.gpus if g not in gpus),
-            "GPUs with hardly any work:",
-        ),
+        blocks.Facts(idle, "GPUs with hardly any work:"),
         blocks.Fold("Rules without advice", filled(blocks.Findings(_findings(program, quiet)))),
         blocks.Prose(SLOWER),
     )
@@ -196,12 +194,8 @@ def _saves(program: ProgramTrace, advice: Advice) -> str:
 
 def _findings(program: ProgramTrace, advice: Iterable[Advice]) -> tuple[Finding, ...]:
     """Findings, with advice for GPUs that do the same given once."""
-    alike = {
-        gpu.label: other.label
-        for gpu in program.gpus
-        for other in reversed(program.gpus)
-        if _same(gpu, other)
-    }
+    pairs = ((gpu, other) for gpu in program.gpus for other in reversed(program.gpus))
+    alike = {gpu.label: other.label for gpu, other in pairs if _same(gpu, other)}
     several = words.grouped(advice, lambda one: (one.rule, one.outcome, alike.get(one.device, one.device)))
     ordered = [sorted(those, key=lambda one: one.device) for those in several.values()]
     return tuple(replace(finding(those), gain=_saves(program, those[0])) for those in ordered)
@@ -249,14 +243,10 @@ def _time(gpu: GpuTrace) -> Iterator[Fact]:
 def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
     heads = ("copies", "bytes", "rate", "possible", "time", "overlapped")
     called = [Column("called from", figures=False)] * any(flow.where for flow in flows)
-    rows = (
-        row(
-            f"{_WAYS[flow.kind]}, {flow.memory}{', up to 64 KiB' if flow.small else ''}",
-            *_cells(gpu, flow),
-            *[words.line(flow.where or "", 60)] * len(called),
-        )
-        for flow in flows
-    )
+    rows = []
+    for flow in flows:
+        name = f"{_WAYS[flow.kind]}, {flow.memory}{', up to 64 KiB' if flow.small else ''}"
+        rows.append(row(name, *_cells(gpu, flow), *[words.line(flow.where or "", 60)] * len(called)))
     table = Table(
         "copies", "direction and host memory", (*map(Column, heads), *called), tuple(rows), title, title
     )

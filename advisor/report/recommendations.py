@@ -31,13 +31,7 @@ FIRST_FRAMES = "The workload failed under every strategy here; predictions are b
 HOST_ONLY = "No stage of a frame runs on the device, so the memory strategy does not matter"
 UNSURE = "Confidence: none. No strategy has a time on a GPU."
 _DECLINED = "no strategy can be predicted"
-TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {
-    "fastest": "clear",
-    "near": "tie",
-    "keep": "tie",
-    "open": "inconclusive",
-    "untrusted": "inconclusive",
-}
+TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {"fastest": "clear", "near": "tie", "keep": "tie"}
 """How the page colours a verdict."""
 
 
@@ -122,7 +116,7 @@ def _verdict(
 ) -> Verdict:
     said = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
     steps = tuple(words.line(step) for step in chosen.steps if not step.startswith(said))  # the chart has it
-    tone, name = TONES[chosen.verdict], words.name(device.name)
+    tone, name = TONES.get(chosen.verdict, "inconclusive"), words.name(device.name)
     reason, step = (
         words.line(" ".join(steps) if chosen.steps else chosen.reason),
         words.line(chosen.next_step),

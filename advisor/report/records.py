@@ -115,13 +115,9 @@ def _verdict(strategy: str, chosen: Recommendation | None) -> Record:
     """The verdict, in the row of the recommended strategy; other rows have `recommended` false."""
     best = chosen if chosen and chosen.strategy == strategy else None
     low, high = best.interval if best and best.interval else (None, None)
-    return {
-        "recommended": best is not None if chosen and chosen.strategy else None,
-        "verdict": best.verdict if best else None,
-        "gain": best.speedup if best else None,
-        "gain_low": low,
-        "gain_high": high,
-    }
+    recommended = best is not None if chosen and chosen.strategy else None
+    verdict, gain = (best.verdict, best.speedup) if best else (None, None)
+    return {"recommended": recommended, "verdict": verdict, "gain": gain, "gain_low": low, "gain_high": high}
 
 
 def _figures(row: schema.Result | schema.PredictedResult) -> Record:
@@ -150,19 +146,14 @@ def _figures(row: schema.Result | schema.PredictedResult) -> Record:
 
 def flows_of(gpus: Sequence[GpuTrace], **side: str) -> tuple[Record, ...]:
     """A row for each kind of copies in an Nsight Systems report: totals of the frames, else of the run."""
-    return tuple(
-        {
-            **side,
-            "gpu": gpu.label,
-            "kind": "traced",
-            "frames": gpu.frames.steady_count if gpu.frames else None,
-            **flow.model_dump(exclude={"kind", "where", "best_bytes_per_second"}),
-            "direction": flow.kind,
-            "function": flow.where,
-        }
-        for gpu in gpus
-        for flow in gpu.flows or ()
-    )
+    rows = []
+    for gpu in gpus:
+        frames = gpu.frames.steady_count if gpu.frames else None
+        for flow in gpu.flows or ():
+            figures = flow.model_dump(exclude={"kind", "where", "best_bytes_per_second"})
+            row = {**side, "gpu": gpu.label, "kind": "traced", "frames": frames, **figures}
+            rows.append({**row, "direction": flow.kind, "function": flow.where})
+    return tuple(rows)
 
 
 def _lines(run: ScriptRun, device: str) -> Iterator[Record]:

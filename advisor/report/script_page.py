@@ -40,22 +40,15 @@ _TIMES = (
 def script_page(profile: Profile, run: ScriptRun) -> Page:
     created, tool = words.created(profile.created), words.name(profile.tool.version)
     program = words.line(_module(profile.workload.file) if run.module else profile.workload.file, 120)
-    played = run.played is not None
     where = f"on {words.name(profile.device.name)}, 1 run observed (overhead about {_overhead(run)})"
-    return Page(
-        kind="report",
-        brand="what crosses, by line",
-        name=f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip(),
-        where=where * (not played),
-        basis="measured" if not played else "predicted" if run.predictions else "nothing",
-        summary=words.line(profile.workload.summary, 300),
-        meta=(created,),
-        sections=tuple(_sections(profile, run, f"advisor {tool}, {created}")),
-        tool=f"advisor {tool}",
-        created=created,
-        profile=profile,
-        records=records_of(profile),
-    )
+    title = f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip()
+    sections = tuple(_sections(profile, run, f"advisor {tool}, {created}"))
+    page = Page("report", "what crosses, by line", title, sections, tool=f"advisor {tool}", created=created)
+    page = replace(page, profile=profile, records=records_of(profile), meta=(created,))
+    page = replace(page, summary=words.line(profile.workload.summary, 300))
+    if run.played is None:
+        return replace(page, where=where)
+    return replace(page, basis="predicted" if run.predictions else "nothing")
 
 
 def _module(file: str) -> str:
@@ -313,13 +306,7 @@ def _circumstances(profile: Profile, run: ScriptRun, origin: str) -> Section:
     )
 
 
-_OUTCOMES: dict[TrialOutcome, str] = {
-    "faster": "faster",
-    "not-faster": "not faster",
-    "open": "undecided",
-    "differs": "other results",
-    "refused": "not tried",
-}
+_OUTCOMES: dict[TrialOutcome, str] = {"open": "undecided", "differs": "other results", "refused": "not tried"}
 _NO_PATCH = "What was proved faster by then has no patch: its text was not yet run and timed."
 _WITHOUT_REASON: dict[TrialOutcome, str] = {"open": "more frames could tell"}
 
@@ -382,7 +369,7 @@ def _trials_table(tried: Trials) -> blocks.Table:
         text = trial.reason or _WITHOUT_REASON.get(trial.outcome, "")
         reason = f": {words.line(text, 120)}" if text else ""
         figures = _or_nothing(trial.frame_seconds), *_speedup(trial), _or_nothing(trial.promised_seconds)
-        outcome = f"{_OUTCOMES[trial.outcome]}{reason}"
+        outcome = f"{_OUTCOMES.get(trial.outcome, trial.outcome.replace('-', ' '))}{reason}"
         rows.append(row(f"{line}{words.line(trial.title, 70)}", *figures, outcome))
     if (patch := tried.patch) and patch.speedup:
         equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]

@@ -43,15 +43,12 @@ def overlaps(profile: schema.Profile, prediction: schema.Prediction | None = Non
 def gaps(results: Iterable[schema.Result | schema.Predicted]) -> tuple[Item, ...]:
     """Failed strategies, then skipped ones; those that say the same stand together."""
     without = [row for row in results if isinstance(row, (schema.Failed, schema.Skipped))]
-    return merged(
-        Item(
-            (words.name(row.strategy),),
-            "not reached" if row.reason == schema.LATE else row.status,
-            words.line(row.reason),
-            words.block(row.detail) if isinstance(row, schema.Failed) else "",
-        )
-        for row in sorted(without, key=lambda row: row.status)
-    )
+    single = []
+    for row in sorted(without, key=lambda row: row.status):
+        status = "not reached" if row.reason == schema.LATE else row.status
+        detail = words.block(row.detail) if isinstance(row, schema.Failed) else ""
+        single.append(Item((words.name(row.strategy),), status, words.line(row.reason), detail))
+    return merged(single)
 
 
 def merged(single: Iterable[Item]) -> tuple[Item, ...]:

@@ -91,20 +91,19 @@ def timeline_view(
     lines, rows = lanes(drawn), tuple(_rows(timeline))
     numbers = _numbers(rows)
     frame = units.seconds(timeline.frame_seconds)
+    pieces = (
+        Line(name, i * LINE_HEIGHT, tuple(_piece(span, drawn, numbers) for span in spans))
+        for i, (name, spans) in enumerate(lines)
+    )
+    ticks = (Tick(i / 4, units.seconds(timeline.frame_seconds * i / 4)) for i in (1, 2, 3, 4))
     return TimelineView(
         title=f"One frame of {words.name(name)}, {frame}",
         source=_SOURCES[source],
         how=how or f"{_HOW[source]}, whose median is {units.seconds(median)}.",
         description=f"A frame of {frame}. " + "; ".join(row.text for row in rows[:12]),
         height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
-        lines=tuple(
-            Line(name, i * LINE_HEIGHT, tuple(_piece(span, drawn, numbers) for span in spans))
-            for i, (name, spans) in enumerate(lines)
-        ),
-        ticks=(
-            Tick(0, "0"),
-            *(Tick(i / 4, units.seconds(timeline.frame_seconds * i / 4)) for i in (1, 2, 3, 4)),
-        ),
+        lines=tuple(pieces),
+        ticks=(Tick(0, "0"), *ticks),
         rows=rows,
         left_out=f"{words.count(drawn.left_out, 'span')} not drawn" if drawn.left_out else "",
     )

@@ -51,11 +51,9 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     folds = [replace(fold, open=True) for fold in folds] if len(folds) == 1 else folds
     notes = (blocks.Prose(words.line(note, 300), forms="html") for note in trace.notes)
     requested = trace.reason != "not asked for"
-    return (
-        filled(blocks.Prose(_recorded(trace) * requested, forms="html md"), *notes, *folds)
-        if folds or requested
-        else ()
-    )
+    if not folds and not requested:
+        return ()
+    return filled(blocks.Prose(_recorded(trace) * requested, forms="html md"), *notes, *folds)
 
 
 def _recorded(trace: NsysTrace) -> str:

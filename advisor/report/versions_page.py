@@ -35,15 +35,11 @@ def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ())
         blocks.Fact(side, words.line(name, 200))
         for side, name in zip(("BASE", "HEAD"), run.versions, strict=True)
     ]
-    return Page(
-        kind="compare",
-        brand="comparison",
-        name=answer(comparison),
-        heading=f"{words.name(comparison.head.workload.name)}, HEAD vs. BASE",
-        meta=(named, *(f"{side.label} {side.value}" for side in sides)),
-        records=compared(comparison, comparison.promise),
-        sections=tuple(_sections(comparison, where, rulings, (blocks.Fact("workload", named), *sides))),
-    )
+    about, heading = (blocks.Fact("workload", named), *sides), words.name(comparison.head.workload.name)
+    sections = tuple(_sections(comparison, where, rulings, about))
+    page = Page("compare", "comparison", answer(comparison), sections, f"{heading}, HEAD vs. BASE")
+    meta = (named, *(f"{side.label} {side.value}" for side in sides))
+    return replace(page, meta=meta, records=compared(comparison, comparison.promise))
 
 
 def _sections(
@@ -72,11 +68,8 @@ def _sections(
         _table(name, changes, seconds.get(name)) for name, changes in run.changes.items() if changes
     )
     yield Section("parts", "Parts of a frame", parts, nav="What changed", brief=True, folded=True)
-    recommendations = (
-        blocks.Fact(words.name(device.device.name), recommended(device))
-        for device in comparison.devices
-        if device.recommended.base or device.recommended.head
-    )
+    advised = (d for d in comparison.devices if d.recommended.base or d.recommended.head)
+    recommendations = (blocks.Fact(words.name(d.device.name), recommended(d)) for d in advised)
     notes = tuple(words.line(note, 500) for note in comparison.notes)
     around = filled(blocks.Facts(tuple(recommendations)), blocks.Banners("note", notes))
     title = "Recommendation and notes"
