@@ -231,6 +231,30 @@ def told(rule: str, crossing: int, seconds: float) -> LineAdvice:
     return LineAdvice.model_validate({"place": place, "crossing": crossing, "advice": advice})
 
 
+def test_a_change_under_which_the_script_fails_is_told_with_the_error(tmp_path: Path) -> None:
+    class Failing(Runs):
+        def __call__(self, job: TrialJob) -> TrialRun:
+            run = super().__call__(job)
+            if job.task == "results":
+                return run
+            ended = {"results": run.results.model_copy(update={"exit_code": 1}), "error": "ValueError: 3"}
+            return run.model_copy(update={**ended, "blocks": ()})
+
+    found = played(tmp_path, Failing(FAST))
+    assert {trial.outcome for trial in found.trials} == {"refused"}
+    assert found.trials[0].reason.endswith("under one of the changes in turns: ValueError: 3")
+
+
+def test_changes_of_a_loop_with_few_frames_have_separate_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RECORD["loops"][0], "frames", 10)  # type: ignore[index]
+    runs = Runs(FAST)
+    found = played(tmp_path, runs)
+    assert {len(job.contestants) for job in runs.jobs} == {1}
+    assert {trial.outcome for trial in found.trials} == {"faster"}
+
+
 @pytest.mark.parametrize("kind", ["pin-memory", "lock"])
 @pytest.mark.parametrize(
     ("pinned", "processes"), [((0.0033, 0.0042), 5), ((0.0039, 0.0041), 2), ((0.002, 0.002), 2)]

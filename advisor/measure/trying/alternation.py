@@ -27,6 +27,13 @@ on an H200 their first use made a line look 4.1 times as fast, and alone it was 
 ROUNDS = 8
 """Rounds that a loop's frames are shared out to, where longer blocks would leave fewer."""
 MOST_FRAMES = 1000
+WARM_UP = 3
+"""First frames that time nothing."""
+
+
+def fits(frames: float, contestants: int) -> bool:
+    """Whether a loop has the frames for two rounds."""
+    return frames > WARM_UP + 2 * contestants * (SETTLING + LEAST_FRAMES + 1)
 
 
 class Alternation:
@@ -46,7 +53,7 @@ class Alternation:
         switch: Callable[[str], None],
         synchronize: Callable[[], None],
         clock: Callable[[], float],
-        warm_up: int = 3,
+        warm_up: int = WARM_UP,
         end: Callable[[], float] = lambda: math.inf,
         frames: float = math.inf,
     ) -> None:

@@ -23,7 +23,7 @@ from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob, Settings
 from advisor.measure.launcher import script_job
 from advisor.measure.progress import Progress
-from advisor.measure.trying.alternation import AS_IS, TrialTimes, judged, trial_times
+from advisor.measure.trying.alternation import AS_IS, TrialTimes, fits, judged, trial_times
 from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates, written_changes
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange, is_variable
 from advisor.measure.trying.libraries import MODULES
@@ -270,20 +270,23 @@ class Session:
         return [change for change in changes if change.name not in without]
 
     def _time(self, changes: Sequence[ScriptChange]) -> None:
-        """Frames in turns; a change of the whole process beside them in another process."""
+        """Frames in turns; beside them in another process a change of the whole process, or every one where
+        the loop has too few frames for turns."""
         self._screen([c for c in self._live(changes) if BY_NAME.get(c.name) and not is_variable(c)])
         for process in range(MOST_PROCESSES):
             live = self._live(changes) if process < PROCESSES else self._promising(changes)
             if not live:
                 return
-            turning = [c for c in live if c.kind not in WHOLE_PROCESS]
+            fit = fits(self.script.loops[self.loop].frames, len(live) + 1)
+            turning = [c for c in live if fit and c.kind not in WHOLE_PROCESS]
             contestants = {AS_IS: (), **{c.name: (c.name,) for c in turning}}
             self._timed("the changes in turns", process, contestants, turning)
-            for change in (c for c in live if c.kind in WHOLE_PROCESS):
+            alone = [c for c in live if c not in turning]
+            for change in alone:
                 self._alone.add(change.name)
                 self._timed(change.name, process, {change.name: (change.name,)}, [change])
             if process == 0:
-                self._drop([c for c in live if c.kind in WHOLE_PROCESS])
+                self._drop(alone)
                 self._drop(turning, together=True)
 
     def _promising(self, changes: Sequence[ScriptChange]) -> list[ScriptChange]:
