@@ -98,6 +98,10 @@ class Recommendation(Record):
         return self.objective == "footprint" and self.groups == ((self.strategy,),)
 
 
+PAGE_LOCKED = "saved by page-locked arrays"
+"""The figure of advice that spares copies altogether."""
+
+
 class Evidence(Record):
     """A figure of this run that a rule rests on."""
 

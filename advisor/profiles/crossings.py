@@ -21,6 +21,8 @@ lock: host memory is page-locked or registered."""
 HostMemory = Literal["pageable", "pinned", "managed", "unknown"]
 ACCOUNTED = 0.95
 """Share of the bytes that the driver copied: with less of them on lines, the rest is listed as not seen."""
+KERNEL_ARGUMENT = "kernel argument"
+"""The call of Numba's copies of a NumPy array given to a kernel: up before the kernel, and down after it."""
 SHARED = "What the host reads and writes of managed or mapped memory"
 """Among what was not seen of a run: a wait may then guard such an access."""
 PROCESSES = "What crosses in"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from advisor import units
 from advisor.devices.entries import FOLLOWS
-from advisor.profiles.crossings import Crossing
+from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
+from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing
 from advisor.rules.base import Finding, Limits
 from advisor.rules.lines import LineCase, often
 from advisor.rules.snippets.lines import (
@@ -23,7 +26,6 @@ from advisor.rules.snippets.lines import (
 )
 from advisor.strategies.syntax import names_changed, names_tested, names_written
 
-KERNEL_ARGUMENT = "kernel argument"
 ONE_DRAM = "CPU and GPU have one DRAM: in mapped or managed memory the data would need no copy at all."
 SIZED = ("nonzero", "argwhere", "unique", "unique_consecutive", "extract", "masked_select")
 """Functions and methods whose result is as long as the data says."""
@@ -50,9 +52,9 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     if up and not is_constant and case.line.made_on_gpu and case.is_worth(case.frame_seconds, limits):
         return _made_on_gpu(case)
     is_hidden = crossing.call == KERNEL_ARGUMENT or (crossing.library == "numba" and not case.line.call)
-    if is_hidden and case.scope.loop and case.is_worth(case.frame_seconds, limits):
-        return _kernel_arrays(case)
     saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
+    if is_hidden and case.scope.loop and case.is_worth(case.frame_seconds, limits):
+        return _kernel_arrays(case, saved)
     if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
         return None
     if case.loaders:
@@ -94,11 +96,11 @@ def _made_on_gpu(case: LineCase) -> Finding:
     )
 
 
-def _kernel_arrays(case: LineCase) -> Finding:
-    """NumPy's arrays given to a kernel or ufunc of Numba's."""
+def _kernel_arrays(case: LineCase, saved: float) -> Finding:
+    """NumPy's arrays given to a kernel or ufunc of Numba's. saved: of a frame, by page-locked ones."""
     up = case.crossing.kind == "upload"
     title = "Give the kernel arrays that stay on the GPU" if up else "Copy back only what the CPU reads"
-    return case.advice(
+    advice = case.advice(
         title,
         f"{case.moved}: Numba copies each NumPy array that a kernel is given to the GPU and back, changed "
         "or not.",
@@ -107,6 +109,8 @@ def _kernel_arrays(case: LineCase) -> Finding:
         saved=case.frame_seconds,
         after=on_device(case.line, case.before_loop),
     )
+    locked = Evidence(label=PAGE_LOCKED, value=saved, unit="seconds", predicted=case.ceiling.predicted)
+    return replace(advice, evidence=(*advice.evidence, locked))
 
 
 def _pinned_batches(case: LineCase, loaders: tuple[int, ...], cause: str, saved: float) -> Finding:

@@ -20,10 +20,7 @@ from advisor.measure.cupy_mock.checks import user_line
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.played import NAN, Device, fact, values_of
 from advisor.measure.recording.recorder import Event, Location, ScriptRecorder
-from advisor.profiles.crossings import SHARED, HostMemory, Library
-
-_ARGUMENT = "kernel argument"
-"""A NumPy array given to a kernel: it goes up before the kernel, and comes down after it."""
+from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Library
 
 MOST_THREADS = 1 << 16
 """All kernels together in Numba's simulator, where each thread is one of Python's: 10 s (0.14 ms each)."""
@@ -148,7 +145,7 @@ class NumbaCalls:
         if not up:
             result = call(hint, after, stream)
         else:
-            event = self._calls.event("upload", _ARGUMENT, non_blocking=bool(stream))
+            event = self._calls.event("upload", KERNEL_ARGUMENT, non_blocking=bool(stream))
             result = self._calls.run(event, call, (hint, after, stream), {}, not stream, stream)
             self._cross(event, None, host)
         if down:
@@ -156,7 +153,7 @@ class NumbaCalls:
         return result
 
     def _written_back(self, call: Call, host: Any, stream: Any) -> Any:
-        event = self._calls.event("download", _ARGUMENT, non_blocking=bool(stream))
+        event = self._calls.event("download", KERNEL_ARGUMENT, non_blocking=bool(stream))
         result = self._calls.run(event, call, (), {}, not stream, stream)
         self._cross(event, None, host)
         return result
@@ -191,7 +188,7 @@ class NumbaCalls:
             return call(kernel, *args)
         if self._recorder.listens:
             self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
-        return self._calls.call_named(_ARGUMENT, call, kernel, *args)
+        return self._calls.call_named(KERNEL_ARGUMENT, call, kernel, *args)
 
     def _simulated_launch(self, arrays: Any, call: Call, kernel: Any, *args: Any) -> Any:
         size, there = (kernel.grid_dim, kernel.block_dim), [_simulated(arrays, each) for each in args]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.measure.trying.changes import ScriptChange, is_variable
-from advisor.profiles.conclusions import Advice
-from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
+from advisor.profiles.conclusions import PAGE_LOCKED, Advice
+from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Trial
 from advisor.strategies.allocators import ALLOCATORS, BY_NAME, VARIABLE
 from advisor.strategies.edits import Change, edited
@@ -87,7 +87,7 @@ def _candidate(
     kind, origin, place = suggestion.kind, suggestion.origin, script.crossings[first].place
     named = origin if kind == "pin-memory" and origin else place
     promising = {i: advised[i] for i in group if i in advised and advised[i].rule in _PROMISING.get(kind, ())}
-    promised = {i: a.gain.seconds_per_frame or 0.0 for i, a in promising.items() if a.gain}
+    promised = {i: _gain(kind, a) for i, a in promising.items() if a.gain}
     trial = Trial(
         name=f"{kind}-{named.line}",
         kind=kind,
@@ -109,6 +109,12 @@ def _candidate(
         uploads=tuple(_uploads(script, origin, place, start)) if kind == "lock" else (),
     )
     return Candidate(trial, change, promised)
+
+
+def _gain(kind: ChangeKind, advice: Advice) -> float:
+    """Seconds of a frame; those of page-locking where the advice spares the copy."""
+    locked = (each.value for each in advice.evidence if each.label == PAGE_LOCKED and kind == "lock")
+    return next(locked, (advice.gain and advice.gain.seconds_per_frame) or 0.0)
 
 
 def _uploads(
@@ -134,7 +140,7 @@ def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[_Su
     if crossing.memory != "pageable":
         return
     each_frame = crossing.origin.each_frame if crossing.origin else None
-    if not up:
+    if not (up or crossing.call == KERNEL_ARGUMENT):
         if each_frame or (crossing.library == "torch" and each_frame is None):
             yield _Suggestion("reuse", None, f"reuse {name}")
         return
