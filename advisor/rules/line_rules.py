@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from advisor import units
 from advisor.devices.entries import FOLLOWS
-from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
 from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing
 from advisor.rules.base import Finding, Limits
 from advisor.rules.lines import LineCase, often
@@ -52,9 +49,9 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
     if up and not is_constant and case.line.made_on_gpu and case.is_worth(case.frame_seconds, limits):
         return _made_on_gpu(case)
     is_hidden = crossing.call == KERNEL_ARGUMENT or (crossing.library == "numba" and not case.line.call)
-    saved = (case.seconds - (case.pinned_seconds or case.seconds)) * case.times
+    saved = case.locked_seconds
     if is_hidden and case.scope.loop and case.is_worth(case.frame_seconds, limits):
-        return _kernel_arrays(case, saved)
+        return _kernel_arrays(case)
     if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
         return None
     if case.loaders:
@@ -96,11 +93,11 @@ def _made_on_gpu(case: LineCase) -> Finding:
     )
 
 
-def _kernel_arrays(case: LineCase, saved: float) -> Finding:
-    """NumPy's arrays given to a kernel or ufunc of Numba's. saved: of a frame, by page-locked ones."""
+def _kernel_arrays(case: LineCase) -> Finding:
+    """NumPy's arrays given to a kernel or ufunc of Numba's."""
     up = case.crossing.kind == "upload"
     title = "Give the kernel arrays that stay on the GPU" if up else "Copy back only what the CPU reads"
-    advice = case.advice(
+    return case.advice(
         title,
         f"{case.moved}: Numba copies each NumPy array that a kernel is given to the GPU and back, changed "
         "or not.",
@@ -109,8 +106,6 @@ def _kernel_arrays(case: LineCase, saved: float) -> Finding:
         saved=case.frame_seconds,
         after=on_device(case.line, case.before_loop),
     )
-    locked = Evidence(label=PAGE_LOCKED, value=saved, unit="seconds", predicted=case.ceiling.predicted)
-    return replace(advice, evidence=(*advice.evidence, locked))
 
 
 def _pinned_batches(case: LineCase, loaders: tuple[int, ...], cause: str, saved: float) -> Finding:

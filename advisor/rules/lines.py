@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from advisor import units
-from advisor.profiles.conclusions import Evidence, Gain
+from advisor.profiles.conclusions import PAGE_LOCKED, Evidence, Gain
 from advisor.profiles.crossings import Ceiling, Crossing, Place
 from advisor.profiles.schema import MemoryClass
 from advisor.profiles.trials import ChangeKind
@@ -52,6 +52,11 @@ class LineCase:
     @property
     def frame_seconds(self) -> float:
         return self.seconds * self.times
+
+    @property
+    def locked_seconds(self) -> float:
+        """What page-locked memory saves of a frame."""
+        return (self.seconds - (self.pinned_seconds or self.seconds)) * self.times
 
     @property
     def size(self) -> float:
@@ -189,20 +194,22 @@ class LineCase:
             "advice",
             text(*sentences),
             title=title,
-            evidence=self._figures(),
+            evidence=self._figures(saved),
             gain=spared,
             snippet=(change and self.written(change)) or both(self.crossing.place, after),
             inferred=True,
         )
 
-    def _figures(self) -> tuple[Evidence, ...]:
-        predicted = self.ceiling.predicted
-        figures = (
+    def _figures(self, saved: float) -> tuple[Evidence, ...]:
+        predicted, locked = self.ceiling.predicted, min(self.locked_seconds, self.ceiling.seconds)
+        figures = [
             Evidence(label="times in a frame", value=self.times, unit="count"),
             Evidence(label="bytes of one", value=self.size, unit="bytes"),
             Evidence(label="time in a frame", value=self.frame_seconds, unit="seconds", predicted=predicted),
-        )
-        return figures if self.crossing.bytes else (figures[0], figures[2])
+        ]
+        if self.crossing.memory == "pageable" and 0 < locked < saved:
+            figures.append(Evidence(label=PAGE_LOCKED, value=locked, unit="seconds", predicted=predicted))
+        return tuple(figure for figure in figures if self.crossing.bytes or figure.unit != "bytes")
 
 
 def _asks(node: ast.AST) -> bool:

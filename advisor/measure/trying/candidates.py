@@ -29,7 +29,7 @@ _PROMISING: Mapping[ChangeKind, tuple[str, ...]] = {
     "hoist": ("repeated-upload",),
     "non-blocking": ("implicit-wait",),
 }
-"""Rules whose advice is what the change does. What others advise of the line is no promise of it."""
+"""Rules whose advice is what the change does. Of others only the figure `PAGE_LOCKED` is a promise."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def _candidate(
     first, suggestion = next(iter(group.items()))
     kind, origin, place = suggestion.kind, suggestion.origin, script.crossings[first].place
     named = origin if kind == "pin-memory" and origin else place
-    promising = {i: advised[i] for i in group if i in advised and advised[i].rule in _PROMISING.get(kind, ())}
-    promised = {i: _gain(kind, a) for i, a in promising.items() if a.gain}
+    its = [(i, advised[i]) for i in group if i in advised]
+    promised = {i: seconds for i, advice in its if (seconds := _gain(kind, advice)) is not None}
     trial = Trial(
         name=f"{kind}-{named.line}",
         kind=kind,
@@ -95,7 +95,7 @@ def _candidate(
         origin=origin,
         title=suggestion.title,
         outcome="open",
-        rule=next((each.rule for each in promising.values()), None),
+        rule=next((each.rule for _, each in its if each.rule in _PROMISING.get(kind, ())), None),
         promised_seconds=sum(promised.values()) if promised else None,
     )
     change = ScriptChange(
@@ -111,10 +111,12 @@ def _candidate(
     return Candidate(trial, change, promised)
 
 
-def _gain(kind: ChangeKind, advice: Advice) -> float:
-    """Seconds of a frame; those of page-locking where the advice spares the copy."""
-    locked = (each.value for each in advice.evidence if each.label == PAGE_LOCKED and kind == "lock")
-    return next(locked, (advice.gain and advice.gain.seconds_per_frame) or 0.0)
+def _gain(kind: ChangeKind, advice: Advice) -> float | None:
+    """Seconds of a frame that the advice on a crossing promises of a change; None where it does not tell."""
+    locked = [each.value for each in advice.evidence if each.label == PAGE_LOCKED]
+    if locked and _PROMISING.get(kind) == _PAGE_LOCKING:
+        return locked[0]
+    return advice.gain.seconds_per_frame if advice.gain and advice.rule in _PROMISING.get(kind, ()) else None
 
 
 def _uploads(
