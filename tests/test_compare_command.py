@@ -304,4 +304,5 @@ def test_a_baseline_has_a_name(command: Command) -> None:
     shutil.move("advisor-report", "later")
     assert command("compare", "main", "later").code == 0
     assert "advisor-report" in command("compare", "main").err
-    assert "compare takes two profiles" in command("compare", "another").err
+    another = command("compare", "another")
+    assert (another.code, "another is neither a profile nor a saved baseline" in another.err) == (5, True)

@@ -24,7 +24,7 @@ from advisor.cli.console import (
     say,
 )
 from advisor.cli.profiling import is_script
-from advisor.errors import INTERRUPTED, NothingToCompare, UsageError
+from advisor.errors import INTERRUPTED, FileProblem, NothingToCompare, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ def compare(
         if run:
             page, rulings = _run(base, head, against, request)
         elif reports:
-            other, named = _without_run(head, against, values), (frame or "", nsys)
+            other, named = _without_run(base, head, against, values), (frame or "", nsys)
             page, rulings = _compare_reports(base, other, request, fail_if or (), named)
         else:
             base, head = _saved(base, head)
-            page, rulings = _compare(base, _without_run(head, against, values), request)
+            page, rulings = _compare(base, _without_run(base, head, against, values), request)
     output.show(replace(page, document=to_json(page.records)))
     _end(rulings, strict=strict, quiet=quiet)
 
@@ -188,8 +188,13 @@ def _compare_reports(
     return compared_page(one, other, (base.name, head.name), outcomes), tuple(rulings)
 
 
-def _without_run(head: Path | None, against: str | None, values: Mapping[str, Any]) -> Path:
+def _without_run(base: Path, head: Path | None, against: str | None, values: Mapping[str, Any]) -> Path:
     """HEAD's profile. Raises `UsageError` without one, and for what only a run of versions has."""
+    if head is None and not base.exists():
+        raise FileProblem(
+            f"{base} is neither a profile nor a saved baseline",
+            next_step="Save one of that name: advisor profile FILE --save NAME.",
+        )
     if head is None:
         raise UsageError(
             "compare takes two profiles, BASE and HEAD",
