@@ -394,6 +394,30 @@ CHANGED = """for _ in range(500):
 """
 
 
+KERNEL = """\
+def fill(out, values):
+    WRITES
+
+def histogram(values):
+    d = cuda.to_device(np.zeros(16))
+    fill[1, 64](d, values)
+    return d.copy_to_host()
+"""
+
+
+@pytest.mark.parametrize(
+    ("writes", "is_copied"),
+    [("out[0] += 1", True), ("cuda.atomic.add(out, 0, 1)", True), ("values[0] = out[0]", False)],
+)
+def test_an_array_that_a_kernel_fills_is_copied_on_the_gpu(writes: str, *, is_copied: bool) -> None:
+    source = KERNEL.replace("WRITES", writes)
+    text = source.splitlines()[4].strip()
+    line = upload(library="numba", call="cuda.to_device", repeats=repeats(checked=FRAMES, same=FRAMES - 1))
+    run = at(text, line.model_copy(update={"place": place(UPLOAD).model_copy(update={"line": 5})}), source)
+    advice = said(run)["repeated-upload"]
+    assert ("d.copy_to_device(d_once)" in (advice.snippet or "")) == is_copied
+
+
 def test_an_array_that_the_loop_writes_is_uploaded_once_only_where_all_were_compared() -> None:
     def found(compared: int, source: str) -> Advice | None:
         line = upload(

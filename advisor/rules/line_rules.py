@@ -177,14 +177,14 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
     saved = case.frame_seconds * (1 - 1 / case.crossing.count)
     if not case.is_worth(saved, limits):
         return None
-    written = case.line.target in case.in_loop(names_changed)
+    written = case.line.target in case.in_loop(names_changed) or case.is_filled
     use = "# in the loop: use that array; nothing is uploaded"
     return case.advice(
         f"Upload {case.array} once, {case.before_loop}",
         f"{case.moved}, {reason}.",
         case.sampled,
         "The gain is the time of all uploads but the first.",
-        "The loop changes the array on the GPU: it gets a copy that is made there."
+        "The GPU writes to the array in each frame: it gets a copy that is made there."
         if written
         else "Where the GPU writes into the array, let it write into a copy.",
         saved=saved,

@@ -16,7 +16,15 @@ from advisor.rules.base import Finding, Limits, text
 from advisor.rules.snippets.lines import UserLine, both, statements_of
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
-from advisor.strategies.syntax import CannotWrite, Loop, is_timed, loader_lines, loop_of, statement_at
+from advisor.strategies.syntax import (
+    CannotWrite,
+    Loop,
+    is_timed,
+    loader_lines,
+    loop_of,
+    names_filled,
+    statement_at,
+)
 from advisor.verdicts.ceilings import Scope
 
 _SHORT = 24
@@ -170,6 +178,14 @@ class LineCase:
             return frozenset(names(loop_of(tree, statement, loop.place.line if loop else None), statement))
         except (CannotWrite, SyntaxError):
             return frozenset()
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether a kernel of the file writes to what the line uploads."""
+        try:
+            return self.line.target in names_filled(ast.parse(self.source))
+        except SyntaxError:
+            return False
 
     def written(self, kind: ChangeKind) -> str:
         """The change as a patch of the user's file; empty where it cannot be written with certainty."""

@@ -233,7 +233,7 @@ def names_changed(loop: Loop, without: ast.stmt) -> Iterator[str]:
     yield from names_written(loop, without)
 
 
-def names_written(loop: Loop, without: ast.stmt) -> Iterator[str]:
+def names_written(loop: Loop | ast.FunctionDef, without: ast.stmt) -> Iterator[str]:
     """Names of what the loop changes in place, but for one statement."""
     skipped = set(map(id, ast.walk(without)))
     for node in ast.walk(loop):
@@ -250,3 +250,23 @@ def names_written(loop: Loop, without: ast.stmt) -> Iterator[str]:
             target = target.value
         if isinstance(target, ast.Name):
             yield target.id
+
+
+def names_filled(tree: ast.AST) -> Iterator[str]:
+    """Names given to Numba's kernels of the file, `kernel[grid, block](name)`, that write to them."""
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Subscript):
+            kernel = functions.get(last_name(call.func.value))
+            written = {*names_written(kernel, ast.Pass()), *_added_to(kernel)} if kernel else ()
+            for parameter, argument in zip(kernel.args.args if kernel else (), call.args, strict=False):
+                if isinstance(argument, ast.Name) and parameter.arg in written:
+                    yield argument.id
+
+
+def _added_to(kernel: ast.FunctionDef) -> Iterator[str]:
+    """Arrays of `cuda.atomic.add(array, ...)` and its kin."""
+    for node in ast.walk(kernel):
+        match node:
+            case ast.Call(func=ast.Attribute(value=home), args=[array, *_]) if last_name(home) == "atomic":
+                yield last_name(array)

@@ -253,10 +253,12 @@ def uploaded(line: UserLine, before: str) -> str:
 
 
 def copied_there(line: UserLine, before: str) -> str:
-    """The upload moved out of a loop that changes what it gave."""
-    copy = "clone" if line.library == "torch" else "copy"
-    made = line.place.text.replace(line.target, f"{line.target}_once", 1)
-    return f"# {before}\n{made}\n# in the loop\n{line.target} = {line.target}_once.{copy}()"
+    """The upload moved out of a loop in which the GPU writes to what it gave."""
+    new, old = line.target, f"{line.target}_once"
+    made = f"# {before}\n{line.place.text.replace(new, old, 1)}\n"
+    if line.library == "numba":
+        return f"{made}{new} = cuda.device_array_like({old})\n# in the loop\n{new}.copy_to_device({old})"
+    return f"{made}# in the loop\n{new} = {old}.{'clone' if line.library == 'torch' else 'copy'}()"
 
 
 def kept(line: UserLine, source: UserLine | None) -> str:
