@@ -113,14 +113,14 @@ def noisy(seed: int, strategies: int, factor: float = 1.0) -> Profile:
 
 
 def test_many_strategies_raise_no_more_false_alarms_than_one() -> None:
-    """12 strategies that did not change, 40 times: at a limit of 0 % at most 2 may fail by chance."""
-    alarms = sum(ruled("slower=0%", noisy(2 * i, 12), noisy(2 * i + 1, 12))[0] == "failed" for i in range(40))
-    assert alarms <= 2
+    """12 strategies that did not change, 20 times: at a limit of 0 % one may fail by chance."""
+    alarms = sum(ruled("slower=0%", noisy(2 * i, 12), noisy(2 * i + 1, 12))[0] == "failed" for i in range(20))
+    assert alarms <= 1
 
 
 def test_a_change_of_half_is_found_in_noise() -> None:
-    found = [ruled("slower=5%", noisy(2 * i, 4), noisy(2 * i + 1, 4, 1.5))[0] for i in range(20)]
-    assert found.count("failed") >= 18
+    found = [ruled("slower=5%", noisy(2 * i, 4), noisy(2 * i + 1, 4, 1.5))[0] for i in range(10)]
+    assert found.count("failed") >= 9
     assert "passed" not in found
 
 

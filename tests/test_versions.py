@@ -22,7 +22,7 @@ from every import every
 from fakes import FakeClock, RecordingBackend, job
 from rendering import Accepted, markup
 from running import REPOSITORY, FakeLauncher, asked
-from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, ChargingLauncher, simulated
+from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
 
 from advisor import api, configuration, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
@@ -99,10 +99,10 @@ PAIRS = [("mid", "card"), ("restless", "slow card"), ("quiet", "cpu")]
 
 
 @pytest.mark.parametrize(("kind", "costs"), PAIRS)
-def test_the_same_code_is_told_apart_in_at_most_one_of_forty(kind: str, costs: str) -> None:
+def test_the_same_code_is_told_apart_in_none_of_twenty(kind: str, costs: str) -> None:
     """Blocks that resemble the ones before them among it. The seeds are fixed: no luck in here."""
-    verdicts = runs(kind, 0.0, costs=costs, count=40)
-    assert sum(claims(verdicts, strategy) for strategy in ("pageable", "pinned")) <= 1 / 40
+    verdicts = runs(kind, 0.0, costs=costs)
+    assert sum(claims(verdicts, strategy) for strategy in ("pageable", "pinned")) == 0
     assert sum(not each.trusted for each in verdicts) <= 1
 
 
@@ -515,21 +515,6 @@ def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tm
         assert again.judged().supposed == NOISE_OF_ONE_ROUND
 
 
-@pytest.mark.parametrize(
-    ("costs", "cpu_share", "shorter"), [(CPU, 1 / 3, 3), (CPU, 0.01, 5), (CARD, 1 / 3, 1)]
-)
-def test_a_block_has_frames_for_its_own_clock(
-    tmp_path: Path, costs: Any, cpu_share: float, shorter: float
-) -> None:
-    """On a busy CPU screening's frames waited for a core, and blocks of a few frames would say little."""
-    final, _ = simulated(tmp_path, 1, 0.0, KINDS["mid"], 20.0, costs)
-    row = final.rows[BASE][BASELINE]
-    waited = row.model_copy(update={"cpu_seconds": cpu_share * row.median_seconds})
-    rows = {version: {BASELINE: waited} for version in (BASE, HEAD)}
-    again = replace(final, rows=rows, entry=Entry((BASELINE,)))
-    assert again.quickest == pytest.approx(row.median_seconds / shorter)
-
-
 def test_the_clock_stands_still_without_a_cpu(tmp_path: Path) -> None:
     file = tmp_path / "schedstat"
     file.write_text("100 5000000000 3\n")
@@ -572,26 +557,6 @@ def test_what_a_change_of_code_may_bring_is_told() -> None:
 
 
 # The page.
-
-
-def test_a_busy_machine_is_left_more_time_to_conclude(tmp_path: Path) -> None:
-    """By how long a prediction takes on it; at most a quarter of the time."""
-    for predicting, left in ((0.05, 3.0), (0.2, 6.0), (5.0, 11.25)):
-        clock = FakeClock()
-        settings = replace(asked("w.py", backend="cpu", max_seconds=45.0), began=clock())
-        launcher = ChargingLauncher(clock, np.random.default_rng(1), KINDS["mid"], 0.0, CPU, 0.0)
-        both = Versions(settings, settings, ("pinned",), Question())
-        measurement = VersionMeasurement(both, launcher, Silent(), tmp_path, clock=clock)
-
-        def predict(clock: FakeClock = clock, seconds: float = predicting) -> list[str]:
-            clock.advance(seconds)
-            return ["zero-copy", "pinned", "pageable"]
-
-        assert measurement.screening_order(predict) == ["pinned", "pageable", "zero-copy"]
-        assert measurement.end - measurement.deadline == pytest.approx(left)
-    settings = replace(settings, began=clock.now - 8.0)
-    busy = VersionMeasurement(replace(both, head=settings), launcher, Silent(), tmp_path, clock, lambda: 2.0)
-    assert busy.end - busy.deadline == pytest.approx(4 * 1.5), "each second of a core took four"
 
 
 def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -> VersionComparison:
@@ -748,30 +713,6 @@ def test_the_gain_is_that_of_the_baseline_in_base_over_a_strategy_in_head() -> N
     ]
     gains = judged(blocks, entry, CHANGED, 1.0).gains
     assert {name: ratio.value for name, ratio in gains.items()} == pytest.approx({"pageable": 1, "pinned": 2})
-
-
-@pytest.mark.parametrize("starting", [3.0, 9.0])
-def test_nothing_is_started_once_the_time_to_measure_is_over(tmp_path: Path, starting: float) -> None:
-    """As on a machine so busy that starting the program took most of it."""
-    clock = FakeClock()
-    settings = replace(asked("w.py", backend="cpu", max_seconds=10.0), began=clock())
-    clock.advance(starting)
-    launcher = ChargingLauncher(clock, np.random.default_rng(1), KINDS["mid"], 0.0, CPU, 0.0)
-    both = Versions(settings, settings, (), Question())
-    measurement = VersionMeasurement(both, launcher, Silent(), tmp_path, clock=clock)
-
-    def screen() -> None:
-        with measurement.version(HEAD) as head:
-            head.describe()
-            head.prepare()
-            head.screen(["pageable"])
-
-    if starting < 5:
-        screen()
-        return
-    with pytest.raises(NothingMeasured, match="within --max-seconds 10"):
-        screen()
-    assert clock() == starting
 
 
 def test_base_is_checked_and_traced_beside_head(tmp_path: Path) -> None:
