@@ -195,10 +195,8 @@ def _sides(
     file, name = outline.file_and_name(str(base))
     if head is not None:
         if against is not None:
-            raise UsageError(
-                "--against names a revision of one file, but two files were given",
-                next_step="Give one file, or omit --against.",
-            )
+            wrong = "--against names a revision of one file, but two files were given"
+            raise UsageError(wrong, next_step="Give one file, or omit --against.")
         earlier = replace(settings, file=file.absolute(), workload=name)
         now = replace(settings, file=settings.file.absolute())
         yield earlier, now, (here().hide(str(base)), here().hide(str(head))), ""
@@ -384,10 +382,8 @@ def _require_no_import() -> None:
 def assignments(parameters: Mapping[str, Value]) -> list[str]:
     """Assignments in the form of `--set`. Raises `UsageError` for what is no plain value."""
     if not isinstance(parameters, Mapping):
-        raise UsageError(
-            f"advisor.profile: parameters={parameters!r} is not a dict with names as keys",
-            next_step='Write parameters={"n": 4096}.',
-        )
+        wrong = f"advisor.profile: parameters={parameters!r} is not a dict with names as keys"
+        raise UsageError(wrong, next_step='Write parameters={"n": 4096}.')
     for name, value in parameters.items():
         plain = isinstance(value, (int, float, str)) or hasattr(value, "__index__")
         if not plain or str(value) != str(value).strip():

@@ -78,10 +78,8 @@ def read(place: OptionSource, name: str, value: Any) -> Any:
     except ValidationError as problem:
         error, choices = problem.errors()[0], _choices(kind)
     wrong = value if place.where else error["input"]
-    raise UsageError(
-        f"{place.written(name, wrong)} {_complaint(error)}{nearest(str(wrong), choices)}",
-        next_step=_right(option, choices),
-    )
+    problem_text = f"{place.written(name, wrong)} {_complaint(error)}{nearest(str(wrong), choices)}"
+    raise UsageError(problem_text, next_step=_right(option, choices))
 
 
 def _right(option: Option, choices: Sequence[str]) -> str:
@@ -202,10 +200,8 @@ def _placements(words: Sequence[str]) -> dict[str, str]:
         buffer, placement = (part.strip() for part in (word.partition("=")[::2]))
         problem = f"places the buffer {buffer!r} twice" if buffer in placements else ""
         if problem or not (buffer and placement):
-            raise UsageError(
-                f"--placement {problem or f'{word!r} is not BUFFER=PLACEMENT'}",
-                next_step=OPTIONS["placement"].give,
-            )
+            wrong = f"--placement {problem or f'{word!r} is not BUFFER=PLACEMENT'}"
+            raise UsageError(wrong, next_step=OPTIONS["placement"].give)
         placements[buffer] = placement
     return placements
 
@@ -287,10 +283,8 @@ def _of_table(table: object, where: str, folder: Path) -> OptionSource:
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table", next_step=f"Its keys are {', '.join(KEYS)}.")
     if unknown := [f"{key!r}{nearest(key, KEYS)}" for key in table if key not in KEYS]:
-        raise UsageError(
-            f"{where} unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(unknown)}",
-            next_step=f"Choose from {', '.join(KEYS)}.",
-        )
+        wrong = f"{where} unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(unknown)}"
+        raise UsageError(wrong, next_step=f"Choose from {', '.join(KEYS)}.")
     values = dict(_read(where, {KEYS[key]: value for key, value in table.items()}).values)
     if "out" in values and str(values["out"]) != "-":
         values["out"] = Path(_relative(folder, values["out"]))
@@ -398,8 +392,6 @@ def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise UsageError(
-            f"there is no format {', '.join(unknown) or repr(text)}",
-            next_step=f"Choose from {', '.join(known)}, separated by commas.",
-        )
+        wrong = f"there is no format {', '.join(unknown) or repr(text)}"
+        raise UsageError(wrong, next_step=f"Choose from {', '.join(known)}, separated by commas.")
     return names

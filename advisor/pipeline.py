@@ -274,10 +274,8 @@ def _require(settings: Settings, description: Description) -> None:
     require_fits(settings.strategies, description.workload, description.device)
     buffers = len(to_place(description.workload))
     if settings.search == "exhaustive" and buffers > MOST_EXHAUSTIVE:
-        raise UsageError(
-            f"--search exhaustive takes at most {MOST_EXHAUSTIVE} shared buffers; there are {buffers}",
-            next_step="Use --search auto.",
-        )
+        wrong = f"--search exhaustive takes at most {MOST_EXHAUSTIVE} shared buffers; there are {buffers}"
+        raise UsageError(wrong, next_step="Use --search auto.")
     if settings.preferences.objective == "energy":
         place = description.gpu.get("pci_bus_id")
         require_meter(description.device, None if place is None else str(place), settings.gpu)

@@ -104,10 +104,8 @@ def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingPro
     defaults: of the workload's parameters, for the values that a message suggests.
     """
     if len(texts) > 2:
-        raise UsageError(
-            f"--sweep was given {len(texts)} times: {', '.join(texts)}",
-            next_step="Sweep one parameter, or two; give the others with --set.",
-        )
+        wrong = f"--sweep was given {len(texts)} times: {', '.join(texts)}"
+        raise UsageError(wrong, next_step="Sweep one parameter, or two; give the others with --set.")
     parts = [_parse(text, defaults) for text in texts]
     if len(parts) < 2:
         return parts[0] if parts else None
@@ -118,10 +116,8 @@ def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingPro
     for text, part in zip(texts, parts, strict=True):
         count, name = len(part.values), part.parameter
         if count > MOST_SIDE:
-            raise UsageError(
-                f"--sweep {text} has {count} values; of two parameters, each has at most {MOST_SIDE}",
-                next_step=f"Give fewer, such as --sweep {name}=LOW..HIGH:{MOST_SIDE}.",
-            )
+            wrong = f"--sweep {text} has {count} values; of two parameters, each has at most {MOST_SIDE}"
+            raise UsageError(wrong, next_step=f"Give fewer, such as --sweep {name}=LOW..HIGH:{MOST_SIDE}.")
     return replace(parts[0], across=parts[1])
 
 
@@ -170,10 +166,8 @@ def _range(text: str, low: str, high: str, forms: str) -> tuple[str, ...]:
     except (ValueError, OverflowError):
         raise UsageError(f"--sweep {text} is not a range of numbers", next_step=forms) from None
     if not rising or not 1 <= steps < 100:
-        raise UsageError(
-            f"--sweep {text}: the range must be increasing, start above 0 and have 2 to 100 values",
-            next_step=forms,
-        )
+        wrong = f"--sweep {text}: the range must be increasing, start above 0 and have 2 to 100 values"
+        raise UsageError(wrong, next_step=forms)
     factor = (last / first) ** (1 / steps) if colon else _factor(first, last)
     middle = [first * factor**i for i in range(1, steps)]
     whole = isinstance(first, int) and isinstance(last, int)
@@ -323,11 +317,8 @@ class Runner:
         if isinstance(ended.outcome, Problem):
             raise ended.outcome.as_error()
         if not isinstance(ended.outcome, Checked):
-            raise WorkloadError(
-                f"the workload could not be loaded: {ended.reason}",
-                next_step="Check that the file runs with python.",
-                detail=ended.log,
-            )
+            wrong = f"the workload could not be loaded: {ended.reason}"
+            raise WorkloadError(wrong, next_step="Check that the file runs with python.", detail=ended.log)
 
     def points(self, steps: Sequence[Step]) -> tuple[list[Point], list[AdvisorError]]:
         """A point for every value, including those that Ctrl-C left out."""

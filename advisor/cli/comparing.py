@@ -166,10 +166,8 @@ def _compare_reports(
     from advisor.verdicts.comparing.gates import Finding, Gate, parse_gates, rule
 
     if request.strategies or not is_report(head):
-        raise UsageError(
-            f"{base} is a report of Nsight Systems; it is compared with another one, as a whole",
-            next_step="Give two reports, BASE and HEAD, and omit --strategy.",
-        )
+        wrong = f"{base} is a report of Nsight Systems; it is compared with another one, as a whole"
+        raise UsageError(wrong, next_step="Give two reports, BASE and HEAD, and omit --strategy.")
     source, rulings = configuration.command_line(), []
     one, other = (
         read_trace(file, named[1], named[0], source).program or ProgramTrace(gpus=()) for file in (base, head)
@@ -219,10 +217,8 @@ def _run(
 
     target = str(head or base)
     if is_script(target, ()):
-        raise UsageError(
-            f"{target} is a script, and --run compares workloads",
-            next_step="Write a workload: advisor new mine.py.",
-        )
+        wrong = f"{target} is a script, and --run compares workloads"
+        raise UsageError(wrong, next_step="Write a workload: advisor new mine.py.")
     given = {"strategies": request.strategies, "no_environment": request.no_environment, **request.options}
     sources = configuration.places(configuration.command_line(workload=target, **given))
     merged = configuration.merged(sources)

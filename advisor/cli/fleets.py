@@ -106,20 +106,16 @@ def fleet(
 def _folders(out: Path, jobs: Sequence[tuple[Request, Options]], emit: Path | None) -> tuple[Path, ...]:
     """The folder of each workload's results: of several, one named after each."""
     if str(out) == "-":
-        raise UsageError(
-            "advisor fleet writes a folder and cannot print to stdout",
-            next_step="Give a directory: --out DIR.",
-        )
+        wrong = "advisor fleet writes a folder and cannot print to stdout"
+        raise UsageError(wrong, next_step="Give a directory: --out DIR.")
     if len(jobs) == 1:
         return (out,)
     if emit is not None:
         raise UsageError("--emit writes the strategies of one workload", next_step="Omit it, or give one.")
     titles = [request.title for request, _ in jobs]
     if len(set(titles)) < len(titles):
-        raise UsageError(
-            f"two workloads have one name: {', '.join(titles)}",
-            next_step="Run them by separate commands, each with its --out.",
-        )
+        wrong = f"two workloads have one name: {', '.join(titles)}"
+        raise UsageError(wrong, next_step="Run them by separate commands, each with its --out.")
     return tuple(out / title for title in titles)
 
 

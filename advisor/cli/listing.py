@@ -80,10 +80,8 @@ def _from_call(file: Path, start: str, given: list[str], *, force: bool) -> list
     if function is None and line.isdecimal() and Path(name).is_file():
         return _from_line(file, Path(name), int(line), given, force=force)
     if function is None or not source.is_file():
-        raise UsageError(
-            f"--from {start} is neither FILE::FUNCTION nor FILE:LINE with an existing file",
-            next_step="Write --from pipeline.py::process or --from pipeline.py:34.",
-        )
+        wrong = f"--from {start} is neither FILE::FUNCTION nor FILE:LINE with an existing file"
+        raise UsageError(wrong, next_step="Write --from pipeline.py::process or --from pipeline.py:34.")
     return _from_function(file, source, function, given, force=force)
 
 

@@ -273,10 +273,8 @@ def _end(result: Profile, page: Page) -> None:
         sys.exit(INTERRUPTED)
     if result.script and result.script.exit_code:
         error = f": {result.script.error}" if result.script.error else ""
-        raise WorkloadError(
-            f"the script ended with exit code {result.script.exit_code}{error}",
-            next_step="The report has what was recorded until then.",
-        )
+        wrong = f"the script ended with exit code {result.script.exit_code}{error}"
+        raise WorkloadError(wrong, next_step="The report has what was recorded until then.")
     require_figures(result)
 
 
@@ -301,10 +299,8 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
     file, name = outline.file_and_name(target)
     script = outline.is_script(file, name, arguments)
     if not script and arguments and file.exists():
-        raise UsageError(
-            f"{target} is a workload and takes no arguments, but {arguments[0]!r} was given",
-            next_step="Set its parameters with --set NAME=VALUE.",
-        )
+        wrong = f"{target} is a workload and takes no arguments, but {arguments[0]!r} was given"
+        raise UsageError(wrong, next_step="Set its parameters with --set NAME=VALUE.")
     return script
 
 

@@ -70,10 +70,8 @@ def history(
     past = histories.gather(directory, advise.concluded)
     series = all_series(past)
     if not series:
-        raise NothingMeasured(
-            f"no profile below {directory} has a strategy that was measured or predicted",
-            next_step="Run `advisor report` on one of them to see the reason.",
-        )
+        wrong = f"no profile below {directory} has a strategy that was measured or predicted"
+        raise NothingMeasured(wrong, next_step="Run `advisor report` on one of them to see the reason.")
     output.show(pages.history_page(past, series))
 
 
