@@ -27,7 +27,6 @@ from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.jobs import Settings
 from advisor.measure.options import OPTIONS, Option, Options
 from advisor.profiles.conclusions import Preferences
-from advisor.profiles.figures import SearchMode
 from advisor.profiles.files import read_toml
 from advisor.rules.registry import require, thresholds
 from advisor.strategies import mixes, registry
@@ -56,10 +55,6 @@ class OptionSource:
             return f"{self.called(name)}{'=' if self.where == CALL else ' '}{value!r}"
         return f"{self.called(name)} {shlex.quote(str(value))}" if value != "" else self.called(name)
 
-    @property
-    def silences_as(self) -> str:
-        return self.where.rstrip(":") or "--ignore"
-
 
 def read(place: OptionSource, name: str, value: Any) -> Any:
     """The value as `Options` has it. Raises `UsageError` for one of another type or out of range."""
@@ -70,15 +65,18 @@ def read(place: OptionSource, name: str, value: Any) -> Any:
         value = (value,)
     converted = value
     percent = isinstance(value, str) and value.strip().endswith("%")
-    if option.range and place.where and not percent and not _is_number(value):
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if option.range and place.where and not percent and not is_number:
         converted = object()  # other text is a number on the command line alone, and true is none anywhere
     limited: Any = Annotated[kind, Field(**option.limits)]
     try:
         return TypeAdapter[Any](limited).validate_python(converted)
     except ValidationError as problem:
         error, choices = problem.errors()[0], _choices(kind)
+    kind_of_error = "tuple" if error["type"] == "string_type" and error["loc"] else error["type"]
+    complaint = _COMPLAINTS.get(kind_of_error.partition("_")[0]) or str(error["ctx"]["error"])
     wrong = value if place.where else error["input"]
-    problem_text = f"{place.written(name, wrong)} {_complaint(error)}{nearest(str(wrong), choices)}"
+    problem_text = f"{place.written(name, wrong)} {complaint}{nearest(str(wrong), choices)}"
     raise UsageError(problem_text, next_step=_right(option, choices))
 
 
@@ -90,10 +88,6 @@ def _right(option: Option, choices: Sequence[str]) -> str:
         return f"Give one name, or a list of them. {option.help}"
     default = f"; the default is {option.default}" if option.default is not None else ""
     return option.give or (f"Give {unit}{option.range}{default}." if option.range else option.help)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _share(value: object) -> object:
@@ -148,11 +142,6 @@ _COMPLAINTS = {
     "path": "is not a path",
 }
 """Messages for pydantic's errors, by the first word of their type."""
-
-
-def _complaint(error: Any) -> str:
-    kind = "tuple" if error["type"] == "string_type" and error["loc"] else error["type"]
-    return str(error["ctx"]["error"]) if kind == "value_error" else _COMPLAINTS[kind.partition("_")[0]]
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
@@ -245,7 +234,9 @@ def preferences(sources: Sequence[OptionSource], recorded: Preferences | None = 
     """The preferences given, over those that a profile recorded."""
     options, before = merged(sources), recorded or Preferences()
     silenced = {
-        rule: source.silences_as for source in reversed(sources) for rule in source.values.get("ignore", ())
+        rule: source.where.rstrip(":") or "--ignore"
+        for source in reversed(sources)
+        for rule in source.values.get("ignore", ())
     }
     return Preferences(
         objective=options.objective or before.objective,
@@ -324,6 +315,8 @@ def make_settings(
     if (options.nsys or options.keep_nsys) and "nsys" not in options.trace:
         option = "--nsys" if options.nsys else "--keep-nsys"
         raise UsageError(f"{option} has no effect without --trace nsys", next_step="Add --trace nsys.")
+    # Strategies that were named are not searched for mixes unless --search asks.
+    searched = _is_given(sources, "search") or not (options.strategies or options.arguments)
     with _naming_source(sources, "targets"):
         targets = host_rates.load_targets(options.targets, options.target_os, options.host)
     return Settings(
@@ -342,7 +335,7 @@ def make_settings(
         trial_seconds=options.max_seconds if _is_given(sources, "max_seconds") else math.inf,
         timeout=options.timeout if not script or _is_given(sources, "timeout") else math.inf,
         command=command,
-        search=_search(sources, options),
+        search=options.search if searched else "off",
         preferences=preferences(sources),
     )
 
@@ -369,12 +362,6 @@ def _different(options: Options) -> tuple[int, ...]:
             f"--gpus {options.gpus} names a GPU twice", next_step="Give the numbers of different GPUs: 0,1."
         )
     return gpus
-
-
-def _search(sources: Sequence[OptionSource], options: Options) -> SearchMode:
-    """Strategies that were named are not searched for mixes unless --search asks."""
-    wanted = _is_given(sources, "search") or not (options.strategies or options.arguments)
-    return options.search if wanted else "off"
 
 
 @contextmanager

@@ -145,11 +145,13 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 def _take_signals() -> None:
     """Ctrl-C, SIGTERM and SIGHUP interrupt, unless nohup or a shell's `&` made the process ignore them."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, *_ENDING))
-    for number in (signal.SIGINT, *_ENDING):
+    every = (signal.SIGINT, *_ENDING)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
+    for number in every:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _as_interrupt)
-    atexit.register(_deaf)
+    # At exit Python restores the default handlers; a signal then would change the exit code.
+    atexit.register(lambda: [signal.signal(number, signal.SIG_IGN) for number in every])
 
 
 def _as_interrupt(*_: object) -> NoReturn:
@@ -157,12 +159,6 @@ def _as_interrupt(*_: object) -> NoReturn:
     for number in _ENDING:
         signal.signal(number, _ignored)  # not SIG_IGN, which programs that are started would inherit
     raise KeyboardInterrupt
-
-
-def _deaf() -> None:
-    """At exit Python restores the default handlers; a signal then would change the exit code."""
-    for number in (signal.SIGINT, *_ENDING):
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _ignored(*_: object) -> None:

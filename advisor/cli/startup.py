@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,11 +53,17 @@ def obstacle() -> tuple[str, str]:
 
 def hidden() -> tuple[str, str]:
     """The module in PYTHONPATH that hides one of Python's or of advisor's dependencies, after a failure."""
-    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    hiding = [path for folder in folders for path in _in(Path(folder))]
-    if not hiding:
-        return "", ""
-    return f"{str(hiding[0])!r} in PYTHONPATH hides a module that advisor needs", "Rename it."
+    for folder in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        paths: list[Path] = []
+        with suppress(OSError):
+            paths = sorted(Path(folder).iterdir())
+        for path in paths:
+            name = path.name.removesuffix(".py")
+            is_module = name != path.name or (path / "__init__.py").is_file()
+            installed = any(each.name.lower().startswith(f"{name}-") for each in paths)  # its metadata
+            if is_module and (name in sys.stdlib_module_names or (name in _NEEDED and not installed)):
+                return f"{str(path)!r} in PYTHONPATH hides a module that advisor needs", "Rename it."
+    return "", ""
 
 
 def leave_if_hidden() -> None:
@@ -69,16 +76,3 @@ def leave_if_hidden() -> None:
 def leave(wrong: str, step: str, code: int) -> NoReturn:
     sys.stderr.write(f"error: {wrong}\n  next: {step}\n")
     sys.exit(code)
-
-
-def _in(folder: Path) -> Iterator[Path]:
-    try:
-        paths = sorted(folder.iterdir())
-    except OSError:
-        return
-    for path in paths:
-        name = path.name.removesuffix(".py")
-        is_module = name != path.name or (path / "__init__.py").is_file()
-        installed = any(each.name.lower().startswith(f"{name}-") for each in paths)  # its metadata
-        if is_module and (name in sys.stdlib_module_names or (name in _NEEDED and not installed)):
-            yield path

@@ -32,7 +32,7 @@ from advisor.profiles.schema import Predicted, Profile
 from advisor.profiles.sweeps import Point, sweep_results
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
-from advisor.verdicts.tracks import AnyResult, Stop, Track, tracks
+from advisor.verdicts.tracks import AnyResult, Track, tracks
 
 CONFIDENCE = 0.95
 FEWEST = 6
@@ -73,17 +73,18 @@ def steps(seconds: Sequence[float], *, series: int = 1) -> tuple[Step, ...]:
         return ()
     logs = np.log(np.asarray(seconds, dtype=np.float64))
     noise = max(_FINEST, stats.robust_deviation(np.diff(logs)) / math.sqrt(2))
-    logs = _tamed(logs, noise)
+    # One outlier does not pass for a step: it is moved to the edge of what its neighbours allow.
+    near = np.asarray([np.median(logs[max(0, i - _REACH) : i + _REACH + 1]) for i in range(count)])
+    logs = np.clip(logs, near - _OUTLYING * noise, near + _OUTLYING * noise)
     tail = (1 - CONFIDENCE) / 2 / (count - 1) / series
     places = _kept(logs, _proposed(logs / noise, stats.student_upper(tail, count - 2) ** 2), tail)
-    return tuple(_step(logs, [0, *places, count], i) for i in range(1, len(places) + 1))
-
-
-def _tamed(logs: stats.Floats, noise: float) -> stats.Floats:
-    """Outliers moved to the edge of what their neighbours allow, so that one does not pass for a step."""
-    near = [np.median(logs[max(0, i - _REACH) : i + _REACH + 1]) for i in range(len(logs))]
-    middle = np.asarray(near)
-    return np.clip(logs, middle - _OUTLYING * noise, middle + _OUTLYING * noise)
+    bounds, confirmed = [0, *places, count], []
+    for i in range(1, len(bounds) - 1):
+        size, error, freedom = _fit(logs, bounds, i)
+        likely = stats.student_upper((1 - CONFIDENCE) / 2, freedom)
+        ratio = stats.Ratio(*map(math.exp, (size, size - likely * error, size + likely * error)))
+        confirmed.append(Step(bounds[i], *_where(logs, bounds, i, likely), ratio))
+    return tuple(confirmed)
 
 
 def _proposed(scaled: stats.Floats, penalty: float) -> list[int]:
@@ -121,14 +122,6 @@ def _fit(logs: stats.Floats, bounds: Sequence[int], index: int) -> tuple[float, 
     deviation, freedom = _noise(logs, bounds)
     error = deviation * math.sqrt(1 / (place - start) + 1 / (end - place))
     return float(logs[place:end].mean() - logs[start:place].mean()), error, freedom
-
-
-def _step(logs: stats.Floats, bounds: Sequence[int], index: int) -> Step:
-    size, error, freedom = _fit(logs, bounds, index)
-    likely = stats.student_upper((1 - CONFIDENCE) / 2, freedom)
-    ends = (size, size - likely * error, size + likely * error)
-    first, last = _where(logs, bounds, index, likely)
-    return Step(bounds[index], first, last, stats.Ratio(*map(math.exp, ends)))
 
 
 def _where(logs: stats.Floats, bounds: Sequence[int], index: int, likely: float) -> tuple[int, int]:
@@ -206,7 +199,11 @@ def all_series(history: History) -> tuple[Series, ...]:
     series: dict[tuple[object, ...], list[Entry]] = {}
     for entry in history.entries:
         series.setdefault(_key(entry.profile), []).append(entry)
-    followed = [(entries, track) for entries in series.values() for track in _tracks(entries)]
+    followed = []
+    for entries in series.values():
+        points = [Point(entry.label, entry.profile) for entry in entries]
+        tracked = map(_comparable, tracks(sweep_results("", "commit", points)))
+        followed += [(entries, track) for track in tracked if track.with_figures]
     count = sum(len(track.with_figures) for _, track in followed if track.basis != "predicted") or 1
     return tuple(_series(tuple(entries), track, count) for entries, track in followed)
 
@@ -216,12 +213,6 @@ def _key(profile: Profile) -> tuple[object, ...]:
     parameters = tuple(sorted((name, repr(value)) for name, value in work.parameters.items()))
     host = machine.cpu_model, machine.cpu_count, machine.host_name
     return work.name, parameters, device.kind, device.name, device.memory_class, host
-
-
-def _tracks(entries: Sequence[Entry]) -> tuple[Track, ...]:
-    points = [Point(entry.label, entry.profile) for entry in entries]
-    tracked = map(_comparable, tracks(sweep_results("", "commit", points)))
-    return tuple(track for track in tracked if track.with_figures)
 
 
 def _comparable(track: Track) -> Track:
@@ -239,15 +230,11 @@ def _paths(track: Track) -> Track:
     that most of them have."""
     stops = [replace(stop, results=_path_results(stop.results)) for stop in track.stops]
     followed = []
-    for _, group in groupby(stops, key=_times):
+    for _, group in groupby(stops, key=lambda stop: {name: stop.seconds(name) for name in stop.results}):
         alike = list(group)
         usual = Counter(stop.optima for stop in alike).most_common(1)[0][0]
         followed += [replace(stop, optima=usual) for stop in alike]
     return replace(track, stops=tuple(followed))
-
-
-def _times(stop: Stop) -> dict[str, tuple[float, ...] | None]:
-    return {strategy: stop.seconds(strategy) for strategy in stop.results}
 
 
 def _path_results(results: Mapping[str, AnyResult]) -> dict[str, AnyResult]:

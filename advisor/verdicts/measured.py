@@ -64,7 +64,7 @@ def _unmeasured_lean(profile: Profile, decision: Decision) -> list[Measured]:
     aim, rows = aim_of(profile), profile.measured()
     if aim.objective != "footprint" or decision.verdict.chosen is not None:
         return []
-    here = [one for one in contestants_of(profile) if not one.left]
+    here = [one for one in _contestants(rows.values(), _final_of(profile)) if not one.left]
     return [rows[one.name] for one in leanest(within(here, aim.memory_budget_bytes))]
 
 
@@ -102,11 +102,6 @@ def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
     contestants = final.contestants
     names = [name for name in rows if name in contestants and name in finalists and name not in final.left]
     return paired(scored, names, final.alone)
-
-
-def contestants_of(profile: Profile) -> list[Contestant]:
-    """The rows as contestants: by other objectives than the footprint only those with blocks compete."""
-    return _contestants(profile.measured().values(), _final_of(profile))
 
 
 def aim_of(profile: Profile) -> Aim:
@@ -230,19 +225,16 @@ def speeds(profile: Profile) -> dict[str, stats.Ratio]:
     base, pairs = baseline(profile), compared(profile)
     if base is None:
         return {}
-    ratios = {name: _speed(profile, pairs, base, row) for name, row in profile.measured().items()}
-    return {name: ratio for name, ratio in ratios.items() if ratio is not None}
-
-
-def _speed(profile: Profile, pairs: Pairs, base: Measured, row: Measured) -> stats.Ratio | None:
-    """The baseline's figure over this row's; without an interval where no final compared them."""
-    objective, chosen = profile.preferences.objective, profile.recommendation
-    if chosen and chosen.strategy == row.strategy != base.strategy and chosen.speedup and chosen.interval:
-        return stats.Ratio(chosen.speedup, *chosen.interval)
-    if {base.strategy, row.strategy} <= set(pairs.names):
-        return ratio(pairs.among([base.strategy, row.strategy]), profile.method.confidence)
-    above, below = figure_of(base, objective), figure_of(row, objective)
-    return _plain(above[0], below[0]) if above and below else None
+    objective, chosen, ratios = profile.preferences.objective, profile.recommendation, {}
+    for name, row in profile.measured().items():
+        above, below = figure_of(base, objective), figure_of(row, objective)
+        if chosen and chosen.strategy == name != base.strategy and chosen.speedup and chosen.interval:
+            ratios[name] = stats.Ratio(chosen.speedup, *chosen.interval)
+        elif {base.strategy, name} <= set(pairs.names):
+            ratios[name] = ratio(pairs.among([base.strategy, name]), profile.method.confidence)
+        elif above and below:  # no final compared them
+            ratios[name] = _plain(above[0], below[0])
+    return ratios
 
 
 def _plain(above: float, below: float) -> stats.Ratio:

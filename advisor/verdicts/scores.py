@@ -20,7 +20,7 @@ import numpy as np
 from advisor import stats
 from advisor.profiles import figures as saved
 from advisor.profiles.conclusions import Objective, counts_latency
-from advisor.profiles.schema import Measured, Predicted, Profile, Result
+from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.verdicts.estimate import Block, margins, times
 
 AnyRow = TypeVar("AnyRow")
@@ -187,8 +187,14 @@ def timed_again(profile: Profile) -> Profile:
 
     Verdicts of earlier versions compared means and showed medians.
     """
-    rows = _of_blocks(profile) if profile.final is not None and profile.blocks else profile.results
-    chosen, objective = profile.recommendation, profile.preferences.objective
+    chosen, objective, workload = profile.recommendation, profile.preferences.objective, profile.workload
+    timing_of = {}
+    if profile.final is not None and profile.blocks:
+        timing_of = timings(profile.blocks, objective, profile.method.confidence)
+    hosts, rows = [stage.name for stage in workload.frame_stages("host")], list(profile.results)
+    for i, row in enumerate(rows):
+        if isinstance(row, Measured) and row.samples == "blocks" and row.strategy in timing_of:
+            rows[i] = timed(row, timing_of[row.strategy], objective, hosts, workload.gpus)
     same = all(
         math.isclose(old.median_seconds, new.median_seconds, rel_tol=TOLERANCE)
         for old, new in zip(profile.results, rows, strict=True)
@@ -198,20 +204,7 @@ def timed_again(profile: Profile) -> Profile:
     if same and chosen and chosen.speedup and {chosen.strategy, chosen.baseline} <= figures.keys():
         ratio = figures[chosen.baseline or ""] / figures[chosen.strategy or ""]
         same = math.isclose(chosen.speedup, ratio, rel_tol=TOLERANCE)
-    return profile if same else profile.model_copy(update={"results": rows, "recommendation": None})
-
-
-def _of_blocks(profile: Profile) -> tuple[Result, ...]:
-    objective, workload = profile.preferences.objective, profile.workload
-    hosts = [stage.name for stage in workload.frame_stages("host")]
-    timing_of = timings(profile.blocks, objective, profile.method.confidence)
-
-    def again(row: Result) -> Result:
-        if not isinstance(row, Measured) or row.samples != "blocks" or row.strategy not in timing_of:
-            return row
-        return timed(row, timing_of[row.strategy], objective, hosts, workload.gpus)
-
-    return tuple(map(again, profile.results))
+    return profile if same else profile.model_copy(update={"results": tuple(rows), "recommendation": None})
 
 
 def accounted(row: Measured, hosts: Collection[str], gpus: int = 1) -> Measured:

@@ -284,16 +284,15 @@ def _overlapping(prediction: Prediction) -> list[str]:
     rows = [row for row in prediction.results if isinstance(row, Predicted)]
     best = min(rows, key=lambda row: row.likely_seconds, default=None)
     chosen = prediction.recommendation.strategy if prediction.recommendation else None
-    return [r.strategy for r in rows if best and r.strategy != chosen and _may_be_as_fast(r, best)]
 
+    def may_be_as_fast(row: Predicted, best: Predicted) -> bool:
+        """In one of twenty simulated devices, so that what two strategies share cancels; else by ranges."""
+        if not row.draws or len(row.drawn) != len(best.drawn):
+            return row.low_seconds <= best.high_seconds
+        ratios = row.likely_seconds / best.likely_seconds * np.divide(row.drawn, best.drawn)
+        return float(np.percentile(ratios, PERCENTILES[0])) <= 1
 
-def _may_be_as_fast(row: Predicted, best: Predicted) -> bool:
-    """In one of twenty simulated devices, where both rows hold them: what two strategies share cancels. Else
-    by their ranges."""
-    if not row.draws or len(row.drawn) != len(best.drawn):
-        return row.low_seconds <= best.high_seconds
-    ratios = row.likely_seconds / best.likely_seconds * np.divide(row.drawn, best.drawn)
-    return float(np.percentile(ratios, PERCENTILES[0])) <= 1
+    return [r.strategy for r in rows if best and r.strategy != chosen and may_be_as_fast(r, best)]
 
 
 # Where two strategies take equally long: where their times cross in each simulated device
