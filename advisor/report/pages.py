@@ -17,11 +17,11 @@ from advisor.report.blocks import Finding, Findings
 from advisor.report.combined_pages import devices_page, workloads_page
 from advisor.report.comparison_page import comparison_page
 from advisor.report.history_page import history_page
-from advisor.report.lines_comparison_page import lines_comparison_page
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section
 from advisor.report.profile_page import profile_page, with_headlines
 from advisor.report.records import to_csv
+from advisor.report.script_lines import lines_comparison_page
 from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page

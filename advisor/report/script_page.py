@@ -15,10 +15,10 @@ from advisor.profiles.trials import Patch, Trial, TrialOutcome, Trials
 from advisor.report import blocks, words
 from advisor.report.advising import finding
 from advisor.report.blocks import NOTHING, Column, columns, row
-from advisor.report.line_tables import files, label, lines_table, loop_name, sources, totals
 from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, filled, lead
 from advisor.report.records import records_of
+from advisor.report.script_lines import files, label, lines_table, loop_name, sources, totals
 from advisor.stats import Ratio
 from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
 
