@@ -55,7 +55,7 @@ class Windows(RoundResults):
 
 
 def after_final(
-    taken: Windows,
+    windows: Windows,
     names: Sequence[str],
     start: Callable[[], Session],
     clock: Clock,
@@ -65,13 +65,13 @@ def after_final(
 ) -> None:
     """One process that takes a window of each contestant in turn, as many as end before the deadline.
 
-    taken: is filled as they end, so that Ctrl-C leaves what there is. spare: seconds that a process takes to
-    start, and a contestant's buffers to be placed. warm_frames: before each window.
+    windows: is filled as they end, so that Ctrl-C leaves what there is. spare: seconds that a process takes
+    to start, and a contestant's buffers to be placed. warm_frames: before each window.
     """
     each = WINDOW_SECONDS + 2 * LONGEST_TICK + spare
     if clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
         return
-    loop = SessionLoop(taken, clock)
+    loop = SessionLoop(windows, clock)
 
     def requests() -> Iterator[FinalRound]:
         for place, name in enumerate(names):
@@ -80,9 +80,9 @@ def after_final(
             yield FinalRound(round=place, order=(name,), warm_frames=warm_frames)
 
     if not loop.run(start, requests()):
-        taken.absent = "the energy process did not start"
+        windows.absent = "the energy process did not start"
     elif loop.broken_by:
-        taken.absent = f"the energy process ended during {loop.broken_by}"
+        windows.absent = f"the energy process ended during {loop.broken_by}"
 
 
 @dataclass
@@ -254,7 +254,7 @@ def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
     )
     return row.model_copy(
         update={
-            "frame_seconds": tuple(seconds for taken in periods for seconds in taken),
+            "frame_seconds": tuple(seconds for period in periods for seconds in period),
             "frames_per_round": tuple(map(len, periods)),
             "samples": "blocks",
             "stage_seconds": {**row.stage_seconds, **stages},

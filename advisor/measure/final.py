@@ -132,10 +132,10 @@ class FinalLoop(SessionLoop):
                     return
                 left, goes_on = state.share, complete and state.looks + 1 < LOOKS
                 state.share = SPENDING[state.looks] if goes_on else left
-                seen = look(state.blocks)
-                state.looks, state.settled = state.looks + 1, seen.settled
-                self.dropped = seen.dropped
-                step = self.after(seen) if goes_on else None
+                conclusion = look(state.blocks)
+                state.looks, state.settled = state.looks + 1, conclusion.settled
+                self.dropped = conclusion.dropped
+                step = self.after(conclusion) if goes_on else None
                 if step is not None:
                     state.share = left - state.share
         finally:
@@ -173,10 +173,11 @@ class FinalLoop(SessionLoop):
                 return False
         return True
 
-    def after(self, seen: Look) -> Step | None:
+    def after(self, conclusion: Look) -> Step | None:
         """The next step; one more process where it is settled with fewer than are asked for."""
-        if not seen.settled:
-            return self._last(seen.step) if seen.step and self.results.looks == LOOKS - 1 else seen.step
+        if not conclusion.settled:
+            step, last = conclusion.step, self.results.looks == LOOKS - 1
+            return self._last(step) if step and last else step
         untried = self.results.alone.keys() & self.results.left.keys()
         missing = max(self.plan.processes - self.processes, FEWEST_PROCESSES if untried else 0)
         rounds = max(1, round(self.results.rounds / max(self.processes, 1)))

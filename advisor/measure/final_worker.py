@@ -166,18 +166,18 @@ class Final:
         assert self.power is not None
         meters, idle = self.power
         frame = sampling.by_period(loop.frame, loop.period, first)
-        taken = sampling.window(frame, first, meters, self.clock, self.job.energy_seconds)
-        each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(taken.joules, idle, strict=True))
+        measured = sampling.window(frame, first, meters, self.clock, self.job.energy_seconds)
+        each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(measured.joules, idle, strict=True))
         together = f", of {len(each)} GPUs together" if len(each) > 1 else ""
         energy = Energy(
-            joules=sum(taken.joules),
+            joules=sum(measured.joules),
             idle_watts=sum(idle),
             source=f"{meters[0].source}{together}",
             gpus=each if together else (),
         )
         return {
-            "frames": taken.frames * loop.period,
-            "seconds": taken.seconds,
+            "frames": measured.frames * loop.period,
+            "seconds": measured.seconds,
             "frame_seconds": (),
             "energy": energy,
         }
@@ -239,12 +239,12 @@ class Final:
         )
         self.needed = sum(buffer.bytes for buffer in loaded.record.buffers) * 2
         if comparing:
-            begun, _ = compared(job, workload, comparing, math.inf)
+            first, _ = compared(job, workload, comparing, math.inf)
             self.compared.add(name)
         else:
-            begun = first_frames(workload.loop, most=LEAST_FRAMES)
-        self.setup_seconds.append(seconds + begun.setup_seconds)
-        return Kept(workload, begun.count)
+            first = first_frames(workload.loop, most=LEAST_FRAMES)
+        self.setup_seconds.append(seconds + first.setup_seconds)
+        return Kept(workload, first.count)
 
 
 def _code(job: jobs.Job) -> tuple[str, str | None]:

@@ -319,8 +319,8 @@ class FrameLoop:
                 bring = placed.bring
                 move = lambda _: bring(side)  # noqa: E731
             lines = self._moving(placed, self._placed[step.name], side, move)
-        named = self._named(step.action, lines, step.gpu)
-        return replace(named, on_stream=True, move=move, by_host=placed.by_host)
+        action = self._named(step.action, lines, step.gpu)
+        return replace(action, on_stream=True, move=move, by_host=placed.by_host)
 
     def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
         if isinstance(part, str):
@@ -360,7 +360,7 @@ class FrameLoop:
         function, specials = stage.implementation(cpu=gpu.xp is np)
         with gpu.current():
             bridges = StageBridges(stage, gpu)
-            names, given = self._buffers_given(stage, bridges)
+            names, arguments = self._buffers_given(stage, bridges)
         constants = {
             "xp": gpu.xp,
             "stream": bridges.stream(gpu.stream),
@@ -368,11 +368,11 @@ class FrameLoop:
             "gpus": self._gpus,
         }
         names |= {f"{name}_$": value for name, value in constants.items() if name in specials}
-        given += [f"{name}={name}_$" for name in constants if name in specials]
+        arguments += [f"{name}={name}_$" for name in constants if name in specials]
         names["function$"] = bridges.around(function, takes_stream="stream" in specials)
         before: list[str] = []
         if "frame" in specials:
-            given.append("frame=index")
+            arguments.append("frame=index")
         if "rng" in specials:
             seeds = f"{self._seed}, index, {self._salts[stage.name]}"
             if loop := stage.stage.loop:
@@ -380,8 +380,8 @@ class FrameLoop:
                 seeds += ", count$.now"
             names["generator$"] = np.random.default_rng
             before.append(f"rng$ = generator$(({seeds}))")
-            given.append("rng=rng$")
-        call = f"function$({', '.join(given)})"
+            arguments.append("rng=rng$")
+        call = f"function$({', '.join(arguments)})"
         if stage.side == "host":
             names |= {"clock": perf_counter, "spent": self.host_seconds, "stage$": stage.name}
             lines = (*before, "begin$ = clock()", call, "spent[stage$] += clock() - begin$")
@@ -392,8 +392,8 @@ class FrameLoop:
             lines = (*before, call)
         label = f"{stage.side}:{stage.name}"
         where = stage.stage.gpu if stage.side == "device" else None
-        named = self._named(label, Lines(lines, names, call_of(stage, function, self._buffers)), where)
-        return replace(named, on_stream=stage.side == "device")
+        action = self._named(label, Lines(lines, names, call_of(stage, function, self._buffers)), where)
+        return replace(action, on_stream=stage.side == "device")
 
     def _buffers_given(self, stage: BoundStage, bridges: StageBridges) -> tuple[dict[str, Any], list[str]]:
         """The stage's buffers as keyword arguments, and what their names stand for.
@@ -401,7 +401,7 @@ class FrameLoop:
         Arrays that stay are made ready once; those that a move replaces are looked up in every frame.
         """
         names: dict[str, Any] = {}
-        given: list[str] = []
+        arguments: list[str] = []
         for name, access in stage.access.items():
             placed = self._placed[name] if stage.side == "host" else self._placed[name].on(stage.stage.gpu)
             array = getattr(placed, stage.side)
@@ -411,12 +411,12 @@ class FrameLoop:
                 view = _read_only if access == "in" and isinstance(array, np.ndarray) else None
             if not placed.remade:
                 names[f"{name}_$"] = view(array) if view else array
-                given.append(f"{name}={name}_$")
+                arguments.append(f"{name}={name}_$")
                 continue
             names |= {f"{name}_$": placed, f"{name}_view$": view}
             now = f"{name}_$.{stage.side}"
-            given.append(f"{name}={name}_view$({now})" if view else f"{name}={now}")
-        return names, given
+            arguments.append(f"{name}={name}_view$({now})" if view else f"{name}={now}")
+        return names, arguments
 
 
 def _read_only(array: Array) -> Array:

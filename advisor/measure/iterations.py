@@ -116,10 +116,10 @@ def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
 
 def difference(frame: int, counts: Counts, reference: Counts) -> str:
     differences = [
-        f"in frame {frame}, {name} ran {ran[frame]} iterations; the reference run "
+        f"in frame {frame}, {name} ran {counts_now[frame]} iterations; the reference run "
         f"ran {reference[name][frame]}"
-        for name, ran in counts.items()
-        if name in reference and ran[frame] != reference[name][frame]
+        for name, counts_now in counts.items()
+        if name in reference and counts_now[frame] != reference[name][frame]
     ]
     return "; ".join(differences)
 
@@ -171,9 +171,9 @@ def most_rows(bound: BoundWorkload) -> dict[str, Most]:
     return most_of
 
 
-def valid_rows(length: str, held: Array, most: Most, frame: int) -> int:
+def valid_rows(length: str, array: Array, most: Most, frame: int) -> int:
     """The length that the array holds. Raises `WorkloadError` where the buffer has not so many rows."""
-    rows, limits = int(held.flat[0]), f"0 to {most.rows}"
+    rows, limits = int(array.flat[0]), f"0 to {most.rows}"
     if not 0 <= rows <= most.rows:
         raise WorkloadError(
             f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it "

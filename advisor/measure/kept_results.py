@@ -87,8 +87,8 @@ class KeptResults:
 
 def nans(array: Array) -> tuple[int, int]:
     """How many elements are NaN, of how many that were looked at: of a large array, some."""
-    looked = array if array.nbytes <= _WHOLE_BYTES else some(array)
-    return (int(np.count_nonzero(np.isnan(looked))) if array.dtype.kind in "fc" else 0), looked.size
+    examined = array if array.nbytes <= _WHOLE_BYTES else some(array)
+    return (int(np.count_nonzero(np.isnan(examined))) if array.dtype.kind in "fc" else 0), examined.size
 
 
 def some(array: Array) -> Array:

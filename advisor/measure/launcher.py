@@ -280,10 +280,8 @@ def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, job
     if isinstance(outcome, jobs.Problem):
         raise outcome.as_error()
     how = note or cause_of_death(process.returncode, "")
-    raise WorkloadError(
-        f"nothing was recorded of {job.file}: {how}",
-        next_step="Check that it runs with python, and that it ends normally or with sys.exit, not os._exit.",
-    )
+    step = "Check that it runs with python, and that it ends normally or with sys.exit, not os._exit."
+    raise WorkloadError(f"nothing was recorded of {job.file}: {how}", next_step=step)
 
 
 def script_job(settings: jobs.Settings, folder: Path) -> jobs.ScriptJob:

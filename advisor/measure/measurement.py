@@ -365,15 +365,15 @@ class Measurement:
 
     def _entered(self, record: Search, best: Sequence[Placed], workload: WorkloadRecord) -> Search:
         """The record with the names of the mixes that are in the run, which the best ones now join."""
-        known = [strategy for strategy in self.settings.strategies if isinstance(strategy, Mix)]
-        there = [each.assigned(workload) for each in known if not each.pipelined]
+        mixes = [strategy for strategy in self.settings.strategies if isinstance(strategy, Mix)]
+        there = [each.assigned(workload) for each in mixes if not each.pipelined]
         new = [placed for placed in best if placed not in there]
-        added = [mix(f"{PREFIX}{number}", placed) for number, placed in enumerate(new, start=1 + len(known))]
+        added = [mix(f"{PREFIX}{number}", placed) for number, placed in enumerate(new, start=1 + len(mixes))]
         self.settings = replace(self.settings, strategies=(*self.settings.strategies, *added))
         for step in _timed([[each.name for each in added]], timeline=False):
             if not self._is_late(step):
                 self._take(step)
-        names = {label(m.assigned(workload)): m.name for m in (*known, *added) if not m.pipelined}
+        names = {label(m.assigned(workload)): m.name for m in (*mixes, *added) if not m.pipelined}
         tried = (
             one.model_copy(update={"name": names.get(label(one.placements), "")}) for one in record.tried
         )

@@ -99,7 +99,7 @@ def observe(
         names = (str(file), function, str(answer), str(inputs))
         command = python_command("advisor.measure.observed", *names, *given)
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 capture_output=True,
                 text=True,
@@ -110,13 +110,11 @@ def observe(
         except subprocess.TimeoutExpired:
             raise _late(file, function, timeout, begun=_begun(answer).exists()) from None
         if not answer.exists():
-            raise _without_call(file, function, done, begun=_begun(answer).exists())
+            raise _without_call(file, function, process, begun=_begun(answer).exists())
         call = Observed.model_validate_json(answer.read_text(encoding="utf-8"))
     if call.problem:
-        raise UsageError(
-            f"{file}::{function}: {call.problem}",
-            next_step="Use a function of arrays or tensors, numbers and strings; wrap anything else.",
-        )
+        step = "Use a function of arrays or tensors, numbers and strings; wrap anything else."
+        raise UsageError(f"{file}::{function}: {call.problem}", next_step=step)
     return call
 
 
@@ -127,19 +125,17 @@ def _late(file: Path, function: str, timeout: float, *, begun: bool) -> UsageErr
 
 
 def _without_call(
-    file: Path, function: str, done: subprocess.CompletedProcess[str], *, begun: bool
+    file: Path, function: str, process: subprocess.CompletedProcess[str], *, begun: bool
 ) -> AdvisorError:
-    if begun or done.returncode:
-        failed = f"called {function}, which did not return: exit code {done.returncode}"
+    if begun or process.returncode:
+        failed = f"called {function}, which did not return: exit code {process.returncode}"
         return WorkloadError(
             f"{file} {failed}" if begun else f"{file} failed before it called {function}",
             next_step="Check that the file runs with python.",
-            detail=done.stderr.strip()[-2000:],
+            detail=process.stderr.strip()[-2000:],
         )
-    return UsageError(
-        f"running {file} does not call {function}",
-        next_step='Call it once with real data, under: if __name__ == "__main__":',
-    )
+    step = 'Call it once with real data, under: if __name__ == "__main__":'
+    return UsageError(f"running {file} does not call {function}", next_step=step)
 
 
 def _begun(answer: Path) -> Path:
@@ -169,10 +165,8 @@ def _require_function(file: Path, function: str) -> None:
             f"{file}::{function} is not at the top level of the file, so no other file can import it",
             next_step="Define it at the top level, outside of functions and of if and try.",
         )
-    raise UsageError(
-        f"{file} has no function {function!r}{nearest(function, defined)}",
-        next_step=f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one.",
-    )
+    step = f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one."
+    raise UsageError(f"{file} has no function {function!r}{nearest(function, defined)}", next_step=step)
 
 
 def main(arguments: list[str]) -> None:
@@ -199,10 +193,10 @@ def main(arguments: list[str]) -> None:
             del begun["return"]
             leave(_observed(begun, value, frame.f_globals.get(function)))
 
-    def leave(seen: Observed) -> NoReturn:
+    def leave(call: Observed) -> NoReturn:
         sys.setprofile(None)
-        _save(inputs, {} if seen.problem else begun)
-        Path(answer).write_text(seen.model_dump_json(), encoding="utf-8")
+        _save(inputs, {} if call.problem else begun)
+        Path(answer).write_text(call.model_dump_json(), encoding="utf-8")
         raise _Seen
 
     if not gpu_count():
@@ -370,24 +364,24 @@ def workload_text(
     downloaded: results by their place that the program copies to the host.
     """
     results = (call.results[place] for place in downloaded if place < len(call.results))
-    folder, used = source.resolve().parent, _used(call, [a.name for a in results if a.kind == "array"])
+    folder, reads = source.resolve().parent, _used(call, [a.name for a in results if a.kind == "array"])
     near = folder == file.resolve().parent
     tensors = ', arrays="torch"' * any(a.tensor for a in call.arrays)
     modes = sorted({_MODES[a.mode] for a in call.arrays} | {"In", "Out"})
     values = [a for a in call.arguments if a.kind == "value" and a.value is not None]
-    needed = [a for a in call.arguments if a.kind == "array" and a.mode != "out"]
-    fed, stays = ([a for a in needed if a.on_device == there] for there in (False, True))
-    taken = [*(a.name for a in call.arguments if a.kind == "xp")]
-    taken += [f"{a.name}: {_MODES[a.mode]}" for a in call.arrays]
+    loads = [a for a in call.arguments if a.kind == "array" and a.mode != "out"]
+    fed, stays = ([a for a in loads if a.on_device == there] for there in (False, True))
+    parameters = [*(a.name for a in call.arguments if a.kind == "xp")]
+    parameters += [f"{a.name}: {_MODES[a.mode]}" for a in call.arrays]
     stages = [
         *_producing("load", "These were on the GPU: they are copied there once.", stays),
         *_producing("produce", _EVERY_FRAME, fed),
-        *(f"    def run({', '.join(taken)}) -> None:", f"        {_call(function, call)}", ""),
+        *(f"    def run({', '.join(parameters)}) -> None:", f"        {_call(function, call)}", ""),
     ]
-    if used:
-        stages.append(f"    def use({', '.join(f'{name}: In' for name in used)}) -> None:")
+    if reads:
+        stages.append(f"    def use({', '.join(f'{name}: In' for name in reads)}) -> None:")
         stages.append("        # What the CPU does with the result.")
-        stages += [*(f"        {name}.max()" for name in used), ""]
+        stages += [*(f"        {name}.max()" for name in reads), ""]
     return _WORKLOAD.format(
         file=file,
         source=source,
@@ -395,13 +389,13 @@ def workload_text(
         import_sys="" if near else "import sys\n",
         names=", ".join(["Buffer", *modes, "Workload", "device", "host", "workload"]),
         path="" if near else f"sys.path.insert(0, {str(folder)!r})\n",
-        loading=_LOADING.format(inputs.name) if needed else "",
+        loading=_LOADING.format(inputs.name) if loads else "",
         name=function_name(file),
         parameters=", ".join(f"{a.name}: {type(a.value).__name__} = {a.value!r}" for a in values),
         stages="\n".join(stages),
-        buffers="\n".join(_buffer(array, used) for array in call.arrays),
+        buffers="\n".join(_buffer(array, reads) for array in call.arrays),
         setup="        setup=[host(load)],\n" if stays else "",
-        frame=f"{'host(produce), ' * bool(fed)}device(run{tensors}){', host(use)' * bool(used)}",
+        frame=f"{'host(produce), ' * bool(fed)}device(run{tensors}){', host(use)' * bool(reads)}",
     )
 
 

@@ -117,18 +117,18 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
-    held: list[int] = []
+    pending: list[int] = []
     handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     before = {n: handler for n, handler in handlers.items() if handler is not None}  # None: not Python's
     try:
         for number in before:
-            signal.signal(number, lambda number, _: held.append(number))
+            signal.signal(number, lambda number, _: pending.append(number))
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if held:
-        signal.raise_signal(held[0])
+    if pending:
+        signal.raise_signal(pending[0])
 
 
 def wait(process: Process, seconds: float) -> bool:
@@ -217,8 +217,8 @@ def first_lines(*files: Path) -> str:
                 head = log.read(_LONGEST_HEAD).decode(errors="replace")
                 cut = bool(log.read(1))
             text, rest = text + (without_last_word(head) if cut else head), rest or cut
-    shown = printable(here().hide(text))  # before it is cut, which could leave half a secret
-    lines = list(dict.fromkeys(line.rstrip() for line in shown.splitlines() if line.strip()))
+    visible = printable(here().hide(text))  # before it is cut, which could leave half a secret
+    lines = list(dict.fromkeys(line.rstrip() for line in visible.splitlines() if line.strip()))
     more = len(lines) - _FIRST_LINES
     left = ["…"] if rest else [f"… and {more} more"] if more > 0 else []
     first = [f"{line[:_LAST_WORDS]}…" if len(line) > _LAST_WORDS else line for line in lines[:_FIRST_LINES]]

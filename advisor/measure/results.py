@@ -245,15 +245,15 @@ def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
     metered = [(block, block.energy) for block in windows if block.energy is not None]
     seconds, frames = sum(block.seconds for block, _ in metered), sum(block.frames for block, _ in metered)
     idle = sum(energy.idle_watts * block.seconds for block, energy in metered)
-    taken = sum(energy.joules for _, energy in metered)
-    if not metered or taken <= idle:
+    joules = sum(energy.joules for _, energy in metered)
+    if not metered or joules <= idle:
         return None
     by_gpu = (
         [gpu.joules - gpu.idle_watts * block.seconds for gpu in energy.gpus] for block, energy in metered
     )
     return FrameEnergy(
-        joules=(taken - idle) / frames,
-        watts=taken / seconds,
+        joules=(joules - idle) / frames,
+        watts=joules / seconds,
         idle_watts=idle / seconds,
         seconds=seconds,
         frames=frames,

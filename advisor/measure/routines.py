@@ -69,14 +69,14 @@ def routines() -> tuple[Routine, ...]:
 
 def passes(call: str, dtype: np.dtype[Any], uses: float = 1.0) -> float:
     """How often the routine of that name reads its operand; once where nothing was measured."""
-    chosen = _routine(call, dtype)
-    return 1.0 if chosen is None else chosen.passes(uses)
+    routine = _routine(call, dtype)
+    return 1.0 if routine is None else routine.passes(uses)
 
 
 def _routine(call: str, dtype: np.dtype[Any]) -> Routine | None:
-    named = [r for r in routines() if call in r.calls]
-    own = [r for r in named if dtype.name in r.dtypes]
-    return next(iter(own or [r for r in named if not r.dtypes]), None)
+    candidates = [r for r in routines() if call in r.calls]
+    own = [r for r in candidates if dtype.name in r.dtypes]
+    return next(iter(own or [r for r in candidates if not r.dtypes]), None)
 
 
 def beyond(
@@ -177,8 +177,8 @@ def _runs(array: Array, key: tuple[Any, ...]) -> tuple[Array, tuple[Any, ...], i
         key = key[:-1]
     if any(part is Ellipsis for part in key):
         return array, key, array.itemsize
-    taken = sum(part.ndim if _is_mask(part) else part is not None for part in map(_array, key))
-    inner = array[(0,) * taken]
+    axes = sum(part.ndim if _is_mask(part) else part is not None for part in map(_array, key))
+    inner = array[(0,) * axes]
     if not isinstance(inner, np.ndarray) or not inner.flags.c_contiguous:
         return array, key, array.itemsize
     first: tuple[Any, ...] = (..., *(0,) * inner.ndim)

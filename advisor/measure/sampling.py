@@ -240,8 +240,8 @@ def window(
         frame(index)
         index += 1
     end, ended, after = _tick(frame, index, meters, clock)
-    taken = tuple(now - then for then, now in zip(before, after, strict=True))
-    return Window(end - start, ended - began, taken)
+    joules = tuple(now - then for then, now in zip(before, after, strict=True))
+    return Window(end - start, ended - began, joules)
 
 
 def idle_watts(
@@ -254,8 +254,8 @@ def idle_watts(
     def wait(_: int) -> None:
         sleep(_LOOK_SECONDS)
 
-    rested = window(wait, 0, meters, clock, seconds)
-    return tuple(max(joules, 0.0) / rested.seconds for joules in rested.joules)
+    idle = window(wait, 0, meters, clock, seconds)
+    return tuple(max(joules, 0.0) / idle.seconds for joules in idle.joules)
 
 
 def _tick(
@@ -264,8 +264,8 @@ def _tick(
     """The next frame's index, the moment, and the joules of each meter."""
     before, begin = _counts(meters), clock()
     while True:
-        looked = clock()
-        while clock() < looked + _LOOK_SECONDS:
+        start = clock()
+        while clock() < start + _LOOK_SECONDS:
             frame(index)
             index += 1
         joules, now = _counts(meters), clock()

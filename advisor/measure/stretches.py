@@ -64,10 +64,8 @@ def function_at(source: Path, line: int) -> str | Stretch:
         return top.name
     if top is None or isinstance(top, ast.ClassDef):
         what = "is in a class" if top else "has no statement"
-        raise UsageError(
-            f"line {line} of {source} {what}",
-            next_step="Name a line of a function or of a loop, or FILE::FUNCTION.",
-        )
+        step = "Name a line of a function or of a loop, or FILE::FUNCTION."
+        raise UsageError(f"line {line} of {source} {what}", next_step=step)
     return _stretch(*_apart(text, _block(tree.body, line), line), source, line)
 
 

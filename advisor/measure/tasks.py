@@ -104,11 +104,11 @@ class StateLeft(Exception):
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> Sample:
     loop = run.loop
-    begun, verified = compared(job, run)
+    first, verified = compared(job, run)
     first_counts = counted(loop.iterations)
     require_state(backend)
-    hurried = job.left_seconds is not None and begun.last_seconds * _MOST_FRAMES > job.left_seconds
-    timed, count, index = _timed(job, backend, loop, begun.count, hurried=hurried)
+    hurried = job.left_seconds is not None and first.last_seconds * _MOST_FRAMES > job.left_seconds
+    timed, count, index = _timed(job, backend, loop, first.count, hurried=hurried)
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     iterations = iteration_records(loop.iterations, first_counts)
@@ -127,7 +127,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> 
         **steps,
         host_seconds=host,
         transfer_bytes=_transfer_bytes(run, loaded, [each.mean for each in iterations]),
-        setup_seconds=run.placing_seconds + begun.setup_seconds + begun.first_seconds,
+        setup_seconds=run.placing_seconds + first.setup_seconds + first.first_seconds,
         footprint=footprint.footprint(run.arena, run.before, after, places),
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
@@ -234,11 +234,11 @@ def compared(
             raise ResultsDiffer(f"{'; '.join(sentences.values())}{same}")
 
     limit = comparing_seconds(job) if seconds is None else seconds
-    begun = first_frames(run.loop, look, most=frames, seconds=limit)
-    wrong = wrong_results(run.inspector, Path(job.file), begun.count - 1) if repeated else None
+    first = first_frames(run.loop, look, most=frames, seconds=limit)
+    wrong = wrong_results(run.inspector, Path(job.file), first.count - 1) if repeated else None
     if wrong:
         raise wrong
-    return begun, repeated is not None and not repeated.unlike
+    return first, repeated is not None and not repeated.unlike
 
 
 def _check_last(run: PlacedWorkload, index: int, path: Path) -> None:
@@ -325,9 +325,9 @@ class Recorder:
             return None
         spans = [span for seen in self._seen if (span := self._span(seen, begin, end))]
         spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
-        shown = tuple(spans[:MOST_SPANS])
+        listed = tuple(spans[:MOST_SPANS])
         return Timeline(
-            source="events", frame_seconds=end - begin, spans=shown, left_out=len(spans) - len(shown)
+            source="events", frame_seconds=end - begin, spans=listed, left_out=len(spans) - len(listed)
         )
 
     def watch(self, action: Action) -> Action:
@@ -342,9 +342,9 @@ class Recorder:
         marks = (before, gpu.timestamp(stream)) if action.on_stream else None
         self._seen.append((action, begin, end, marks))
 
-    def _span(self, seen: _Seen, begin: float, end: float) -> Span | None:
+    def _span(self, entry: _Seen, begin: float, end: float) -> Span | None:
         """Within the frame from `begin` to `end`; None outside of it."""
-        action, first, last, marks = seen
+        action, first, last, marks = entry
         if marks is not None:
             gpu, anchor = self._backend.gpus[action.gpu], self._anchors[action.gpu]
             first, last = (self._zero + gpu.seconds_between(anchor, mark) for mark in marks)

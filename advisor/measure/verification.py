@@ -108,16 +108,16 @@ class Inspector:
         Raises `WorkloadError` naming the stage and the buffer where a stage changes a buffer that it says it
         only reads. Gives the error where one seems not to write: adding 0 to what was there looks so too.
         """
-        seen: dict[tuple[str, str], _Untouched] = {}
+        outputs: dict[tuple[str, str], _Untouched] = {}
         for index in count():
             for key, mask in self.checked_frame(loop, index).items():
-                seen.setdefault(key, _Untouched(*key, self._layouts[key[1]])).see(mask)
-            clear = index + 1 >= LOOKS or not any(output.always.any() for output in seen.values())
+                outputs.setdefault(key, _Untouched(*key, self._layouts[key[1]])).see(mask)
+            clear = index + 1 >= LOOKS or not any(output.always.any() for output in outputs.values())
             if not look(index) and clear and index > 0:
                 break
         errors = (
-            *(output.unwritten(output.always, output.frames) for output in seen.values()),
-            *(output.unwritten(output.most, 1) for output in seen.values()),
+            *(output.unwritten(output.always, output.frames) for output in outputs.values()),
+            *(output.unwritten(output.most, 1) for output in outputs.values()),
         )
         return next(filter(None, errors), None)
 
@@ -170,8 +170,8 @@ class Inspector:
         part = stage.parts.get(name)
         if not isinstance(part, str):
             return part.index if part else ()
-        held = self._read(part, self._length_place[part])
-        return (slice(0, valid_rows(part, held, self._most_rows[part], frame)),)
+        array = self._read(part, self._length_place[part])
+        return (slice(0, valid_rows(part, array, self._most_rows[part], frame)),)
 
     def rows(self, index: int, *, alone: bool = True) -> dict[str, int]:
         """How much of the first dimension is valid after that frame, of each buffer that has a length.
@@ -203,14 +203,14 @@ class Inspector:
 
     def _newest(self, name: str, index: int, *, alone: bool) -> Array:
         """The contents on the side that wrote it last; zeros for cells that no stage has written."""
-        held = self._plan.current(index)
+        places = self._plan.current(index)
         if name not in self._plan.cells.of:
-            return self._held(name, held[name], index, alone=alone)
+            return self._held(name, places[name], index, alone=alone)
         layout = self._layouts[name]
         contents = np.zeros(layout.shape, layout.dtype)
         for cell, region in self._plan.cells.of[name].items():
-            if held[cell]:
-                contents[region.index] = self._held(name, held[cell], index, alone=alone)[region.index]
+            if places[cell]:
+                contents[region.index] = self._held(name, places[cell], index, alone=alone)[region.index]
         return contents
 
     def _held(self, name: str, places: frozenset[Place], index: int, *, alone: bool) -> Array:
@@ -268,10 +268,8 @@ class Inspector:
                 if array.tobytes() != expected.tobytes():
                     raise RegionViolation(stage.name, name, "writes", part)
             if stage.access[name] == "in":
-                raise WorkloadError(
-                    f"stage {stage.name!r} writes buffer {name!r}, which it annotates In",
-                    next_step=f"Annotate it {name}: InOut, or do not write to it.",
-                )
+                message = f"stage {stage.name!r} writes buffer {name!r}, which it annotates In"
+                raise WorkloadError(message, next_step=f"Annotate it {name}: InOut, or do not write to it.")
 
     def _still_poisoned(self, stage: BoundStage, name: str, pattern: Array) -> Array:
         raw, size = self._read(name, stage.use.place).tobytes(), self._layouts[name].dtype.itemsize

@@ -72,8 +72,8 @@ class Origin:
 
 
 def call_of(stage: BoundStage, function: StageFunction, buffers: Mapping[str, Buffer]) -> StageCall:
-    taken = ((name, buffers[name]) for name in stage.access)
-    taken_as = ", ".join(f"{name} {buffer.element} {buffer.dimensions}" for name, buffer in taken)
+    buffers_taken = ((name, buffers[name]) for name in stage.access)
+    taken_as = ", ".join(f"{name} {buffer.element} {buffer.dimensions}" for name, buffer in buffers_taken)
     return StageCall(stage.side, stage.name, place_of(function), taken_as, stage.phase == "setup")
 
 

@@ -69,10 +69,8 @@ class CudaBackend:
                 next_step="Check the driver with nvidia-smi, or omit --gpu to predict without a GPU.",
             ) from None
         if not 0 <= self._gpu < count:
-            raise NothingMeasured(
-                f"there is no GPU {self._gpu}; CUDA sees {count}",
-                next_step=f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides all others.",
-            )
+            step = f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides all others."
+            raise NothingMeasured(f"there is no GPU {self._gpu}; CUDA sees {count}", next_step=step)
         return int(count)
 
     def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
@@ -82,10 +80,8 @@ class CudaBackend:
         wanted = [*chosen] or [self._gpu, *(gpu for gpu in there if gpu != self._gpu)]
         if len(wanted) < count:
             have = f"--gpus names {len(chosen)}" if chosen else f"CUDA sees {len(there)}"
-            raise NothingMeasured(
-                f"the workload runs on {count} GPUs; {have}",
-                next_step="Give that many with --gpus, or run on a machine that has them.",
-            )
+            step = "Give that many with --gpus, or run on a machine that has them."
+            raise NothingMeasured(f"the workload runs on {count} GPUs; {have}", next_step=step)
         others = [CudaBackend(gpu, self) for gpu in wanted[len(self.gpus) : count]]
         self._runtime.setDevice(self._gpu)
         self.gpus = (*self.gpus, *others)

@@ -87,10 +87,8 @@ class Driver:
 
     def _ask(self, call: str, *arguments: Any) -> None:
         if code := getattr(self._cuda, call)(*arguments):
-            raise NothingMeasured(
-                f"GPU {self._gpu} cannot be used: {call} returned {code}",
-                next_step="Check the driver with nvidia-smi, or add --no-gpu to predict without a GPU.",
-            )
+            step = "Check the driver with nvidia-smi, or add --no-gpu to predict without a GPU."
+            raise NothingMeasured(f"GPU {self._gpu} cannot be used: {call} returned {code}", next_step=step)
 
 
 class ManagedCallFailed(RuntimeError):

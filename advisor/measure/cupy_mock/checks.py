@@ -91,12 +91,12 @@ def coverage(version: str | None = None) -> Coverage:
 
     The newest version known that is not above it counts for it, else the oldest.
     """
-    known = {_number(path.stem.partition("-")[2]): path for path in Path(__file__).parent.glob("cupy-*.json")}
-    wanted = _number(version or next(iter(installed(*PACKAGES).values()), "999"))
-    fitting = [number for number in known if number <= wanted]
-    data = json.loads(known[max(fitting, default=min(known))].read_text(encoding="utf-8"))
-    counted = ".".join(data["cupy"].split(".")[:2])
-    return Coverage(counted, data["names"], data["ndarray"], frozenset(data["waits"]))
+    files = {_number(path.stem.partition("-")[2]): path for path in Path(__file__).parent.glob("cupy-*.json")}
+    target = _number(version or next(iter(installed(*PACKAGES).values()), "999"))
+    fitting = [number for number in files if number <= target]
+    data = json.loads(files[max(fitting, default=min(files))].read_text(encoding="utf-8"))
+    release = ".".join(data["cupy"].split(".")[:2])
+    return Coverage(release, data["names"], data["ndarray"], frozenset(data["waits"]))
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -273,8 +273,8 @@ def user_line() -> Place:
             if is_users(file):
                 break
         frame = frame.f_back
-    chosen = frame or first
-    file, line = (chosen.f_code.co_filename, chosen.f_lineno) if chosen else ("", 0)
+    caller = frame or first
+    file, line = (caller.f_code.co_filename, caller.f_lineno) if caller else ("", 0)
     return Place(file, line, linecache.getline(file, line).strip())
 
 
@@ -300,8 +300,8 @@ def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
     home = type(error).__module__.partition(".")[0]
     library = home if home in _REMEDIES else "torch" if "np.ndarray" in str(error) else ""
     why, write = _REMEDIES.get(library, _OTHER)
-    named = (v for n, v in frame.f_locals.items() if re.search(rf"\b{n}\b", place.text))
-    owners = (watch.owner(value) for value in named if type(value).__module__ == "cupy")
+    values = (v for n, v in frame.f_locals.items() if re.search(rf"\b{n}\b", place.text))
+    owners = (watch.owner(value) for value in values if type(value).__module__ == "cupy")
     return Refused(f"{why} ({type(error).__name__})", write, place, next(filter(None, owners), ""))
 
 
@@ -324,17 +324,17 @@ def host_arrays(function: Callable[..., object]) -> dict[str, Array]:
 
 
 def sums(arrays: Mapping[str, Array]) -> dict[str, int]:
-    looked = {name: a if a.nbytes <= _WHOLE_BYTES else some(a) for name, a in arrays.items()}
-    return {name: zlib.crc32(array.tobytes()) for name, array in looked.items()}
+    samples = {name: a if a.nbytes <= _WHOLE_BYTES else some(a) for name, a in arrays.items()}
+    return {name: zlib.crc32(array.tobytes()) for name, array in samples.items()}
 
 
-def _reached(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    if not depth or id(value) in seen:
+def _reached(value: Any, name: str, depth: int, visited: set[int]) -> Iterator[tuple[str, Any]]:
+    if not depth or id(value) in visited:
         return
-    seen.add(id(value))
+    visited.add(id(value))
     yield name, value
     for inner, each in _inside(value, name):
-        yield from _reached(each, inner, depth - 1, seen)
+        yield from _reached(each, inner, depth - 1, visited)
 
 
 def _inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -84,24 +84,24 @@ def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
     serial.first_frame()
     serial.reset()
     seconds = min(job.seconds, 1.0)
-    timed, index = breakdown(serial.timed_frame, perf_counter, 1, seconds, slow_seconds(job), serial.period)
+    frames, index = breakdown(serial.timed_frame, perf_counter, 1, seconds, slow_seconds(job), serial.period)
     index = to_a_whole_frame(serial, index)
     iterations = iteration_records(serial.iterations, counted(serial.iterations))
     often = Trace(iterations=iterations)
     times = {
-        s.name: median(f[f"{s.side}:{s.name}"] for f in timed) * s.stage.every / often.times(s.stage.loop)
+        s.name: median(f[f"{s.side}:{s.name}"] for f in frames) * s.stage.every / often.times(s.stage.loop)
         for s in bound.frame
         if s.stage.cpu is not no_kernel
     }
-    seen = checked.trace
-    if seen is None:
+    traffic = checked.trace
+    if traffic is None:
         traced = _Traced(run, job.seed)
         traced.run_frames(index)
-        seen = traced.trace()
-    work = tuple(each.model_copy(update={"seconds": times.get(each.stage)}) for each in seen.work)
+        traffic = traced.trace()
+    work = tuple(each.model_copy(update={"seconds": times.get(each.stage)}) for each in traffic.work)
     rates = host_rates() if any(s.side == "host" for s in bound.frame) else None
     changes = {"work": work, "iterations": iterations, "waits": checked.waits, "host_rates": rates}
-    return TraceRun(trace=seen.model_copy(update=changes), refused=checked.refused)
+    return TraceRun(trace=traffic.model_copy(update=changes), refused=checked.refused)
 
 
 def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES) -> HostRates | None:
@@ -183,14 +183,14 @@ class _Traced:
         bound = self._run.bound
         for stray in self.recorder.strays.values():
             raise stray
-        seen = self.recorder.trace(
+        traffic = self.recorder.trace(
             [stage.use for stage in bound.frame],
             {s.name: s.stage.passes for s in bound.frame if s.stage.passes},
             {s.name: s.stage.flops for s in bound.frame if s.stage.flops is not None},
             {name: float(buffer.nbytes) for name, buffer in bound.workload.buffers.items()} | self._valid,
             {s.name for s in bound.frame if s.stage.cpu is not None or set(s.forms.values()) - {"torch"}},
         )
-        return seen.model_copy(update={"valid_bytes": self._valid})
+        return traffic.model_copy(update={"valid_bytes": self._valid})
 
 
 class _Checks:
@@ -279,9 +279,9 @@ class _Checks:
         specials |= {"gpu": gpu, "gpus": self._run.bound.workload.gpus}
         if "rng" in stage.specials:
             specials["rng"] = np.random.default_rng((self._seed, index, number))
-        given: dict[str, Any] = {each: specials[each] for each in stage.specials}
+        keywords: dict[str, Any] = {each: specials[each] for each in stage.specials}
         try:
-            stage.stage.function(**arrays, **given)
+            stage.stage.function(**arrays, **keywords)
         except checks.Refusal as refusal:
             self._refused[name] = refusal.reason
         except checks.Unknowable:
