@@ -14,7 +14,7 @@ from fakes import ON_DEVICE, DeviceArray, FakeClock, RecordingBackend
 
 from advisor.calibration.bench import Bench, Limits, Sizes
 from advisor.calibration.calibrations import by_name
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.measure.jobs import CalibrationJob, GroupRun, Reading
 from advisor.measure.launcher import Ended
 from advisor.profiles.schema import Device

@@ -19,7 +19,7 @@ from advisor.calibration.bench import Limits, choose, largest_cache, measure_siz
 from advisor.calibration.calibrations import GROUPS, Group, by_name
 from advisor.calibration.device_rates import FLOPS_PER_ROUND, LOADS, NAMES, TILE, Kernels
 from advisor.devices.entries import Figures
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.measure.routines import passes
 from advisor.strategies import backend
 

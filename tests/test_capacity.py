@@ -8,7 +8,7 @@ from every import every
 from fakes import RecordingBackend, bench
 from mixing import FRESH, made
 
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.strategies.placements.base import Placement, require_memory
 from advisor.strategies.placements.kinds import (

@@ -22,9 +22,8 @@ from advisor import Buffer, In, Out, Workload, device, host
 from advisor.errors import NothingMeasured
 from advisor.fleets import remote
 from advisor.measure import backends
-from advisor.measure.backends import cuda
+from advisor.measure.backends import CpuBackend, cuda
 from advisor.measure.backends import cuda_calls as driver
-from advisor.measure.backends.cpu import CpuBackend
 from advisor.measure.backends.cuda import CudaBackend
 from advisor.measure.backends.cuda_calls import ManagedCallFailed, ManagedCalls
 from advisor.strategies.backend import Hint

@@ -14,7 +14,7 @@ from fakes import RecordingBackend, bench
 from mixing import SHAPES, made
 
 from advisor.measure import footprint
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.measure.footprint import Reading, read
 from advisor.profiles.figures import PlaceMemory
 from advisor.profiles.schema import Footprint, MemoryClass

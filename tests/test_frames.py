@@ -11,7 +11,7 @@ import pytest
 from every import every
 from fakes import Bench, FakeClock, FakeRanges, RecordingBackend, bench
 
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.measure.frames import LEAST_HELD, Ranges
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host

@@ -17,7 +17,7 @@ from fakes import EVERY_HASTE, DeviceArray, RecordingBackend, bench
 from running import advisor, python_path
 
 from advisor.errors import WorkloadError
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.workloads.arguments import FORMS
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fakes import RecordingBackend
 
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.measure.footprint import host_pages
 from advisor.strategies.placements.arena import Arena
 

@@ -15,7 +15,7 @@ from mixing import FRESH, SHAPES, Log, device_, host_, made
 
 from advisor.measure.frames import Action
 from advisor.measure.pipelined import cut
-from advisor.measure.written import Lines
+from advisor.measure.steps import Lines
 from advisor.profiles.schema import AccessMode, Side
 from advisor.strategies.schedule import StageUse, obstacle
 from advisor.workloads.definition import Buffer, In, Out, Workload, device, host

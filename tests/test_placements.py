@@ -12,7 +12,7 @@ from builders import cuda_device
 from every import every
 from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.profiles.schema import Device
 from advisor.strategies.parts import WHOLE
 from advisor.strategies.placements.arena import AllocationFailed, Arena, ReusedAllocations

@@ -14,7 +14,7 @@ from several import expected, mix
 from advisor import Buffer, In, InOut, Out, Workload, device, host
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.measure.tasks import Recorder
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.traces import lanes

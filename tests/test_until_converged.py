@@ -20,9 +20,9 @@ from advisor.devices import catalogue
 from advisor.errors import WorkloadError
 from advisor.measure import worker
 from advisor.measure.final import unequal
-from advisor.measure.iterations import uneven
 from advisor.measure.jobs import Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.progress import Silent
+from advisor.measure.results import uneven
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.predict import predict

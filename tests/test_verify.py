@@ -13,7 +13,7 @@ from fakes import Bench, RecordingBackend, bench
 from running import missing
 
 from advisor.errors import WorkloadError
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.measure.kept_results import KeptResults
 from advisor.measure.verification import noise
 from advisor.strategies.registry import STRATEGIES

@@ -11,12 +11,12 @@ from statistics import mean
 
 from advisor import units
 from advisor.measure.final import LEAST, FinalLoop, FinalState, Look, Plan
-from advisor.measure.iterations import named
 from advisor.measure.jobs import FinalJob, FinalRound, Job, Settings
 from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE, OUTSIDE, figures
 from advisor.measure.sampling import IDLE_SECONDS, LONGEST_TICK, WINDOW_SECONDS, Clock
 from advisor.measure.sessions import LEAST_FRAMES, RoundResults, Session, SessionLoop, frames_of_block
+from advisor.measure.steps import named
 from advisor.profiles.conclusions import Preferences, counts_latency
 from advisor.profiles.figures import Block, FinalRecord, rounds
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result

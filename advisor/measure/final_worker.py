@@ -25,16 +25,14 @@ from typing import Any
 
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure import jobs, sampling
-from advisor.measure.backends import open_backend
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend, open_backend
 from advisor.measure.fork_server import die_with_parent
 from advisor.measure.frames import FrameLoop, Ranges
-from advisor.measure.iterations import counted
 from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.namespaces import Namespace, start_here
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.processes import tell_where_on_request
-from advisor.measure.tasks import compared, first_frames
+from advisor.measure.tasks import compared, counted, first_frames
 from advisor.measure.worker import problem_of
 from advisor.profiles.figures import MOST_FRAMES, Block, Energy, GpuEnergy
 from advisor.strategies.backend import Backend, wait_for_all

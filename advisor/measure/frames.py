@@ -13,9 +13,21 @@ from typing import Any
 import numpy as np
 import nvtx
 
-from advisor.measure.iterations import LoopCount, as_loops, in_turn, most_rows, valid_rows
 from advisor.measure.sampling import Clock
-from advisor.measure.written import Lines, Marks, call_of, crossing, ordering, recording, written
+from advisor.measure.steps import (
+    Lines,
+    LoopCount,
+    Marks,
+    as_loops,
+    call_of,
+    crossing,
+    in_turn,
+    most_rows,
+    ordering,
+    recording,
+    valid_rows,
+    written,
+)
 from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import WHOLE, Bounds, Part

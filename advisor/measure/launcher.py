@@ -23,7 +23,7 @@ from advisor import units
 from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.measure import jobs
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import PASSED, ForkServer, Process
 from advisor.measure.processes import (

@@ -18,12 +18,11 @@ from pathlib import Path
 
 from advisor.measure.contest import LEAST_SECONDS, Contest
 from advisor.measure.final import LEAST
-from advisor.measure.iterations import uneven
 from advisor.measure.jobs import LOG, Description, Job, Sample, Settings, Task
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
-from advisor.measure.results import CONFIDENCE, NEXT_STEPS, Preparation, combine, failure, late_nan
+from advisor.measure.results import CONFIDENCE, NEXT_STEPS, Preparation, combine, failure, late_nan, uneven
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.search import FINALISTS, Likely, MixSearch, no_search
 from advisor.profiles.figures import Block, FinalRecord, Search

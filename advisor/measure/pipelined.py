@@ -16,7 +16,7 @@ from math import lcm
 from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop, Watch
-from advisor.measure.written import Lines, Marks, ordering, recording, waiting, written
+from advisor.measure.steps import Lines, Marks, ordering, recording, waiting, written
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan

@@ -24,12 +24,20 @@ import numpy as np
 
 from advisor.errors import WorkloadError
 from advisor.measure.cupy_mock.tracing import first_line
-from advisor.measure.iterations import Counts, capped, counted, unlike
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
 from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import Clock
-from advisor.measure.tasks import comparing_seconds, first_frames, require_state, wrong_results
+from advisor.measure.tasks import (
+    Counts,
+    capped,
+    comparing_seconds,
+    counted,
+    first_frames,
+    require_state,
+    unlike,
+    wrong_results,
+)
 from advisor.measure.verification import LOOKS, Output, Poison, RegionViolation, Written, noise
 from advisor.strategies.backend import Array, Backend
 from advisor.workloads.definition import Definition

@@ -15,8 +15,9 @@ from advisor import stats
 from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import DESCRIPTION, Description, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
+from advisor.measure.steps import named
 from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, Quantile, StrategyFigures
-from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, Trace, WorkloadRecord
+from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, Result, Trace, WorkloadRecord
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.scores import accounted
 
@@ -259,4 +260,22 @@ def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
         frames=frames,
         source=metered[0][1].source,
         gpus=tuple(max(sum(above), 0.0) / frames for above in zip(*by_gpu, strict=True)),
+    )
+
+
+UNEVEN = 1.05
+"""Times as many iterations, on average, from which times over different frames are not compared."""
+
+
+def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
+    means: dict[str, dict[str, float]] = {}
+    for row in rows:
+        for ran in row.iterations if isinstance(row, Measured) else ():
+            means.setdefault(named(ran), {})[row.strategy] = ran.mean
+    return tuple(
+        f"Strategies were timed over different frames: {loop} averaged "
+        f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame, so their "
+        "times cannot be compared. Run again with a longer --max-seconds: the final times the same frames."
+        for loop, of_it in means.items()
+        if max(of_it.values()) > UNEVEN * min(of_it.values())
     )

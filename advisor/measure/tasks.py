@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -24,13 +24,13 @@ from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.footprint import host_pages
 from advisor.measure.frames import Action, FrameLoop
-from advisor.measure.iterations import counted, difference, iteration_records
 from advisor.measure.jobs import Captured, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import Clock, breakdown, by_period, sample, warm_up
+from advisor.measure.steps import LoopCount, named
 from advisor.measure.verification import Inspector
-from advisor.profiles.figures import PageLocking, PlaceMemory
+from advisor.profiles.figures import Iterations, PageLocking, PlaceMemory
 from advisor.profiles.traces import Span, Timeline, track
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.registry import BASELINE
@@ -100,6 +100,53 @@ _SAME_STRATEGY = (
 
 class StateLeft(Exception):
     """The workload changed the device's state and did not change it back."""
+
+
+Counts = Mapping[str, Sequence[int]]
+"""By loop, in the words of `named`: its iterations in frames 0, 1, 2 and so on."""
+
+
+def counted(counts: Mapping[int, LoopCount]) -> Counts:
+    return {named(count.loop): tuple(count.frames) for count in counts.values()}
+
+
+def capped(counts: Mapping[int, LoopCount]) -> dict[str, int]:
+    """The loops that their limit ended in every frame so far, and that limit."""
+    return {
+        named(count.loop): count.loop.at_most
+        for count in counts.values()
+        if count.frames and min(count.frames) == count.loop.at_most
+    }
+
+
+def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
+    """The first frame in which each loop ran another number of times."""
+    pairs = {name: zip(ran, reference.get(name, ()), strict=False) for name, ran in counts.items()}
+    first = {name: next((i for i, (a, b) in enumerate(both) if a != b), None) for name, both in pairs.items()}
+    return {name: frame for name, frame in first.items() if frame is not None}
+
+
+def difference(frame: int, counts: Counts, reference: Counts) -> str:
+    differences = [
+        f"in frame {frame}, {name} ran {counts_now[frame]} iterations; the reference run "
+        f"ran {reference[name][frame]}"
+        for name, counts_now in counts.items()
+        if name in reference and counts_now[frame] != reference[name][frame]
+    ]
+    return "; ".join(differences)
+
+
+def iteration_records(counts: Mapping[int, LoopCount], first: Counts) -> tuple[Iterations, ...]:
+    """The profile's record: the counts of the first frames, and the mean of those since a reset."""
+    return tuple(
+        Iterations(
+            number=count.loop.number,
+            until=count.loop.until,
+            counts=tuple(first.get(named(count.loop), ())),
+            mean=sum(count.frames) / len(count.frames),
+        )
+        for count in counts.values()
+    )
 
 
 def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> Sample:

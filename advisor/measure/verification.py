@@ -17,8 +17,8 @@ import numpy as np
 
 from advisor.errors import WorkloadError
 from advisor.measure.frames import FrameLoop
-from advisor.measure.iterations import most_rows, valid_rows
 from advisor.measure.kept_results import some
+from advisor.measure.steps import most_rows, valid_rows
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import NAME_THE_LENGTH, Region
 from advisor.strategies.placements.base import Layout, Placed

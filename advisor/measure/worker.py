@@ -44,8 +44,8 @@ from advisor.measure.namespaces import Intact, Namespace, back_to_start, compile
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.processes import tell_where_on_request
 from advisor.measure.reference import reference
+from advisor.measure.steps import Origin, origin
 from advisor.measure.tasks import ResultsDiffer
-from advisor.measure.written import Origin, origin
 from advisor.profiles import secrets
 from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed

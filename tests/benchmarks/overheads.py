@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from advisor import stats
-from advisor.measure.backends.cpu import CpuBackend
+from advisor.measure.backends import CpuBackend
 from advisor.workloads.binding import BoundStage, bind
 from advisor.workloads.definition import Buffer, In, Out, Workload, device
 from advisor.workloads.frameworks.bridges import StageBridges

@@ -24,12 +24,11 @@ from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule
 from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.measure.frames import Action, FrameLoop, Ranges
-from advisor.measure.iterations import counted, iteration_records
 from advisor.measure.jobs import Job, Problem, TraceRun
 from advisor.measure.kept_results import MOST_FRAMES, SECONDS
 from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import breakdown
-from advisor.measure.tasks import slow_seconds, to_a_whole_frame
+from advisor.measure.tasks import counted, iteration_records, slow_seconds, to_a_whole_frame
 from advisor.measure.verification import RegionViolation
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import HostRates, Wait

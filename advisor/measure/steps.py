@@ -1,4 +1,4 @@
-"""Steps of a frame written out as one Python function, as a person would write the loop.
+"""Steps of a frame written out as one Python function, with the loops that the host ends.
 
 A loop over closures adds 2 µs to a frame of six steps, as much as a tenth of a small frame on a GPU; the
 function written out adds what reading the clock around host stages takes (`frame-loop-small` of
@@ -8,18 +8,23 @@ tests/benchmarks).
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeAlias
 
-from advisor.strategies.backend import Backend
+from advisor.errors import WorkloadError
+from advisor.profiles.figures import Iterations
+from advisor.profiles.schema import Loop
+from advisor.strategies.backend import Array, Backend
 from advisor.strategies.parts import Bounds
 from advisor.strategies.placements.base import Placed
-from advisor.strategies.schedule import Step
-from advisor.workloads.binding import BoundStage
+from advisor.strategies.schedule import InARow, Step, parts
+from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.definition import Buffer, StageFunction
-from advisor.workloads.stage_code import place_of
+from advisor.workloads.stage_code import located, place_of
 
 _FILE = "<frame>"
 _CALLS = "calls"
@@ -94,6 +99,112 @@ def written(steps: Iterable[Lines]) -> Callable[[int], None]:
     exec(compile("\n    ".join([head, *lines, "return"]), _FILE, "exec"), namespace)
     frame: Callable[[int], None] = namespace["frame"]
     return frame
+
+
+_LOOKS = 1024
+"""Iterations between two looks at the clock."""
+
+
+@dataclass
+class LoopCount:
+    """One loop at work. `flag` reads the buffer that ends it, on the host."""
+
+    loop: Loop
+    flag: Callable[[], bool]
+    now: int = 1
+    """The iteration under way, from 1 on."""
+    ended: bool = False
+    frames: list[int] = field(default_factory=list)
+    """The iterations of each frame so far."""
+    end: float = inf
+    """By the clock, when the time of the whole run is over."""
+
+    def begin(self) -> None:
+        self.now = 1
+
+    def look(self, _: int = 0) -> None:
+        """An iteration has come to its end, and the host sees its flag."""
+        self.ended = self.flag()
+
+    def again(self) -> bool:
+        """Whether one more iteration begins; else the frame's count is kept.
+
+        Raises `WorkloadError` where the run's time ends within one frame.
+        """
+        if self.ended or self.now >= self.loop.at_most:
+            self.frames.append(self.now)
+            return False
+        if self.now % _LOOKS == 0 and perf_counter() > self.end:
+            raise WorkloadError(
+                f"{named(self.loop)} ran {self.now} iterations in frame {len(self.frames)} and did not end "
+                "within --max-seconds",
+                next_step="Set its buffer in a stage, lower at_most, or raise --max-seconds SECONDS.",
+            )
+        self.now += 1
+        return True
+
+
+def in_turn(steps: Sequence[InARow], counts: Mapping[int, LoopCount]) -> Iterator[InARow]:
+    """The steps as they are done: those of later iterations until the host ends the loop."""
+    for loop, again, row in parts(steps):
+        if loop is None:
+            yield from row
+        elif not again:
+            counts[loop.number].begin()
+            yield from row
+        else:
+            while counts[loop.number].again():
+                yield from row
+
+
+def as_loops(steps: Sequence[InARow], lines: Sequence[Lines], counts: Mapping[int, LoopCount]) -> list[Lines]:
+    loops: list[Lines] = []
+    rest = iter(lines)
+    for loop, again, row in parts(steps):
+        body = [next(rest) for _ in row]
+        if loop is not None and again:
+            loops.append(Lines(("while again$():",), {"again$": counts[loop.number].again}))
+            body = [replace(b, text=tuple(f"    {text}" for text in b.text)) for b in body]
+        elif loop is not None:
+            loops.append(Lines(("begin$()",), {"begin$": counts[loop.number].begin}))
+        loops += body
+    return loops
+
+
+def named(loop: Loop | Iterations) -> str:
+    return f"the loop with until={loop.until!r}" + (f" ({loop.number + 1})" if loop.number else "")
+
+
+@dataclass(frozen=True)
+class Most:
+    """The smallest buffer of a length, its first dimension, and the stages that write the length."""
+
+    buffer: str
+    rows: int
+    writers: str
+
+
+def most_rows(bound: BoundWorkload) -> dict[str, Most]:
+    most_of: dict[str, Most] = {}
+    for name, buffer in bound.workload.buffers.items():
+        rows, length = buffer.dimensions[0], buffer.valid
+        if length is not None and (length not in most_of or rows < most_of[length].rows):
+            written = (stage for stage in bound.stages if length in stage.use.writes())
+            writers = (located(stage.name, stage.stage.function) for stage in written)
+            most_of[length] = Most(name, rows, " or ".join(writers))
+    return most_of
+
+
+def valid_rows(length: str, array: Array, most: Most, frame: int) -> int:
+    """The length that the array holds. Raises `WorkloadError` where the buffer has not so many rows."""
+    rows, limits = int(array.flat[0]), f"0 to {most.rows}"
+    if not 0 <= rows <= most.rows:
+        raise WorkloadError(
+            f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it "
+            f"must be {limits}",
+            next_step=f"Set it to a value from {limits} where it is written, in stage {most.writers}.",
+        )
+    return rows
 
 
 def origin(error: BaseException) -> Origin:
