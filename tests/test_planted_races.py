@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from every import every
 
 from advisor.measure.recording import played_torch
 from advisor.measure.trying.changes import IMPOSED, ScriptChange, imposed
-from advisor.measure.trying.libraries import TorchCopies
+from advisor.measure.trying.libraries import NumbaCopies, TorchCopies
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import VARIABLE
 from advisor.strategies.edits import Change, edited
@@ -364,6 +365,157 @@ def play_tensors() -> None:
     torch.zeros = lambda *size, pin_memory=False: zeros(*size)
     TorchCopies.lock = TorchCopies.unlock = lambda *_: None  # type: ignore[method-assign]
     print(json.dumps({name: tensor_race(torch, *case) for name, case in TENSORS.items()}))  # type: ignore[arg-type]
+
+
+NUMBA = {
+    "arrays of a kernel that are overwritten next": (
+        "lock",
+        "for i in range(6):  #loop\n x[...] = i\n add[1, 1](x, d)  #line\n x[...] = -1\n"
+        " log.append(d.copy_to_host()[0])",
+        GUARDED,
+    ),
+    "arrays of a kernel in a stream": (
+        "lock",
+        "for i in range(6):  #loop\n x[...] = i\n add[1, 1, stream](x, d)  #line\n x[...] = -1\n"
+        " log.append(d.copy_to_host()[0])",
+        "copies in a stream",
+    ),
+    "an upload that is overwritten next": (
+        "lock",
+        "for i in range(6):  #loop\n x[...] = i\n e = cuda.to_device(x)  #line\n x[...] = -1\n"
+        " log.append(e.copy_to_host()[0])",
+        GUARDED,
+    ),
+    "a download that is read": (
+        "reuse",
+        "for i in range(6):  #loop\n x[...] = i\n add[1, 1](x, d)\n out = d.copy_to_host()  #line\n"
+        " log.append(out[0])",
+        GUARDED,
+    ),
+    "downloads that are kept": (
+        "reuse",
+        "for i in range(6):  #loop\n x[...] = i\n add[1, 1](x, d)\n kept.append(d.copy_to_host())  #line\n"
+        "log = [each[0] for each in kept]",
+        KEEPS,
+    ),
+    "an array on the GPU that a kernel writes": (
+        "hoist",
+        "for i in range(6):  #loop\n e = cuda.to_device(x)  #line\n add[1, 1](x + 1, e)\n"
+        " log.append(e.copy_to_host()[0])",
+        "writes to what it uploads",
+    ),
+}
+
+
+class DeviceNDArray:
+    """Numba's array on the GPU, on NumPy. A stream reads locked memory only when it is waited for."""
+
+    locked: ClassVar[set[int]] = set()
+    waiting: ClassVar[list[tuple[Any, Any]]] = []
+
+    def __init__(self, host: Any) -> None:
+        self.host = np.zeros_like(host)
+        self.shape, self.dtype, self.size = host.shape, host.dtype, host.size
+
+    def is_c_contiguous(self) -> bool:
+        return True
+
+    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
+        source = getattr(ary, "host", ary)
+        self.waiting.append((self.host, source))
+        if not (stream and source.__array_interface__["data"][0] in self.locked):
+            synchronize()
+
+    def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
+        synchronize()
+        if ary is None:
+            return self.host.copy()
+        ary[...] = self.host
+        return ary
+
+
+def synchronize() -> None:
+    while DeviceNDArray.waiting:
+        to, source = DeviceNDArray.waiting.pop(0)
+        to[...] = source
+
+
+class Launch:
+    """A kernel that adds its first array to the second."""
+
+    def __init__(self, configuration: tuple[Any, ...]) -> None:
+        self.stream = (*configuration, 0)[2]
+
+    def __class_getitem__(cls, configuration: tuple[Any, ...]) -> Launch:
+        return cls(configuration)
+
+    def __call__(self, source: Any, target: DeviceNDArray) -> None:
+        there = DeviceNDArray(source)
+        there.copy_to_device(source, self.stream)
+        DeviceNDArray.waiting.append((target.host, there.host))
+        if not self.stream:
+            synchronize()
+
+
+def a_numba(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    cuda, package = types.ModuleType("numba.cuda"), types.ModuleType("numba")
+    arrays, launches = types.ModuleType("devicearray"), types.ModuleType("dispatcher")
+    array = arrays.DeviceNDArray = type("Array", (DeviceNDArray,), {})  # type: ignore[attr-defined]
+    launches._LaunchConfiguration = package.add = type("L", (Launch,), {})  # type: ignore[attr-defined]
+
+    def to_device(host: Any, stream: Any = 0) -> Any:
+        there = array(host)
+        there.copy_to_device(host, stream)
+        return there
+
+    def locked(shape: Any, dtype: Any) -> Any:
+        memory: Any = np.ndarray(shape, dtype, bytearray(int(np.prod(shape)) * np.dtype(dtype).itemsize))
+        DeviceNDArray.locked.add(memory.__array_interface__["data"][0])
+        return memory
+
+    package.cuda = cuda  # type: ignore[attr-defined]
+    calls = {
+        "to_device": to_device,
+        "pinned_array": locked,
+        "pinned_array_like": lambda like: locked(like.shape, like.dtype),
+        "device_array_like": lambda like: array(like.host),
+        "synchronize": synchronize,
+    }
+    for name, call in calls.items():
+        setattr(cuda, name, call)
+    modules = {"numba": package, "numba.cuda": cuda, "numba.cuda.dispatcher": launches}
+    for name, module in {**modules, "numba.cuda.cudadrv.devicearray": arrays}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(NumbaCopies, "lock", lambda _, memory: DeviceNDArray.locked.add(memory.address))
+    monkeypatch.setattr(NumbaCopies, "unlock", lambda _, memory: DeviceNDArray.locked.discard(memory.address))
+    return cuda
+
+
+@every(("kind", "body", "answer"), NUMBA.values(), ids=NUMBA)
+def test_planted_races_of_numba_are_refused_guarded_or_not_written(
+    kind: ChangeKind, body: str, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "from numba import add, cuda\nimport numpy as np\nlog, kept = [], []\nx = np.zeros(4)\n"
+    text += "d = cuda.to_device(np.zeros(4))\n" + body.replace(", stream]", ", 7]")
+    a_numba(monkeypatch)
+    expected = logged(text)
+    change = ScriptChange(name="n", kind=kind, library="numba", file=SCRIPT, line=line(text, "#line"))
+    imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
+    imposing.install(a_numba(monkeypatch))
+    imposing.switch(True)
+    assert logged(text) == expected, "wrong while imposed"
+    imposing.switch(False)
+    if imposing.refused:
+        assert answer
+        assert answer in imposing.refused
+        return
+    written = Change(kind, change.line, loop=line(text, "#loop"), library="numba", tried=True)
+    a_numba(monkeypatch)
+    if answer:
+        with pytest.raises(CannotWrite, match=answer):
+            edited(text.replace(", 7]", ", stream]"), [written])
+        return
+    assert logged(edited(text, [written])) == expected, "wrong as written"
 
 
 def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
