@@ -283,22 +283,20 @@ def _torch_uploads(edits: SourceEdits, line: int) -> list[ast.Call]:
     uploads = {
         call: (function.attr, *map(ast.unparse, call.args[:1]))
         for call, function in moves
-        if not any(inner in calls for inner in calls_in(function.value))
-        and not _names_cpu(call)
-        and not _tells_whether_it_blocks(call)
+        if not any(inner in calls for inner in calls_in(function.value)) and _is_blocking_upload(call)
     }
     if len({*uploads.values()}) > 1:
         raise CannotWrite(f"line {line} copies to several places")
     return [*uploads]
 
 
-def _names_cpu(call: ast.Call) -> bool:
-    return any(isinstance(node, ast.Constant) and node.value == "cpu" for node in ast.walk(call))
-
-
-def _tells_whether_it_blocks(call: ast.Call) -> bool:
-    flags = any(isinstance(each, ast.Constant) and isinstance(each.value, bool) for each in call.args)
-    return flags or any(word.arg in ("non_blocking", None) for word in call.keywords)
+def _is_blocking_upload(call: ast.Call) -> bool:
+    """Whether it names no CPU and does not tell whether it waits."""
+    values = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
+    flags = [each for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, bool)]
+    return (
+        "cpu" not in values and not flags and all(w.arg not in ("non_blocking", None) for w in call.keywords)
+    )
 
 
 def _pin_memory(edits: SourceEdits, change: Change) -> None:
@@ -322,10 +320,14 @@ def _pin_memory(edits: SourceEdits, change: Change) -> None:
 def _hoist(edits: SourceEdits, change: Change) -> None:
     """An upload of the same bytes in each frame goes before the loop."""
     statement = statement_at(edits.tree, change.line)
-    if isinstance(statement, ast.Expr) and _sets_array(statement.value):
-        name, value = "", statement.value
-    else:
-        statement, name, value = _assigned(edits, change.line)
+    value: ast.expr
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(), "set"), args) as call) if all(
+            isinstance(each, ast.Name) for each in args
+        ):
+            name, value = "", call
+        case _:
+            statement, name, value = _assigned(edits, change.line)
     loop = loop_of(edits.tree, statement, change.loop)
     if statement not in loop.body:
         raise CannotWrite(f"line {change.line} is not directly in the loop, but in a block of its own")
@@ -344,16 +346,6 @@ def _hoist(edits: SourceEdits, change: Change) -> None:
     edits.replaced[(begin, begin + sum(map(len, rows)))] = ""
     inner, outer = _indentation(edits, statement), _indentation(edits, loop)
     edits.insert(loop.lineno, "", *(outer + row.rstrip("\r\n").removeprefix(inner) for row in rows))
-
-
-def _sets_array(value: ast.expr) -> bool:
-    """Whether it is `array.set(host)`, between two variables."""
-    return (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Attribute)
-        and value.func.attr == "set"
-        and all(isinstance(each, ast.Name) for each in (value.func.value, *value.args))
-    )
 
 
 def _allocator(edits: SourceEdits, change: Change) -> None:

@@ -41,22 +41,23 @@ class CupyCopies:
     def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
         """`body` gets the copy to make, its source, the array that it sets or None, and a wait until the
         source may be written again."""
-
-        def converted(call: Call, *args: Any, **options: Any) -> Any:
-            return body(partial(call, *args, **options), _host(args[:1], options), None, self._wait(None))
-
-        def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
-            wait = self._wait(options.get("stream", args[1] if args[1:] else None))
-            return body(partial(call, array, *args, **options), _host(args[:1], options), array, wait)
-
-        def assigned(call: Call, array: Any, index: Any, value: Any) -> Any:
-            return body(partial(call, array, index, value), _host((value,), {}), array, self._wait(None))
-
         for name in UPLOADS:
-            replace(self.module, name, converted)
-        replace(self.module.ndarray, "set", copied)
+            replace(self.module, name, self._uploading(body, 0))
+        replace(self.module.ndarray, "set", self._uploading(body, 1, stream=2))
         if assigns:
-            replace(self.module.ndarray, "__setitem__", assigned)
+            replace(self.module.ndarray, "__setitem__", self._uploading(body, 2))
+
+    def _uploading(self, body: Call, source: int, stream: int | None = None) -> Call:
+        """source, stream: places among the arguments. Before the source stands the array that is set."""
+
+        def called(call: Call, *args: Any, **options: Any) -> Any:
+            given = (*args[source : source + 1], *options.values())
+            host = next((each for each in given if isinstance(each, np.ndarray)), None)
+            asked = options.get("stream", args[stream] if stream and len(args) > stream else 0)
+            array = args[0] if source else None
+            return body(partial(call, *args, **options), host, array, self._wait(asked))
+
+        return called
 
     def _wait(self, stream: Any) -> Copy:
         return lambda: (stream or self.module.cuda.get_current_stream()).synchronize()
@@ -127,9 +128,6 @@ class TorchCopies(CupyCopies):
     """PyTorch's. Its copies are waited for, unless they ask for the opposite."""
 
     takes_turns = True
-
-    def __init__(self, module: Any) -> None:
-        self.module = module
 
     def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
         def moved(name: str, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
@@ -214,28 +212,20 @@ class NumbaCopies(CupyCopies):
     """Numba's. Its copies are waited for, unless they are made in a stream."""
 
     def __init__(self, module: Any) -> None:
-        self.module = module
+        super().__init__(module)
         self._array = import_module(f"{module.__name__}.cudadrv.devicearray").DeviceNDArray
         self._get = inspect.unwrap(self._array.copy_to_host)
 
     def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
-        def converted(call: Call, *args: Any, **options: Any) -> Any:
-            wait = self._wait(options.get("stream", args[1] if args[1:] else 0))
-            return body(partial(call, *args, **options), _host(args[:1], options), None, wait)
-
-        def copied(call: Call, array: Any, *args: Any, **options: Any) -> Any:
-            wait = self._wait(options.get("stream", args[1] if args[1:] else 0))
-            return body(partial(call, array, *args, **options), _host(args[:1], options), array, wait)
-
         def launched(call: Call, kernel: Any, *args: Any) -> Any:
             copy: Copy = partial(call, kernel, *args)
             for host in (each for each in args if isinstance(each, np.ndarray)):
                 copy = partial(body, copy, host, None, self._wait(getattr(kernel, "stream", 0)))
             return copy()
 
-        replace(self.module, "to_device", converted)
+        replace(self.module, "to_device", self._uploading(body, 0, stream=1))
         if assigns:
-            replace(self._array, "copy_to_device", copied)
+            replace(self._array, "copy_to_device", self._uploading(body, 1, stream=2))
             launcher = import_module(f"{self.module.__name__}.dispatcher")._LaunchConfiguration
             replace(launcher, "__call__", launched)
 
@@ -287,10 +277,6 @@ MODULES: Mapping[str, Library] = {"cupy": "cupy", "torch": "torch", "numba.cuda"
 
 def _driver() -> Any:
     return ctypes.CDLL("libcuda.so.1")
-
-
-def _host(args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    return next((each for each in (*args, *options.values()) if isinstance(each, np.ndarray)), None)
 
 
 def _names_gpu(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:

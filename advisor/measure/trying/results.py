@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,9 @@ class Equality:
         self.expected = first
         pairs = zip(first.downloads, second.downloads, strict=False)
         self._downloads = [at for at, (one, other) in enumerate(pairs) if one == other]
-        self._files = _agreeing(first.files, second.files)
+        self._files = [
+            name for name, digest in first.files.items() if digest and second.files.get(name) == digest
+        ]
         missing = [name for name, digest in first.files.items() if not digest]
         self._printed = [
             number
@@ -172,7 +174,3 @@ class Equality:
 _NOTHING_TO_COMPARE = (
     "no line downloads a result or prints a figure, and no file with results is named (--check FILE)"
 )
-
-
-def _agreeing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    return [name for name, digest in one.items() if digest and other.get(name) == digest]
