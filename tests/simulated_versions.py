@@ -32,7 +32,8 @@ DISTURBANCE = 0.3
 cores one block in ten takes 20 to 100 % longer."""
 FRAME = {BASELINE: 0.020, "pinned": 0.012}
 OTHERS = 0.014
-CHANGED = Question()
+CHANGED = Question(strategies=(BASELINE,))
+"""What the command asks if no strategy is named."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ from advisor.verdicts.comparing.results import changed_work
 from advisor.verdicts.comparing.versions import VersionComparison, VersionRun, compare_versions, differences
 from advisor.verdicts.estimate import Block as Timed
 from advisor.verdicts.estimate import without_outliers
-from advisor.verdicts.final import Pace
 from advisor.verdicts.versions import (
     BASE,
     HEAD,
@@ -141,27 +140,6 @@ def test_outliers_are_drawn_to_the_others_and_normal_blocks_left_in_place() -> N
     assert np.median(moved) < 0.002
     assert without_outliers(blocks, names[:1]) == blocks, "nothing to compare with"
     assert without_outliers(blocks[:15], names) == blocks[:15], "too few rounds to have a noise"
-
-
-@pytest.mark.parametrize(
-    ("growth", "seconds", "waits"),
-    [
-        ((4.0, 2.0, 2.0), 30.0, ()),
-        ((4.0, 2.0, 2.0), 20.0, ("c",)),
-        ((4.0, 2.0, 2.0), 10.0, ("b", "c")),
-        ((4.0, 2.0, 2.0), 1.0, ("b", "c")),
-        ((2.0, 4.0, 2.0), 10.0, ()),
-        ((math.inf, 2.0, 2.0), 99.0, ("b", "c")),
-    ],
-)
-def test_where_the_time_is_short_the_first_question_is_answered_first(
-    growth: tuple[float, ...], seconds: float, waits: tuple[str, ...]
-) -> None:
-    """A round of all three takes a second, and there were ten."""
-    names = ("a", "b", "c")
-    ratios = dict.fromkeys(names, stats.Ratio(1.0, 0.9, 1.1))
-    told = Judged(ratios, None, names, 2, 10, growth=dict(zip(names, growth, strict=True)))
-    assert told.beyond(seconds, Pace(0.2, 1.0)) == waits
 
 
 def test_processes_that_alternate_widen_the_interval_and_say_so(tmp_path: Path) -> None:
@@ -690,7 +668,7 @@ def test_what_a_baseline_promised_is_told_with_what_head_gains(
     outputs.write(outputs.baseline_folder("main"), "profile.json", saved.to_json())
     sides = nullcontext((None, None, ("", ""), ""))
     monkeypatch.setattr(api, "_sides", lambda *_: sides)
-    monkeypatch.setattr(api.concluding, "concluded", lambda profile: profile)
+    monkeypatch.setattr(api.advise, "concluded", lambda profile: profile)
     monkeypatch.setattr(api.pipeline, "compare_versions", lambda *_, **__: found)
     (tmp_path / "w.py").touch()
     sources = configuration.places(configuration.command_line(workload="w.py", strategies=strategies))

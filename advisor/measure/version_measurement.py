@@ -420,9 +420,7 @@ class VersionFinal:
             progress.begin(f"HEAD / BASE: {shown}")
             resting: frozenset[str] = frozenset()
             if not verdict.settled and verdict.processes >= FEWEST_PROCESSES:
-                # their question is answered, or waits until that of those before it is
-                measured = set(verdict.next) - set(verdict.beyond(deadline - self.clock(), self.state.pace))
-                resting = frozenset(n for n, strategy in self.entry.names.items() if strategy not in measured)
+                resting = frozenset(n for n, s in self.entry.names.items() if s not in verdict.next)
             return Look(verdict.complete, resting, verdict.step)
 
         progress.begin("HEAD against BASE")

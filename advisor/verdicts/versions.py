@@ -71,10 +71,7 @@ class Question:
         """Whether the interval leaves nothing open."""
         if self.limits:
             return all(ratio.low > 1 + limit or ratio.high <= 1 + limit for limit in self.limits)
-        return ratio.low > 1 or ratio.high < 1 or self.same(ratio)
-
-    def same(self, ratio: stats.Ratio) -> bool:
-        return _within(ratio, self.indifference)
+        return ratio.low > 1 or ratio.high < 1 or _within(ratio, self.indifference)
 
     def same_within(self, ratio: stats.Ratio) -> float | None:
         """The least share that the interval is within; None where it is beyond both."""
@@ -122,7 +119,6 @@ class Judged:
     `seconds` are the times of BASE and of HEAD with that ratio: geometric means of the rounds of both.
     `noise` is the second copy of HEAD over the first. `open` are strategies whose question is not answered,
     `undecided` those of them that the code uses (`used`) and that have no answer if measuring ends here.
-    `growth`: how many times the rounds each of `open` takes if its ratio stays; infinite where it stays open.
     `spread`: standard deviation of a version's blocks beside the other's, as a share; `supposed` where rounds
     are few.
     """
@@ -134,7 +130,6 @@ class Judged:
     rounds: int
     seconds_more: float | None = None
     step: Step | None = None
-    growth: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.0
     seconds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     supposed: float = SUPPOSED_NOISE
@@ -147,16 +142,6 @@ class Judged:
     def next(self) -> tuple[str, ...]:
         """Strategies to measure on: those without an answer if it ends here, else all that are open."""
         return self.undecided or self.open
-
-    def beyond(self, seconds: float, pace: Pace | None) -> tuple[str, ...]:
-        """Those of the next strategies that must wait for the first to be answered in so many seconds."""
-        waiting, every = list(self.next), len(self.ratios)
-        while len(waiting) > 1 and pace:
-            each = pace.round_seconds * len(waiting) / every
-            if (self.growth.get(waiting[0], 1.0) - 1) * self.rounds * each <= seconds:
-                break
-            waiting.pop()
-        return tuple(s for s in self.next if s not in waiting)
 
     @property
     def settled(self) -> bool:
@@ -220,10 +205,9 @@ def judged(
     )
     if pace is None or result.complete or not here:
         return result
-    growth = {strategy: _growth(pairs, strategy, question, certainty) for strategy in result.open}
-    most = max((growth[strategy] for strategy in result.next), default=1.0)
+    most = max((_growth(pairs, strategy, question, certainty) for strategy in result.next), default=1.0)
     more = seconds_for(most, pairs, pace) if math.isfinite(most) else None
-    return replace(result, step=next_step(pairs, pace), seconds_more=more, growth=growth)
+    return replace(result, step=next_step(pairs, pace), seconds_more=more)
 
 
 def _calibration(control: Pairs | None, pairs: Pairs) -> float:
