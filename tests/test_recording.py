@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -642,6 +643,30 @@ class _Out:
     def to_device(self, after: list[Any], stream: Any = 0) -> str:
         after.append(lambda: "back")
         return "device"
+
+
+class BlockThread(threading.Thread):
+    """As the simulator's; it ends by itself only where a test failed."""
+
+    def run(self) -> None:
+        with suppress(SystemExit):
+            for _ in range(2000):
+                time.sleep(0.01)
+
+
+def test_threads_of_a_kernel_end_when_its_time_is_over(recording: Recording) -> None:
+    numba, thread = NumbaCalls(), BlockThread(daemon=True)
+    numba.watch(Calls("numba", recording.recorder, Gpu()), recording.recorder)
+    numba._left = 0.05
+
+    def run(seconds: float) -> None:
+        thread.start()
+        thread.join(seconds)
+
+    numba._run_block(run, 15.0)
+    assert not thread.is_alive()
+    assert numba._left <= 0
+    numba._run_block(lambda: pytest.fail("there is no time left"))
 
 
 class _InOut(_Out):

@@ -5,12 +5,15 @@ Works alike in Numba's simulator.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +27,9 @@ from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Libr
 
 MOST_THREADS = 1 << 16
 """All kernels together in Numba's simulator, where each thread is one of Python's: 10 s (0.14 ms each)."""
+MOST_SECONDS = 10.0
+"""Of all kernels there; then their threads end, wherever they are."""
+_STOPPED = f"stopped: without a GPU kernels have {MOST_SECONDS:.0f} s in all; arrays keep what they have then"
 _NOT_RUN = f"not run: without a GPU kernels have {MOST_THREADS:,} threads in all; arrays keep their values"
 
 
@@ -66,7 +72,7 @@ class NumbaCalls:
     def watch(self, calls: Calls, recorder: ScriptRecorder) -> None:
         self._calls, self._recorder = calls, recorder
         self._locked: dict[int, int] = {}
-        self._threads = 0
+        self._threads, self._left = 0, MOST_SECONDS
 
     def _simulator(self) -> None:
         """Its arrays are made, and copied, by functions of its own."""
@@ -92,6 +98,8 @@ class NumbaCalls:
             setattr(self._cuda, name, _reached)
         self._cuda.mapped_array_like = lambda array, **_: _reached(array.shape, array.dtype)
         self._cuda.as_cuda_array = lambda array, **_: _simulated(arrays, array)
+        blocks = import_module("numba.cuda.simulator.kernel").BlockManager
+        replace(blocks, "run", lambda run: lambda *args: self._run_block(run, *args))
         launch = partial(self._simulated_launch, arrays)
         replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(launch))
         ufuncs = import_module("numba.np.ufunc.decorators")
@@ -192,8 +200,14 @@ class NumbaCalls:
 
     def _simulated_launch(self, arrays: Any, call: Call, kernel: Any, *args: Any) -> Any:
         size, there = (kernel.grid_dim, kernel.block_dim), [_simulated(arrays, each) for each in args]
-        if kernel._device or self._has_time(math.prod((*size[0], *size[1]))):
-            return self._launch(call, kernel, *there)
+        if not kernel._device:
+            self._threads += math.prod((*size[0], *size[1]))
+        if kernel._device or (self._threads <= MOST_THREADS and self._left > 0):
+            try:
+                return self._launch(call, kernel, *there)
+            finally:
+                if self._left <= 0 and not kernel._device:
+                    self._recorder.not_seen(f"{user_line()}: kernel {kernel.__name__} was {_STOPPED}")
         self._recorder.not_seen(f"{user_line()}: kernel {kernel.__name__} was {_NOT_RUN}")
         function, kernel.fn, kernel.grid_dim, kernel.block_dim = kernel.fn, _nothing, (1,), (1,)
         try:
@@ -201,10 +215,16 @@ class NumbaCalls:
         finally:
             kernel.fn, (kernel.grid_dim, kernel.block_dim) = function, size
 
-    def _has_time(self, threads: int) -> bool:
-        """Whether the simulator can run that many threads more."""
-        self._threads += threads
-        return self._threads <= MOST_THREADS
+    def _run_block(self, run: Call, *args: Any) -> None:
+        """A block of threads of the simulator, as long as there is time."""
+        if self._left > 0:
+            done, begin = threading.Event(), perf_counter()
+            threading.Thread(target=_stop_late, args=(done, self._left), daemon=True).start()
+            try:
+                run(*args)
+            finally:
+                done.set()
+                self._left -= perf_counter() - begin
 
     def _share(self, call: Call, *args: Any, **kwargs: Any) -> Any:
         self._recorder.not_seen(SHARED)
@@ -230,6 +250,17 @@ class NumbaCalls:
             for array in arrays:
                 leaving.callback(self._locked.pop, address(array), None)
             yield result
+
+
+def _stop_late(done: threading.Event, seconds: float) -> None:
+    """Ends the simulator's threads after that time: SystemExit leaves a thread without a word."""
+    wait = seconds
+    while not done.wait(wait):
+        wait = 0.05
+        for thread in threading.enumerate():
+            if type(thread).__name__ == "BlockThread" and thread.ident:
+                ending = ctypes.py_object(SystemExit)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ending)
 
 
 def _place(array: Any) -> int:

@@ -85,16 +85,18 @@ def record(job: ScriptJob) -> Recorded:
     ended, seconds = session.run(program)
     copied = session.count()
     overheads = session.overheads(seconds)
+    unseen = tuple(session.unseen(named, copied))
+    unrun = "; kernels were not run, see Not seen" * any("kernel" in what for what in unseen)
     run = ScriptRun(
         arguments=job.arguments,
         module=bool(job.module),
         exit_code=ended.code,
-        error=ended.error[:1000],
+        error=f"{ended.error[:1000]}{unrun}" if ended.error else "",
         seconds=seconds,
         overhead_seconds=overheads.of(),
         played=" and ".join(session.played) or None,
         copied=copied,
-        unseen=tuple(session.unseen(named, copied)),
+        unseen=unseen,
     )
     script = Assembler(session.recorder, session.start, overheads.of, named).completed(run)
     return Recorded(script=script, gpu_state=session.gpu_state())
