@@ -333,10 +333,8 @@ class Runner:
         except KeyboardInterrupt:
             if not any(point.profile for point in points):
                 raise
-        rest = [
-            Point(s.value, status="not run", reason="the run was interrupted", cell=s.cell)
-            for s in steps[len(points) :]
-        ]
+        missing = Point("", status="not run", reason="the run was interrupted")
+        rest = [replace(missing, value=step.value, cell=step.cell) for step in steps[len(points) :]]
         return points + rest, problems
 
     def _point(self, step: Step, problems: list[AdvisorError]) -> Point:

@@ -284,12 +284,9 @@ def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
     from advisor.report import pages
 
     traced = settings.strategies if settings.options.keep_nsys else ()
-    return [
-        *pages.names(kind, wanted),
-        pipeline.PARTIAL,
-        *(f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in traced),
-        *((_patch_name(settings),) if settings.options.tries else ()),
-    ]
+    reports = (f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in traced)
+    patches = [_patch_name(settings)] if settings.options.tries else []
+    return [*pages.names(kind, wanted), pipeline.PARTIAL, *reports, *patches]
 
 
 def is_script(target: str, arguments: Sequence[str]) -> bool:

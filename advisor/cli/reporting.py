@@ -37,11 +37,11 @@ def report(
     files = list(map(reading.in_directory, files))
     output = Output(out, formats, details, quiet, configuration.FORMATS)
     sources = configuration.places(configuration.command_line(**values))
-    loaded = [(file, reading.load(file)) for file in files]
-    loaded = [
-        (file, advise.conclude_again(profile, configuration.preferences(sources, profile.preferences)))
-        for file, profile in loaded
-    ]
+    loaded = []
+    for file in files:
+        profile = reading.load(file)
+        preferences = configuration.preferences(sources, profile.preferences)
+        loaded.append((file, advise.conclude_again(profile, preferences)))
     if no_environment:
         loaded = [(file, redaction.without_environment(one)) for file, one in loaded]
     directory = sweeps.common_parent(files) if out is None or output.form else out

@@ -63,16 +63,11 @@ def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
         evidence = (replace(f, label=f"{one.where}: {f.label}") for one in same for f in one.evidence)
         most = max(same, key=lambda one: one.seconds)
         gain = words.on_devices((one.gain, device) for one in same for device in one.devices if one.gain)
-        yield replace(
-            same[0],
-            devices=tuple(dict.fromkeys(device for one in same for device in one.devices)),
-            detail=f"On {same[0].where}: {same[0].detail}",
-            gain=gain,
-            saves=f"up to {most.saves}" if most.saves else "",
-            seconds=most.seconds,
-            evidence=tuple(evidence),
-            lines=tuple(dict.fromkeys(line for one in same for line in one.lines)),
-        )
+        devices = tuple(dict.fromkeys(device for one in same for device in one.devices))
+        lines = tuple(dict.fromkeys(line for one in same for line in one.lines))
+        detail, saves = f"On {same[0].where}: {same[0].detail}", f"up to {most.saves}" * bool(most.saves)
+        joined = replace(same[0], devices=devices, detail=detail, evidence=tuple(evidence), lines=lines)
+        yield replace(joined, gain=gain, saves=saves, seconds=most.seconds)
 
 
 def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> Iterator[Finding]:

@@ -54,9 +54,8 @@ def answers(profile: Profile, *, targets_first: bool = False) -> Answers:
         return Answers((Answer(verdicts(profile)[0]),))
     # What to use where, in one sentence; nothing where each device has its own doubts.
     sentence = words.on_devices(
-        (f"{'likely' if answer.likely else 'use'} {words.code(answer.chosen)}", answer.verdict.device)
-        for answer in predicted
-        if answer.change or answer.unchanged
+        (f"{'likely' if each.likely else 'use'} {words.code(each.chosen)}", each.verdict.device)
+        for each in (answer for answer in predicted if answer.change or answer.unchanged)
     )
     if not sentence or len(predicted) == 1:
         return Answers(predicted)
@@ -110,14 +109,10 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
         base = prediction.recommendation.baseline or BASELINE
         verdict = _explained(verdict, parts, prediction.recommendation.strategy, base)
         verdict = replace(verdict, remark=_likely(prediction, indifference))
-    bars, against = (
-        predicted_bars(marked, notes, indifference, parts),
-        (chosen and chosen.baseline) or BASELINE,
-    )
+    bars = tuple(predicted_bars(marked, notes, indifference, parts))
+    against = words.name((chosen and chosen.baseline) or BASELINE)
     advice = () if all_failed(profile) else _advice(profile, prediction.device.name)
-    answer = Answer(
-        verdict, tuple(bars), against=words.name(against), memory_of=_memory_of(prediction.device)
-    )
+    answer = Answer(verdict, bars, against=against, memory_of=_memory_of(prediction.device))
     answer = replace(answer, advice=advice, missing=gaps(prediction.results))
     name = chosen.strategy if chosen and profile.device.kind == "cpu" else None
     rows = (row for row in prediction.results if isinstance(row, Predicted) and row.strategy == name)
@@ -215,14 +210,11 @@ def measured_bars(profile: Profile, notes: Mapping[str, str], parts: Parts) -> I
             continue
         size, is_baseline = row.footprint.physical_bytes, base is not None and base.strategy in group
         bar = _bar(group, figures, size, ratios.get(row.strategy), is_baseline, joules=objective == "energy")
-        yield replace(
-            bar,
-            chosen=name in group and name in signs,
-            tied=any(signs.get(one) == SIGNS["rival"] for one in group),
-            note=words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100),
-            latency=notes.get(row.strategy, ""),
-            parts=parts.get(row.strategy, ()),
-        )
+        tied = any(signs.get(one) == SIGNS["rival"] for one in group)
+        bar = replace(bar, chosen=name in group and name in signs, tied=tied)
+        note = words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100)
+        latency, its_parts = notes.get(row.strategy, ""), parts.get(row.strategy, ())
+        yield replace(bar, note=note, latency=latency, parts=its_parts)
 
 
 def _joined(

@@ -95,27 +95,20 @@ def devices_page(compared: DeviceComparison) -> Page:
     none = nothing("", "No device has figures: nothing was measured or predicted")
     answers = Answers(tuple(p.answer for p in places), tuple(over or [none]), linked=False)
     has_bars = any(place.answer.bars for place in places)
-    page = Page(
-        kind="devices",
-        brand="several devices",
-        name=workload,
-        where=f"on {words.count(len(places), 'device')}",
-        basis="predicted" if predicted else "measured",
-        summary=words.line(first.workload.summary, 300),
-        meta=(f"`{parameters}`",) if parameters else (),
-        sections=(
-            lead(
-                *around(blocks.Failures(tuple(_failed(compared))), answers, drawn=has_bars),
-                blocks.Banners("note", notes, forms="html"),
-            ),
-            Section("times", beside, _times(places), nav=beside, closed=True, forms="html txt"),
-            Section("devices", each, tuple(map(_card, places)), nav=each, closed=True, forms="html"),
-            Section("each", each, filled(*short), folded=True, forms="md txt"),
+    sections = (
+        lead(
+            *around(blocks.Failures(tuple(_failed(compared))), answers, drawn=has_bars),
+            blocks.Banners("note", notes, forms="html"),
         ),
-        records=records_of(*numbered),
-        document=_document(places),
+        Section("times", beside, _times(places), nav=beside, closed=True, forms="html txt"),
+        Section("devices", each, tuple(map(_card, places)), nav=each, closed=True, forms="html"),
+        Section("each", each, filled(*short), folded=True, forms="md txt"),
     )
-    return described(page, *numbered)
+    where, document = f"on {words.count(len(places), 'device')}", _document(places)
+    page = Page("devices", "several devices", workload, sections, where=where, document=document)
+    page = replace(page, basis="predicted" if predicted else "measured", records=records_of(*numbered))
+    meta = (f"`{parameters}`",) * bool(parameters)
+    return described(replace(page, summary=words.line(first.workload.summary, 300), meta=meta), *numbered)
 
 
 def _failed(compared: DeviceComparison) -> Iterator[blocks.Failure]:
@@ -244,28 +237,25 @@ def workloads_page(results: WorkloadResults) -> Page:
     created = words.created(first.created) if first else ""
     notes = tuple(words.line(note, 500) for note in results.notes)
     inside = filled(_workloads_table(results, gpu_tracks), blocks.Failures(sweep_failures(results)))
-    page = Page(
-        kind="workloads",
-        brand="several workloads",
-        name=words.count(len(results.points), "workload"),
-        where=f"on {words.name(first.device.name)}" if first and not predicted else "",
-        basis="nothing" if not results.has_figures else "predicted" if predicted else "measured",
-        meta=(created,) * bool(created),
-        sections=(
-            lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),)), blocks.Banners("note", notes)),
-            Section("workloads", "Recommended", inside, "Workloads", brief=True),
-            circumstances(
-                method=(blocks.Fact("Command", words.line(results.command, 500)),),
-                machine=environment(first) if first else (),
-                facts=(blocks.Fact("command", words.code(results.command, 500) if results.command else ""),),
-                notes=notes,
-                origin=f"advisor {__version__}, {created}".rstrip(", "),
-            ),
-        ),
-        created=created,
-        records=records_of(*results.profiles),
-        document=document(results, gpu_tracks),
+    method = circumstances(
+        method=(blocks.Fact("Command", words.line(results.command, 500)),),
+        machine=environment(first) if first else (),
+        facts=(blocks.Fact("command", words.code(results.command, 500) if results.command else ""),),
+        notes=notes,
+        origin=f"advisor {__version__}, {created}".rstrip(", "),
     )
+    sections = (
+        lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),)), blocks.Banners("note", notes)),
+        Section("workloads", "Recommended", inside, "Workloads", brief=True),
+        method,
+    )
+    basis: blocks.Basis = "nothing" if not results.has_figures else "predicted" if predicted else "measured"
+    title, records = words.count(len(results.points), "workload"), records_of(*results.profiles)
+    page = Page(
+        "workloads", "several workloads", title, sections, basis=basis, created=created, records=records
+    )
+    where = f"on {words.name(first.device.name)}" if first and not predicted else ""
+    page = replace(page, where=where, meta=(created,) * bool(created), document=document(results, gpu_tracks))
     return described(page, *results.profiles)
 
 
@@ -326,18 +316,14 @@ def document(results: SweepResults, tracks: Sequence[Track]) -> str:
     workloads = isinstance(results, WorkloadResults)
     swept = () if workloads else results.grid or (results.parameter,)
     gpu_tracks = [track for track in tracks if track.basis != "cpu"]
-    rows = [
-        row
-        for i, point in enumerate(results.points)
-        for row in _combined_rows(point, i, results, swept, gpu_tracks)
-    ]
-    return Combined(
-        kind="workloads" if workloads else "sweep",
-        command=results.command,
-        swept=swept,
-        notes=results.notes,
-        rows=tuple(rows),
-    ).to_json()
+    rows: list[CombinedRow] = []
+    for i, point in enumerate(results.points):
+        rows += _combined_rows(point, i, results, swept, gpu_tracks)
+    kind: Literal["workloads", "sweep"] = "workloads" if workloads else "sweep"
+    combined = Combined(
+        kind=kind, command=results.command, swept=swept, notes=results.notes, rows=tuple(rows)
+    )
+    return combined.to_json()
 
 
 def _combined_rows(

@@ -75,11 +75,9 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
     meta = (" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),)
     records = records_of(*(entry.profile for entry in history.entries))
     page = Page("history", "history", title, sections, meta=meta, records=records)
-    return (
-        replace(page, basis="predicted")
-        if not devices
-        else replace(page, where=f"on {words.listing(devices)}")
-    )
+    if not devices:
+        return replace(page, basis="predicted")
+    return replace(page, where=f"on {words.listing(devices)}")
 
 
 def _names(lines: Sequence[Series]) -> list[str]:
@@ -90,10 +88,8 @@ def _names(lines: Sequence[Series]) -> list[str]:
         items = profile.workload.parameters.items()
         parameters.append(pairs({k: v for k, v in items if any(other.get(k) != v for other in same)}))
     tags = [[words.name(profile.workload.name) for profile in profiles], parameters]
-    devices = [
-        f"{words.name(series.track.device.name)}{', on the CPU' * (series.track.basis == 'cpu')}"
-        for series in lines
-    ]
+    followed = [series.track for series in lines]
+    devices = [f"{words.name(t.device.name)}{', on the CPU' * (t.basis == 'cpu')}" for t in followed]
     labels = [*(tag for tag in tags if len(set(tag)) > 1), devices]
     names = [", ".join(filter(None, parts)) for parts in zip(*labels, strict=True)]
     return [
@@ -195,10 +191,8 @@ def _chart(series: Series, name: str, looks: dict[str, Style]) -> LineChart | No
     notes += [_SPAN.format("change is" if len(changes) == 1 else "changes are")] * bool(changes)
     if omitted := len(track.with_figures) - len(drawn):
         notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
-    title, labels = (
-        f"{_what(series)} over commits, {name}",
-        [series.entries[group[0]].label for group in groups],
-    )
+    title = f"{_what(series)} over commits, {name}"
+    labels = [series.entries[group[0]].label for group in groups]
     chart = line_chart(title, "commit", labels, curves, predicted=predicted, changes=changes, ordered=True)
     return replace(chart, note=" ".join(notes))
 

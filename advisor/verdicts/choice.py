@@ -212,12 +212,8 @@ def choose(standings: Sequence[Standing], aim: Aim) -> Choice:
     near = [one for one in allowed if one.bound <= aim.indifference]
     least = min(allowed, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
     chosen = _preferred(near, aim.baseline) if near else least
-    undecided = [
-        one
-        for one in (allowed if near else open_to)
-        if one not in near and one is not chosen
-        if not near or _preferred([*near, one], aim.baseline) is one
-    ]
+    others = (one for one in (allowed if near else open_to) if one not in near and one is not chosen)
+    undecided = [one for one in others if not near or _preferred([*near, one], aim.baseline) is one]
     return Choice(chosen, tuple(near), tuple(undecided))
 
 

@@ -201,11 +201,8 @@ class _Final:
         return bool(near) and not undecided and self.pairs.processes >= FEWEST_PROCESSES
 
     def verdict(self) -> Verdict:
-        chosen, first, bound = (
-            self.choice.chosen.contestant,
-            self.fastest[0].contestant,
-            self.choice.chosen.bound,
-        )
+        chosen, bound = self.choice.chosen.contestant, self.choice.chosen.bound
+        first = self.fastest[0].contestant
         over_best = {one.contestant.name: one.over_best for one in self.standings}
         undecided = tuple(one.contestant.name for one in self.choice.undecided)
         saved = None if first is chosen else first.physical_bytes - chosen.physical_bytes

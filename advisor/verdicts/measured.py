@@ -204,11 +204,8 @@ def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
     first = verdict.groups[0][0]
     if not placed.get(first):
         return None
-    buffers, interval = (
-        (b for b, how in placed[first].items() if how != verdict.chosen),
-        (behind.low, behind.high),
-    )
-    return Faster(strategy=first, buffers=tuple(buffers), ratio=behind.value, interval=interval)
+    buffers = tuple(buffer for buffer, how in placed[first].items() if how != verdict.chosen)
+    return Faster(strategy=first, buffers=buffers, ratio=behind.value, interval=(behind.low, behind.high))
 
 
 # How much faster than the baseline each strategy is

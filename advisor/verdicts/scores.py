@@ -35,10 +35,8 @@ def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
         return _percentiles(listed)
     if objective == "energy":
         return [_score(block, block.joules) for block in listed if block.joules is not None]
-    return [
-        _score(block, block.period_seconds * _stretch(block, objective), _stretch(block, objective))
-        for block in listed
-    ]
+    stretched = ((block, _stretch(block, objective)) for block in listed)
+    return [_score(block, block.period_seconds * stretch, stretch) for block, stretch in stretched]
 
 
 def rounds_of_a_score(blocks: Iterable[saved.Block], objective: Objective) -> int:
@@ -72,12 +70,11 @@ def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
     for block in blocks:
         key = (block.process, block.round // together, block.contestant)
         batches.setdefault(key, []).extend(block.delays)
-    percentiles = ((key, percentile(frames), len(frames)) for key, frames in batches.items())
-    return [
-        Block(process, batch, name, 0, value, count)
-        for (process, batch, name), value, count in percentiles
-        if value is not None
-    ]
+    blocks_of_batches = []
+    for (process, batch, name), frames in batches.items():
+        if (value := percentile(frames)) is not None:
+            blocks_of_batches.append(Block(process, batch, name, 0, value, len(frames)))
+    return blocks_of_batches
 
 
 def seconds_of(row: Measured | Predicted) -> tuple[float, float, float]:

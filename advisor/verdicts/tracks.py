@@ -101,10 +101,8 @@ def optima_of(
 def runs(optima: Sequence[Optima]) -> tuple[Run, ...]:
     """All values that recommend a strategy, in their order, as runs of the same one."""
     choices = [(index, now.chosen) for index, now in enumerate(optima) if now.chosen]
-    return tuple(
-        _run(strategy or "", [index for index, _ in members], optima)
-        for strategy, members in groupby(choices, key=lambda pair: pair[1])
-    )
+    same = groupby(choices, key=lambda pair: pair[1])
+    return tuple(_run(strategy or "", [i for i, _ in members], optima) for strategy, members in same)
 
 
 def _run(strategy: str, values: Sequence[int], optima: Sequence[Optima]) -> Run:
@@ -188,11 +186,9 @@ def agreement(optima: Sequence[Optima]) -> Agreement | None:
     groups: dict[str | None, list[int]] = {}
     for index, answers in known.items():
         groups.setdefault(answers.chosen, []).append(index)
-    return Agreement(
-        frozenset.intersection(*(answers.best | set(answers.rivals) for answers in known.values())),
-        all(answers.best and not answers.likely for answers in known.values()),
-        {strategy: tuple(where) for strategy, where in groups.items()},
-    )
+    everywhere = frozenset.intersection(*(answers.best | set(answers.rivals) for answers in known.values()))
+    sure = all(answers.best and not answers.likely for answers in known.values())
+    return Agreement(everywhere, sure, {strategy: tuple(where) for strategy, where in groups.items()})
 
 
 Basis = Literal["measured", "predicted", "cpu"]
@@ -241,10 +237,10 @@ class Track:
 def tracks(sweep: SweepResults) -> tuple[Track, ...]:
     """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
     devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
-    predicted = tuple(
-        Track(device, "predicted", tuple(predicted_stop(at.value, at.profile, name) for at in sweep.points))
-        for name, device in devices.items()
-    )
+    predicted: tuple[Track, ...] = ()
+    for name, device in devices.items():
+        stops = tuple(predicted_stop(point.value, point.profile, name) for point in sweep.points)
+        predicted += (Track(device, "predicted", stops),)
     if not sweep.profiles:
         return predicted
     device = sweep.profiles[0].device
