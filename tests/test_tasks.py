@@ -81,8 +81,9 @@ def did(
         return reference(
             asked, cast(Backend, backend), lambda again=False: place(asked, loaded, backend, ranges)
         )
-    with place(asked, loaded, backend, ranges, before=footprint.read(backend)) as run:
-        return tasks.measure(asked, loaded, backend, run)
+    before = footprint.read(backend)
+    with place(asked, loaded, backend, ranges) as run:
+        return tasks.measure(asked, loaded, backend, run, before)
 
 
 def measured(file: Path, strategy: str, **assignments: str) -> Sample:

@@ -145,9 +145,8 @@ class Contest:
         if deadline - self.clock() < LEAST_SECONDS:
             self.unheld = "no time was left for the final; raise --max-seconds"
             return
-        plan = Plan(
-            self.names, deadline, self.settings.options.rounds, self.settings.options.seed, self.quickest
-        )
+        options = self.settings.options
+        plan = Plan(self.names, deadline, options.rounds, options.seed, self.quickest)
 
         def look(blocks: Sequence[Block]) -> Look:
             decision = decided(blocks, self.entered, self._preferences, self.record())

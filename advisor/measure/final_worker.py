@@ -142,16 +142,14 @@ class Final:
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
-        spending, frames, most = sampling.Spending(), self.job.frames, self._most()
+        spending, frames, most, run = sampling.Spending(), self.job.frames, self._most(), loop.frame
         if self.job.jobs:
             spent, frames = sampling.timed_together(
-                loop.frame, self.clock, first, frames, most=most, period=loop.period
+                run, self.clock, first, frames, most=most, period=loop.period
             )
             seconds = [spent]
         else:
-            seconds = sampling.timed_block(
-                loop.frame, self.clock, first, frames, most=most, period=loop.period
-            )
+            seconds = sampling.timed_block(run, self.clock, first, frames, most=most, period=loop.period)
             frames = len(seconds)
         return {
             "frames": frames,

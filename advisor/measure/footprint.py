@@ -38,11 +38,8 @@ class Reading:
     """With several GPUs, what is free on each; `device_free` is the sum."""
 
 
-UNREAD = Reading(None, None, None)
-"""Nobody asks for the footprint: reading it walks the process's page tables, 2 ms for 200 MiB."""
-
-
 def read(backend: Backend, process: Path = _PROCESS) -> Reading:
+    """Walks the process's page tables, which takes 2 ms for 200 MiB."""
     status, cards = process / _STATUS, tuple(gpu.free_memory() for gpu in backend.gpus)
     return Reading(
         _field(process / _ROLLUP, "Pss"),

@@ -286,9 +286,7 @@ class FrameLoop:
         return frame
 
     def _actions(self, steps: Iterable[Step]) -> tuple[Action, ...]:
-        return tuple(
-            replace(self._action(step), loop=step.loop, again=step.again, gpu=step.gpu) for step in steps
-        )
+        return tuple(replace(self._action(s), loop=s.loop, again=s.again, gpu=s.gpu) for s in steps)
 
     def _action(self, step: Step) -> Action:
         if step.action == "host" or step.action == "device":

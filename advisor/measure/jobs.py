@@ -329,12 +329,8 @@ class BlockBegun(Record):
 class BlockDone(Record):
     kind: Literal["block"] = "block"
     block: Block
-    warming_seconds: tuple[float, ...] = Field(
-        description="Each frame before the block, which does not count"
-    )
-    steps: dict[str, float] = table(
-        "Versions only: seconds of each step of a frame after the block, by label"
-    )
+    warming_seconds: tuple[float, ...] = Field(description="Each frame before the block, not counted")
+    steps: dict[str, float] = table("Versions only: seconds of each step of a frame after the block")
 
 
 class Left(Record):

@@ -165,9 +165,8 @@ def compare_results(base: Path, head: Path) -> Results:
         expected, results = (kept.load(frame) for kept in sides.values())
         for name in (n for n in results if n in expected and n not in different and frame < limits.get(n, 0)):
             compared[name] = None
-            difference = _buffer_difference(
-                name, frame, results[name], expected[name], lengths[name] * (frame + 1)
-            )
+            length = lengths[name] * (frame + 1)
+            difference = _buffer_difference(name, frame, results[name], expected[name], length)
             if difference is not None:
                 different[name] = difference
     return Results(

@@ -238,9 +238,9 @@ class ProcessSession:
             with suppress(Exception):
                 self._process.wait(5)
             code = self._process.poll()
-            reason = (
-                "the process closed its connection" if code is None else cause_of_death(code, self._tail())
-            )
+            reason = "the process closed its connection"
+            if code is not None:
+                reason = cause_of_death(code, self._tail())
         return jobs.Problem(cause="device", message=reason, detail=self._tail())
 
     def _tail(self) -> str:

@@ -212,10 +212,8 @@ class Measurement:
         """Each available strategy in a separate process. A short time reaches the first in `order` only."""
         rounds: tuple[tuple[str, ...], ...] = (tuple(order),)
         if not self.screens:
-            generator = random.Random(self.settings.options.seed)
-            rounds = tuple(
-                tuple(generator.sample(order, len(order))) for _ in range(rounds_of(self.settings))
-            )
+            generator, count = random.Random(self.settings.options.seed), rounds_of(self.settings)
+            rounds = tuple(tuple(generator.sample(order, len(order))) for _ in range(count))
         self._run = replace(self._run, order=rounds)
         steps = _timed(rounds)
         traced = len(rounds[0]) if "nsys" in self.settings.options.trace else 0
@@ -373,9 +371,7 @@ class Measurement:
             if not self._is_late(step):
                 self._take(step)
         names = {label(m.assigned(workload)): m.name for m in (*mixes, *added) if not m.pipelined}
-        tried = (
-            one.model_copy(update={"name": names.get(label(one.placements), "")}) for one in record.tried
-        )
+        tried = (t.model_copy(update={"name": names.get(label(t.placements), "")}) for t in record.tried)
         return record.model_copy(update={"tried": tuple(tried)})
 
     def _row(self, strategy: Strategy) -> Result:

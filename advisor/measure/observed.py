@@ -274,9 +274,7 @@ def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str)
         filled.reshape(-1).view(np.uint8)[:] = fill
         contents[name] = filled
         try:
-            copies = {
-                n: _again(value, contents[n]) if n in contents else value for n, (value, _) in given.items()
-            }
+            copies = {n: _again(v, contents[n]) if n in contents else v for n, (v, _) in given.items()}
             function(**copies)
             after.add(_host(copies[name]).tobytes())
         except Exception:
@@ -285,11 +283,8 @@ def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str)
 
 
 def _array(name: str, array: Any, mode: AccessMode, given: Any) -> Argument:
-    shape, dtype = array.shape, str(array.dtype)
-    there, tensor = _is_on_device(given), is_tensor(given)
-    return Argument(
-        name=name, kind="array", shape=shape, dtype=dtype, mode=mode, on_device=there, tensor=tensor
-    )
+    kind = {"shape": array.shape, "dtype": str(array.dtype), "tensor": is_tensor(given)}
+    return Argument(name=name, kind="array", mode=mode, on_device=_is_on_device(given), **kind)
 
 
 def _is_on_device(value: Any) -> bool:

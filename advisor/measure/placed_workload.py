@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from advisor.errors import UsageError
-from advisor.measure import footprint
 from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.jobs import Job
 from advisor.measure.namespaces import back_to_start
@@ -49,7 +48,6 @@ class PlacedWorkload:
     arena: Arena
     placed: dict[str, Placed]
     hints: dict[str, tuple[str, ...]]
-    before: footprint.Reading
     placing_seconds: float
 
 
@@ -61,14 +59,13 @@ def place(
     ranges: Ranges,
     *,
     padding: int = 0,
-    before: footprint.Reading = footprint.UNREAD,
     clock: Clock = time.perf_counter,
     reused: ReusedAllocations | None = None,
 ) -> Iterator[PlacedWorkload]:
     """Places the buffers and plans the frames; frees everything at the end, whatever happens.
 
-    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere. before: what
-    was in use until now, where the footprint is asked for. reused: where memory comes from and goes.
+    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere. reused:
+    where memory comes from and goes.
     """
     backend.open_gpus(loaded.record.gpus, job.gpus)
     bound, device, strategy = loaded.bound, backend.device(), known(job.strategy, job.mixes)
@@ -99,7 +96,7 @@ def place(
         inspector = Inspector(bound, planned, sets, layouts, backend)
         hints: dict[str, tuple[str, ...]] = {n: p.hints for n, p in placements.items() if p.hints}
         spent = clock() - begin
-        yield PlacedWorkload(bound, loop, serial, planned, inspector, arena, placed, hints, before, spent)
+        yield PlacedWorkload(bound, loop, serial, planned, inspector, arena, placed, hints, spent)
         wait_for_all(backend)
 
 

@@ -259,9 +259,8 @@ def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
     try:
         limit = int((group / "memory.max").read_text(encoding="utf-8"))
         used = int((group / "memory.current").read_text(encoding="utf-8"))
-        cache = dict(
-            line.split() for line in (group / "memory.stat").read_text(encoding="utf-8").splitlines()
-        )
+        statistics = (group / "memory.stat").read_text(encoding="utf-8").splitlines()
+        cache = dict(line.split() for line in statistics)
     except (OSError, ValueError):
         limit = total
     else:

@@ -126,9 +126,8 @@ def _as_it_is(
         ran = first_frames(run.serial, look, most=frames, seconds=seconds).count
         other_counts = unlike(counted(run.serial.iterations), counts)
         iterations = {name: tuple(all_[:ran]) for name, all_ in counts.items() if name not in other_counts}
-        repeated = Repeated(
-            frames=ran, unlike=others | other_counts, iterations=iterations, lengths=dict(lengths)
-        )
+        other = others | other_counts
+        repeated = Repeated(frames=ran, unlike=other, iterations=iterations, lengths=dict(lengths))
         return repeated, wrong_results(inspector, path, ran - 1)
 
 
@@ -205,10 +204,8 @@ def state_of(folder: Path) -> dict[str, bytes]:
 
 
 def neighbours(folder: Path) -> list[ModuleType]:
-    loaded = [(each, getattr(each, "__file__", None)) for each in list(sys.modules.values())]
-    return [
-        each for each, file in loaded if file and str(file).endswith(".py") and Path(file).parent == folder
-    ]
+    files = [(each, str(getattr(each, "__file__", None) or "")) for each in list(sys.modules.values())]
+    return [each for each, file in files if file.endswith(".py") and Path(file).parent == folder]
 
 
 def _digest(value: Any) -> bytes:

@@ -102,9 +102,8 @@ def _description(file: Path, problem: Problem | None, ended: Ended, reason: str)
         return Description.model_validate_json(file.read_text(encoding="utf-8"))
     except OSError:
         if problem:
-            raise NothingMeasured(
-                problem.message, next_step=problem.next_step, detail=problem.detail
-            ) from None
+            message, step = problem.message, problem.next_step
+            raise NothingMeasured(message, next_step=step, detail=problem.detail) from None
         raise WorkloadError(
             f"the workload could not be loaded: {ended.reason}",
             next_step="Check that the file runs with python.",
@@ -249,9 +248,7 @@ def _energy(windows: Sequence[Block]) -> FrameEnergy | None:
     joules = sum(energy.joules for _, energy in metered)
     if not metered or joules <= idle:
         return None
-    by_gpu = (
-        [gpu.joules - gpu.idle_watts * block.seconds for gpu in energy.gpus] for block, energy in metered
-    )
+    by_gpu = ([gpu.joules - gpu.idle_watts * b.seconds for gpu in energy.gpus] for b, energy in metered)
     return FrameEnergy(
         joules=(joules - idle) / frames,
         watts=joules / seconds,

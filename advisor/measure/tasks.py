@@ -149,7 +149,10 @@ def iteration_records(counts: Mapping[int, LoopCount], first: Counts) -> tuple[I
     )
 
 
-def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> Sample:
+def measure(
+    job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload, before: footprint.Reading
+) -> Sample:
+    """before: memory that was in use before the buffers were placed."""
     loop = run.loop
     first, verified = compared(job, run)
     first_counts = counted(loop.iterations)
@@ -165,7 +168,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> 
     state = bus_id and gpu_state(str(bus_id), job.gpu, moment="under-load", process=os.getpid())
     loop.frame_alone(index)
     nan = _late_nan(job, run, index)
-    steps, places, index = _step_by_step(job, backend, run, index + 1, hurried=hurried)
+    steps, places, index = _step_by_step(job, backend, run, before, index + 1, hurried=hurried)
     pages = host_pages(placed.host for placed in run.placed.values())
     require_state(backend)
     _check_last(run, index, Path(job.file))
@@ -175,7 +178,7 @@ def measure(job: Job, loaded: Loaded, backend: Backend, run: PlacedWorkload) -> 
         host_seconds=host,
         transfer_bytes=_transfer_bytes(run, loaded, [each.mean for each in iterations]),
         setup_seconds=run.placing_seconds + first.setup_seconds + first.first_seconds,
-        footprint=footprint.footprint(run.arena, run.before, after, places),
+        footprint=footprint.footprint(run.arena, before, after, places),
         latency_seconds=median(latencies) if latencies else None,
         hints=run.hints,
         host_pages=pages,
@@ -209,7 +212,7 @@ def _timed(
 
 
 def _step_by_step(
-    job: Job, backend: Backend, run: PlacedWorkload, index: int, *, hurried: bool
+    job: Job, backend: Backend, run: PlacedWorkload, before: footprint.Reading, index: int, *, hurried: bool
 ) -> tuple[dict[str, Any], dict[str, PlaceMemory], int]:
     """A few frames that do not count: their parts and timeline, their memory, the next one's index."""
     loop, seconds = run.loop, min(0.5, job.seconds / 5)
@@ -222,7 +225,7 @@ def _step_by_step(
         fields["timeline"] = Recorder(backend).timeline(loop, index)
         index += WATCHED
     index = to_a_whole_frame(loop, index)
-    places = footprint.over_frames(loop, index, backend, run.before, job.gpu)
+    places = footprint.over_frames(loop, index, backend, before, job.gpu)
     return fields, places, index + footprint.FRAMES
 
 
@@ -313,10 +316,8 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
     try:
         inspector.run_check(index)
     except Exception as error:
-        problem = user_error(f"the workload's check, after frame {index},", error, path)
-        return WorkloadError(
-            f"{problem.message}: {error}", next_step=problem.next_step, detail=problem.detail
-        )
+        wrong = user_error(f"the workload's check, after frame {index},", error, path)
+        return WorkloadError(f"{wrong.message}: {error}", next_step=wrong.next_step, detail=wrong.detail)
     return None
 
 
@@ -372,10 +373,8 @@ class Recorder:
             return None
         spans = [span for seen in self._seen if (span := self._span(seen, begin, end))]
         spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
-        listed = tuple(spans[:MOST_SPANS])
-        return Timeline(
-            source="events", frame_seconds=end - begin, spans=listed, left_out=len(spans) - len(listed)
-        )
+        listed, rest = tuple(spans[:MOST_SPANS]), len(spans[MOST_SPANS:])
+        return Timeline(source="events", frame_seconds=end - begin, spans=listed, left_out=rest)
 
     def watch(self, action: Action) -> Action:
         return action.around(partial(self._note, action))

@@ -75,28 +75,21 @@ def noise(output: Output, size: int) -> Array:
     return np.resize(np.random.default_rng((_SEED, output[0])).choice(_BYTES, _TILE), size)
 
 
+@dataclass
 class Inspector:
-    """Reads and writes the buffers of a run from the outside, between its steps.
+    """Reads and writes the buffers of a run from the outside, between its steps."""
 
-    sets: the placed buffers; where frames overlap there are two, which they use in turn.
-    """
+    bound: BoundWorkload
+    plan: Plan
+    sets: Sequence[Mapping[str, Placed]]
+    """The placed buffers; where frames overlap there are two, which they use in turn."""
+    layouts: Mapping[str, Layout]
+    backend: Backend
 
-    def __init__(
-        self,
-        bound: BoundWorkload,
-        plan: Plan,
-        sets: Sequence[Mapping[str, Placed]],
-        layouts: Mapping[str, Layout],
-        backend: Backend,
-    ) -> None:
-        self._bound = bound
-        self._plan = plan
-        self._sets = sets
-        self._layouts = layouts
-        self._backend = backend
-        self._most_rows = most_rows(bound)
-        lengths = self._most_rows
-        self._length_place = {n: s.use.place for s in bound.setup for n in s.use.writes() if n in lengths}
+    def __post_init__(self) -> None:
+        self._most_rows = most_rows(self.bound)
+        lengths, setup = self._most_rows, self.bound.setup
+        self._length_place = {n: s.use.place for s in setup for n in s.use.writes() if n in lengths}
         """Where each length was written last, in the frames that are checked."""
 
     def check_annotations(
@@ -111,7 +104,7 @@ class Inspector:
         outputs: dict[tuple[str, str], _Untouched] = {}
         for index in count():
             for key, mask in self.checked_frame(loop, index).items():
-                outputs.setdefault(key, _Untouched(*key, self._layouts[key[1]])).see(mask)
+                outputs.setdefault(key, _Untouched(*key, self.layouts[key[1]])).see(mask)
             clear = index + 1 >= LOOKS or not any(output.always.any() for output in outputs.values())
             if not look(index) and clear and index > 0:
                 break
@@ -133,29 +126,29 @@ class Inspector:
         outputs: is given what each stage wrote. Raises `WorkloadError` when a stage changes
         a buffer it says it only reads.
         """
-        stages = {f"{stage.side}:{stage.name}": stage for stage in self._bound.frame}
+        stages = {f"{stage.side}:{stage.name}": stage for stage in self.bound.frame}
         untouched: dict[tuple[str, str], Array] = {}
         for action in loop.in_turn(loop.actions(index)):
             stage = stages.get(action.label)
             if stage is None:
                 loop.act(action, index)
                 continue
-            wait_for_all(self._backend)
+            wait_for_all(self.backend)
             poisons = {
-                name: poison((index, stage.name, name), self._layouts[name].nbytes)
+                name: poison((index, stage.name, name), self.layouts[name].nbytes)
                 for name, mode in stage.access.items()
                 if mode == "out"
             }
             before = self._prepare(stage, poisons)
             loop.act(action, index)
-            wait_for_all(self._backend)
+            wait_for_all(self.backend)
             self._compare(stage, before)
             written = stage.use.writes()
             self._length_place |= {name: stage.use.place for name in written if name in self._most_rows}
             valid = {name: self._touched(stage, name, index) for name in written}
             for name, pattern in poisons.items():
                 stayed = self._still_poisoned(stage, name, pattern)  # in each iteration of a loop
-                looked_at = stayed.reshape(self._layouts[name].shape)[valid[name]]
+                looked_at = stayed.reshape(self.layouts[name].shape)[valid[name]]
                 before_it = untouched.get((stage.name, name), looked_at)
                 untouched[stage.name, name] = looked_at[: len(before_it)] & before_it[: len(looked_at)]
             if outputs is not None:
@@ -182,7 +175,7 @@ class Inspector:
             length: valid_rows(length, self._newest(length, index, alone=alone), most, index)
             for length, most in self._most_rows.items()
         }
-        buffers = self._bound.workload.buffers.items()
+        buffers = self.bound.workload.buffers.items()
         return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
 
     def results(self, index: int = 0, *, alone: bool = True) -> dict[str, Array]:
@@ -191,24 +184,24 @@ class Inspector:
 
         alone: nothing is under way. Else the next frame is, and buffers that it shares are left out.
         """
-        frame = self._bound.frame
+        frame = self.bound.frame
         names = {n for s in frame if s.side == "host" for n, mode in s.access.items() if mode != "out"}
         if not names:
             written = {n for s in frame for n, mode in s.access.items() if mode != "in"}
-            names = {n for n in written if not self._bound.workload.buffers[n].scratch}
-        names |= {loop.until for loop in self._bound.loops}
-        own = sorted(name for name in names if alone or self._sets[0][name] is not self._sets[-1][name])
+            names = {n for n in written if not self.bound.workload.buffers[n].scratch}
+        names |= {loop.until for loop in self.bound.loops}
+        own = sorted(name for name in names if alone or self.sets[0][name] is not self.sets[-1][name])
         rows = self.rows(index, alone=alone)
         return {name: self._newest(name, index, alone=alone)[: rows.get(name)] for name in own}
 
     def _newest(self, name: str, index: int, *, alone: bool) -> Array:
         """The contents on the side that wrote it last; zeros for cells that no stage has written."""
-        places = self._plan.current(index)
-        if name not in self._plan.cells.of:
+        places = self.plan.current(index)
+        if name not in self.plan.cells.of:
             return self._held(name, places[name], index, alone=alone)
-        layout = self._layouts[name]
+        layout = self.layouts[name]
         contents = np.zeros(layout.shape, layout.dtype)
-        for cell, region in self._plan.cells.of[name].items():
+        for cell, region in self.plan.cells.of[name].items():
             if places[cell]:
                 contents[region.index] = self._held(name, places[cell], index, alone=alone)[region.index]
         return contents
@@ -217,8 +210,8 @@ class Inspector:
         """The contents at a place, in the set of the frame that wrote it last."""
         place = "host" if "host" in places else min(places, default="device")
         if alone or place != "host":
-            wait_for_all(self._backend)
-        writers = [stage.stage.every for stage in self._bound.frame if name in stage.use.writes()]
+            wait_for_all(self.backend)
+        writers = [stage.stage.every for stage in self.bound.frame if name in stage.use.writes()]
         written = max((index - index % every for every in writers), default=index)
         return self._read(name, place, written)
 
@@ -226,9 +219,9 @@ class Inspector:
         """For each buffer, how many elements go into one of its own at most: those its kernels read over its
         size. The rounding error of a sum of n terms in any order grows as sqrt(n) (Higham, Accuracy and
         Stability of Numerical Algorithms, 4.2, statistical estimate)."""
-        sizes = {name: math.prod(layout.shape) for name, layout in self._layouts.items()}
+        sizes = {name: math.prod(layout.shape) for name, layout in self.layouts.items()}
         shares = dict.fromkeys(sizes, 1.0)
-        for stage in self._bound.frame:
+        for stage in self.bound.frame:
             read = sum(sizes[name] for name, mode in stage.access.items() if mode != "out")
             for name, mode in stage.access.items():
                 if mode != "in" and sizes[name]:
@@ -240,12 +233,12 @@ class Inspector:
 
     def run_check(self, index: int) -> None:
         """The user's check on the newest contents. Raises what it raises; `AssertionError` for False."""
-        check = self._bound.check
+        check = self.bound.check
         if check is None:
             return
         arguments: dict[str, Any] = {name: self.newest(name, index) for name in check.access}
-        specials = {"xp": np, "frame": index, "stream": self._backend.stream, "rng": np.random.default_rng(0)}
-        specials["gpus"] = self._bound.workload.gpus
+        specials = {"xp": np, "frame": index, "stream": self.backend.stream, "rng": np.random.default_rng(0)}
+        specials["gpus"] = self.bound.workload.gpus
         arguments.update({name: specials[name] for name in check.specials})
         outcome = check.stage.function(**arguments)
         if isinstance(outcome, (bool, np.bool_)) and not outcome:
@@ -272,24 +265,24 @@ class Inspector:
                 raise WorkloadError(message, next_step=f"Annotate it {name}: InOut, or do not write to it.")
 
     def _still_poisoned(self, stage: BoundStage, name: str, pattern: Array) -> Array:
-        raw, size = self._read(name, stage.use.place).tobytes(), self._layouts[name].dtype.itemsize
+        raw, size = self._read(name, stage.use.place).tobytes(), self.layouts[name].dtype.itemsize
         word = size if size in (1, 2, 4, 8) else 1  # compared word by word: eight times as fast as by bytes
         same = np.frombuffer(raw, f"u{word}") == pattern.view(f"u{word}")
         result: Array = same if word == size else same.reshape(-1, size).all(axis=1)
         return result
 
     def _read(self, name: str, place: Place, index: int = 0) -> Array:
-        placed, layout = self._sets[index % len(self._sets)][name], self._layouts[name]
+        placed, layout = self.sets[index % len(self.sets)][name], self.layouts[name]
         if place == "host" or placed.is_one_memory:
             assert placed.host is not None
             return placed.host
-        copy, gpu = np.empty(layout.shape, layout.dtype), self._backend.gpus[gpu_of(place)]
+        copy, gpu = np.empty(layout.shape, layout.dtype), self.backend.gpus[gpu_of(place)]
         gpu.copy_to_host(copy.ctypes.data, self._pointer(placed, place), layout.nbytes)
         gpu.synchronize()
         return copy
 
     def _fill(self, name: str, stage: BoundStage, pattern: Array) -> None:
-        placed, layout, part = self._sets[0][name], self._layouts[name], stage.parts.get(name)
+        placed, layout, part = self.sets[0][name], self.layouts[name], stage.parts.get(name)
         shaped = pattern.view(layout.dtype).reshape(layout.shape)
         index = part.index if isinstance(part, Region) else ()
         place = stage.use.place
@@ -301,7 +294,7 @@ class Inspector:
             contents = self._read(name, place)
             contents[index] = shaped[index]
             shaped = contents
-        gpu = self._backend.gpus[gpu_of(place)]
+        gpu = self.backend.gpus[gpu_of(place)]
         gpu.copy_to_device(self._pointer(placed, place), shaped.ctypes.data, layout.nbytes)
         gpu.synchronize()
 

@@ -243,10 +243,10 @@ def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) ->
     _require(loaded, backend)
     ranges = Ranges()
     before = footprint.read(backend)
-    with ranges.strategy(job.strategy), place(job, loaded, backend, ranges, before=before) as run:
+    with ranges.strategy(job.strategy), place(job, loaded, backend, ranges) as run:
         if job.task == "capture":
             return tasks.capture(job, backend, run)
-        return tasks.measure(job, loaded, backend, run)
+        return tasks.measure(job, loaded, backend, run, before)
 
 
 def _run_trace(job: Job, backend: Backend) -> TraceRun:

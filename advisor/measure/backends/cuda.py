@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -46,8 +46,8 @@ class CudaBackend:
             raise NothingMeasured(f"CuPy cannot be imported: {problem}", next_step=INSTALL) from None
         self.xp = cupy
         self._runtime = cupy.cuda.runtime
-        self._gpu = gpu
-        self._first = gpu if first is None else first._gpu
+        self.index = gpu
+        self._first = gpu if first is None else first.index
         self.gpus: tuple[CudaBackend, ...] = (self,)
         self._portable = self._require_gpu() > 1
         self._device = cupy.cuda.Device(gpu)
@@ -68,22 +68,22 @@ class CudaBackend:
                 f"CUDA found no usable GPU: {problem}",
                 next_step="Check the driver with nvidia-smi, or omit --gpu to predict without a GPU.",
             ) from None
-        if not 0 <= self._gpu < count:
+        if not 0 <= self.index < count:
             step = f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides all others."
-            raise NothingMeasured(f"there is no GPU {self._gpu}; CUDA sees {count}", next_step=step)
+            raise NothingMeasured(f"there is no GPU {self.index}; CUDA sees {count}", next_step=step)
         return int(count)
 
     def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
         if len(self.gpus) >= count:
             return
         there = range(self._require_gpu())
-        wanted = [*chosen] or [self._gpu, *(gpu for gpu in there if gpu != self._gpu)]
+        wanted = [*chosen] or [self.index, *(gpu for gpu in there if gpu != self.index)]
         if len(wanted) < count:
             have = f"--gpus names {len(chosen)}" if chosen else f"CUDA sees {len(there)}"
             step = "Give that many with --gpus, or run on a machine that has them."
             raise NothingMeasured(f"the workload runs on {count} GPUs; {have}", next_step=step)
         others = [CudaBackend(gpu, self) for gpu in wanted[len(self.gpus) : count]]
-        self._runtime.setDevice(self._gpu)
+        self._runtime.setDevice(self.index)
         self.gpus = (*self.gpus, *others)
         self.__dict__.pop("_joined", None)
         for gpu in others:
@@ -92,17 +92,17 @@ class CudaBackend:
     @contextmanager
     def current(self) -> Iterator[None]:
         before = self._runtime.getDevice()
-        if before == self._gpu:
+        if before == self.index:
             yield
             return
-        self._runtime.setDevice(self._gpu)
+        self._runtime.setDevice(self.index)
         try:
             yield
         finally:
             self._runtime.setDevice(before)
 
     def enter(self) -> None:
-        self._runtime.setDevice(self._gpu)
+        self._runtime.setDevice(self.index)
 
     def leave(self) -> None:
         self._runtime.setDevice(self._first)
@@ -111,7 +111,7 @@ class CudaBackend:
         with self.current():
             for gpu in gpus:
                 peer = self.gpus[gpu].index
-                if peer in (self._gpu, *self._reached) or not self._can_reach(peer):
+                if peer in (self.index, *self._reached) or not self._can_reach(peer):
                     continue
                 self._reached.add(peer)
                 try:
@@ -121,17 +121,13 @@ class CudaBackend:
                         raise
 
     def _can_reach(self, peer: int) -> bool:
-        return bool(self._runtime.deviceCanAccessPeer(self._gpu, peer))
-
-    @property
-    def index(self) -> int:
-        return self._gpu
+        return bool(self._runtime.deviceCanAccessPeer(self.index, peer))
 
     def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
         """cudaMemcpyPeerAsync, row by row: a copy of rows between GPUs needs peer access, this does not."""
         peer, copy = self.gpus[source_gpu].index, self._runtime.memcpyPeerAsync
         for start in range(span.offset, span.end, span.pitch):
-            copy(target + start, self._gpu, source + start, peer, span.width, self.stream.ptr)
+            copy(target + start, self.index, source + start, peer, span.width, self.stream.ptr)
 
     def device(self) -> Device:
         return self._described
@@ -145,7 +141,7 @@ class CudaBackend:
         }
         capability = str(self._device.compute_capability)
         attributes["compute_capability"] = f"{capability[:-1]}.{capability[-1]}"
-        properties = self._runtime.getDeviceProperties(self._gpu)
+        properties = self._runtime.getDeviceProperties(self.index)
         attributes["total_global_mem"] = int(properties["totalGlobalMem"])
         name = properties["name"].decode(errors="replace")
         return Device(name=name, kind="cuda", memory_class=memory_class(attributes), attributes=attributes)
@@ -211,16 +207,12 @@ class CudaBackend:
 
     def upload(self, array: Any) -> Any:
         """cupy.asarray: through CuPy's pinned pool, then an asynchronous copy (cupy issues 6360, 8090)."""
-        if len(self.gpus) == 1:  # in every frame of staged: nothing else is current
-            return self.xp.asarray(array)
-        with self.current():
+        with self.current() if len(self.gpus) > 1 else nullcontext():
             return self.xp.asarray(array)
 
     def download(self, array: Any) -> Any:
         """cupy.asnumpy: into a new array, whose pages are first touched by the copy."""
-        if len(self.gpus) == 1:
-            return self.xp.asnumpy(array)
-        with self.current():
+        with self.current() if len(self.gpus) > 1 else nullcontext():
             return self.xp.asnumpy(array)
 
     def malloc_managed(self, nbytes: int) -> int:
@@ -247,7 +239,7 @@ class CudaBackend:
 
     @property
     def _managed(self) -> ManagedCalls:
-        return self._loaded or ManagedCalls(self._gpu)
+        return self._loaded or ManagedCalls(self.index)
 
     def host_device_pointer(self, pointer: int) -> int:
         """CuPy has no cudaHostGetDevicePointer; cudaPointerGetAttributes tells the same."""
@@ -276,7 +268,7 @@ class CudaBackend:
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         cuda = self.xp.cuda
-        memory = cuda.UnownedMemory(pointer, nbytes, owner=self, device_id=self._gpu)
+        memory = cuda.UnownedMemory(pointer, nbytes, owner=self, device_id=self.index)
         return self.xp.ndarray(shape, dtype, memptr=cuda.MemoryPointer(memory, 0))
 
     def synchronize(self) -> None:

@@ -188,9 +188,8 @@ class DeviceArray(NDArrayOperatorsMixin):
                 watch.require_dtype(self)
             if name in watch.coverage.waits:
                 watch.wait(f".{name}()", _SAME_SHAPE)
-            return given(
-                method(*stripped(args), **stripped(options)), (self, *args, *options.values()), watch
-            )
+            result = method(*stripped(args), **stripped(options))
+            return given(result, (self, *args, *options.values()), watch)
 
         return call
 

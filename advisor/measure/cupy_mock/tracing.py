@@ -119,9 +119,8 @@ def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES
             seconds.append(clock() - before)
         return size / max(min(seconds), 1e-9)
 
-    return HostRates(
-        read_bytes_per_second=rate(words.max), write_bytes_per_second=rate(lambda: words.fill(1))
-    )
+    write = rate(lambda: words.fill(1))
+    return HostRates(read_bytes_per_second=rate(words.max), write_bytes_per_second=write)
 
 
 def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: int) -> str | None:
@@ -195,9 +194,8 @@ class _Traced:
 class _Checks:
     def __init__(self, run: PlacedWorkload, seed: int) -> None:
         self._run, self._seed = run, seed
-        self._watch = checks.Watch(
-            checks.coverage(), {name: placed.device for name, placed in run.placed.items()}
-        )
+        arrays = {name: placed.device for name, placed in run.placed.items()}
+        self._watch = checks.Watch(checks.coverage(), arrays)
         self._xp = MockModule(self._watch)
         alone = [
             (number, stage)
