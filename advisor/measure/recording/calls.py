@@ -244,16 +244,14 @@ def wrapper_costs(recorder: ScriptRecorder) -> tuple[float, float]:
     """Seconds that a wrapped call takes longer which is not recorded: one that crosses, and a launch."""
     calls, plain, listens = Calls("cupy", recorder, Gpu()), "".startswith, recorder.listens
     recorder.recording = recorder.listens = False
-    costs = [_call_seconds(call) for call in (plain, calls.around(plain)(plain), calls.launching()(plain))]
+    costs = []
+    for call in (plain, calls.around(plain)(plain), calls.launching()(plain)):
+        begin = perf_counter()
+        for _ in range(_TURNS):
+            call("")
+        costs.append((perf_counter() - begin) / _TURNS)
     recorder.listens = listens
     return max(costs[1] - costs[0], 0.0), max(costs[2] - costs[0], 0.0)
-
-
-def _call_seconds(call: Call) -> float:
-    begin = perf_counter()
-    for _ in range(_TURNS):
-        call("")
-    return (perf_counter() - begin) / _TURNS
 
 
 def replace(owner: Any, name: str, wrap: Wrap) -> None:

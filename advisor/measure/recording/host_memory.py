@@ -237,9 +237,6 @@ class Contents:
             line.complete = False
             line.false_share = max(line.false_share, 1 - BLOCKS * BLOCK / data.size)
         line.last = mark, number, whole
-        self._trip(line, kind, mark)
-
-    def _trip(self, line: LineContents, kind: CrossingKind, mark: int) -> None:
         if kind == "download":
             if len(self._downloads) < MOST_DOWNLOADS:
                 self._downloads[mark] = line

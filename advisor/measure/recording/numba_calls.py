@@ -22,7 +22,7 @@ import numpy as np
 from advisor.measure.cupy_mock.checks import user_line
 from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
 from advisor.measure.recording.played import NAN, Device, fact, values_of
-from advisor.measure.recording.recorder import Event, Location, ScriptRecorder
+from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Library
 
 MOST_THREADS = 1 << 16
@@ -181,7 +181,7 @@ class NumbaCalls:
         event.asynchronous = event.non_blocking and event.memory == "pinned"
         event.host = host
         if event.kind == "upload" and array is not None:
-            event.device, event.locate = array, _located
+            event.device, event.locate = array, lambda array: (_place(array), None)
         self._calls.crossed(event)
 
     def _memory(self, host: Any) -> HostMemory:
@@ -351,7 +351,3 @@ class _GUfunc(_Ufunc):
 
     def _values(self, inputs: list[Any]) -> Any:
         return self._gufunc.build_ufunc()(*inputs)
-
-
-def _located(array: Any) -> Location | None:
-    return _place(array), None

@@ -78,7 +78,8 @@ def modules() -> dict[str, ModuleType]:
         setattr(cupy, name, _sharing(getattr(cupy, name), watch))
     cupy.from_dlpack = _sharing(lambda array, *_, **__: array, watch)
     for name in _READ:
-        setattr(cupy, name, _reading(cupy, getattr(np, name)))
+        read = getattr(np, name)
+        setattr(cupy, name, lambda *args, read=read, **options: cupy.array(read(*args, **options)))
     cupy.save = lambda file, array, *_: np.save(file, cupy.asnumpy(array))
     cupy.get_array_module = lambda *values: cupy if any(isinstance(v, DeviceArray) for v in values) else np
     cupyx = _cupyx(cupy)
@@ -119,10 +120,6 @@ def _sharing(make: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
     return shared
 
 
-def _reading(cupy: Any, read: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **options: cupy.array(read(*args, **options))
-
-
 def _complete_arrays(watch: Watch) -> None:
     """Gives the mock's array the methods that a recorder replaces, an address, and CuPy's constructor."""
     array: Any = DeviceArray
@@ -137,18 +134,11 @@ def _complete_arrays(watch: Watch) -> None:
     array.__init__ = init
     for name in dir(np.ndarray):
         if not name.startswith("_") and not hasattr(array, name) and callable(getattr(np.ndarray, name)):
-            setattr(array, name, _method(name))
+            setattr(array, name, lambda self, *args, name=name, **to: self.__getattr__(name)(*args, **to))
     array.data = property(_pointer)
     array.__cuda_array_interface__ = property(lambda _: Played("cupy.ndarray").__cuda_array_interface)
     array.device = property(lambda _: Device(0))
     array.nbytes = property(lambda self: self.plain.nbytes)
-
-
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: DeviceArray, *args: Any, **options: Any) -> Any:
-        return self.__getattr__(name)(*args, **options)
-
-    return method
 
 
 def _pointer(array: DeviceArray) -> Any:

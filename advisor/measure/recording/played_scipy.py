@@ -100,10 +100,11 @@ def _sparse(cupy: Any, watch: Watch) -> Any:
         setattr(sparse, f"isspmatrix_{kind}", lambda value, kind=kind: _is(value) and value.format == kind)
     sparse.issparse = sparse.isspmatrix = _is
     for name in _MAKING:
-        setattr(sparse, name, _making(name))
+        setattr(sparse, name, lambda *args, name=name, **to: _computing(getattr(_scipy(), name))(*args, **to))
     sparse.linalg = Played("cupyx.scipy.sparse.linalg")
     for name in _OPERATORS:
-        setattr(Sparse, f"__{name}__", _operator(f"__{name}__"))
+        name = f"__{name}__"
+        setattr(Sparse, name, lambda self, *args, name=name: _computing(getattr(self.plain, name))(*args))
     return sparse
 
 
@@ -143,11 +144,3 @@ def _computing(call: Callable[..., Any]) -> Callable[..., Any]:
         return _given(call(*map(_plain, args), **{key: _plain(value) for key, value in options.items()}))
 
     return computed
-
-
-def _making(name: str) -> Callable[..., Any]:
-    return lambda *args, **options: _computing(getattr(_scipy(), name))(*args, **options)
-
-
-def _operator(name: str) -> Callable[..., Any]:
-    return lambda self, *args: _computing(getattr(self.plain, name))(*args)

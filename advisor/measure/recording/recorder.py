@@ -158,14 +158,6 @@ class Record:
     """Crossings with marks, and seconds spent on noting them and on all looks."""
 
 
-def _note_held(record: Record, host: Any) -> None:
-    """The last but one download may be a name's that the last has not replaced yet; an older one is kept."""
-    if len(record.held) == 2:
-        oldest = record.held.pop(0)()
-        record.kept += oldest is not None and oldest is not host
-    record.held.append(weakref(host))
-
-
 class ScriptRecorder:
     """What the libraries' recorders of a run call."""
 
@@ -232,8 +224,8 @@ class ScriptRecorder:
             each.cross(site)
         if event.host_seconds is not None and self.has_gpu:
             self._time(record, event, event.host_seconds)
-        if self._waiting or count == 1:
-            self._follow(record, event, site)
+        if event.kind == "upload":
+            self._resume(site)
         looks = count >= record.next_look
         if looks:
             self._look(record, event)
@@ -260,6 +252,9 @@ class ScriptRecorder:
             first.marks = first.host = first.device = first.site = None
             record = Record(site, first, tuple(map(InLoop, loops)))
             self.records[whole] = record
+            if event.kind == "wait":
+                self._waiting.append(record)
+                self.listens = True
         site.records[key] = record
         return record
 
@@ -284,18 +279,10 @@ class ScriptRecorder:
             times.timed += 1
         del record.marks[:most]
 
-    def _follow(self, record: Record, event: Event, site: Site) -> None:
-        """Which line gives the GPU work after a wait."""
-        if event.kind == "wait" and record.count == 1:
-            self._waiting.append(record)
-            self.listens = True
-        elif event.kind == "upload":
-            self._resume(site)
-
     def _resume(self, site: Site) -> None:
-        for record in self._waiting:
-            record.holds_back = site
-        self._waiting.clear()
+        """This line gives the GPU work after a wait."""
+        while self._waiting:
+            self._waiting.pop().holds_back = site
 
     def _look(self, record: Record, event: Event) -> None:
         """Where the bytes come from, whether they are the same again and whether they are read, of a sample:
@@ -318,7 +305,10 @@ class ScriptRecorder:
         record.looked += 1
         record.varies |= event.bytes != record.event.bytes
         if event.kind == "download":
-            _note_held(record, event.host)
+            if len(record.held) == 2:  # the last but one may be a name's that the last has not replaced yet
+                oldest = record.held.pop(0)()
+                record.kept += oldest is not None and oldest is not event.host
+            record.held.append(weakref(event.host))
         source, allocation = self._origins.of(event.host)
         record.sources[source] += 1
         record.fresh += record.looked > 1 and allocation > record.allocated

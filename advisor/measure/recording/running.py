@@ -107,7 +107,9 @@ def run(program: Program, loops: Loops) -> Ending:
     setattr(builtins, NAME, loops.table)
     try:
         exec(program.code, program.module.__dict__)
-        _join_threads()
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
     except SystemExit as ending:
         return Ending(_exit_code(ending.code))
     except Unknowable as error:
@@ -127,12 +129,6 @@ def _unplayed(error: Unknowable) -> str:
     words = f"{why}. Run the script on a machine with a CUDA GPU"
     print(words, file=sys.stderr)
     return words
-
-
-def _join_threads() -> None:
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
 
 
 def _tell(error: BaseException, file: str) -> None:

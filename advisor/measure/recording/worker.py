@@ -42,7 +42,6 @@ from advisor.measure.recording.running import (
 from advisor.measure.recording.torch_calls import TorchCalls
 from advisor.profiles import secrets
 from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, Library, ScriptRun
-from advisor.profiles.system_state import GpuState
 
 
 class LibraryRecorder(Protocol):
@@ -84,7 +83,7 @@ def record(job: ScriptJob) -> Recorded:
     named = session.named_loop(program.file)
     ended, seconds = session.run(program)
     copied = session.count()
-    overheads = session.overheads(seconds)
+    overheads = Overheads.measured(session.recorder, session.loops, session.origins, seconds)
     unseen = tuple(session.unseen(named, copied))
     unrun = "; kernels were not run, see Not seen" * any("kernel" in what for what in unseen)
     run = ScriptRun(
@@ -99,7 +98,9 @@ def record(job: ScriptJob) -> Recorded:
         unseen=unseen,
     )
     script = Assembler(session.recorder, session.start, overheads.of, named).completed(run)
-    return Recorded(script=script, gpu_state=session.gpu_state())
+    has_gpu = session.recorder.has_gpu
+    state = gpu_state(None, index=job.gpu, moment="under-load") if has_gpu else None
+    return Recorded(script=script, gpu_state=state)
 
 
 def _mocked() -> ModuleType:
@@ -157,15 +158,11 @@ class Session:
         library.install(module, self.recorder)
         if self.recorder.has_gpu and self.job.counts_bytes:
             self.driver.start()
-            if library.library == "torch":
-                self._yield_to_profiler(module)
+            if library.library == "torch":  # whose profiler takes CUPTI for itself
+                for name in ("_prepare_profiler", "_enable_profiler"):
+                    replace(module.autograd.profiler, name, self._giving_up)
         self.recorder.readers[library.library] = library.seconds_between
         self.libraries.append(library)
-
-    def _yield_to_profiler(self, torch: Any) -> None:
-        """PyTorch's profiler takes CUPTI for itself."""
-        for name in ("_prepare_profiler", "_enable_profiler"):
-            replace(torch.autograd.profiler, name, self._giving_up)
 
     def _giving_up(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **options: Any) -> Any:
@@ -187,7 +184,8 @@ class Session:
         path = (self.start / where).resolve() if where else Path(main).resolve()
         file = main if path == Path(main).resolve() else str(path)
         if file not in self.loops.files:
-            self._compile(path)
+            with suppress(OSError, SyntaxError, ValueError):  # the import's to raise
+                self.loops.compiled(path.read_bytes(), str(path))
         loop = self.loops.at(file, int(line))
         if loop is None:
             lines = ", ".join(str(each.first) for each in self.loops.all if each.file == file)
@@ -196,11 +194,6 @@ class Session:
                 next_step=f"Loops are in lines {lines}." if lines else "Give FILE:LINE.",
             )
         return loop
-
-    def _compile(self, file: Path) -> None:
-        """Has the loops of a module before it is imported. An error is the import's to raise."""
-        with suppress(OSError, SyntaxError, ValueError):
-            self.loops.compiled(file.read_bytes(), str(file))
 
     def count(self) -> CopiedBytes | None:
         """Ends the driver's count; the GPU is idle."""
@@ -229,9 +222,6 @@ class Session:
         self.recorder.settle()
         return ended, seconds
 
-    def overheads(self, seconds: float) -> Overheads:
-        return Overheads.measured(self.recorder, self.loops, self.origins, seconds)
-
     def unseen(self, named: Loop | None, copied: CopiedBytes | None) -> Iterator[str]:
         yield from self.recorder.unseen()
         if self.origins.absent:
@@ -244,9 +234,6 @@ class Session:
         if named is not None and named not in inside:
             what = "in which nothing crosses" if named.called else "which never ran"
             yield f"Frames: the loop of --frame {self.job.frame}, {what}"
-
-    def gpu_state(self) -> GpuState | None:
-        return gpu_state(None, index=self.job.gpu, moment="under-load") if self.recorder.has_gpu else None
 
 
 def _left(copied: CopiedBytes) -> str:
