@@ -145,8 +145,7 @@ def test_versions_that_cannot_share_a_process_run_in_adjacent_ones(command: Comm
     assert said.code == 1, said
     assert said.out.startswith("slower by ")
     told = " ".join(said.out.split())
-    assert "adjacent processes that alternate" in told
-    assert "times as wide as in one process" in told
+    assert "The versions ran in separate processes" in told, told
 
 
 BREAKS = WORKLOAD.replace("a.fill(frame)", "raise ValueError('no camera')")
