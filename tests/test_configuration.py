@@ -219,25 +219,6 @@ def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_pat
     assert [a.outcome for a in third.advice if a.rule == "zero-copy-reread"] == ["silenced"]
 
 
-def test_predict_and_profile_take_them_too(command: Command, tmp_path: Path) -> None:
-    options = ("--objective", "footprint", "--memory-budget", "1TiB", "--ignore", "pageable-transfer")
-    quick = ("--set", "n=500", "--max-seconds", "300", "--rounds", "1", "--target", "h200", "--no-gpu")
-    file = REPOSITORY / "workloads/vector_add.py"
-    assert command("profile", str(file), *quick, *options, "--out", "a").code == 0
-    made = reading.load(tmp_path / "a/profile.json")
-    wanted = Preferences(
-        objective="footprint", memory_budget_bytes=1 << 40, ignored={"pageable-transfer": "--ignore"}
-    )
-    assert made.preferences == wanted
-    assert made.predictions[0].recommendation.objective == "footprint"
-    assert [a.outcome for a in made.advice if a.rule == "pageable-transfer"] == ["silenced"]
-    again = command("predict", "a/profile.json", "--target", "t4", "--objective", "time", "--out", "b")
-    assert again.code == 0
-    made = reading.load(tmp_path / "b/profile.json")
-    assert made.preferences == wanted.model_copy(update={"objective": "time"})
-    assert made.predictions[0].recommendation.objective == "time"
-
-
 def test_a_workload_that_silences_an_unknown_rule_is_refused_before_it_is_measured(
     command: Command, tmp_path: Path
 ) -> None:

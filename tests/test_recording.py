@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,6 @@ import pytest
 from recorded import Recording
 from running import Command, advisor, missing
 
-from advisor.measure.recording.assembling import Overheads
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.measure.recording.numba_calls import NumbaCalls
@@ -365,16 +363,6 @@ def test_a_wrong_option_for_a_script(words: tuple[str, ...], code: int, says: st
     assert (said.code, says in said.err) == (code, True), said.err
 
 
-def test_overhead_is_what_is_no_call_of_the_script_s(recording: Recording) -> None:
-    recording.run("for n in range(500):\n    gpu.up()\n")
-    (record,) = recording.recorder.records.values()
-    in_detail = sum(n <= 32 or n % 97 == 0 for n in range(1, 501))
-    assert (in_detail < record.noted < 300, record.detailed) == (True, in_detail)
-    record.noted, record.noting, record.detailed, record.overhead = 100, 200e-6, 40, 1e-3
-    cost = Overheads(recording.recorder, recording.loops, 1e-6, 0.0, 0.0, 0.0, 10.0)
-    assert cost.of(record.loops[0].loop) == cost.of() == pytest.approx(1e-3 + 460 * 2e-6 + 500 * 1e-6)
-
-
 def test_a_module_run_with_m_has_its_loops_in_its_own_files(tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack/__init__.py").write_text("")
@@ -621,15 +609,6 @@ def test_threads_are_recorded_and_their_allocations_told_as_unseen(recording: Re
     )
     assert line(recording, 3).count == 1
     assert any("other threads" in each for each in recording.recorder.unseen())
-
-
-def test_crossings_in_a_thread_without_a_line_of_the_script_are_told(recording: Recording) -> None:
-    recording.run("pass\n")
-    recording.recorder.recording = True
-    thread = threading.Thread(target=recording.gpu.up)
-    thread.start()
-    thread.join()
-    assert "1 crossings (8 bytes)" in recording.recorder.unseen()[0]
 
 
 class _Out:

@@ -274,18 +274,6 @@ _SAID = Recommendation(strategy="pinned", verdict="fastest", bound=0.0, reason="
 # Its time, the cap of its blocks, and what is made of its figures
 
 
-@pytest.mark.parametrize(("mode", "share"), [("auto", 0.4), ("exhaustive", 0.6)])
-def test_a_search_takes_its_share_of_an_explicit_time(tmp_path: Path, mode: str, share: float) -> None:
-    clock = FakeClock()
-    launcher = FakeLauncher(
-        lambda job: Ended(sample(seconds_of(job, job.strategy, EVEN)), "finished"),
-        session=lambda made: Slow(session(made, EVEN, clock), clock),
-    )
-    settings = asked("w.py", backend="cuda", rounds=2, max_seconds=30.0, search=mode)
-    found = measured_run(settings, launcher, Silent(), tmp_path, clock=clock).search
-    assert share * 30 - 3 <= found.seconds <= share * 30 + 0.5, "no new process without time for it"
-
-
 @pytest.mark.parametrize(("mode", "asked_for"), [("auto", {"trace": ("nsys",)}), ("exhaustive", {})])
 def test_the_search_is_inside_the_time_of_the_command(
     tmp_path: Path, mode: str, asked_for: dict[str, object]

@@ -250,12 +250,10 @@ def test_profiles_are_put_together_with_links_to_their_pages(tmp_path: Path) -> 
     [
         ({}, None),
         ({"created": "2026-01-02T03:30:00Z"}, None),
-        ({"created": "2026-01-02T06:04:05+02:00"}, None),
         (
             {"created": "2026-01-02T04:04:06+00:00"},
             "written between 2026-01-02 03:04 and 2026-01-02 04:04 UTC",
         ),
-        ({"created": "2025-12-31"}, None),
         ({"created": "?"}, None),
         ({"command": "advisor profile w.py --sweep n=2,4"}, "b of `advisor profile w.py --sweep n=2,4`."),
     ],

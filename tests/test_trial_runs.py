@@ -28,7 +28,6 @@ from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
-from advisor.verdicts.ceilings import spared_seconds
 
 PACKAGES = Path(__file__).parent / "trial_packages"
 CAMERA = """\
@@ -437,34 +436,3 @@ def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: 
     assert found[HOIST].reason == "it prints another line 1"
     last = [job for job in runs.jobs if job.task == "time" and len(job.contestants) > 1][-1]
     assert [*last.contestants] == ["as-is", LOCK, REUSE]
-
-
-def test_a_promise_counts_each_crossing_once_and_never_more_than_the_ceiling(tmp_path: Path) -> None:
-    """Advice of another rule promises nothing of a change."""
-    advice = (
-        told("hidden-host-copy", 0, 3e-4),
-        told("round-trip", 1, 9e-3),
-        told("pageable-transfer", 2, 2e-4),
-    )
-    assert played(tmp_path, Runs(FAST), 1.0, advice).patch.promised_seconds == pytest.approx(5e-4)
-    assert played(tmp_path, Runs(FAST), 4e-4, advice).patch.promised_seconds == pytest.approx(4e-4)
-    script = ScriptRun.model_validate_json(json.dumps(RECORD))
-    first = script.crossings[0]
-    again = first.model_copy(update={"place": first.place.model_copy(update={"line": 10})})
-    twice = script.model_copy(update={"crossings": (first, again)})
-    both = (told("pageable-transfer", 0, 3e-4), told("pageable-transfer", 1, 1e-4))
-    (one,) = candidates(twice, 0, tmp_path, both)
-    assert one.promised == {0: 3e-4, 1: 1e-4}
-    assert one.trial.promised_seconds == pytest.approx(4e-4)
-
-
-def test_a_pageable_copy_is_counted_by_its_call() -> None:
-    """As on an H200: spans in the stream overlap, so that their sum is more than a frame can lose."""
-    both = {"host_seconds": 0.263, "stream_seconds": 0.329}
-    for memory, library, expected in (
-        ("pageable", "cupy", 0.263), ("pinned", "cupy", 0.329), ("pinned", "torch", 0.263)
-    ):  # fmt: skip
-        one = Crossing.model_validate({**crossing(9, "upload", memory=memory, **both), "library": library})
-        assert spared_seconds(one) == expected
-    without = Crossing.model_validate(crossing(9, "upload", stream_seconds=0.329))
-    assert spared_seconds(without) == 0.329

@@ -30,8 +30,6 @@ from advisor.profiles.consistency import contradictions
 from advisor.profiles.figures import MOST_ITERATIONS, Block, Iterations
 from advisor.profiles.reading import load as read
 from advisor.profiles.schema import Loop, Measured, Skipped
-from advisor.rules.advise import cases
-from advisor.rules.rows import changes_of_side, in_order
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.backend import Backend
 from advisor.strategies.planning import plan
@@ -346,18 +344,6 @@ def test_measured_stages_are_those_of_one_iteration_in_predictions(profiles: dic
     assert (seconds["move"], seconds["publish"]) == (pytest.approx(0.01), pytest.approx(0.01))
     more = learned(on_gpu(profiles["kmeans"], 20.0, assign=0.2), Machine(catalogue.load("h200")))
     assert more.kernel_factor["assign"][0] == pytest.approx(known.kernel_factor["assign"][0] / 2, rel=0.01)
-
-
-def test_rules_know_how_often_a_loop_ran(profiles: dict[str, Any]) -> None:
-    made = on_gpu(profiles["kmeans"], assign=0.2)
-    reads = {read.buffer: read.passes for read in cases(made)[0].reads}
-    once = {t.buffer: t.bytes_read for t in made.traffic.traffic if t.stage == "assign"}
-    assert reads["points"] == pytest.approx(10 * once["points"] / 8192)
-    assert [stage.name for stage in in_order(made.workload)] == words(
-        "produce assign move assign move publish"
-    )
-    centres = next(buffer for buffer in made.workload.buffers if buffer.name == "centres")
-    assert changes_of_side(centres, made.workload) == 4
 
 
 @every("strategy", ["pinned", "managed-prefetch", "zero-copy"])

@@ -408,19 +408,6 @@ def test_those_that_cannot_have_a_process_each_side_by_side(tmp_path: Path, told
     assert all(places == list(range(len(places))) for places in by_round.values())
 
 
-def test_versions_under_one_strategy_follow_one_another(tmp_path: Path) -> None:
-    """So that the second has the memory of the first; who is first, and which strategy, is drawn."""
-    blocks = Hall(tmp_path).run().state.blocks
-    rounds: dict[tuple[int, int], list[str]] = {}
-    for block in blocks:
-        rounds.setdefault((block.process, block.round), []).append(block.contestant)
-    first = {order[0] for order in rounds.values()}
-    assert len(first) > 2
-    for order in rounds.values():
-        strategies = [ENTRY.names[name] for name in order]
-        assert strategies == sorted(strategies, key=strategies.index)
-
-
 def test_versions_have_the_same_memory_in_a_round_and_other_in_the_next(tmp_path: Path) -> None:
     """On the CPU's memory, taken for a GPU's; a version whose buffers are larger has its own."""
     file = str(REPOSITORY / "workloads" / "vector_add.py")
