@@ -19,19 +19,8 @@ from typing import Literal, Protocol
 from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, NothingMeasured
-from advisor.fleets.planning import (
-    NOT_INSTALLED,
-    Answer,
-    Device,
-    Item,
-    Machine,
-    Unfit,
-    devices,
-    differing,
-    fits,
-    unfit,
-    wrong,
-)
+from advisor.fleets import planning
+from advisor.fleets.planning import Answer, Device, Item, Machine, Unfit
 from advisor.fleets.request import Request
 from advisor.fleets.storage import Results, Write
 from advisor.measure.progress import Progress
@@ -175,7 +164,7 @@ class Dispatcher:
         if isinstance(machine, Unfit):
             self._results.unfit(worker, "", machine)
             return
-        if why := unfit(machine, no_gpu=selection.no_gpu):
+        if why := planning.unfit(machine, no_gpu=selection.no_gpu):
             self._results.unfit(worker, machine.host, why)
             return
         # The lowest number among the host's: a worker that is started again has that of the lost one.
@@ -184,8 +173,8 @@ class Dispatcher:
         self.machines[worker] = machine
         self._devices[worker] = tuple(
             replace(device, place=f"host {device.host}") if selection.one_per_host else device
-            for device in devices(machine, self._seats[worker], no_gpu=selection.no_gpu)
-            if fits(device, selection.where)
+            for device in planning.devices(machine, self._seats[worker], no_gpu=selection.no_gpu)
+            if planning.fits(device, selection.where)
         )
         for device in self._devices[worker]:
             key = self._request.key(device)
@@ -283,18 +272,20 @@ def _answer(reply: Reply) -> Answer:
     try:
         return Answer.model_validate_json(reply.text)
     except ValidationError as problem:
-        return Answer(status="failed", reason=f"the worker's answer cannot be read: {wrong(problem)}")
+        return Answer(
+            status="failed", reason=f"the worker's answer cannot be read: {planning.wrong(problem)}"
+        )
 
 
 def _machine(reply: Reply) -> Machine | Unfit:
     if reply.not_installed:
-        return NOT_INSTALLED
+        return planning.NOT_INSTALLED
     if reply.text is None:
         return Unfit(f"it cannot report its devices: {reply.reason}", "Check the worker's log.")
     try:
         return Machine.model_validate_json(reply.text)
     except ValidationError as problem:
-        what = f"its report of its devices cannot be read: {wrong(problem)}"
+        what = f"its report of its devices cannot be read: {planning.wrong(problem)}"
         return Unfit(what, "Install the same version of advisor there.")
 
 
@@ -344,7 +335,7 @@ def run(
     if not rows and stopped is None:
         raise _no_device(request, dispatcher)
     rows.sort(key=lambda row: (row.status != "profiled", row.kind, row.device))
-    notes = tuple(differing(dispatcher.machines))
+    notes = tuple(planning.differing(dispatcher.machines))
     record = results.record.model_copy(update={"rows": tuple(rows), "notes": notes})
     return Outcome(hidden(record, results.redactor), stopped, tuple(results.errors))
 

@@ -16,18 +16,9 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from advisor import units
+from advisor.devices import entries
 from advisor.devices.catalogue import System, load, names, under
-from advisor.devices.entries import (
-    FOLLOWS,
-    WHOLE,
-    CatalogueEntry,
-    Figure,
-    Figures,
-    Positive,
-    Text,
-    explained,
-    moves_whole,
-)
+from advisor.devices.entries import CatalogueEntry, Figure, Figures, Positive, Text, moves_whole
 from advisor.errors import FileProblem, nearest
 from advisor.model import terms
 from advisor.model.terms import Values, constant, log_triangular, triangular
@@ -279,10 +270,10 @@ _WITHOUT = {
 def describe_all() -> str:
     """The devices of the catalogue as a table of 80 columns, by memory class and bandwidth."""
     order: tuple[MemoryClass, ...] = get_args(MemoryClass)
-    entries = [load(name) for name in names()]
-    entries.sort(key=lambda entry: (order.index(entry.memory_class), _bandwidth(entry)))
+    catalogued = [load(name) for name in names()]
+    catalogued.sort(key=lambda entry: (order.index(entry.memory_class), _bandwidth(entry)))
     rows = [_HEADINGS]
-    for entry in entries:
+    for entry in catalogued:
         memory = units.size(entry.figures.memory_bytes.value)
         rows.append((entry.origin, entry.name, entry.memory_class, memory, units.rate(_bandwidth(entry))))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -299,12 +290,12 @@ def describe_one(name_or_path: str, system: System = "linux") -> str:
     """
     entry = under(load(name_or_path), system)
     kind, device_attributes = entry.memory_class, entry.device().attributes
-    of_each = FOLLOWS[kind] | ({"managed": WHOLE} if moves_whole(device_attributes) else {})
+    of_each = entries.FOLLOWS[kind] | ({"managed": entries.WHOLE} if moves_whole(device_attributes) else {})
     follows = (_wrapped(f"{of:<12}{text}", "  ", " " * 14) for of, text in of_each.items())
     attributes = ((f"{key} = {a.value}", a.source) for key, a in entry.attributes.items())
     parts = (
         f"{entry.name} ({entry.origin})",
-        "\n".join((_wrapped(f"Memory class {kind}: {explained(kind, device_attributes)}"), *follows)),
+        "\n".join((_wrapped(f"Memory class {kind}: {entries.explained(kind, device_attributes)}"), *follows)),
         _section("Attributes", attributes),
         _section("Figures", (_line(key, figure) for key, figure in _known(entry).items())),
         *_absent(entry),

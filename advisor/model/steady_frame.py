@@ -18,18 +18,10 @@ from itertools import chain
 
 import numpy as np
 
-from advisor.model import terms
+from advisor.model import stages, terms
 from advisor.model.context import Context
 from advisor.model.host_stages import foreign_copy, host_seconds
-from advisor.model.stages import (
-    asking_seconds,
-    blocks,
-    bytes_of,
-    first_writes,
-    kernel_seconds,
-    migration,
-    transfer,
-)
+from advisor.model.stages import bytes_of
 from advisor.model.terms import Values, constant
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Step
@@ -142,7 +134,7 @@ class Frame:
             return self._migrations(step.name, "host") + host_seconds(self.at, step.name)
         if step.action == "device":
             moved = self._before_launch() if self.at.moves_whole else self._migrations(step.name, "device")
-            return moved + self._clean() + kernel_seconds(self.at, step.name)
+            return moved + self._clean() + stages.kernel_seconds(self.at, step.name)
         if step.action == "synchronize":
             return self._synchronize()
         if step.action in ("copy-in", "copy-out"):
@@ -163,7 +155,7 @@ class Frame:
         size = self.at.size(step.name)
         self._pages[step.name] = Pages(size if to == "host" else 0.0, to, size)
         self._note_mapping(step.name, to, written=False)
-        return transfer(self.at, step, to)
+        return stages.transfer(self.at, step, to)
 
     def _foreign(self, step: Step) -> Values:
         size = constant(self.at.moved(step))
@@ -207,7 +199,7 @@ class Frame:
         if not moved.any():
             return constant(0.0)
         self._note_mapping(buffer, side, written=written)
-        return migration(self.at, buffer, moved, side)
+        return stages.migration(self.at, buffer, moved, side)
 
     def _before_launch(self) -> Values:
         """Managed memory moves whole, also what the kernel does not use; not what is attached to the host."""
@@ -220,7 +212,7 @@ class Frame:
         self._pages[buffer] = Pages(0.0, "device", size)
         if before is None or not before.at_host:
             return constant(0.0)
-        return migration(self.at, buffer, constant(size), "device")
+        return stages.migration(self.at, buffer, constant(size), "device")
 
     def _note_mapping(self, buffer: str, to: Side, *, written: bool) -> None:
         """Pages come back mapped for reading, unless a write fault fetched them (defaults.toml)."""
@@ -233,7 +225,7 @@ class Frame:
         if buffer not in self._read_only:
             return constant(0.0)
         self._read_only.discard(buffer)
-        return first_writes(self.at, np.minimum(count, self.at.size(buffer)))
+        return stages.first_writes(self.at, np.minimum(count, self.at.size(buffer)))
 
     # A shared DRAM behind two caches
 
@@ -272,7 +264,7 @@ def _with_waits(at: Context, steps: Iterable[Step]) -> Iterator[Step]:
     """
     running: set[int] = set()
     for step in steps:
-        if step.gpu in running and blocks(at, step):
+        if step.gpu in running and stages.blocks(at, step):
             yield replace(step, action="synchronize", name="", overwritten=False, part=None)
             running.discard(step.gpu)
         elif step.action == "device":
@@ -291,11 +283,11 @@ def _asked(at: Context, steps: Iterable[Timed]) -> Iterator[Timed]:
     ahead = constant(0.0)
     """Seconds from when the host has asked for a step to the end of that step."""
     for step, seconds in steps:
-        if step.action not in _QUEUED or blocks(at, step) or at.workload.gpus > 1:
+        if step.action not in _QUEUED or stages.blocks(at, step) or at.workload.gpus > 1:
             ahead = constant(0.0)
         else:
             work = at.work(step.name)
-            ahead = ahead + seconds - asking_seconds(at, step)
+            ahead = ahead + seconds - stages.asking_seconds(at, step)
             if work.issue_seconds is not None:
                 last = np.maximum(seconds - at.machine.get("launch_seconds"), 0.0) / max(work.calls or 1, 1)
                 waits = np.maximum(last - ahead, 0.0)
@@ -335,7 +327,9 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> dict[str, Values]:
     chain = _sum(steps)
     actions = [step.action for step, _ in steps]
     queued = [(step, n) for steps, n in at.plan.kinds.items() for step in steps if step.action in _QUEUED]
-    calls = sum((n / len(at.plan.period) * asking_seconds(at, step) for step, n in queued), constant(0.0))
+    calls = sum(
+        (n / len(at.plan.period) * stages.asking_seconds(at, step) for step, n in queued), constant(0.0)
+    )
     host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
     period = terms.overlapped(host + calls, up, kernels, down, chain)
     if at.machine.shares_memory:

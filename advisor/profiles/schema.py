@@ -14,24 +14,11 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from advisor.profiles import figures
 from advisor.profiles.amounts import Amount, Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
 from advisor.profiles.base import Name, Record, Text, Word, deprecated, optional, table
 from advisor.profiles.conclusions import Advice, Preferences, Recommendation
 from advisor.profiles.crossings import ScriptRun
-from advisor.profiles.figures import (
-    MOST_ITERATIONS,
-    Block,
-    FinalRecord,
-    FrameEnergy,
-    Instead,
-    Iterations,
-    Method,
-    PlaceMemory,
-    Quantile,
-    Row,
-    Search,
-    StrategyFigures,
-)
 from advisor.profiles.files import as_path, write_atomically
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import HostRates, NsysTrace, StageWork, Traffic, Wait
@@ -91,7 +78,9 @@ class Loop(Record):
 
     number: Count = Field(description="Which loop of the frame, in order")
     until: Word = Field(description="The buffer")
-    at_most: int = Field(ge=1, le=MOST_ITERATIONS, description="Iterations after which it ends in any case")
+    at_most: int = Field(
+        ge=1, le=figures.MOST_ITERATIONS, description="Iterations after which it ends in any case"
+    )
 
 
 def distinct(loops: Iterable[Loop | None]) -> tuple[Loop, ...]:
@@ -162,14 +151,14 @@ class Footprint(Record):
     physical_bytes: Bytes = Field(
         description="Total reserved; managed memory on a card counts on both sides, other shared memory once"
     )
-    places: dict[Word, PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
+    places: dict[Word, figures.PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
     peak_process_bytes: Bytes | None = optional("Proportional set size added by the run")
     locked_bytes: Bytes | None = optional("VmLck: page-locked by the kernel's count")
     device_used_bytes: Bytes | None = optional("Drop of the GPU's free memory")
     absent: dict[Word, Text] = Field(default_factory=dict)
 
 
-class Measured(StrategyFigures, Row):
+class Measured(figures.StrategyFigures, figures.Row):
     """A strategy that ran and gave the right results."""
 
     status: Literal["measured"] = "measured"
@@ -194,15 +183,15 @@ class Measured(StrategyFigures, Row):
     latency_seconds: PositiveSeconds | None = optional(
         "Latency of a frame where frames overlap; otherwise the time per frame"
     )
-    iterations: tuple[Iterations, ...] = optional("Of each loop of the frame", ())
+    iterations: tuple[figures.Iterations, ...] = optional("Of each loop of the frame", ())
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
     samples: Literal["frames", "blocks"] = optional(
         "What frame_seconds holds: frames, or the mean frame of each block", "frames"
     )
-    p95: Quantile | None = optional("95th percentile of the latency of a frame")
-    p99: Quantile | None = None
-    energy: FrameEnergy | None = None
+    p95: figures.Quantile | None = optional("95th percentile of the latency of a frame")
+    p99: figures.Quantile | None = None
+    energy: figures.FrameEnergy | None = None
     absent: dict[Word, Text] = table("What has no figure, and why")
     outside: Text = optional(
         "Why it took no part in the final, or left it; its figures are of one process", ""
@@ -221,7 +210,7 @@ class Measured(StrategyFigures, Row):
         return tuple(tuple(islice(frames, count)) for count in self.frames_per_round)
 
 
-class Skipped(Row):
+class Skipped(figures.Row):
     """A strategy that does not apply here, or that the model declines to predict."""
 
     status: Literal["skipped"] = "skipped"
@@ -236,7 +225,7 @@ WRONG_RESULTS = "its results are wrong: "
 """How the reason of a strategy begins whose results are not those of the reference run."""
 
 
-class Failed(Row):
+class Failed(figures.Row):
     """A strategy that was tried: what happened, and the end of what the process said."""
 
     status: Literal["failed"] = "failed"
@@ -248,7 +237,7 @@ class Failed(Row):
 Draws = Annotated[Word, Field(pattern=r"^[1-9][0-9]{0,6}( [1-9][0-9]{0,6})*$", max_length=8000)]
 
 
-class Predicted(Row):
+class Predicted(figures.Row):
     """A computed figure, never shown as measured. `terms` add up to `likely_seconds`.
 
     low and high are the 5th and 95th percentile of joint draws of all figures that are uncertain.
@@ -274,7 +263,7 @@ class Predicted(Row):
     )
     host_interval: Interval | None = optional("Host stages of a frame alone; None where frames overlap")
     device_path_interval: Interval | None = optional("The same of all else in a frame")
-    instead: dict[Word, Instead] = table("Of the best mix: each buffer's next best placement")
+    instead: dict[Word, figures.Instead] = table("Of the best mix: each buffer's next best placement")
     draws: Draws | None = optional(
         "This time in each simulated device over the likely one, in thousandths. The same place is the same "
         "device in every prediction for it, so that two profiles can be compared draw by draw"
@@ -301,7 +290,9 @@ class Trace(Record):
     work: tuple[StageWork, ...] = ()
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
     valid_bytes: dict[Word, float] = table("Of buffers with a length: the mean of what was valid in a frame")
-    iterations: tuple[Iterations, ...] = optional("Of each loop of the frame; other figures are of one", ())
+    iterations: tuple[figures.Iterations, ...] = optional(
+        "Of each loop of the frame; other figures are of one", ()
+    )
     host_rates: HostRates | None = optional("How fast the CPU at hand reads and writes memory")
 
     def times(self, loop: Loop | None) -> float:
@@ -337,15 +328,17 @@ class Profile(Record):
     command: Text
     commit: Commit | None = optional("Of the repository that holds the workload's file; None without one")
     environment: Environment
-    method: Method
+    method: figures.Method
     preferences: Preferences = Preferences()
     workload: WorkloadRecord
     device: Device
     results: tuple[Result, ...]
-    final: FinalRecord | None = optional("None where no final was held")
-    search: Search | None = optional("The search for a mix of placements; None where none was asked for")
-    blocks: tuple[Block, ...] = optional("What the final measured, raw", ())
-    windows: tuple[Block, ...] = optional(
+    final: figures.FinalRecord | None = optional("None where no final was held")
+    search: figures.Search | None = optional(
+        "The search for a mix of placements; None where none was asked for"
+    )
+    blocks: tuple[figures.Block, ...] = optional("What the final measured, raw", ())
+    windows: tuple[figures.Block, ...] = optional(
         "For energy, after the final; where that is the objective, blocks have it", ()
     )
     recommendation: Recommendation | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,12 +23,11 @@ from advisor import units
 from advisor.profiles.conclusions import Advice, Certainty, Evidence, Gain, Recommendation, Unit
 from advisor.profiles.figures import Block, Method
 from advisor.profiles.files import parse_toml
-from advisor.profiles.schema import Device, MemoryClass, Profile, Trace, WorkloadRecord
+from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.system_state import Environment
-from advisor.profiles.traces import Direction, StrategyTrace
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
-from advisor.rules.rows import fastest
+from advisor.rules.rows import Traced, fastest
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.mixes import Mix
 from advisor.strategies.registry import BASELINE, Strategy
@@ -119,76 +118,6 @@ def _threshold(name: str, given: dict[str, Any]) -> Threshold:
     return Threshold(name=name, **{**shared, **given})
 
 
-_SEEN = "recorded by nsys, per frame"
-
-
-@dataclass(frozen=True)
-class Traced:
-    """What of a trace speaks to a rule."""
-
-    strategies: tuple[str, ...]
-    """It is about the first of these that was traced."""
-    evidence: Callable[[StrategyTrace], Iterator[Evidence]]
-    cause: Callable[[StrategyTrace], float | None] | None = None
-    """Bytes a frame by which the cause shows; None where none was watched."""
-    unseen: str = ""
-    """What nsys did not see where that is 0."""
-
-    def beside(self, advice: Advice, profile: Profile) -> Advice:
-        """The advice, where it is on the measured device, with what nsys recorded."""
-        traced = next(filter(None, map(profile.trace.of, self.strategies)), None)
-        spoken = advice.device == profile.device.name and advice.outcome in ("advice", "pass")
-        if traced is None or not spoken:
-            return advice
-        traced_evidence = {"evidence": (*advice.evidence, *self.evidence(traced))}
-        if advice.outcome == "pass" or self.cause is None or self.cause(traced) != 0:
-            return advice.model_copy(update=traced_evidence)
-        doubt = (
-            f"{advice.detail} But nsys recorded {self.unseen} in its trace, so the cause may be different."
-        )
-        certainty = "likely" if advice.certainty == "measured" else advice.certainty
-        return advice.model_copy(update={**traced_evidence, "detail": doubt, "certainty": certainty})
-
-
-def pageable_bytes(traced: StrategyTrace) -> float | None:
-    """Bytes copied from or to pageable memory in a frame."""
-    up = traced.copied_bytes("host-to-device", source="pageable")
-    down = traced.copied_bytes("device-to-host", destination="pageable")
-    return None if up is None or down is None else up + down
-
-
-def migrations(traced: StrategyTrace) -> Iterator[Evidence]:
-    directions: Mapping[Direction, str] = {"to-device": "the GPU", "to-host": "the host"}
-    for direction, side in directions.items():
-        moved = traced.migrated_bytes(direction)
-        if moved is not None:
-            yield _figure(traced, f"migrated to {side}", moved, "bytes")
-    for who, faults in zip(("CPU", "GPU"), traced.faults(), strict=True):
-        if faults is not None:
-            yield _figure(traced, f"page faults by the {who}", faults, "count")
-
-
-def copies(traced: StrategyTrace) -> Iterator[Evidence]:
-    """Bytes by direction and by the kind of the host's memory, as the driver saw it."""
-    for copies in traced.activity.copies or ():
-        to_host = copies.kind == "device-to-host"
-        host = copies.destination if to_host else copies.source
-        way = f"{'into' if to_host else 'from'} {host or 'unknown'} memory"
-        yield _figure(traced, f"copied {copies.kind} {way}", copies.bytes / traced.frames, "bytes")
-
-
-def idle(traced: StrategyTrace) -> Iterator[Evidence]:
-    """Time without kernels and copies, beside the traced frame that it is of: tracing makes both longer."""
-    if traced.idle_share is not None:
-        yield _figure(traced, "GPU idle", traced.idle_share * traced.frame_seconds, "seconds")
-        whole = f"{traced.strategy}: that frame, slowed by tracing"
-        yield Evidence(label=whole, value=traced.frame_seconds, unit="seconds")
-
-
-def _figure(traced: StrategyTrace, label: str, value: float, unit: Unit) -> Evidence:
-    return Evidence(label=f"{traced.strategy}: {label}, {_SEEN}", value=value, unit=unit)
-
-
 @dataclass(frozen=True)
 class Finding:
     """What a rule concluded. An `advice` says what to change; most propose a strategy and its worth."""
@@ -249,27 +178,6 @@ def not_applicable(reason: str) -> Finding:
 def text(*sentences: str) -> str:
     """Sentences, those that are empty left out."""
     return " ".join(filter(None, sentences))
-
-
-def compared(better: Row, against: Row) -> str:
-    """ "pinned takes 1.00 ms a frame and pageable 2.00 ms: 2.00× (1.98× to 2.02×) as fast."
-
-    And whose cost the gain is counted against, where that is not the code in use.
-    """
-    both = f"{better.takes} a frame and {against.strategy} {units.seconds(against.seconds)}"
-    whose = "" if against.strategy == BASELINE else f"The gain is relative to {against.strategy}."
-    return text(f"{both}: {units.times(against.over(better))} as fast.", whose)
-
-
-def gain(better: Row, against: Row) -> Gain:
-    """What changing from one to the other is worth; bytes only where fewer are needed."""
-    saved = against.physical_bytes - better.physical_bytes
-    return Gain(
-        seconds_per_frame=against.seconds - better.seconds,
-        bytes=saved if saved > 0 else None,
-        basis="estimated" if better.predicted or against.predicted else "measured",
-        over=against.strategy,
-    )
 
 
 Limits = Mapping[str, float]
@@ -394,11 +302,11 @@ class Case:
         moved = [n for n, one in better.placements.items() if one is not subject.placements.get(n)]
         return Finding(
             "advice",
-            text(cause, compared(better, subject) if worth is None else worth, placed),
+            text(cause, better.compared(subject) if worth is None else worth, placed),
             title=title,
             strategy=better.strategy,
             evidence=(*evidence, subject.frame(), better.frame()),
-            gain=gain(better, subject),
+            gain=better.gain(subject),
             snippet=snippet(better.strategy, self.workload, self.device, self.mixes),
             lines=self.lines(moved or better.placements),
             inferred=inferred,

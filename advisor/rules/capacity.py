@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import (
-    Case,
-    Finding,
-    Kind,
-    Limits,
-    Row,
-    advice,
-    compared,
-    not_applicable,
-    passed,
-    text,
-)
+from advisor.rules.base import Case, Finding, Kind, Limits, advice, not_applicable, passed, text
+from advisor.rules.rows import Row
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.reasons import listing
 
@@ -170,7 +160,7 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
         )
         large = [b.name for b in case.workload.buffers if case.one_dram or kernels & b.access.keys()]
         return advice(text(cause, next(refused, ""), _SPLIT), *evidence, lines=case.lines(large))
-    return case.swap(subject, better, cause, evidence, worth=text(compared(better, subject), _SPLIT))
+    return case.swap(subject, better, cause, evidence, worth=text(better.compared(subject), _SPLIT))
 
 
 _SPLIT = (

@@ -8,22 +8,8 @@ from dataclasses import replace
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import BufferRecord
-from advisor.rules.base import (
-    Case,
-    Finding,
-    Limits,
-    Row,
-    Traced,
-    advice,
-    copies,
-    idle,
-    not_applicable,
-    pageable_bytes,
-    passed,
-    text,
-    unbeaten,
-)
-from advisor.rules.rows import in_order, moves, shared
+from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed, text, unbeaten
+from advisor.rules.rows import Row, Traced, copies, idle, in_order, moves, pageable_bytes, shared
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import Step
 

@@ -5,20 +5,8 @@ from __future__ import annotations
 from advisor import units
 from advisor.devices.entries import moves_whole
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import (
-    Case,
-    Finding,
-    Kind,
-    Limits,
-    Row,
-    Traced,
-    compared,
-    migrations,
-    not_applicable,
-    passed,
-    text,
-)
-from advisor.rules.rows import changes_of_side, shared
+from advisor.rules.base import Case, Finding, Kind, Limits, not_applicable, passed, text
+from advisor.rules.rows import Row, Traced, changes_of_side, migrations, shared
 from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "managed"
@@ -169,7 +157,7 @@ def prefetch_unsupported(case: Case, _: Limits) -> Finding:
             f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *evidence
         )
     beaten = BASELINE in case.rows and attached.beats(case.baseline)
-    worth = text(compared(attached, plain), "It beats the baseline too." if beaten else "")
+    worth = text(attached.compared(plain), "It beats the baseline too." if beaten else "")
     cause = (
         f"{fact} cudaStreamAttachMemAsync replaces it: cudaMemAttachSingle before a kernel cleans the "
         "CPU's caches once, cudaMemAttachHost returns the memory to the CPU, and buffers that no kernel "

@@ -1,19 +1,21 @@
-"""What rules compare: a strategy's figures, where it places buffers and what it moves, what kernels read."""
+"""What rules compare: a strategy's figures, where it places buffers and what it moves, what kernels read, and
+what a trace of nsys saw."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby, pairwise
 
 from advisor import stats, units
-from advisor.profiles.conclusions import Evidence, Unit
+from advisor.profiles.conclusions import Advice, Evidence, Gain, Unit
 from advisor.profiles.figures import PageLocking
-from advisor.profiles.schema import BufferRecord, Device, MemoryClass, Side, StageRecord, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, MemoryClass, Profile, StageRecord, WorkloadRecord
+from advisor.profiles.traces import Direction, StrategyTrace
 from advisor.strategies.placements.base import Movement, Placement
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.strategies.registry import shared as shared
 from advisor.strategies.schedule import Step, stage_uses
 
@@ -161,6 +163,25 @@ class Row:
         ratio = self.over(other)
         return (ratio.value if self.predicted or other.predicted else ratio.high) <= 1 + stats.EQUIVALENCE
 
+    def compared(self, other: Row) -> str:
+        """ "pinned takes 1.00 ms a frame and pageable 2.00 ms: 2.00× (1.98× to 2.02×) as fast."
+
+        And whose cost the gain is counted against, where that is not the code in use.
+        """
+        both = f"{self.takes} a frame and {other.strategy} {units.seconds(other.seconds)}"
+        whose = "" if other.strategy == BASELINE else f" The gain is relative to {other.strategy}."
+        return f"{both}: {units.times(other.over(self))} as fast.{whose}"
+
+    def gain(self, other: Row) -> Gain:
+        """What changing to this one from the other is worth; bytes only where fewer are needed."""
+        saved = other.physical_bytes - self.physical_bytes
+        return Gain(
+            seconds_per_frame=other.seconds - self.seconds,
+            bytes=saved if saved > 0 else None,
+            basis="estimated" if self.predicted or other.predicted else "measured",
+            over=other.strategy,
+        )
+
     @property
     def take(self) -> str:
         return "are predicted to take" if self.predicted else "take"
@@ -257,5 +278,77 @@ def in_order(workload: WorkloadRecord) -> list[StageRecord]:
 
 def changes_of_side(buffer: BufferRecord, workload: WorkloadRecord) -> int:
     """How often the side that touches the buffer changes from frame to frame, in one frame."""
-    touched: list[Side] = [s.side for s in in_order(workload) if s.name in buffer.access]
+    touched = [s.side for s in in_order(workload) if s.name in buffer.access]
     return sum(before != after for before, after in pairwise([*touched, *touched[:1]]))
+
+
+# What a trace of nsys adds to the figures
+
+_SEEN = "recorded by nsys, per frame"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What of a trace speaks to a rule."""
+
+    strategies: tuple[str, ...]
+    """It is about the first of these that was traced."""
+    evidence: Callable[[StrategyTrace], Iterator[Evidence]]
+    cause: Callable[[StrategyTrace], float | None] | None = None
+    """Bytes a frame by which the cause shows; None where none was watched."""
+    unseen: str = ""
+    """What nsys did not see where that is 0."""
+
+    def beside(self, advice: Advice, profile: Profile) -> Advice:
+        """The advice, where it is on the measured device, with what nsys recorded."""
+        traced = next(filter(None, map(profile.trace.of, self.strategies)), None)
+        spoken = advice.device == profile.device.name and advice.outcome in ("advice", "pass")
+        if traced is None or not spoken:
+            return advice
+        traced_evidence = {"evidence": (*advice.evidence, *self.evidence(traced))}
+        if advice.outcome == "pass" or self.cause is None or self.cause(traced) != 0:
+            return advice.model_copy(update=traced_evidence)
+        doubt = (
+            f"{advice.detail} But nsys recorded {self.unseen} in its trace, so the cause may be different."
+        )
+        certainty = "likely" if advice.certainty == "measured" else advice.certainty
+        return advice.model_copy(update={**traced_evidence, "detail": doubt, "certainty": certainty})
+
+
+def pageable_bytes(traced: StrategyTrace) -> float | None:
+    """Bytes copied from or to pageable memory in a frame."""
+    up = traced.copied_bytes("host-to-device", source="pageable")
+    down = traced.copied_bytes("device-to-host", destination="pageable")
+    return None if up is None or down is None else up + down
+
+
+def migrations(traced: StrategyTrace) -> Iterator[Evidence]:
+    directions: Mapping[Direction, str] = {"to-device": "the GPU", "to-host": "the host"}
+    for direction, side in directions.items():
+        moved = traced.migrated_bytes(direction)
+        if moved is not None:
+            yield _figure(traced, f"migrated to {side}", moved, "bytes")
+    for who, faults in zip(("CPU", "GPU"), traced.faults(), strict=True):
+        if faults is not None:
+            yield _figure(traced, f"page faults by the {who}", faults, "count")
+
+
+def copies(traced: StrategyTrace) -> Iterator[Evidence]:
+    """Bytes by direction and by the kind of the host's memory, as the driver saw it."""
+    for copies in traced.activity.copies or ():
+        to_host = copies.kind == "device-to-host"
+        host = copies.destination if to_host else copies.source
+        way = f"{'into' if to_host else 'from'} {host or 'unknown'} memory"
+        yield _figure(traced, f"copied {copies.kind} {way}", copies.bytes / traced.frames, "bytes")
+
+
+def idle(traced: StrategyTrace) -> Iterator[Evidence]:
+    """Time without kernels and copies, beside the traced frame that it is of: tracing makes both longer."""
+    if traced.idle_share is not None:
+        yield _figure(traced, "GPU idle", traced.idle_share * traced.frame_seconds, "seconds")
+        whole = f"{traced.strategy}: that frame, slowed by tracing"
+        yield Evidence(label=whole, value=traced.frame_seconds, unit="seconds")
+
+
+def _figure(traced: StrategyTrace, label: str, value: float, unit: Unit) -> Evidence:
+    return Evidence(label=f"{traced.strategy}: {label}, {_SEEN}", value=value, unit=unit)

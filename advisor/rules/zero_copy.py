@@ -12,15 +12,12 @@ from advisor.rules.base import (
     Finding,
     Kind,
     Limits,
-    Reads,
-    Row,
     advice,
-    compared,
     not_applicable,
     passed,
     text,
 )
-from advisor.rules.rows import shared
+from advisor.rules.rows import Reads, Row, shared
 from advisor.strategies.registry import BASELINE
 
 _ZERO_COPY = "zero-copy"
@@ -304,7 +301,7 @@ def system_memory_available(case: Case, _: Limits) -> Finding:
         f"{rival.strategy}, with dedicated memory, {'would take' if rival.predicted else 'takes'} "
         f"{units.seconds(rival.seconds)}."
     )
-    worth = text(compared(system, baseline), beside)
+    worth = text(system.compared(baseline), beside)
     return case.swap(baseline, system, cause, [system.kernels(), rival.frame()], worth=worth)
 
 

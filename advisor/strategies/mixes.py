@@ -19,17 +19,9 @@ from advisor.errors import UsageError, nearest
 from advisor.profiles.base import Record, cleaned, optional
 from advisor.profiles.figures import Row
 from advisor.profiles.schema import BufferRecord, Device, Profile, WorkloadRecord
+from advisor.strategies import registry
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.registry import (
-    BASELINE,
-    STRATEGIES,
-    SearchedFor,
-    Strategy,
-    by_name,
-    crossing,
-    sides,
-    to_place,
-)
+from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, to_place
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 PREFIX = "hybrid-"
@@ -207,7 +199,7 @@ def require_fits(strategies: Iterable[object], workload: WorkloadRecord, device:
 def _require_fits(one: Mix, workload: WorkloadRecord, device: Device) -> None:
     placed = [buffer.name for buffer in to_place(workload)]
     listed = f"Buffers that CPU and GPU, or several GPUs, share: {', '.join(placed) or 'none'}."
-    used = sides(workload)
+    used = registry.sides(workload)
     for buffer, placement in one.chosen:
         option = f"--placement {buffer}={placement}"
         if buffer not in used:
@@ -219,7 +211,7 @@ def _require_fits(one: Mix, workload: WorkloadRecord, device: Device) -> None:
             raise UsageError(
                 f"{option}: only {only} uses the buffer {buffer!r}, so it stays there", next_step=listed
             )
-        if PLACEMENTS[placement].between_gpus and buffer not in crossing(workload):
+        if PLACEMENTS[placement].between_gpus and buffer not in registry.crossing(workload):
             raise UsageError(
                 f"{option}: no GPU reads what another one writes of the buffer {buffer!r}",
                 next_step=f"Use {buffer}=pinned, which is the same there.",
@@ -257,7 +249,7 @@ Placed = Mapping[str, str]
 """Placement by buffer."""
 
 
-def tried_for(device: Device, among: SearchedFor) -> tuple[str, ...]:
+def tried_for(device: Device, among: registry.SearchedFor) -> tuple[str, ...]:
     """The placements that are tried for these buffers on that device, in the order of the strategies."""
     searched = (strategy for strategy in STRATEGIES if among in strategy.searched)
     return tuple(strategy.name for strategy in searched if strategy.unavailable(device) is None)
@@ -274,7 +266,7 @@ def choices(workload: WorkloadRecord, device: Device) -> dict[str, tuple[str, ..
     names = tried_for(device, "one-memory" if one_memory else "cards")
     external = {buffer.name for buffer in workload.buffers if buffer.external}
     further = tuple(name for name in tried_for(device, "external") if name not in names)
-    between = crossing(workload) if workload.gpus > 1 else ()
+    between = registry.crossing(workload) if workload.gpus > 1 else ()
     peers = tried_for(device, "between-gpus")
     largest = sorted(to_place(workload), key=lambda buffer: -buffer.bytes)[:MOST_BUFFERS]
     return {b.name: names + further * (b.name in external) + peers * (b.name in between) for b in largest}

@@ -16,25 +16,9 @@ from itertools import chain, groupby
 
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop
+from advisor.strategies import schedule
 from advisor.strategies.parts import NAME_THE_LENGTH, Cells, Part, Region, buffer_of
-from advisor.strategies.schedule import (
-    Memory,
-    Place,
-    Places,
-    Plan,
-    StageUse,
-    State,
-    Step,
-    Streams,
-    Traits,
-    add,
-    frames_of_a_period,
-    gpu_of,
-    merged,
-    migration,
-    moved_between,
-    place_of,
-)
+from advisor.strategies.schedule import Memory, Place, Places, Plan, StageUse, State, Step, Streams, Traits
 
 
 def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:
@@ -61,7 +45,7 @@ def _planned(
     first_stages, stages = ([_in_cells(stage, cells) for stage in part] for part in (setup, frame))
     several = any(stage.gpu for stage in (*first_stages, *stages))
     tracker = _Tracker(traits=cells.each(dict(placed)), streams=Streams() if several else None)
-    length = frames_of_a_period(stages)
+    length = schedule.frames_of_a_period(stages)
     tracker.lengths = dict(chain(*(stage.parts.items() for stage in (*first_stages, *stages))))
     before = tracker.run(first_stages)
     frames, holders = [], []
@@ -169,12 +153,12 @@ class _Tracker(State):
         began = after = self.copy()
         while True:
             again = self._iteration(loop, body)
-            both = merged(after, self.copy())
+            both = schedule.merged(after, self.copy())
             vars(self).update(vars(both.copy()))
             if both == after:
                 break
             after = both
-        first += (migration(name, to) for name, to in moved_between(began, after))
+        first += (schedule.migration(name, to) for name, to in schedule.moved_between(began, after))
         marked = [replace(step, loop=loop) for step in first]
         marked += [replace(step, loop=loop, again=True) for step in again]
         self.steps = [*before, *marked]
@@ -247,17 +231,17 @@ class _Tracker(State):
         for names, pending in ((stage.reads(), self.being_read), (stage.writes(), self.being_written)):
             for name in names:
                 if self.traits[name].kernels_reach_host_memory:
-                    add(pending, name, stage.gpu)
+                    schedule.add(pending, name, stage.gpu)
         self._record(stage)
 
     def _to_host(self, name: str, stage: StageUse) -> int:
-        traits, gpu = self.traits[name], min(gpu_of(at) for at in self.current[name] if at != "host")
+        traits, gpu = self.traits[name], min(schedule.gpu_of(at) for at in self.current[name] if at != "host")
         step = Step("to-host", name, stage.access[name] == "out", self._part(name, stage), gpu=gpu)
-        self._give(step, [self._memory(name, place_of("device", gpu))], [self._memory(name, "host")])
+        self._give(step, [self._memory(name, schedule.place_of("device", gpu))], [self._memory(name, "host")])
         if traits.blocking:
             self._settle(gpu)
         else:
-            add(self.being_written, name, gpu)
+            schedule.add(self.being_written, name, gpu)
         return gpu
 
     def _to_device(self, name: str, stage: StageUse) -> None:
@@ -265,15 +249,15 @@ class _Tracker(State):
         step = Step("to-device", name, stage.access[name] == "out", self._part(name, stage), gpu=stage.gpu)
         crosses = traits.peer and "host" not in places
         if crosses:
-            step = replace(step, action="to-peer", source=min(map(gpu_of, places)))
-        origin = place_of("device", step.source) if crosses else "host"
+            step = replace(step, action="to-peer", source=min(map(schedule.gpu_of, places)))
+        origin = schedule.place_of("device", step.source) if crosses else "host"
         self._give(step, [self._memory(name, origin)], [self._memory(name, stage.place)])
         if crosses or traits.staged_uploads:
             return
         if traits.blocking:
             self._settle(stage.gpu)
         else:
-            add(self.being_read, name, stage.gpu)
+            schedule.add(self.being_read, name, stage.gpu)
 
     def _give(self, step: Step, reads: Sequence[Memory], writes: Sequence[Memory]) -> None:
         """Gives a GPU something to do, which reads and writes those memories."""
