@@ -207,9 +207,8 @@ def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
         shared = f"both are below PCIe root port {one.root_port} and share its link to the host"
         name = f"GPU {first} and {second}"
         if reached:
-            yield ok(
-                name, access, shared if together else "`peer` copies from one to the other without the host"
-            )
+            means = shared if together else "`peer` copies from one to the other without the host"
+            yield ok(name, access, means)
         else:
             step = "Check ACS and IOMMU in the firmware settings; in a virtual machine, ask its operator."
             means = shared if together else "copies between them are staged in host memory"

@@ -284,10 +284,8 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
     if not count:
         bench.leave_out((FAULT, BROUGHT), "not enough free memory")
         return
-    together = _first_less_second(
-        bench, lambda: kernels.touch_in_turn(device, REGION, out), lambda: host.fill(0)
-    )
-    fault = positive(spread([seconds / count for seconds in together]))
+    took = _first_less_second(bench, lambda: kernels.touch_in_turn(device, REGION, out), lambda: host.fill(0))
+    fault = positive(spread([seconds / count for seconds in took]))
     bench.keep(FAULT, fault, f"{count} consecutive faults, one every {units.size(REGION)}")
     rate = bench.readings.get(MIGRATION[0])
     if rate is None:

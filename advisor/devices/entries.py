@@ -159,12 +159,8 @@ class Figures(Record):
     pageable_to_host_bytes_per_second: Figure | None = None
     zero_copy_read_bytes_per_second: Figure | None = optional("Kernels reading mapped host memory")
     zero_copy_write_bytes_per_second: Figure | None = None
-    zero_copy_reread_bytes_per_second: Figure | None = optional(
-        "Repeated reads of a working set that fits the caches"
-    )
-    link_again_share: Figure | None = optional(
-        "Of what kernels read again of two mapped operands, what crosses the link"
-    )
+    zero_copy_reread_bytes_per_second: Figure | None = optional("Repeated reads of what fits the caches")
+    link_again_share: Figure | None = optional("What crosses the link of two mapped operands' re-reads")
     link_again_alone_share: Figure | None = optional("The same of one mapped operand")
     routine_again_share: Figure | None = optional(
         "What library routines read again of mapped memory, of what they did on an H200"
@@ -198,9 +194,7 @@ class Figures(Record):
     migration_to_host_bytes_per_second: Figure | None = None
     prefetch_to_device_bytes_per_second: Figure | None = optional("The call and waiting for it")
     prefetch_to_host_bytes_per_second: Figure | None = None
-    write_fault_seconds: Figure | None = optional(
-        "The CPU's first write to a 4 KiB page after it migrated back"
-    )
+    write_fault_seconds: Figure | None = optional("The CPU's first write to a 4 KiB page that migrated back")
 
     @model_validator(mode="before")
     @classmethod

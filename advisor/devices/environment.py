@@ -89,9 +89,8 @@ def finished(
     host = environment.host
     if host is not None:
         node = None if device_pci is None else gpu_numa_node(device_pci, root=machine.root)
-        absent = (
-            {} if node is not None else {"gpu_numa_node": "the kernel does not report the GPU's NUMA node"}
-        )
+        why = "the kernel does not report the GPU's NUMA node"
+        absent = {} if node is not None else {"gpu_numa_node": why}
         host = host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
     return environment.model_copy(
         update={
@@ -231,9 +230,7 @@ def _other_users(readings: Sequence[GpuState]) -> str:
         memory = max((r.other_processes_bytes or 0 for r in readings), default=0)
         whose = f"{others} other {'process' if others == 1 else 'processes'} used the GPU"
         return f"{whose} ({units.size(memory)} of its memory)" if memory else whose
-    return (
-        f"The GPU was {units.percent(busy)} busy before advisor started using it" if busy >= _GPU_BUSY else ""
-    )
+    return f"The GPU was {units.percent(busy)} busy before advisor started using it" * (busy >= _GPU_BUSY)
 
 
 class PcieLink(NamedTuple):

@@ -141,12 +141,10 @@ class Output:
         """Figures for an entry; the base's page-locked rate completes what is known of pageable memory."""
         rates = dict(self.rates)
         if self.pageable_beyond is not None:
-            for direction in ("up", "down"):
-                known = (
-                    getattr(base.figures, RATES[f"pinned_{direction}"]) or base.figures.link_bytes_per_second
-                )
+            for way in ("up", "down"):
+                known = getattr(base.figures, RATES[f"pinned_{way}"]) or base.figures.link_bytes_per_second
                 if known is not None:
-                    rates[RATES[f"pageable_{direction}"]] = 1 / (1 / known.value + self.pageable_beyond)
+                    rates[RATES[f"pageable_{way}"]] = 1 / (1 / known.value + self.pageable_beyond)
         return {key: _figure(key, rate, f"{_GIVEN[1]} {self.program}") for key, rate in rates.items()}
 
 
@@ -330,9 +328,7 @@ def load_targets(
 
     Raises `UsageError` or `FileProblem`.
     """
-    each = (
-        part.strip() for name in names for part in ([name] if name.endswith(".toml") else name.split(","))
-    )
+    each = (p.strip() for name in names for p in ([name] if name.endswith(".toml") else name.split(",")))
     entries = tuple(under(load(name), system) for name in dict.fromkeys(each))
     if host is None:
         return entries

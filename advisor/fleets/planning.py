@@ -39,9 +39,7 @@ class Machine(Record):
     cpu: Name
     cupy: Name | None = optional("Version; None where it is not installed")
     cupy_cuda: Annotated[int, Field(gt=0)] | None = optional("The CUDA release that CuPy is built for")
-    driver_cuda: Annotated[int, Field(gt=0)] | None = optional(
-        "The newest CUDA that the driver supports: 13000"
-    )
+    driver_cuda: Annotated[int, Field(gt=0)] | None = optional("The newest CUDA of the driver: 13000")
     gpus: Annotated[tuple[Gpu, ...], Field(max_length=256)] = ()
 
 

@@ -157,9 +157,7 @@ def _names(tree: ast.AST) -> Iterable[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from (
-                [(node.module or "").partition(".")[0]] if node.module else [a.name for a in node.names]
-            )
+            yield from ([node.module.partition(".")[0]] if node.module else [a.name for a in node.names])
         elif isinstance(node, ast.Call) and last_name(node.func) in ("import_module", "__import__"):
             argument = node.args[0] if node.args else None
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):

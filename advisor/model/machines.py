@@ -276,11 +276,9 @@ def describe_all() -> str:
     for entry in catalogued:
         memory = units.size(entry.figures.memory_bytes.value)
         rows.append((entry.origin, entry.name, entry.memory_class, memory, units.rate(_bandwidth(entry))))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     # Names to the left, numbers to the right.
-    return "\n".join(
-        "  ".join(f"{c:{a}{w}}" for c, a, w in zip(row, "<<<>>", widths, strict=True)) for row in rows
-    )
+    return "\n".join("  ".join(f"{c:{a}{w}}" for c, a, w in zip(r, "<<<>>", wide, strict=True)) for r in rows)
 
 
 def describe_one(name_or_path: str, system: System = "linux") -> str:

@@ -37,14 +37,12 @@ def unknown(workload: WorkloadRecord, machine: Machine) -> str | None:
         return f"{entry.name}: a board whose CPU and GPU share one memory, as a Jetson, has one GPU"
     if wanted <= entry.gpus:
         return None
-    premise = f"the workload runs on {wanted} GPUs, and"
+    why = f"the workload runs on {wanted} GPUs, and"
     if machine.shares_memory:
-        return f"{premise} {entry.name} has one"
+        return f"{why} {entry.name} has one"
     name = _SEVERAL.sub("", entry.origin)
     way = f"set gpus = {wanted} in its file" if name.endswith(".toml") else f"use --target {wanted}x{name}"
-    return (
-        f"{premise} the target {entry.name} {'is one GPU' if entry.gpus == 1 else f'has {entry.gpus}'}: {way}"
-    )
+    return f"{why} the target {entry.name} {'is one GPU' if entry.gpus == 1 else f'has {entry.gpus}'}: {way}"
 
 
 def unknown_strategy(strategy: Strategy, workload: WorkloadRecord, machine: Machine) -> str | None:
@@ -164,9 +162,7 @@ class _Walk:
             if other.gpu != step.gpu:
                 both = np.minimum(begin + seconds, other.end) - np.maximum(begin, other.begin)
                 name = "links_share" if len(ways | other.ways) == 1 else "links_both_ways_share"
-                lost[other.gpu] = lost[other.gpu] + np.maximum(both, 0.0) * (
-                    1 / self.at.machine.model(name) - 1
-                )
+                lost[other.gpu] += np.maximum(both, 0.0) * (1 / self.at.machine.model(name) - 1)
         longer = seconds + reduce(np.maximum, lost.values(), constant(0.0))
         self.busy.append(_Busy(step.gpu, ways, begin, begin + longer))
         return longer

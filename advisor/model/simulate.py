@@ -165,9 +165,7 @@ def with_declared(workload: WorkloadRecord, trace: Trace | None) -> Trace | str:
         if not touched or stage.name in stages:
             continue
         if stage.side == "device" and not stage.passes:
-            lead = (
-                "nothing was traced, because the workload did not run on the CPU; " if trace is None else ""
-            )
+            lead = "nothing was traced, because the workload did not run on the CPU; " * (trace is None)
             return (
                 f"{lead}the traffic of {stage.side} stage {stage.name!r} is unknown: give it a CPU twin, "
                 "device(function, cpu=numpy_twin), or state its passes, device(function, passes={...})"

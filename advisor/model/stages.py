@@ -46,9 +46,8 @@ def asking_seconds(at: Context, step: Step) -> Values:
     calls, which take longer."""
     machine = at.machine
     if step.action != "device":
-        call = machine.get(
-            "prefetch_call_seconds" if at.own(step.name).managed else "pinned_copy_call_seconds"
-        )
+        kind = "prefetch" if at.own(step.name).managed else "pinned_copy"
+        call = machine.get(f"{kind}_call_seconds")
         staged = step.action == "to-device" and at.own(step.name).staged
         return call + into_pool(at, at.moved(step)) if staged else call
     launches = machine.get("launch_seconds") * max(at.work(step.name).calls or 1, 1)

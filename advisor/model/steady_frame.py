@@ -21,12 +21,13 @@ import numpy as np
 from advisor.model import stages, terms
 from advisor.model.context import Context
 from advisor.model.host_stages import foreign_copy, host_seconds
-from advisor.model.stages import bytes_of
+from advisor.model.stages import asking_seconds, bytes_of
 from advisor.model.terms import Values, constant
 from advisor.profiles.schema import Side
 from advisor.strategies.schedule import Step
 
 _QUEUED = ("device", "to-device", "to-host")
+_AHEAD = (*_QUEUED, "length")
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy", "length": "synchronize", "until": "synchronize"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
@@ -287,7 +288,7 @@ def _asked(at: Context, steps: Iterable[Timed]) -> Iterator[Timed]:
             ahead = constant(0.0)
         else:
             work = at.work(step.name)
-            ahead = ahead + seconds - stages.asking_seconds(at, step)
+            ahead = ahead + seconds - asking_seconds(at, step)
             if work.issue_seconds is not None:
                 last = np.maximum(seconds - at.machine.get("launch_seconds"), 0.0) / max(work.calls or 1, 1)
                 waits = np.maximum(last - ahead, 0.0)
@@ -327,9 +328,7 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> dict[str, Values]:
     chain = _sum(steps)
     actions = [step.action for step, _ in steps]
     queued = [(step, n) for steps, n in at.plan.kinds.items() for step in steps if step.action in _QUEUED]
-    calls = sum(
-        (n / len(at.plan.period) * stages.asking_seconds(at, step) for step, n in queued), constant(0.0)
-    )
+    calls = sum((n / len(at.plan.period) * asking_seconds(at, step) for step, n in queued), constant(0.0))
     host, up, kernels, down = (_sum(resources[name]) for name in ("host", "to-device", "device", "to-host"))
     period = terms.overlapped(host + calls, up, kernels, down, chain)
     if at.machine.shares_memory:
@@ -337,9 +336,7 @@ def overlapped(at: Context, steps: Sequence[Timed]) -> dict[str, Values]:
     # The first host stage or wait that follows a kernel: later kernels cannot overlap.
     actions = actions[: len(at.plan.steady)]
     first = actions.index("device")
-    waits = next(
-        (i for i in range(first, len(actions)) if actions[i] not in (*_QUEUED, "length")), len(actions)
-    )
+    waits = next((i for i in range(first, len(actions)) if actions[i] not in _AHEAD), len(actions))
     if "device" in actions[waits:]:
         period = np.maximum(period, np.maximum(chain - up, up))
     lost = at.machine.model("overlap_lost")

@@ -101,9 +101,7 @@ class Database:
         plain = [name for name in names if name.replace("_", "").isalnum()]
         columns = {name: self._run(f'PRAGMA table_info("{name}")').fetchall() for name in plain}
         self._columns = {name: frozenset(str(row[1]) for row in rows) for name, rows in columns.items()}
-        self._full = {
-            name: frozenset(str(row[1]) for row in rows if row[3]) for name, rows in columns.items()
-        }
+        self._full = {name: frozenset(str(r[1]) for r in rows if r[3]) for name, rows in columns.items()}
         """Columns that are never NULL, by their table."""
         self.unusable: Counter[str] = Counter()
         """Rows that `blocks` left out, by table."""

@@ -82,12 +82,10 @@ class GpuFigures:
     def trace(self) -> GpuTrace:
         """Without what the device's tables tell."""
         steady, (begin, end) = self._at("copies"), self.extent
-        others = np.setdiff1d(
-            np.arange(len(self.work.copies.get("start", NOTHING))), steady, assume_unique=True
-        )
+        begins, ends = self.work.intervals("copies")
+        others = np.setdiff1d(np.arange(len(begins)), steady, assume_unique=True)
         kernels, copies = (seconds(self.window, each) for each in (self.kernels, self.copies))
         either = seconds(self.window, union([self.kernels, self.copies]))
-        begins, ends = self.work.intervals("copies")
         ways = [union([(begins[at], ends[at])]) for at in (self.copied(UP), self.copied(DOWN))]
         up, down = (seconds(self.window, way) for way in ways)
         trace = GpuTrace(
@@ -170,9 +168,7 @@ class GpuFigures:
             return ()
         kinds, small = self.work.copies["kind"][at], self.work.copies["bytes"][at] <= SMALL
         flows = []
-        for way, memory in sorted(
-            {(way, memory) for _, way, memory in self.kinds if way in (UP, DOWN, PEER)}
-        ):
+        for way, memory in sorted({kind[1:] for kind in self.kinds if kind[1] in (UP, DOWN, PEER)}):
             mine = np.isin(kinds, [number for number, *each in self.kinds if each == [way, memory]])
             flows += [self._flow(way, memory, small=s, at=at[mine & (small == s)]) for s in (False, True)]
         return tuple(sorted(filter(None, flows), key=lambda flow: -flow.seconds))

@@ -83,9 +83,7 @@ def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads:
 def _ends(events: Events, firsts: Integers, lasts: Integers, busy: Intervals) -> Integers:
     """A frame ends where the next begins, or with its last event; the last one with the work after it."""
     begins = events.begins[firsts]
-    reached = np.maximum.reduceat(np.append(events.ends, 0), np.column_stack((firsts, lasts)).reshape(-1))[
-        ::2
-    ]
+    reached = np.maximum.reduceat(np.append(events.ends, 0), np.column_stack((firsts, lasts)).ravel())[::2]
     follows = np.append(lasts[:-1] == firsts[1:], False)
     ends = np.where(follows, np.append(begins[1:], 0), reached)
     usual = int(np.median(ends[:-1] - begins[:-1]))

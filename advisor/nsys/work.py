@@ -82,9 +82,7 @@ def read_work(database: Database, where: str = "1", *, device_copies: bool = Fal
             for key in distinct(keys):
                 mine = keys == key
                 selected = {name: each[mine] for name, each in columns.items()}
-                small = {
-                    name: _small(each) for name, each in selected.items() if name not in ("start", "end")
-                }
+                small = {n: _small(each) for n, each in selected.items() if n not in ("start", "end")}
                 parts[key].append(selected | small)
         for key in list(parts):
             setattr(works.setdefault(key, GpuWork(*divmod(key, _DEVICES))), kind, _joined(parts.pop(key)))
@@ -272,9 +270,7 @@ def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Al
     if not database.readable(Tables.MEMORY):
         return None
     operations = database.names("ENUM_CUDA_DEV_MEM_EVENT_OPER").items()
-    where = (
-        f"memoryOperationType IN ({_listed([n for n, name in operations if name.endswith('_ALLOCATION')])})"
-    )
+    where = f"memoryOperationType IN ({_listed([n for n, op in operations if op.endswith('_ALLOCATION')])})"
     if processes is not None and database.has(Tables.MEMORY, "globalPid"):
         where += f" AND globalPid / {THREAD_BITS} IN ({_listed(processes)})"
     kinds = database.labels("ENUM_CUDA_MEM_KIND")
@@ -283,10 +279,8 @@ def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Al
         "NOT NULL AND bytes >= 0 GROUP BY 1 ORDER BY 1 LIMIT 1000"
     )
     return tuple(
-        Allocations(
-            kind=kinds.get(int(kind), f"kind {kind}"), count=count, bytes=total, largest_bytes=largest
-        )
-        for kind, count, total, largest in rows
+        Allocations(kind=kinds.get(int(kind), f"kind {kind}"), count=count, bytes=total, largest_bytes=most)
+        for kind, count, total, most in rows
     )
 
 
@@ -310,9 +304,7 @@ def origin(database: Database, calls: Integers, process: int) -> str | None:
     chains: dict[int, list[tuple[int, int]]] = {}
     for chain, symbol, module in rows:
         chains.setdefault(int(chain), []).append((int(symbol), int(module)))
-    texts = database.strings(
-        sorted({number for chain in chains.values() for pair in chain for number in pair})
-    )
+    texts = database.strings(sorted({n for chain in chains.values() for pair in chain for n in pair}))
     functions = Counter(filter(None, (_outside_libraries(chain, texts) for chain in chains.values())))
     return next((name for name, _ in functions.most_common(1)), None)
 

@@ -77,9 +77,7 @@ class Recommendation(Record):
     saved_bytes: int | None = optional("Memory that it saves over that one")
     faster_mix: Faster | None = optional("Where the one that looks fastest is a mix, and this one is not")
     noise: Interval | None = optional("A strategy's time over its own under a second name, with its interval")
-    seconds_more: PositiveSeconds | None = optional(
-        "Of an open one: how much longer the final would take to settle it"
-    )
+    seconds_more: PositiveSeconds | None = optional("Of an open one: how much longer it would take to settle")
     speedup: Positive | None = optional("Baseline's time over that of the recommended one")
     interval: Interval | None = None
     baseline: Word | None = None

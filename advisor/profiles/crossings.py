@@ -93,16 +93,12 @@ class Crossing(Record):
     memory: HostMemory = "unknown"
     staged: bool = optional("It went through the library's own page-locked memory", False)
     asynchronous: bool | None = optional("Whether the call returned before the copy was done")
-    non_blocking: bool = optional(
-        "The call asked for an asynchronous copy: non_blocking=True, a stream", False
-    )
+    non_blocking: bool = optional("An asynchronous copy was asked for: non_blocking=True, a stream", False)
     host_seconds: Seconds | None = optional(
-        "Of the calls, without waiting for earlier kernels; None without a GPU"
+        "Of the calls, less waits for earlier kernels; None without a GPU"
     )
     kernel_seconds: Seconds | None = optional("What the calls waited for earlier kernels")
-    stream_seconds: Seconds | None = optional(
-        "Of the copies by CUDA events, scaled from those that were timed"
-    )
+    stream_seconds: Seconds | None = optional("Of the copies by CUDA events, scaled from those timed")
     timed: Count = optional("Copies that events timed", 0)
     origin: Origin | None = None
     repeats: Repeats | None = None

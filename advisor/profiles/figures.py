@@ -24,9 +24,7 @@ class FrameFigures(Record):
     `advisor.measure.sampling.COUNTERS` says how each is read.
     """
 
-    cpu_seconds: Seconds | None = optional(
-        "CPU time of a frame, all threads of the process, waits that spin included"
-    )
+    cpu_seconds: Seconds | None = optional("CPU time of a frame: all threads, waits that spin included")
 
 
 class Instead(Record):
@@ -98,9 +96,7 @@ class StrategyFigures(FrameFigures):
     transfer_bytes: dict[Literal["to-device", "to-host"], Bytes] = Field(default_factory=dict)
     hints: dict[Word, tuple[Word, ...]] = table("Hints given to the driver for each managed buffer")
     page_locking: PageLocking | None = optional("None where not observed, as on the CPU device")
-    timeline: Timeline | None = optional(
-        "One frame step by step, from advisor's CUDA events after the timed frames"
-    )
+    timeline: Timeline | None = optional("One frame step by step, by CUDA events after the timed frames")
 
 
 class Iterations(Record):
@@ -199,9 +195,7 @@ class Method(Record):
     """How the figures were measured, so that a run can be repeated."""
 
     rounds: Number
-    max_seconds: PositiveSeconds = Field(
-        description="Time of the whole run; of a script, its time limit over all rounds"
-    )
+    max_seconds: PositiveSeconds = Field(description="Time of the whole run; of a script, its time limit")
     seed: Count
     confidence: float = Field(gt=0, lt=1)
     order: tuple[tuple[Word, ...], ...] = Field(description="The strategies of each round, in the order run")
@@ -226,16 +220,14 @@ class FinalRecord(Record):
     rounds: Count = Field(description="In all processes together")
     looks: Count = Field(description="Planned looks at the figures that were used")
     share: float = Field(
-        default=0.25, gt=0, le=1, description="Of the error of 5 % in all, what the last look may spend"
+        default=0.25, gt=0, le=1, description="The last look's part of the error of 5 % in all"
     )
     settled: bool = Field(description="More measuring would not change the choice")
     frames: Number = Field(description="Timed frames of a block")
     warm_frames: Count = optional("Frames before a block, which do not count", 0)
     kept_setup: bool = Field(description="Function and set-up ran once a contestant, not for each block")
     left: dict[Word, Text] = table("Strategies that left the final, and why")
-    alone: tuple[Word, ...] = optional(
-        "Failed next to other contestants and were measured in their own processes", ()
-    )
+    alone: tuple[Word, ...] = optional("Failed next to others and were measured in their own processes", ())
     dropped: tuple[Word, ...] = optional("Dropped early: slower by more than the indifference", ())
     process_seconds: Seconds = 0.0
     round_seconds: Seconds = optional("A block of each contestant", 0.0)

@@ -58,9 +58,7 @@ class HostTime(Record):
 
     work: HostWork
     count: Number
-    seconds: Seconds = Field(
-        description="In which a thread was in such a call; of launches and others, added up"
-    )
+    seconds: Seconds = Field(description="In which a thread was in such a call; launches and others added up")
     idle_seconds: Seconds = Field(description="Of these, while the GPU did nothing")
     where: Text | None = None
 
@@ -95,9 +93,7 @@ class Frames(Record):
     count: Number
     alike: Share = Field(description="Share of them with the same work as most")
     steady_count: Number = Field(description="Without the first ones that took longer")
-    steady: tuple[PositiveSeconds, ...] = Field(
-        description="How long each steady one took; of the first 1000"
-    )
+    steady: tuple[PositiveSeconds, ...] = Field(description="Length of each steady one, of the first 1000")
     uploads: tuple[tuple[int, int], ...] = optional("Bytes and number of the uploads in most of them", ())
     downloads: tuple[tuple[int, int], ...] = ()
 

@@ -57,9 +57,7 @@ def _keys(record: type[Record]) -> tuple[tuple[str, ...], dict[str, Any], frozen
     fields = record.model_fields
     required = tuple(name for name, field in fields.items() if field.is_required())
     forms = {name: field.annotation if _records(field.annotation) else None for name, field in fields.items()}
-    shown_keys = frozenset(
-        name for name, field in fields.items() if not _leaves(field.annotation) <= _NUMBERS
-    )
+    shown_keys = frozenset(n for n, field in fields.items() if not _leaves(field.annotation) <= _NUMBERS)
     return required, forms, shown_keys - {"blocks", "windows"}
 
 

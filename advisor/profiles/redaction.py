@@ -143,11 +143,9 @@ def anonymous(profile: Profile, *, include_host: bool) -> Profile:
 
 
 def without_names(profile: Profile, redactor: Redactor) -> Profile:
-    arguments = profile.script.arguments if profile.script else ()
-    redactor = replace(
-        redactor, secrets=(*redactor.secrets, *secret_values(arguments, profile.workload.parameters))
-    )
     work, script = profile.workload, profile.script
+    values = secret_values(script.arguments if script else (), work.parameters)
+    redactor = replace(redactor, secrets=(*redactor.secrets, *values))
     parameters = {n: MASK if is_hidden(n, value) else value for n, value in work.parameters.items()}
     if script is not None:
         script = script.model_copy(update={"arguments": tuple(masked(script.arguments))})

@@ -79,7 +79,7 @@ class Loop(Record):
     number: Count = Field(description="Which loop of the frame, in order")
     until: Word = Field(description="The buffer")
     at_most: int = Field(
-        ge=1, le=figures.MOST_ITERATIONS, description="Iterations after which it ends in any case"
+        ge=1, le=figures.MOST_ITERATIONS, description="Iterations after which it ends anyway"
     )
 
 
@@ -96,9 +96,7 @@ class StageRecord(Record):
     passes: dict[Word, float] = Field(default_factory=dict)
     flops: float | None = None
     arrays: dict[Word, ArrayForm] = table("Buffers it asks for in another form than NumPy's or CuPy's arrays")
-    every: int = Field(
-        default=1, ge=1, le=MOST_PERIOD, description="It runs in the frames whose index this divides"
-    )
+    every: int = Field(default=1, ge=1, le=MOST_PERIOD, description="In frames whose index this divides")
     loop: Loop | None = optional("The loop of the frame that it is in")
     textures: bool = optional("Its code samples through textures", False)
     gpu: int = Field(default=0, ge=0, lt=MOST_GPUS, description="Of the workload's GPUs, which it runs on")
@@ -174,12 +172,8 @@ class Measured(figures.StrategyFigures, figures.Row):
     stage_seconds: dict[Name, Seconds] = Field(description="Median time of each stage of a frame")
     transfer_seconds: Seconds = Field(description="Copies between the sides in one frame, both directions")
     synchronize_seconds: Seconds = 0.0
-    device_path_seconds: Seconds = Field(
-        description="Frame without its host stages: copies, kernels, waiting"
-    )
-    host_copy_seconds: Seconds | None = optional(
-        "The host's copies to and from external buffers in one frame"
-    )
+    device_path_seconds: Seconds = Field(description="Frame without host stages: copies, kernels, waiting")
+    host_copy_seconds: Seconds | None = optional("The host's copies to and from external buffers in a frame")
     latency_seconds: PositiveSeconds | None = optional(
         "Latency of a frame where frames overlap; otherwise the time per frame"
     )
@@ -193,9 +187,7 @@ class Measured(figures.StrategyFigures, figures.Row):
     p99: figures.Quantile | None = None
     energy: figures.FrameEnergy | None = None
     absent: dict[Word, Text] = table("What has no figure, and why")
-    outside: Text = optional(
-        "Why it took no part in the final, or left it; its figures are of one process", ""
-    )
+    outside: Text = optional("Why it was not in the final, or left it; its figures are of one process", "")
     stopped: tuple[Word, ...] = optional("Why sampling ended, per round", ())
 
     @model_validator(mode="after")
@@ -291,7 +283,7 @@ class Trace(Record):
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
     valid_bytes: dict[Word, float] = table("Of buffers with a length: the mean of what was valid in a frame")
     iterations: tuple[figures.Iterations, ...] = optional(
-        "Of each loop of the frame; other figures are of one", ()
+        "Of each loop; other figures are of one iteration", ()
     )
     host_rates: HostRates | None = optional("How fast the CPU at hand reads and writes memory")
 
@@ -334,9 +326,7 @@ class Profile(Record):
     device: Device
     results: tuple[Result, ...]
     final: figures.FinalRecord | None = optional("None where no final was held")
-    search: figures.Search | None = optional(
-        "The search for a mix of placements; None where none was asked for"
-    )
+    search: figures.Search | None = optional("The search for a mix of placements, if it was asked for")
     blocks: tuple[figures.Block, ...] = optional("What the final measured, raw", ())
     windows: tuple[figures.Block, ...] = optional(
         "For energy, after the final; where that is the objective, blocks have it", ()

@@ -131,9 +131,7 @@ class Parts:
         done = at = 0
         # A part that is long enough holds one of the grams that begin at multiples of their length.
         while at <= len(text) - _GRAM:
-            spans = [
-                self._around(text, at, done, place) for place in self._places.get(text[at : at + _GRAM], ())
-            ]
+            spans = [self._around(text, at, done, p) for p in self._places.get(text[at : at + _GRAM], ())]
             begin, end = max(filter(None, spans), key=lambda part: part[1] - part[0], default=(0, 0))
             if end > at:
                 yield f"{text[done:begin]}{MASK}"

@@ -43,9 +43,7 @@ class GpuState(Record):
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None
     throttle_reasons: tuple[Word, ...] | None = optional("What held the clocks down; empty when nothing did")
-    throttled_seconds: dict[Word, Seconds] = table(
-        "By cause, since the driver was loaded; the difference counts"
-    )
+    throttled_seconds: dict[Word, Seconds] = table("By cause, since the driver was loaded; differences count")
     link_generation: Number | None = optional("PCIe generation now; an idle GPU may lower it")
     link_generation_max: Number | None = optional("Of this GPU in this slot")
     link_width: Number | None = None
@@ -118,9 +116,7 @@ class Environment(Record):
     host_name: Text | None = optional("Only where --include-host asked for it")
     host: HostState | None = optional("Before anything was measured")
     cpu_busy: Share | None = optional("Share of the CPU that other programs used at the start of the run")
-    gpu_readings: tuple[GpuState, ...] = optional(
-        "The GPU before, perhaps under load, and after the measuring", ()
-    )
+    gpu_readings: tuple[GpuState, ...] = optional("The GPU before, perhaps under load, and afterwards", ())
     tegra_readings: tuple[TegraState, ...] = optional("The same of a Jetson board", ())
     absent: dict[Word, Text] = table("What could not be read, and the reason")
     warnings: tuple[Text, ...] = optional("What limits the figures", ())

@@ -24,9 +24,7 @@ class Span(Record):
     """Something that lasted, from the begin of the frame on; what reaches beyond the frame is cut."""
 
     track: Track
-    label: Name = Field(
-        description="host:<stage>, synchronize, to-device; what nsys calls it where it saw it"
-    )
+    label: Name = Field(description="host:<stage>, synchronize, to-device; nsys's word where it saw it")
     begin_seconds: Seconds
     end_seconds: Seconds
     gpu: int | None = optional("Of several GPUs: the number in the workload of that which did it")
@@ -121,9 +119,7 @@ class StrategyTrace(Record):
     frames: Number
     frame_seconds: PositiveSeconds = Field(description="Median under the tool; not the measured time")
     activity: Activity
-    idle_share: Share | None = optional(
-        "Share of the frames in which the GPU ran no kernel, copy, memset or migration"
-    )
+    idle_share: Share | None = optional("Share of the frames without a kernel, copy, memset or migration")
     allocations: tuple[Allocations, ...] | None = None
     ranges: tuple[RangeTrace, ...] = ()
     timeline: Timeline | None = None

@@ -110,9 +110,7 @@ def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
         physical_bytes=result.footprint.physical_bytes,
         predicted=False,
         rounds=result.rounds,
-        host_stages={
-            stage.name: result.stage_seconds.get(stage.name, 0.0) for stage in workload.frame_stages("host")
-        },
+        host_stages={s.name: result.stage_seconds.get(s.name, 0.0) for s in workload.frame_stages("host")},
         host_copy_seconds=result.host_copy_seconds,
         pinned_bytes=result.footprint.reserved.get("pinned", 0),
         synchronize_seconds=result.synchronize_seconds,
@@ -303,9 +301,7 @@ def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Stra
     known = (m for m in mixes if (m.pipelined, m.assigned(work)) == (new.pipelined, new.assigned(work)))
     chosen = next(known, None) or numbered(new, 1 + len(mixes))
     placing[chosen.name] = chosen
-    prediction = predict(
-        profile, target, [*uniform, *(one for one in mixes if one.name != chosen.name), chosen]
-    )
+    prediction = predict(profile, target, [*uniform, *(m for m in mixes if m.name != chosen.name), chosen])
     results = tuple(
         row.model_copy(update={"instead": dict(best[1])}) if row.strategy == chosen.name else row
         for row in prediction.results
@@ -339,22 +335,20 @@ def conclude_again(profile: Profile, preferences: Preferences) -> Profile:
     if preferences == profile.preferences:
         return concluded(profile)
     if profile.script is not None:
-        devices = [_entry_of(prediction.device) for prediction in profile.script.predictions]
+        devices = [_entry(prediction.device) for prediction in profile.script.predictions]
         return conclude(profile.model_copy(update={"preferences": preferences}), devices)
     other = timed_again(profile.model_copy(update={"preferences": preferences}))
     if preferences.choice == profile.preferences.choice:
         return advise(other)
     known = strategies_of(other)
     predictions = [
-        predict(
-            other, _entry_of(p.device.name), [known[r.strategy] for r in p.results if r.strategy in known]
-        )
+        predict(other, _entry(p.device.name), [known[r.strategy] for r in p.results if r.strategy in known])
         for p in profile.predictions
     ]
     return advise(_with_predictions(other, predictions))
 
 
-def _entry_of(device: str) -> CatalogueEntry:
+def _entry(device: str) -> CatalogueEntry:
     if (entry := of_device(device)) is not None:
         return entry
     step = "Run `advisor predict PROFILE --target FILE.toml` with the same options."

@@ -314,10 +314,8 @@ class Case:
 
     def without(self, strategy: str) -> Finding:
         """Not applicable, since a strategy that the rule is about has no figures."""
-        reason = self.absent.get(strategy)
-        return not_applicable(
-            f"{strategy} has no figures here" + (f": {reason.rstrip('.')}." if reason else ".")
-        )
+        reason = self.absent.get(strategy, "").rstrip(".")
+        return not_applicable(f"{strategy} has no figures here{': ' * bool(reason)}{reason}.")
 
 
 @dataclass(frozen=True)

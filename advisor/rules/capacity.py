@@ -49,9 +49,8 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
         return passed(f"{subject.strategy} page-locks nothing.", *evidence)
     # RLIMIT_MEMLOCK binds mlock; what the driver locks does not count in VmLck.
     limit = case.machine.host.locked_memory_limit if case.machine and case.machine.host else None
-    evidence += (
-        [subject.figure("limit of mlock (ulimit -l)", limit, "bytes")] if isinstance(limit, int) else []
-    )
+    if isinstance(limit, int):
+        evidence.append(subject.figure("limit of mlock (ulimit -l)", limit, "bytes"))
     share = subject.pinned_bytes / memory
     locks = f"{subject.strategy} page-locks {units.size(subject.pinned_bytes)}, {units.percent(share)} of the"
     if share < limits["share"]:

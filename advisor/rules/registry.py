@@ -81,10 +81,8 @@ def by_id(rule_id: str) -> Rule:
     )
 
 
-def limits(rule: Rule, preferences: Preferences) -> dict[str, float]:
-    return {
-        t.name: preferences.thresholds.get(f"{rule.id}.{t.name}", t.default) for t in rule.text.thresholds
-    }
+def limits(rule: Rule, wanted: Preferences) -> dict[str, float]:
+    return {t.name: wanted.thresholds.get(f"{rule.id}.{t.name}", t.default) for t in rule.text.thresholds}
 
 
 def changed(preferences: Preferences, rules: Collection[Rule]) -> dict[str, tuple[Threshold, float]]:

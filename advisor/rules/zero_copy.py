@@ -60,11 +60,9 @@ def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: 
     others = [row for row in case.rows.values() if row is not zero_copy and row.device_seconds]
     nearest = min(others, key=lambda row: (row.strategy == BASELINE, row.seconds), default=None)
     both = [zero_copy, *([nearest] if nearest else [])]
-    figures = "; ".join(
-        f"{row.takes} a frame, {units.seconds(row.device_seconds)} of it in kernels" for row in both
-    )
+    times = "; ".join(f"{r.takes} a frame, {units.seconds(r.device_seconds)} of it in kernels" for r in both)
     return passed(
-        f"{_what(again, limits)}, but no other strategy is clearly faster: {figures}.",
+        f"{_what(again, limits)}, but no other strategy is clearly faster: {times}.",
         *(_passes(read, zero_copy) for read in again),
         *(item for row in both for item in (row.kernels(), row.frame())),
     )
@@ -135,9 +133,8 @@ def zero_copy_uncoalesced(case: Case, limits: Limits) -> Finding:
     cause = _uncoalesced(case, zero_copy, copied, used, expected)
     better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
-        return passed(
-            f"{cause} But no other strategy is clearly faster: {zero_copy.takes} a frame.", *evidence
-        )
+        none = f"But no other strategy is clearly faster: {zero_copy.takes} a frame."
+        return passed(f"{cause} {none}", *evidence)
     cause += " Coalesce the accesses (neighbouring threads, neighbouring elements), or copy the buffer once."
     return case.swap(zero_copy, better, cause, evidence, inferred=True)
 

@@ -76,13 +76,11 @@ def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, 
     if name in {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}:
         raise CannotWrite("its caller makes it")
     stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and _is_stored(n)]
-    assignments = [
-        n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)
-    ]
-    if len(stored) != 1 or len(assignments) != 1:
+    assigned = [n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)]
+    if len(stored) != 1 or len(assigned) != 1:
         raise CannotWrite("not one line of the file makes it")
-    loop, origin = _loop(function, here[0]), assignments[0].lineno
-    if assignments[0] not in tree.body and loop is None:
+    loop, origin = _loop(function, here[0]), assigned[0].lineno
+    if assigned[0] not in tree.body and loop is None:
         raise CannotWrite(f"each call of {function.name} makes it")
     return Change("lock", here[0], origin, loop, tuple(line for line in ups if line != here[0]))
 

@@ -375,9 +375,7 @@ class Streams:
     def settle(self, gpu: int) -> set[int]:
         """The host has waited for that GPU: which are done with it, those among them whose last step it came
         after."""
-        done = {gpu} | {
-            other for other, last in self.last.items() if self.after.get((gpu, other), -1) >= last
-        }
+        done = {gpu} | {o for o, last in self.last.items() if self.after.get((gpu, o), -1) >= last}
         for memory, uses in self.uses.items():
             self.uses[memory] = [use for use in uses if use.gpu not in done]
         return done

@@ -81,9 +81,7 @@ def statement_at(tree: ast.AST, line: int) -> ast.stmt:
 
 def is_timed(tree: ast.AST, statement: ast.stmt) -> bool:
     """Whether the statement next to this one, in the same block, reads a clock."""
-    blocks = (
-        getattr(node, name, None) for node in ast.walk(tree) for name in ("body", "orelse", "finalbody")
-    )
+    blocks = (getattr(node, n, None) for node in ast.walk(tree) for n in ("body", "orelse", "finalbody"))
     block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
     at = block.index(statement) if block else 0
     beside = [*block[max(at - 1, 0) : at], *block[at + 1 : at + 2]]
@@ -201,9 +199,7 @@ def loop_of(tree: ast.AST, statement: ast.stmt, line: int | None) -> Loop:
 def outermost_loop(tree: ast.AST, loop: Loop) -> Loop:
     """The loop that holds this one and all others around it, in the same function."""
     function = function_of(tree, loop)
-    around = [
-        n for n in ast.walk(function) if isinstance(n, LOOPS) and any(each is loop for each in ast.walk(n))
-    ]
+    around = [n for n in ast.walk(function) if isinstance(n, LOOPS) and loop in ast.walk(n)]
     return next((n for n in around if function_of(tree, n) is function), loop)
 
 

@@ -193,9 +193,7 @@ class BoundWorkload:
                 external=buffer.external,
                 scratch=buffer.scratch,
                 valid=buffer.valid,
-                regions={
-                    s.name: part.bounds for s in self.stages if isinstance(part := s.parts.get(name), Region)
-                },
+                regions={s.name: p.bounds for s in self.stages if isinstance(p := s.parts.get(name), Region)},
                 line=buffer.line,
             )
             for name, buffer in self.workload.buffers.items()

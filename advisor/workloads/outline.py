@@ -77,9 +77,7 @@ def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
     except (OSError, ValueError, SyntaxError):
         return {}
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-    return {
-        f.name: _defaults(f) for f in functions if any(last_name(d) == "workload" for d in f.decorator_list)
-    }
+    return {f.name: _defaults(f) for f in functions if "workload" in map(last_name, f.decorator_list)}
 
 
 def targets(target: str) -> tuple[str, ...]:
@@ -120,9 +118,7 @@ def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
     signature = function.args
     positional = signature.args[len(signature.args) - len(signature.defaults) :]
     pairs = [*zip(positional, signature.defaults, strict=True)]
-    pairs += [
-        (a, d) for a, d in zip(signature.kwonlyargs, signature.kw_defaults, strict=True) if d is not None
-    ]
+    pairs += [(a, d) for a, d in zip(signature.kwonlyargs, signature.kw_defaults, strict=True) if d]
     defaults = {}
     for argument, default in pairs:
         whole = ast.Expression(default)

@@ -182,9 +182,7 @@ def _source(name: str, value: Any) -> str | None:
         tree = ast.parse("".join(lines))
     except SyntaxError:
         return None
-    definitions = [
-        node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name
-    ]
+    definitions = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name]
     if not definitions:
         return None
     first = min((node.lineno for node in definitions[-1].decorator_list), default=definitions[-1].lineno)

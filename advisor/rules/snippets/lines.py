@@ -274,9 +274,7 @@ def on_gpu(line: UserLine, loop_end: str, tested: bool) -> str:
     value = f"{line.operand}.detach()" if line.library == "torch" else line.operand
     written = line.with_call(value) if line.operand else ""
     statements = statements_of(written)
-    if tested or isinstance(
-        next(iter(statements_of(line.place.text)), None), (ast.If, ast.While, ast.Assert)
-    ):
+    if tested or isinstance([*statements_of(line.place.text), None][0], (ast.If, ast.While, ast.Assert)):
         return (
             "# keep what depends on it on the GPU (where(), clip()), or ask for it in every tenth frame\n"
             f"{line.place.text}"

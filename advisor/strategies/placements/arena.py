@@ -111,10 +111,8 @@ class Arena:
         return self._book("pageable", nbytes, lambda: self._malloc(nbytes), self._owned.pop)
 
     def pinned(self, nbytes: int, *flags: HostFlag) -> int:
-        backend = self.backend
-        return self._book(
-            "pinned", nbytes, lambda: backend.host_alloc(nbytes, *flags), backend.free_host, *flags
-        )
+        at = self.backend
+        return self._book("pinned", nbytes, lambda: at.host_alloc(nbytes, *flags), at.free_host, *flags)
 
     def registered(self, nbytes: int, *, mapped: bool = False) -> int:
         """Pageable memory on pages of its own, locked afterwards. The host's pointer."""

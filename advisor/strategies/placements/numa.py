@@ -80,10 +80,8 @@ def preferring(node: int | None) -> Iterator[None]:
 def policy(machine: str = platform.machine()) -> Policy:
     """The calling thread's policy. Raises OSError where the system does not say."""
     mode, words = ctypes.c_int(), (ctypes.c_uint64 * (_MASK_BITS // 64))()
-    no_address, no_flags = ctypes.c_void_p(None), ctypes.c_ulong(0)
-    _call(
-        _GET_MEMPOLICY, machine, ctypes.byref(mode), words, ctypes.c_ulong(_MASK_BITS), no_address, no_flags
-    )
+    nowhere, no_flags = ctypes.c_void_p(None), ctypes.c_ulong(0)
+    _call(_GET_MEMPOLICY, machine, ctypes.byref(mode), words, ctypes.c_ulong(_MASK_BITS), nowhere, no_flags)
     return Policy(mode.value, sum(word << (64 * i) for i, word in enumerate(words)))
 
 
