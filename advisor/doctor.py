@@ -328,11 +328,8 @@ def _tool_findings(facts: Facts) -> Iterator[Finding]:
     if facts.gpus:
         yield _nvml(facts)
         access = {True: "root only", False: "available to every user", None: "unknown (no driver parameters)"}
-        yield info(
-            "GPU counters",
-            access[facts.counters_for_root],
-            "only Nsight Compute needs them; measuring and --trace nsys do not",
-        )
+        means = "only Nsight Compute needs them; measuring and --trace nsys do not"
+        yield info("GPU counters", access[facts.counters_for_root], means)
 
 
 def _nsys(facts: Facts) -> Finding:

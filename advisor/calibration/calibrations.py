@@ -85,6 +85,7 @@ BUDGET = 90.0
 
 _CARD = DEFAULT_TARGETS[1]
 Launch = Callable[[CalibrationJob], Ended]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,7 @@ class Calibration:
 
 
 def calibrate(
-    request: Request,
-    progress: Progress,
-    launch: Launch | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    request: Request, progress: Progress, launch: Launch | None = None, clock: Clock = time.monotonic
 ) -> Calibration:
     """Measures and assembles. Raises `UsageError`, and `NothingMeasured` where no figure was found or too
     few for an entry."""
@@ -153,9 +151,7 @@ def calibrate(
     return Calibration(findings, entry)
 
 
-def _measure(
-    request: Request, progress: Progress, launch: Launch, directory: Path, clock: Callable[[], float]
-) -> Findings:
+def _measure(request: Request, progress: Progress, launch: Launch, directory: Path, clock: Clock) -> Findings:
     here = environment()
     groups = [group for group in GROUPS if request.backend == "cuda" or not group.needs_gpu]
     progress.start(len(groups))

@@ -30,6 +30,10 @@ ALONE = "host_uncached_access_seconds"
 _ACCESSES = 1 << 14
 
 
+Take = Callable[[Arena, int], int]
+"""Takes so many bytes of memory."""
+
+
 def keys(*kinds: str) -> tuple[str, ...]:
     return tuple(f"{kind}_{what}_bytes_per_second" for kind in kinds for what in ("read", "write", "copy"))
 
@@ -56,12 +60,7 @@ def measure_page_locked(bench: Bench) -> None:
 
 
 def _measure_kind(
-    bench: Bench,
-    kind: str,
-    take: Callable[[Arena, int], int],
-    most: int | None = None,
-    *,
-    alone: bool = False,
+    bench: Bench, kind: str, take: Take, most: int | None = None, *, alone: bool = False
 ) -> None:
     size = min(bench.sizes.host, most or bench.sizes.host)
     read, write, copy = keys(kind)
@@ -129,7 +128,7 @@ def sizes(largest: int) -> list[int]:
     return steps if steps[-1] == largest or largest < _SMALLEST else [*steps, largest]
 
 
-def _measure_copies(bench: Bench, kind: Kind, take: Callable[[Arena, int], int]) -> None:
+def _measure_copies(bench: Bench, kind: Kind, take: Take) -> None:
     size = bench.sizes.transfer
     with bench.attempt(copy_keys(kind)):
         with Arena(bench.backend) as arena:

@@ -173,6 +173,5 @@ def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Mac
         with metering(pci_bus_id, gpu, machine):
             pass
     except Unmetered as problem:
-        raise UsageError(
-            f"energy cannot be measured here: {problem}", next_step="Choose another --objective."
-        ) from None
+        step = "Choose another --objective."
+        raise UsageError(f"energy cannot be measured here: {problem}", next_step=step) from None

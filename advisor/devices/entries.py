@@ -163,7 +163,7 @@ class Figures(Record):
     link_again_share: Figure | None = optional("What crosses the link of two mapped operands' re-reads")
     link_again_alone_share: Figure | None = optional("The same of one mapped operand")
     routine_again_share: Figure | None = optional(
-        "What library routines read again of mapped memory, of what they did on an H200"
+        "Library routines' re-reads of mapped memory, over an H200's"
     )
     peer_bytes_per_second: Figure | None = optional("From GPU to GPU, with peer access enabled")
     host_read_bytes_per_second: Figure | None = optional("One CPU thread, cached memory")
@@ -282,11 +282,9 @@ class CatalogueEntry(Record):
 
 
 _DECIDING = (
-    "integrated",
-    "compute_capability",
-    "pageable_memory_access",
+    "integrated", "compute_capability", "pageable_memory_access",
     "pageable_memory_access_uses_host_page_tables",
-)
+)  # fmt: skip
 
 
 def _range_of(key: str, value: int | str) -> str | None:

@@ -254,13 +254,8 @@ def _bandwidth_test(lines: Iterable[str]) -> dict[str, float]:
         elif header := re.match(r"Transfer Size \(Bytes\)\s+Bandwidth\((GB|MB)/s\)", line):
             unit = header[1]
         elif direction in _DIRECTIONS and memory and unit and (row := re.fullmatch(_ROW, line)):
-            _largest(
-                rates,
-                _DIRECTIONS[direction],
-                memory,
-                int(row[1]),
-                _gigabytes(row[2], _UNITS[unit] / max(count, 1)),
-            )
+            each = _gigabytes(row[2], _UNITS[unit] / max(count, 1))
+            _largest(rates, _DIRECTIONS[direction], memory, int(row[1]), each)
         elif row := re.match(_CSV_ROW, line):
             way, kind_of, rate, its_unit, size, cards = row.groups()
             each = _gigabytes(rate, _UNITS[its_unit] / max(int(cards or 1), 1))

@@ -27,6 +27,7 @@ from advisor.measure.progress import Progress
 from advisor.profiles.combined import FleetRecord, Row
 from advisor.profiles.redaction import hidden
 
+Clock = Callable[[], float]
 Function = Literal["inspect", "profile"]
 """A function of `advisor.fleets.remote`."""
 _TURN_SECONDS = 0.25
@@ -96,11 +97,7 @@ class _Running:
 
 class Dispatcher:
     def __init__(
-        self,
-        cluster: Cluster,
-        request: Request,
-        results: Results,
-        clock: Callable[[], float] = time.monotonic,
+        self, cluster: Cluster, request: Request, results: Results, clock: Clock = time.monotonic
     ) -> None:
         self._cluster, self._request, self._results, self._clock = cluster, request, results, clock
         self._calls: dict[Call, _Running] = {}
@@ -317,7 +314,7 @@ def run(
     write: Write,
     tell: Callable[[str], None],
     resume: bool = False,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
 ) -> Outcome:
     results = Results(request, directory, progress, write, tell)
     results.begin(resume=resume)
@@ -342,8 +339,7 @@ def _no_device(request: Request, dispatcher: Dispatcher) -> NothingMeasured:
     where = request.selection.where
     if where and dispatcher.machines:
         conditions = ", ".join(f"{key}={value}" for key, value in where.items())
-        return NothingMeasured(
-            f"no device of the cluster fits --where {conditions}", next_step="Omit it to see the devices."
-        )
+        next_step = "Omit it to see the devices."
+        return NothingMeasured(f"no device of the cluster fits --where {conditions}", next_step=next_step)
     step = "Start some: dask worker ADDRESS, with the scheduler's address."
     return NothingMeasured("the scheduler has no workers", next_step=step)

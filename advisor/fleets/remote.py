@@ -186,20 +186,17 @@ def _cupy() -> tuple[str | None, int | None]:
 
 
 def _gpus() -> Iterator[Gpu]:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     for index in range(gpu_count()):
         with suppress(NothingMeasured):
             gpu = Driver(index)
             device, number = gpu.device(), gpu.uuid()
+            # A part of a GPU (MIG) has its name from CUDA_VISIBLE_DEVICES.
+            name = visible[index].strip() if index < len(visible) else ""
+            prefixed = name if name.startswith("MIG-") else f"GPU-{number}"
             yield Gpu(
-                uuid=_visible(number, index) if number else "",
+                uuid=prefixed if number else "",
                 name=device.name or "GPU",
                 memory_class=memory_class(device.attributes),
                 integrated=bool(device.attributes.get("integrated")),
             )
-
-
-def _visible(number: str, index: int) -> str:
-    """The UUID with its prefix, or the name of a part of a GPU (MIG) from CUDA_VISIBLE_DEVICES."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    name = named[index].strip() if index < len(named) else ""
-    return name if name.startswith("MIG-") else f"GPU-{number}"

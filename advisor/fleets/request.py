@@ -67,9 +67,8 @@ def gather(file: Path, more: Sequence[Path] = ()) -> Package:
     """The file and what it imports from its folder. Raises `FileProblem`, `WorkloadError` or `UsageError`."""
     folder = file.resolve().parent if not file.is_symlink() else file.parent.absolute()
     if not file.exists():
-        raise FileProblem(
-            f"{file} does not exist", next_step="Give the path of a Python file with a @workload."
-        )
+        step = "Give the path of a Python file with a @workload."
+        raise FileProblem(f"{file} does not exist", next_step=step)
     files: dict[str, bytes] = {}
     waiting = [folder / file.name]
     for path in waiting:  # grows
@@ -125,9 +124,8 @@ def _read(path: Path, before: Mapping[str, bytes]) -> bytes:
             room = LARGEST - sum(map(len, before.values()))
             data = file.read(room + 1)
     except OSError as problem:
-        raise FileProblem(
-            f"{path} cannot be read: {problem.strerror}", next_step="Check its permissions."
-        ) from None
+        step = "Check its permissions."
+        raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step=step) from None
     if len(data) > room:
         raise UsageError(
             f"the files to send hold more than {units.size(LARGEST)}; {path} is one too many",

@@ -108,9 +108,8 @@ def read(path: Path) -> Defaults:
         what = f"{where or 'the file'}: {first['msg'].replace('Value error, ', 'expected ')}"
     except (OSError, ValueError) as problem:
         what = str(problem)
-    raise FileProblem(
-        f"{path}: {what}", next_step='Each figure is { value = ..., low = ..., high = ..., source = "..." }.'
-    )
+    step = 'Each figure is { value = ..., low = ..., high = ..., source = "..." }.'
+    raise FileProblem(f"{path}: {what}", next_step=step)
 
 
 @lru_cache(maxsize=1)

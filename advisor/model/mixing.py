@@ -22,6 +22,7 @@ from advisor.profiles.schema import Profile
 from advisor.strategies.mixes import PREFIX, Mix, Placed, alike, changes, choices, label, mix, uniform
 from advisor.strategies.registry import Strategy, by_name, to_place
 
+Times = Callable[[Sequence[Placed]], Sequence[float]]
 STARTS = 2
 SAME = 1.001
 """Times so close are the same."""
@@ -30,9 +31,7 @@ MOST_STEPS = 1000
 
 
 def descend(
-    starts: Sequence[Placed],
-    steps: Callable[[Placed], Iterator[dict[str, str]]],
-    seconds: Callable[[Sequence[Placed]], Sequence[float]],
+    starts: Sequence[Placed], steps: Callable[[Placed], Iterator[dict[str, str]]], seconds: Times
 ) -> tuple[dict[str, str], float]:
     """The best that changing one buffer at a time comes to from any of the starts, and its time."""
     ends = []
@@ -105,10 +104,7 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
 
 
 def _simplest(
-    best: Placed,
-    time: float,
-    tried_for: Mapping[str, Sequence[str]],
-    seconds: Callable[[Sequence[Placed]], Sequence[float]],
+    best: Placed, time: float, tried_for: Mapping[str, Sequence[str]], seconds: Times
 ) -> tuple[dict[str, str], float]:
     """The mix with the smallest code change for each buffer that takes no longer."""
     now = dict(best)
@@ -126,11 +122,7 @@ def _change(placement: str) -> int:
 
 
 def _next_best(
-    best: Placed,
-    buffer: str,
-    names: Sequence[str],
-    time: float,
-    seconds: Callable[[Sequence[Placed]], Sequence[float]],
+    best: Placed, buffer: str, names: Sequence[str], time: float, seconds: Times
 ) -> Instead | None:
     """The placement of the buffer that is best after the one it has, all else as it is."""
     others = list(changes(best, {buffer: names}))

@@ -174,6 +174,5 @@ class _Walk:
         if step.action != "device":
             return frozenset()
         linked = [t for t in self.at.traffic(step.name) if self.at.path(t.buffer) == "link"]
-        return frozenset(
-            [*["to-device" for t in linked if t.bytes_read], *["to-host" for t in linked if t.bytes_written]]
-        )
+        read, written = any(t.bytes_read for t in linked), any(t.bytes_written for t in linked)
+        return frozenset(["to-device"] * read + ["to-host"] * written)

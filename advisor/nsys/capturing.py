@@ -106,7 +106,7 @@ class NsysCaptures:
         except NsysFailed as problem:
             return NsysTrace(reason=f"{problem}. {GET}")
         traces: list[StrategyTrace] = []
-        missing: list[NoTrace] = []
+        lost: list[NoTrace] = []
         notes: dict[str, None] = {}
         broken = ""
         for job in jobs:
@@ -121,18 +121,14 @@ class NsysCaptures:
                 notes.update(dict.fromkeys(trace.notes))
             except NsysFailed as problem:
                 broken = str(problem) if self.left() > 0 else LATE
-                missing.append(NoTrace(strategy=job.strategy, reason=broken))
+                lost.append(NoTrace(strategy=job.strategy, reason=broken))
             except (_Untraced, FileProblem, OSError) as problem:
                 reason = problem.message if isinstance(problem, FileProblem) else str(problem)
-                missing.append(NoTrace(strategy=job.strategy, reason=reason))
+                lost.append(NoTrace(strategy=job.strategy, reason=reason))
             end()
-        reason = "" if traces else (missing[0].reason if missing else "no strategy was measured")
+        reason = "" if traces else (lost[0].reason if lost else "no strategy was measured")
         return NsysTrace(
-            reason=reason,
-            tool=nsys.name,
-            strategies=tuple(traces),
-            missing=tuple(missing),
-            notes=tuple(notes),
+            reason=reason, tool=nsys.name, strategies=tuple(traces), missing=tuple(lost), notes=tuple(notes)
         )
 
     def _capture(self, nsys: Nsys, job: Job, device: Device) -> exports.FileTrace:

@@ -122,12 +122,12 @@ def _kernels(database: Database, where: str, own: set[int]) -> _Blocks:
             yield block, {"name": np.full(len(block["start"]), -9), **_timed(block)}
 
 
-def _timed(block: Columns) -> Columns:
+def _timed(rows: Columns) -> Columns:
     return {
-        "start": block["start"],
-        "end": block["end"],
-        "stream": block["streamId"],
-        "call": block["correlationId"],
+        "start": rows["start"],
+        "end": rows["end"],
+        "stream": rows["streamId"],
+        "call": rows["correlationId"],
     }
 
 

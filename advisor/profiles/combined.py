@@ -83,9 +83,7 @@ class Row(Record):
     strategy: ShortWord | None = optional("The recommended one")
     verdict: ShortWord | None = None
     basis: Literal["measured", "predicted", "none"] = "none"
-    costs: dict[Word, Annotated[float, Field(ge=1)]] = table(
-        "Measured strategies: the median time as a multiple of the fastest one's"
-    )
+    costs: dict[Word, Annotated[float, Field(ge=1)]] = table("Measured: median time over the fastest one's")
     predicted: tuple[PredictedChoice, ...] = ()
     seconds: Amount = optional("From giving out the task to its result", 0.0)
 

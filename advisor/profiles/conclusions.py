@@ -31,11 +31,9 @@ class Preferences(Record):
         "energy: joules of a frame, above the idle power. footprint: memory, then time",
         "time",
     )
-    indifference: Annotated[float, Field(gt=0, lt=1)] = optional(
-        "Strategies within this share of the fastest are near enough to be chosen", 0.05
-    )
+    indifference: Annotated[float, Field(gt=0, lt=1)] = optional("How near the fastest is near enough", 0.05)
     memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional(
-        "Strategies with a larger footprint are not recommended"
+        "The largest footprint recommended"
     )
     thresholds: dict[Word, float] = table("RULE.THRESHOLD to the value that replaces its default")
     ignored: dict[Word, Text] = table("The id of a silenced rule to the place that silenced it")
@@ -70,9 +68,7 @@ class Recommendation(Record):
         "two names differed from itself"
     )
     bound: Amount | None = optional("How much slower than the fastest it is at most: 0.014 is 1.4 %")
-    groups: tuple[tuple[Word, ...], ...] = optional(
-        "Strategies, fastest first; equal ones (within the indifference) grouped", ()
-    )
+    groups: tuple[tuple[Word, ...], ...] = optional("Strategies, fastest first; equal ones grouped", ())
     fastest: Word | None = optional("The one that looks fastest")
     saved_bytes: int | None = optional("Memory that it saves over that one")
     faster_mix: Faster | None = optional("Where the one that looks fastest is a mix, and this one is not")
@@ -117,7 +113,7 @@ class Gain(Record):
     basis: Literal["measured", "estimated"]
     over: Word | None = optional("The strategy that it is counted from")
     estimated_seconds_per_frame: float | None = optional(
-        "For a measured gain: the model's estimate of the same change, made without the measurement"
+        "For a measured gain: the model's own estimate of the change"
     )
 
 
@@ -139,9 +135,7 @@ class Advice(Record):
         "measured and its cause inferred; predicted: it rests on computed figures"
     )
     sources: tuple[Text, ...] = ()
-    lines: tuple[Text, ...] = optional(
-        "Where the user's code declares the buffers and stages that it speaks of: workload.py:34", ()
-    )
+    lines: tuple[Text, ...] = optional("Where the code declares what it speaks of: workload.py:34", ())
 
 
 State = Literal["ok", "limited", "missing", "info"]

@@ -94,17 +94,13 @@ class Crossing(Record):
     staged: bool = optional("It went through the library's own page-locked memory", False)
     asynchronous: bool | None = optional("Whether the call returned before the copy was done")
     non_blocking: bool = optional("An asynchronous copy was asked for: non_blocking=True, a stream", False)
-    host_seconds: Seconds | None = optional(
-        "Of the calls, less waits for earlier kernels; None without a GPU"
-    )
+    host_seconds: Seconds | None = optional("The calls, less waits for earlier kernels; None without a GPU")
     kernel_seconds: Seconds | None = optional("What the calls waited for earlier kernels")
     stream_seconds: Seconds | None = optional("Of the copies by CUDA events, scaled from those timed")
     timed: Count = optional("Copies that events timed", 0)
     origin: Origin | None = None
     repeats: Repeats | None = None
-    unread: int | None = optional(
-        "Uploads that no call of the library read before they were overwritten, scaled from a sample"
-    )
+    unread: int | None = optional("Uploads that nothing read before the next, scaled from a sample")
     holds_back: Place | None = optional("Of a wait: the next line that gives the GPU work")
 
 

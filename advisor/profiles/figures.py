@@ -140,12 +140,12 @@ class Block(FrameFigures):
     frames: Number
     seconds: PositiveSeconds = Field(description="All frames together, by contiguous timestamps")
     frame_seconds: tuple[Seconds, ...] = Field(
-        description="The first frames one by one, at most 200; none of a window for energy"
+        description="The first frames, at most 200; none of a window for energy"
     )
     latency_seconds: PositiveSeconds | None = optional("Mean latency of a frame, where frames overlap")
     host_seconds: dict[Name, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
     iterations: dict[Word, Annotated[float, Field(ge=1)]] = table(
-        "Mean of each loop of a frame; none of one that varies from run to run"
+        "Mean of each loop that does not vary from run to run"
     )
     frame_latencies: tuple[Seconds, ...] = optional("Latencies of the first frames, where frames overlap", ())
     energy: Energy | None = optional("Of a window for energy, of two seconds")
@@ -219,9 +219,7 @@ class FinalRecord(Record):
     processes: Count
     rounds: Count = Field(description="In all processes together")
     looks: Count = Field(description="Planned looks at the figures that were used")
-    share: float = Field(
-        default=0.25, gt=0, le=1, description="The last look's part of the error of 5 % in all"
-    )
+    share: float = Field(default=0.25, gt=0, le=1, description="The last look's part of the 5 % error")
     settled: bool = Field(description="More measuring would not change the choice")
     frames: Number = Field(description="Timed frames of a block")
     warm_frames: Count = optional("Frames before a block, which do not count", 0)

@@ -41,9 +41,8 @@ def read_unpacked(path: Path, largest: int = LARGEST) -> bytes:
             if not unpacking.eof and len(data) <= largest:
                 raise zlib.error("the packed text ends too early")
         except zlib.error as problem:
-            raise FileProblem(
-                f"{path} is damaged: {problem}", next_step="Save it again, or use an undamaged copy."
-            ) from None
+            step = "Save it again, or use an undamaged copy."
+            raise FileProblem(f"{path} is damaged: {problem}", next_step=step) from None
     if len(data) > largest:
         raise FileProblem(
             f"{path} holds more than {largest / 1e6:.0f} MB, the maximum for a report",
@@ -99,9 +98,8 @@ def replacing(path: Path, rename: Callable[[Path, Path], None] = os.replace) -> 
             temporary.unlink(missing_ok=True)
             raise
     except OSError as problem:
-        raise FileProblem(
-            f"{path} cannot be written: {problem}", next_step="Choose a path you can write to."
-        ) from None
+        step = "Choose a path you can write to."
+        raise FileProblem(f"{path} cannot be written: {problem}", next_step=step) from None
 
 
 def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None] = os.replace) -> None:

@@ -157,12 +157,8 @@ def write(directory: Path, name: str, text: str) -> Path:
 
     Raises `FileProblem`.
     """
-    return _put(
-        directory,
-        name,
-        hashlib.sha256(text.encode()).hexdigest(),
-        lambda path: path.write_text(text, encoding="utf-8"),
-    )
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return _put(directory, name, digest, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def copy(source: Path, directory: Path, name: str) -> Path:

@@ -140,11 +140,11 @@ class GpuTrace(Record):
     copy_engines: int | None = optional("Copies that the GPU can run at once")
     idle_seconds: Seconds
     idle_in_calls_seconds: Seconds | None = optional(
-        "Idle time in which the host was in a call that copies, waits, allocates or page-locks"
+        "Idle time in calls that copy, wait, allocate or page-lock"
     )
     removable_seconds: Seconds | None = optional("Of that, without waits for other GPUs")
     outside_seconds: Seconds | None = optional(
-        "Idle time in which the host was in no CUDA call and no other GPU of the process worked"
+        "Idle time with the host in no CUDA call and no other GPU at work"
     )
     flows: tuple[Flow, ...] | None = None
     managed: Managed | None = None

@@ -211,9 +211,8 @@ def _harmless(read: Profile) -> Profile:
 
 
 def _damaged(name: str, what: str) -> FileProblem:
-    return FileProblem(
-        f"{name} is damaged: {shortened(what, 500)}", next_step="Profile again, or take an undamaged copy."
-    )
+    step = "Profile again, or take an undamaged copy."
+    return FileProblem(f"{name} is damaged: {shortened(what, 500)}", next_step=step)
 
 
 def _content(data: bytes, name: str) -> dict[str, Any]:

@@ -66,9 +66,7 @@ class BufferRecord(Record):
     external: bool = False
     scratch: bool = False
     valid: Word | None = optional("The buffer that holds how much of its first dimension is valid")
-    regions: dict[Name, tuple[tuple[int, int], ...]] = table(
-        "Stages that touch a region of it: start and stop in each dimension"
-    )
+    regions: dict[Name, tuple[tuple[int, int], ...]] = table("Start and stop in each dimension, by stage")
     line: Text | None = optional("Where the user's code declares it: workload.py:34")
 
 
@@ -78,9 +76,7 @@ class Loop(Record):
 
     number: Count = Field(description="Which loop of the frame, in order")
     until: Word = Field(description="The buffer")
-    at_most: int = Field(
-        ge=1, le=figures.MOST_ITERATIONS, description="Iterations after which it ends anyway"
-    )
+    at_most: int = Field(ge=1, le=figures.MOST_ITERATIONS, description="It ends after so many anyway")
 
 
 def distinct(loops: Iterable[Loop | None]) -> tuple[Loop, ...]:
@@ -147,7 +143,7 @@ class Footprint(Record):
     requested: dict[MemoryKind, Bytes]
     reserved: dict[MemoryKind, Bytes]
     physical_bytes: Bytes = Field(
-        description="Total reserved; managed memory on a card counts on both sides, other shared memory once"
+        description="All reserved; managed memory on a card counts twice, shared memory once"
     )
     places: dict[Word, figures.PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
     peak_process_bytes: Bytes | None = optional("Proportional set size added by the run")
@@ -175,13 +171,13 @@ class Measured(figures.StrategyFigures, figures.Row):
     device_path_seconds: Seconds = Field(description="Frame without host stages: copies, kernels, waiting")
     host_copy_seconds: Seconds | None = optional("The host's copies to and from external buffers in a frame")
     latency_seconds: PositiveSeconds | None = optional(
-        "Latency of a frame where frames overlap; otherwise the time per frame"
+        "Latency of a frame where frames overlap, else its time"
     )
     iterations: tuple[figures.Iterations, ...] = optional("Of each loop of the frame", ())
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
     samples: Literal["frames", "blocks"] = optional(
-        "What frame_seconds holds: frames, or the mean frame of each block", "frames"
+        "What frame_seconds holds: frames, or means of blocks", "frames"
     )
     p95: figures.Quantile | None = optional("95th percentile of the latency of a frame")
     p99: figures.Quantile | None = None
@@ -251,7 +247,7 @@ class Predicted(figures.Row):
         "overlap count by latency, except for the objective throughput"
     )
     host_spread: Amount | None = optional(
-        "How far apart the processes of this run timed its host stages: half of the range over the median"
+        "How far apart processes timed host stages: half the range over the median"
     )
     host_interval: Interval | None = optional("Host stages of a frame alone; None where frames overlap")
     device_path_interval: Interval | None = optional("The same of all else in a frame")
@@ -282,9 +278,7 @@ class Trace(Record):
     work: tuple[StageWork, ...] = ()
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
     valid_bytes: dict[Word, float] = table("Of buffers with a length: the mean of what was valid in a frame")
-    iterations: tuple[figures.Iterations, ...] = optional(
-        "Of each loop; other figures are of one iteration", ()
-    )
+    iterations: tuple[figures.Iterations, ...] = optional("Of each loop; other figures are of one turn", ())
     host_rates: HostRates | None = optional("How fast the CPU at hand reads and writes memory")
 
     def times(self, loop: Loop | None) -> float:
@@ -302,7 +296,7 @@ class Prediction(Record):
     recommendation: Recommendation | None
     assumptions: tuple[Text, ...]
     confidence: Share | None = optional(
-        "Share of simulated devices on which the recommended strategy is within 5 % of the fastest"
+        "Share of simulated devices where the choice is within 5 % of the fastest"
     )
 
 
@@ -328,9 +322,7 @@ class Profile(Record):
     final: figures.FinalRecord | None = optional("None where no final was held")
     search: figures.Search | None = optional("The search for a mix of placements, if it was asked for")
     blocks: tuple[figures.Block, ...] = optional("What the final measured, raw", ())
-    windows: tuple[figures.Block, ...] = optional(
-        "For energy, after the final; where that is the objective, blocks have it", ()
-    )
+    windows: tuple[figures.Block, ...] = optional("For energy, after the final or in its blocks", ())
     recommendation: Recommendation | None = None
     advice: tuple[Advice, ...] = ()
     traffic: Trace | None = None

@@ -260,9 +260,8 @@ def require_rules(workload: WorkloadRecord) -> None:
         try:
             by_id(rule_id)
         except UsageError as unknown:
-            raise WorkloadError(
-                f"Workload(ignore=...): {unknown.message}", next_step=unknown.next_step
-            ) from None
+            step = unknown.next_step
+            raise WorkloadError(f"Workload(ignore=...): {unknown.message}", next_step=step) from None
 
 
 def conclude(

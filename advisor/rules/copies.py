@@ -226,20 +226,15 @@ def serial_copies(case: Case, limits: Limits) -> Finding:
     late = overlapped.latency_seconds
     evidence = [serial.copies(), serial.kernels(), serial.stages()]
     evidence += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
-    swap = case.swap(
-        serial, overlapped, _one_after_another(serial), evidence, worth=_overlapping(serial, overlapped)
-    )
-    # Frames are done more often, and each takes longer: that is time saved for throughput alone.
-    return swap if chosen is overlapped else replace(swap, gain=None)
-
-
-def _one_after_another(serial: Row) -> str:
-    return (
+    cause = (
         f"In a frame of {serial.strategy}, copies ({units.seconds(serial.transfer_seconds)}), kernels "
         f"({units.seconds(serial.device_seconds)}) and host stages ({units.seconds(serial.host_seconds)}) "
-        f"{'are predicted to ' if serial.predicted else ''}run one after another. With two sets of "
-        "buffers the next frame is produced and uploaded while this one computes."
+        f"{'are predicted to ' * serial.predicted}run one after another. With two sets of buffers the next "
+        "frame is produced and uploaded while this one computes."
     )
+    swap = case.swap(serial, overlapped, cause, evidence, worth=_overlapping(serial, overlapped))
+    # Frames are done more often, and each takes longer: that is time saved for throughput alone.
+    return swap if chosen is overlapped else replace(swap, gain=None)
 
 
 def _overlapping(serial: Row, overlapped: Row) -> str:

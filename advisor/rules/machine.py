@@ -109,7 +109,10 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
 def unstable_measurement(case: Case, limits: Limits) -> Finding:
     if case.machine is None or case.method is None:
         return not_applicable("Nothing was measured on this device.")
-    contenders = _contenders(case)
+    # The strategies between which the verdict is: those it could not tell apart, else the fastest.
+    timed = [row for row in case.rows.values() if row.rounds]
+    named = [case.verdict.strategy, *case.verdict.tied_with] if case.verdict else []
+    contenders = [row for row in timed if row.strategy in named] or [*filter(None, [case.fastest(timed)])]
     if not contenders:
         return not_applicable("No strategy has timed frames.")
     worst = max(contenders, key=_half_width)
@@ -167,15 +170,6 @@ def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
 MOSTLY = 0.5
 """The share of huge pages from which more of them are no advice."""
 _THP = "echo always > /sys/kernel/mm/transparent_hugepage/enabled, as root"
-
-
-def _contenders(case: Case) -> list[Row]:
-    """The strategies between which the verdict is: those it could not tell apart, else the fastest."""
-    verdict = case.verdict
-    named = [] if verdict is None else [verdict.strategy, *verdict.tied_with]
-    contenders = [row for row in case.rows.values() if row.strategy in named and row.rounds]
-    best = case.fastest(row for row in case.rows.values() if row.rounds)
-    return contenders or ([best] if best else [])
 
 
 def _half_width(row: Row) -> float:

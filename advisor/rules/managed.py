@@ -129,7 +129,7 @@ def ping_pong_migration(case: Case, limits: Limits) -> Finding:
     )
 
 
-TRACED_PING_PONG = Traced((MANAGED.example,), migrations)
+TRACED_TURNS = Traced((MANAGED.example,), migrations)
 
 
 _ATTACHED = "managed-prefetch"

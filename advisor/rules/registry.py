@@ -45,12 +45,7 @@ RULES: tuple[Rule, ...] = (
     Rule("write-combined-read", zero_copy.write_combined_read, (WRITE_COMBINED,)),
     Rule("write-combined-without-gain", zero_copy.write_combined_without_gain, (WRITE_COMBINED,)),
     Rule("page-fault-migration", managed.page_fault_migration, ("managed",), traced=managed.TRACED_FAULTS),
-    Rule(
-        "ping-pong-migration",
-        managed.ping_pong_migration,
-        (managed.MANAGED,),
-        traced=managed.TRACED_PING_PONG,
-    ),
+    Rule("ping-pong-migration", managed.ping_pong_migration, (managed.MANAGED,), traced=managed.TRACED_TURNS),
     Rule("prefetch-unsupported", managed.prefetch_unsupported),
     Rule("system-memory-available", zero_copy.system_memory_available, ("system", BASELINE)),
     Rule("coherence-reversed", zero_copy.coherence_reversed, (zero_copy.CACHED, zero_copy.UNCACHED)),
@@ -76,9 +71,8 @@ def by_id(rule_id: str) -> Rule:
         if rule.id == rule_id:
             return rule
     ids = [rule.id for rule in RULES]
-    raise UsageError(
-        f"there is no rule {rule_id!r}{nearest(rule_id, ids, 2)}", next_step="`advisor rules` lists them."
-    )
+    step = "`advisor rules` lists them."
+    raise UsageError(f"there is no rule {rule_id!r}{nearest(rule_id, ids, 2)}", next_step=step)
 
 
 def limits(rule: Rule, wanted: Preferences) -> dict[str, float]:

@@ -107,13 +107,8 @@ def identity(row: Row) -> str:
 def requested(chosen: Mapping[str, str], bases: Sequence[Strategy]) -> tuple[Mix, ...]:
     """These placements, and each of the strategies for the buffers that they do not name."""
     return tuple(
-        mix(
-            f"{PREFIX}{number}",
-            chosen,
-            base.name if base.name in PLACEMENTS else "pinned",
-            pipelined=base.pipelined,
-        )
-        for number, base in enumerate(bases, start=1)
+        mix(f"{PREFIX}{n}", chosen, one.name if one.name in PLACEMENTS else "pinned", pipelined=one.pipelined)
+        for n, one in enumerate(bases, start=1)
     )
 
 
@@ -217,9 +212,8 @@ def _require_fits(one: Mix, workload: WorkloadRecord, device: Device) -> None:
                 next_step=f"Use {buffer}=pinned, which is the same there.",
             )
         if device.kind == "cuda" and (refused := PLACEMENTS[placement].unavailable(device)):
-            raise UsageError(
-                f"{option}: {refused}", next_step="Choose another placement; see `advisor strategies`."
-            )
+            step = "Choose another placement; see `advisor strategies`."
+            raise UsageError(f"{option}: {refused}", next_step=step)
     if same := uniform(one.assigned(workload), pipelined=one.pipelined):
         raise UsageError(
             f"--placement: every shared buffer has the placement of {same}, so this is not a mix",

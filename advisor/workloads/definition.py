@@ -218,7 +218,12 @@ class Workload:
         join = "Join stages that follow one another on the same side; write what repeats as repeat([...])."
         _require_number(number, MOST_STAGES, "stages", join)
         _require_frames(self.frame_stages)
-        _require_gpus({s.gpu for s in (*self.setup, *self.frame_stages) if s.side == "device"})
+        used = {s.gpu for s in (*self.setup, *self.frame_stages) if s.side == "device"}
+        if missing := sorted(set(range(max(used, default=-1) + 1)) - used):
+            raise WorkloadError(
+                f"device stages run on GPU {', '.join(map(str, sorted(used)))}, but none on GPU {missing[0]}",
+                next_step="Number the GPUs from 0 without gaps; --gpus chooses the devices.",
+            )
         if self.check is not None:
             function_of(self.check, "check=")
 
@@ -277,15 +282,6 @@ def _require_number(number: int, most: int, what: str, next_step: str) -> None:
     if number > most:
         raise WorkloadError(
             f"the workload has {number} {what}; at most {most} can be profiled", next_step=next_step
-        )
-
-
-def _require_gpus(used: set[int]) -> None:
-    """The GPUs that stages name are all from 0 on."""
-    if missing := sorted(set(range(max(used, default=-1) + 1)) - used):
-        raise WorkloadError(
-            f"device stages run on GPU {', '.join(map(str, sorted(used)))}, but none on GPU {missing[0]}",
-            next_step="Number the GPUs from 0 without gaps; --gpus chooses the devices.",
         )
 
 

@@ -77,9 +77,8 @@ def _file(name: str, caller: Path) -> Source:
             next_step="Give CUDA source, or the path of a .cu file relative to the file that uses it.",
         ) from None
     except (OSError, UnicodeDecodeError) as problem:
-        raise FileProblem(
-            f"advisor.kernel: {path} cannot be read: {problem}", next_step="Give a CUDA source file."
-        ) from None
+        step = "Give a CUDA source file."
+        raise FileProblem(f"advisor.kernel: {path} cannot be read: {problem}", next_step=step) from None
 
 
 def does_not_compile(source: Source, name: str, log: str) -> WorkloadError:

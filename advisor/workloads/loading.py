@@ -195,9 +195,8 @@ def _import(path: Path) -> ModuleType:
     folder.__path__ = [str(path.parent.resolve())]
     sys.modules[folder.__name__] = folder
     name = f"{folder.__name__}.{path.stem}"
-    spec = importlib.util.spec_from_file_location(
-        name, path, loader=importlib.machinery.SourceFileLoader(name, str(path))
-    )
+    loader = importlib.machinery.SourceFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -253,9 +252,8 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     if name is None and len(own) > 1:
         raise WorkloadError(f"{path} has {len(own)} workloads", next_step=f"Name one of them:\n{listing}")
     if name is not None and name not in definitions:
-        raise WorkloadError(
-            f"{path} has no workload {name!r}{nearest(name, definitions)}", next_step=f"It has:\n{listing}"
-        )
+        step = f"It has:\n{listing}"
+        raise WorkloadError(f"{path} has no workload {name!r}{nearest(name, definitions)}", next_step=step)
     return definitions[name] if name is not None else next(iter(own.values()))
 
 

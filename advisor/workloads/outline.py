@@ -166,9 +166,12 @@ def _imports_library(file: Path) -> bool:
     names, waiting = set[str](), [file]
     while waiting:
         try:
-            new = set(_imports(parsed(waiting.pop()))) - names
+            nodes = [*ast.walk(parsed(waiting.pop()))]
         except (OSError, SyntaxError, ValueError):
             continue
+        modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        modules += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+        new = {module.partition(".")[0] for module in modules if module} - names
         names |= new
         waiting += [near for name in new if (near := file.parent / f"{name}.py").exists()]
         waiting += [near for name in new for near in islice((file.parent / name).rglob("*.py"), _MOST_FILES)]
@@ -202,17 +205,6 @@ def _takes_api(node: ast.AST) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id == "advisor"
 
 
-def _imports(tree: ast.AST) -> list[str]:
-    """The packages that a file imports, wherever in it."""
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names.append(node.module or "")
-    return [name.partition(".")[0] for name in names if name]
-
-
 def file_and_name(target: str) -> tuple[Path, str | None]:
     """FILE or FILE::NAME in its parts. Raises `UsageError`."""
     try:
@@ -227,9 +219,8 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
         ) from None
     file, colons, name = target.partition("::")
     if not file or (colons and not name):
-        raise UsageError(
-            f"{target!r} is not FILE or FILE::NAME", next_step="For example: workloads/vector_add.py."
-        )
+        step = "For example: workloads/vector_add.py."
+        raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step=step)
     return Path(file), name or None
 
 

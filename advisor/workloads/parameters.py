@@ -62,9 +62,8 @@ def parse_assignments(settings: typing.Iterable[str], option: str = "--set") -> 
         if not equals or not name.strip().isidentifier():
             raise UsageError(f"{option} {setting!r} is not NAME=VALUE", next_step=f"Write {option} n=4096.")
         if not value.isprintable():
-            raise UsageError(
-                f"{option} {name}={value!r} contains unprintable characters", next_step="Remove them."
-            )
+            step = "Remove them."
+            raise UsageError(f"{option} {name}={value!r} contains unprintable characters", next_step=step)
         if name.strip() in assignments:
             raise UsageError(f"{option} {name.strip()} is given twice", next_step="Omit one of them.")
         assignments[name.strip()] = value.strip()
@@ -116,9 +115,8 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
         raise WorkloadError(f"{what} has no annotation", next_step=step)
     origin = typing.get_origin(annotation)
     options = typing.get_args(annotation)
-    plain = annotation in (int, float, bool, str) or (
-        origin is typing.Literal and all(isinstance(option, (int, str)) for option in options)
-    )
+    literal = origin is typing.Literal and all(isinstance(option, (int, str)) for option in options)
+    plain = annotation in (int, float, bool, str) or literal
     union = origin in (typing.Union, types.UnionType) and all(o in (int, float, bool, str) for o in options)
     if not (plain or union):
         step = "Parameters can be int, float, bool, str or a Literal of these."

@@ -117,6 +117,9 @@ def outline(program: ProgramTrace | None, report: Path, file: Path) -> str:
     names = [name for name, _ in (*inputs, *outputs)]
     lines = [f'            "{name}": Buffer({shape}, np.float32),' for name, shape in (*inputs, *outputs)]
     used = ", ".join([f"{name}: In" for name, _ in inputs] + [f"{name}: Out" for name, _ in outputs])
+    # Arithmetic that takes as long on that GPU as its kernels did, where the catalogue has its rate.
+    entry, seconds = named(gpu.name), gpu.kernel_seconds / gpu.units
+    rate = entry.figures.flops_per_second if entry else None
     return _TEXT.format(
         file=file.name,
         report=report.name,
@@ -129,8 +132,8 @@ def outline(program: ProgramTrace | None, report: Path, file: Path) -> str:
         writes="\n".join(f"        {name}[...] = total" for name, _ in outputs),
         read=", ".join(f"{name}: In" for name, _ in outputs),
         reads="\n".join(f"        {name}.max()" for name, _ in outputs),
-        kernels=units.seconds(gpu.kernel_seconds / gpu.units),
-        flops=_flops(gpu),
+        kernels=units.seconds(seconds),
+        flops=f", flops={seconds * rate.value:.3g}" if rate and seconds else "",
         buffers="\n".join(lines),
     )
 
@@ -153,13 +156,6 @@ def _buffers(gpu: GpuTrace, way: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         for _ in range(count if count <= _MOST else 1):
             yield f"{name}{number}", (items,) if count <= _MOST else (count, items)
             number += 1
-
-
-def _flops(gpu: GpuTrace) -> str:
-    """Arithmetic that takes as long on that GPU as its kernels did, where the catalogue has its rate."""
-    entry = named(gpu.name)
-    rate = entry.figures.flops_per_second if entry else None
-    return f", flops={gpu.kernel_seconds / gpu.units * rate.value:.3g}" if rate and gpu.kernel_seconds else ""
 
 
 _TEXT = '''"""{what}

@@ -44,14 +44,12 @@ class UserLine:
             target = _target(statements[0]) if len(statements) == 1 else ""
             return cls(place, crossing.library, target)
         target = _target(statement)
-        operand = _operand(call, name, crossing.call.startswith(("cupy.", "torch.", "cuda.")))
-        return cls(
-            place,
-            crossing.library,
-            target,
-            _segment(place.text, call),
-            _segment(place.text, operand) if operand else "",
-        )
+        is_function = crossing.call.startswith(("cupy.", "torch.", "cuda."))
+        operand = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if is_function or name in (*_OF_ARGUMENT, *_CASTS.values()):
+            operand = call.args[0] if call.args else None
+        copied = _segment(place.text, operand) if operand else ""
+        return cls(place, crossing.library, target, _segment(place.text, call), copied)
 
     @property
     def result(self) -> str:
@@ -145,12 +143,6 @@ def _name(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
-
-
-def _operand(call: ast.Call, name: str, is_function: bool) -> ast.expr | None:
-    if is_function or name in (*_OF_ARGUMENT, *_CASTS.values()):
-        return call.args[0] if call.args else None
-    return call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
 def _segment(text: str, node: ast.AST) -> str:

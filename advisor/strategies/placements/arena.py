@@ -27,7 +27,10 @@ class AllocationFailed(Exception):
     """Memory of a kind could not be had; the text says how much and why."""
 
 
-Held = tuple[int, Callable[[int], object]]
+Give = Callable[[int], object]
+Node = int | None
+"""A NUMA node; None leaves it to the system."""
+Held = tuple[int, Give]
 """Memory's pointer, and what frees it."""
 
 
@@ -67,8 +70,8 @@ class Arena:
     def __init__(
         self,
         backend: Backend,
-        node: int | None = None,
-        nodes: Sequence[int | None] = (),
+        node: Node = None,
+        nodes: Sequence[Node] = (),
         reused: ReusedAllocations | None = None,
     ) -> None:
         """`node`: the NUMA node that host memory shall come from; None leaves it to the system. `nodes`:
@@ -163,12 +166,7 @@ class Arena:
         return pointer
 
     def _book(
-        self,
-        kind: MemoryKind,
-        nbytes: int,
-        take: Callable[[], int],
-        give: Callable[[int], object],
-        *how: Hashable,
+        self, kind: MemoryKind, nbytes: int, take: Callable[[], int], give: Give, *how: Hashable
     ) -> int:
         """`how` tells apart what is not alike beside its kind and size."""
         reused = self._reused if kind != "managed" else None

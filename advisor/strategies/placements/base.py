@@ -316,6 +316,5 @@ def require_memory(
         managed = any(placed.device_kind == "managed" for placed in placements.values())
         liftable = managed and not oversubscribe
         hint = "; --allow-oversubscription permits this for managed memory" if liftable else ""
-        raise AllocationFailed(
-            f"the buffers need {units.size(needed)} of device memory; {units.size(free)} are free{hint}"
-        )
+        need = f"need {units.size(needed)} of device memory; {units.size(free)} are free{hint}"
+        raise AllocationFailed(f"the buffers {need}")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.devices.host import gpu_numa_node
+from advisor.devices.host import ROOT, gpu_numa_node
 
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 _GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236}
@@ -30,17 +30,13 @@ class Policy:
     nodes: int
 
 
-def nodes(root: Path = Path("/")) -> tuple[int, ...]:
+def nodes(root: Path = ROOT) -> tuple[int, ...]:
     """The NUMA nodes that have memory; empty where the system does not say."""
     return _listed(root, "has_memory")
 
 
 def chosen_node(
-    wanted: str,
-    pci_bus_id: str | None,
-    root: Path = Path("/"),
-    *,
-    permitted: Callable[[], bool] | None = None,
+    wanted: str, pci_bus_id: str | None, root: Path = ROOT, *, permitted: Callable[[], bool] | None = None
 ) -> int | None:
     """The node for `local`, `remote` or a number; None: leave it to the system.
 
@@ -95,17 +91,11 @@ def may_set_policy(machine: str = platform.machine()) -> bool:
 
 
 def _set_policy(wanted: Policy) -> None:
-    words = (ctypes.c_uint64 * (_MASK_BITS // 64))(
-        *((wanted.nodes >> shift) & (2**64 - 1) for shift in range(0, _MASK_BITS, 64))
-    )
+    parts = ((wanted.nodes >> shift) & (2**64 - 1) for shift in range(0, _MASK_BITS, 64))
+    words = (ctypes.c_uint64 * (_MASK_BITS // 64))(*parts)
     named = wanted.nodes != 0
-    _call(
-        _SET_MEMPOLICY,
-        platform.machine(),
-        wanted.mode,
-        words if named else None,
-        ctypes.c_ulong(_MASK_BITS if named else 0),
-    )
+    bits = ctypes.c_ulong(_MASK_BITS if named else 0)
+    _call(_SET_MEMPOLICY, platform.machine(), wanted.mode, words if named else None, bits)
 
 
 def _call(numbers: Mapping[str, int], machine: str, *arguments: object) -> None:
