@@ -51,8 +51,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def fit(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
-    """Latency and slope of the robust line through (size, seconds). Raises `ValueError` for fewer than two
-    different sizes."""
+    """Latency and slope of the robust line through (size, seconds). Raises `ValueError` for one size."""
     pairs = combinations(zip(sizes, times, strict=True), 2)
     slopes = [(tb - ta) / (b - a) for (a, ta), (b, tb) in pairs if a != b]
     if not slopes:

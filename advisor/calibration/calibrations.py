@@ -128,8 +128,7 @@ class Calibration:
 def calibrate(
     request: Request, progress: Progress, launch: Launch | None = None, clock: Clock = time.monotonic
 ) -> Calibration:
-    """Measures and assembles. Raises `UsageError`, and `NothingMeasured` where no figure was found or too
-    few for an entry."""
+    """Measures and assembles. Raises `UsageError`; `NothingMeasured` with too few figures for an entry."""
     request.check()
     with scratch() as folder:
         run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.calibrations")

@@ -234,8 +234,7 @@ def _other_users(readings: Sequence[GpuState]) -> str:
 
 
 class PcieLink(NamedTuple):
-    """Generation and lanes as they were seen, and the best that NVML reports for this GPU and system. 0 is
-    unknown."""
+    """Generation and lanes as seen, and the best that NVML reports for this GPU and system; 0 is unknown."""
 
     generation: int
     width: int

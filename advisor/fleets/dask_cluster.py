@@ -189,8 +189,7 @@ def _line(problem: object) -> str:
 
 @contextmanager
 def connected(address: str | None, file: Path | None, security: Security | None) -> Iterator[DaskCluster]:
-    """The cluster of a scheduler. Raises `NothingMeasured` where it cannot be reached, `UsageError` or
-    `FileProblem`."""
+    """The cluster of a scheduler. Raises `NothingMeasured` if out of reach, `UsageError`, `FileProblem`."""
     address = address or _address(file or Path())
     security = security or Security()  # what Dask's own configuration says
     arguments = security.get_connection_args("client")

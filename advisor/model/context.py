@@ -37,8 +37,7 @@ class Learned:
     """How much is left of what the terms do not explain (simulate.py), as an exponent: 1 all, 0 nothing."""
     sentences: tuple[str, ...] = ()
     host_spread: float = 0.0
-    """How far from those of an idle machine the times of host stages may be (measured.py): 0.1 is 10 % either
-    way."""
+    """How far host stages' times may be from an idle machine's (measured.py): 0.1 is 10 % either way."""
 
 
 NOTHING = Learned()

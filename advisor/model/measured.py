@@ -44,8 +44,7 @@ def modelled(profile: Profile) -> dict[str, Values]:
 
 
 def learned(profile: Profile, target: Machine) -> Learned:
-    """What a measured profile knows better than the trace. Of a CPU's that is more frames of host
-    stages."""
+    """What a measured profile knows better than the trace: of a CPU's, more frames of host stages."""
     measured = profile.measured()
     if profile.device.kind != "cuda":
         spread = host_spread(profile)
@@ -75,8 +74,7 @@ def learned(profile: Profile, target: Machine) -> Learned:
 
 
 def pooled(profile: Profile) -> Trace | None:
-    """The trace with host stages as timed in all processes on this CPU: one alone differs from the next by a
-    tenth or two."""
+    """The trace with host stages as timed in all processes: one differs from the next by a tenth or two."""
     return timed_by(profile, [row.stage_seconds for row in profile.measured().values()], beside=True)
 
 

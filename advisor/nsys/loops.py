@@ -191,8 +191,7 @@ _MOST_KINDS, _MOST_LAGS, _TURNS = 200, 60, 8
 
 @dataclass(frozen=True)
 class Events:
-    """Work and waits in the order of their launch. `kinds`: numbers from 0 of what is equal; `marked`: copies
-    and waits."""
+    """Work and waits in order of launch. `kinds`: from 0, of what is equal; `marked`: copies and waits."""
 
     kinds: npt.NDArray[np.int32]
     marked: npt.NDArray[np.bool_]

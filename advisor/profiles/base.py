@@ -70,8 +70,7 @@ def deprecated(*keys: str) -> Callable[[dict[str, Any]], None]:
 
 
 def cleaned(value: Any, clean: Callable[[str, TextKind], str]) -> Any:
-    """The same record with every text cleaned by its kind, but for those that are one of a few words; shares
-    what stays."""
+    """The record with every text cleaned by its kind, but for those of a few words; shares what stays."""
     record: type[Record] = type(value)
     changed = {}
     for name, kinds in _kinds_of(record).items():

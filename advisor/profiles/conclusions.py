@@ -1,5 +1,4 @@
-"""What was concluded: by which preferences, the recommendation, the advice with its evidence; the doctor's
-findings."""
+"""What was concluded: preferences, recommendation, advice with its evidence; the doctor's findings."""
 
 from __future__ import annotations
 

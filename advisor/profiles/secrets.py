@@ -330,8 +330,7 @@ def may_hold_secrets(text: str) -> bool:
 
 
 def mask(text: str, values: Iterable[str] = ()) -> str:
-    """The text without these values and longer parts of them, and without what has the name or the form of
-    a secret."""
+    """The text without these values, longer parts of them, and what has the name or form of a secret."""
     spelled, parts = _known(tuple(values))
     for value in spelled:
         text = text.replace(value, MASK)

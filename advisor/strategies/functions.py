@@ -43,8 +43,7 @@ def written_as(profile: Profile, source: str, function: str) -> Applied:
 
 
 def page_locked(source: str, function: str, names: Sequence[str]) -> Applied:
-    """The file with these arrays of a function page-locked. Raises `CannotWrite` without that function, and
-    `SyntaxError`."""
+    """The file with these arrays of a function page-locked. Raises `CannotWrite` and `SyntaxError`."""
     tree = ast.parse(source)
     defined = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
     bodies = [node for node in defined if node.name == function]

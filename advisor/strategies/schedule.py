@@ -105,8 +105,7 @@ class Step:
     in a row, with an `until` among them."""
     again: bool = False
     gpu: int = 0
-    """The GPU whose stream it is on, or waits for: of a transfer that from which or to which, of `to-peer` to
-    which."""
+    """The GPU whose stream it is on, or waits for; of a transfer that which it leaves or reaches."""
     source: int = 0
 
     def times(self, iterations: Sequence[float]) -> float:
@@ -373,8 +372,7 @@ class Streams:
         return latest
 
     def settle(self, gpu: int) -> set[int]:
-        """The host has waited for that GPU: which are done with it, those among them whose last step it came
-        after."""
+        """The host has waited for that GPU: which are done with it, since it came after their last step."""
         done = {gpu} | {o for o, last in self.last.items() if self.after.get((gpu, o), -1) >= last}
         for memory, uses in self.uses.items():
             self.uses[memory] = [use for use in uses if use.gpu not in done]

@@ -175,8 +175,7 @@ class Code:
     def filled(
         self, line: str, step: Step, stream: str = "stream", at: Callable[[str], str] = str, part: str = ""
     ) -> str:
-        """A way's line for the buffer and the GPUs of a step, or that part of it; `at` says where an array is
-        kept."""
+        """A way's line for a step's buffer, or that part of it; `at` says where an array is kept."""
         name, buffer = step.name, self.buffers[step.name]
         # A structured dtype is recorded as the list that makes it.
         dtype = buffer.dtype if buffer.dtype.startswith(("[", "{")) else f'"{buffer.dtype}"'
