@@ -1,5 +1,4 @@
-"""Kernels: launches, device memory, L2 cache, arithmetic, mapped host memory and what of its re-reads crosses
-the link."""
+"""Kernels: launches, device memory, L2, arithmetic, mapped host memory and its re-reads over the link."""
 
 from __future__ import annotations
 

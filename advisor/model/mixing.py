@@ -53,8 +53,7 @@ class Outlook:
     """What the model says of mixes on a device."""
 
     seconds: Callable[[Sequence[Placed]], list[float]]
-    """The likely time of each, as the objective counts it; infinite where it cannot be used, or there are too
-    many to simulate."""
+    """The likely time that the objective counts; infinite if it is unusable or there are too many."""
     best: Placed
     gain: float
     """The best uniform strategy's likely time over that of the best mix, less 1."""

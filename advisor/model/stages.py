@@ -42,8 +42,7 @@ def kernel_seconds(at: Context, stage: str) -> Values:
 
 
 def asking_seconds(at: Context, step: Step) -> Values:
-    """What the step takes of the host's time before the GPU has it: its launch or copy call, or a library's
-    calls, which take longer."""
+    """The host's time before the GPU has the step: a launch or copy call, or a library's calls."""
     machine = at.machine
     if step.action != "device":
         kind = "prefetch" if at.own(step.name).managed else "pinned_copy"

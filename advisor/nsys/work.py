@@ -1,6 +1,4 @@
-"""The work of each GPU in an export, and the host's calls around it, as columns of numbers; what of it lies
-in one frame, as a timeline.
-"""
+"""The work of each GPU in an export and the host's calls around it, as columns; one frame as a timeline."""
 
 from __future__ import annotations
 

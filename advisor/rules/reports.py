@@ -62,8 +62,7 @@ def _asked(gpus: Sequence[GpuTrace]) -> Iterator[str]:
 
 
 def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
-    """What each rule says of a GPU, no time promised twice: what gains most comes first, and overlapping has
-    what faster copies leave."""
+    """What each rule says of a GPU, no time promised twice: what gains most first, overlapping last."""
     findings = {rule: judge(rule, gpu, _limits(rule, wanted)) for rule in RULES}
     worth = {r: (f.gain.seconds_per_frame or 0.0) * gpu.units for r, f in findings.items() if f.gain}
     calls = gpu.host_time("copies")

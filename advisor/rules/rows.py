@@ -1,5 +1,4 @@
-"""What rules compare: a strategy's figures, where it places buffers and what it moves, what kernels read, and
-what a trace of nsys saw."""
+"""What rules compare: a strategy's figures and placements, kernels' reads, what a trace of nsys saw."""
 
 from __future__ import annotations
 

@@ -319,8 +319,7 @@ def _bind_check(function: StageFunction, workload: Workload, stages: tuple[Bound
 
 @dataclass(frozen=True)
 class _Declared:
-    """A function's parameters: its access to each buffer, the specials, the forms it wants buffers in, and
-    of which it touches a part."""
+    """A function's parameters: its access to each buffer, specials, wanted forms, parts of buffers."""
 
     access: dict[str, AccessMode] = field(default_factory=dict)
     specials: set[str] = field(default_factory=set)

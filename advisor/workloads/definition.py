@@ -342,8 +342,7 @@ def _require_length(name: str, buffer: Buffer, buffers: Mapping[str, Buffer]) ->
 
 
 def _require_size(name: str, buffer: Buffer) -> None:
-    """Raises `WorkloadError` for what is no shape or dtype, `ImpossibleBuffer` for a shape without elements,
-    and one of 2**63 bytes."""
+    """Raises `WorkloadError` for no shape or dtype, `ImpossibleBuffer` for no elements, and 2**63 bytes."""
     try:
         shape_of(buffer.shape)
         dtype_of(buffer.dtype)

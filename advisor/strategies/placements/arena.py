@@ -137,8 +137,7 @@ class Arena:
         return self._book("pinned", nbytes, take, give, "registered", mapped)
 
     def staging(self, nbytes: int) -> None:
-        """Books what CuPy's pinned pool takes for uploads of that size, and keeps: a power of two (cupy
-        issues 3625, 8111)."""
+        """What CuPy's pinned pool takes for such uploads: a power of two (cupy issues 3625, 8111)."""
         kind = self.backend.kind_of("pinned")
         self.requested[kind] += nbytes
         if kind == "pinned":

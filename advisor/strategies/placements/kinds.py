@@ -109,9 +109,7 @@ class ZeroCopy(Placement):
 
 
 class ZeroCopyWriteCombined(ZeroCopy):
-    """cudaHostAlloc with Mapped and WriteCombined; kernels use the same memory. Buffers that the host reads
-    are plain mapped memory.
-    """
+    """cudaHostAlloc with Mapped and WriteCombined; buffers that the host reads are plain mapped memory."""
 
     host_flags = ("mapped", "write-combined")
     not_on_cpu = "the CPU device has no write-combined memory"
