@@ -1,4 +1,4 @@
-"""What rules compare: a strategy's figures and placements, kernels' reads, what a trace of nsys saw."""
+"""What rules compare: a strategy's figures and placements, kernels' reads, what nsys recorded."""
 
 from __future__ import annotations
 
