@@ -66,7 +66,8 @@ CONCLUDING_PREDICTIONS = 30
 LEAST_FINAL = LEAST_SECONDS / 4
 """With less time left none is begun; it has fewer contestants than one of strategies."""
 MOST_WAITING = 5
-"""How many seconds of a frame on the CPU device count as one at most: the others may be waits of its own."""
+"""How many seconds of a frame on the CPU device, whose blocks do not count waiting for a core, are one at
+most: the others may be waits of its own."""
 _MOST_VALUES = 3
 _LONGER = "Run again with a longer --max-seconds."
 
@@ -332,7 +333,12 @@ class VersionFinal:
     """No round of both was measured; the blocks are the medians of screening."""
 
     def __post_init__(self) -> None:
-        self.quickest = min(self._frame_seconds(v, s) for v in (BASE, HEAD) for s in self.entry.strategies)
+        self.quickest = min(
+            max(self._screened_seconds(version, name), self.rows[version][name].median_seconds / waiting)
+            for waiting in [MOST_WAITING if self.jobs[HEAD].backend == "cpu" else 1]
+            for version in (BASE, HEAD)
+            for name in self.entry.strategies
+        )
         self.frames = frames_of_block(self.quickest, BLOCK_SECONDS, self.period)
 
     def run(self, deadline: float, progress: Progress) -> None:
@@ -366,13 +372,6 @@ class VersionFinal:
         """
         row = self.rows[version][strategy]
         return min(row.median_seconds, row.cpu_seconds or math.inf)
-
-    def _frame_seconds(self, version: str, strategy: str) -> float:
-        """By the clock of its blocks, which on the CPU device does not count waiting for a core."""
-        seconds = self.rows[version][strategy].median_seconds
-        if self.jobs[HEAD].backend == "cpu":
-            return max(self._screened_seconds(version, strategy), seconds / MOST_WAITING)
-        return seconds
 
     def judged(self) -> Judged:
         blocks, state = scores(self.state.blocks, self.objective), self.state
