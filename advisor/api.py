@@ -36,7 +36,7 @@ from advisor.report.profile_page import with_headlines
 from advisor.rules import advise
 from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
-from advisor.verdicts.comparing import comparisons, promised, versions
+from advisor.verdicts.comparing import comparisons, versions
 from advisor.verdicts.versions import Question
 from advisor.workloads import outline
 from advisor.workloads.loading import MODULE_PREFIX
@@ -176,14 +176,14 @@ def run_versions(
         saved = advise.concluded(reading.load(reading.in_directory(outputs.baseline_folder(against))))
     with _sides(settings, base, head, against) as (before, now, labels, note):
         missing = "" if before else note
-        versions = Versions(before or now, now, named, question, missing, recommendations)
+        both = Versions(before or now, now, named, question, missing, recommendations)
         comparison = pipeline.compare_versions(
-            versions, labels, progress, launcher=launching(settings), note=note
+            both, labels, progress, launcher=launching(settings), note=note
         )
     parts = {part.name: getattr(comparison, part.name) for part in fields(comparison)}
     if saved:
         gains = comparison.run.judged.gains
-        parts["promise"] = promised.promised_to_versions(saved, comparison.head, named, gains)
+        parts["promise"] = versions.promised_to_versions(saved, comparison.head, named, gains)
     return VersionComparison(**parts)
 
 

@@ -18,8 +18,7 @@ from advisor.report import blocks
 from advisor.report.pages import lines_comparison_page
 from advisor.rules import advise
 from advisor.verdicts.comparing.gates import parse_gates
-from advisor.verdicts.comparing.lines import compare_lines, judge_lines
-from advisor.verdicts.comparing.promised import promises
+from advisor.verdicts.comparing.lines import compare_lines, judge_lines, promises
 
 
 def of(run: ScriptRun, **fields: str) -> Profile:

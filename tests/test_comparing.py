@@ -35,8 +35,8 @@ from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import render
 from advisor.verdicts.comparing.comparisons import Comparison, compare, recommended
 from advisor.verdicts.comparing.conditions import conditions, differing
-from advisor.verdicts.comparing.promised import promised_speed
 from advisor.verdicts.comparing.rows import host_noise, outcome, ratio_of
+from advisor.verdicts.comparing.versions import promised_speed
 
 DATA = Path(__file__).parent / "data"
 LATER = "2026-02-02T03:04:05+00:00"

@@ -16,8 +16,8 @@ from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, R
 from advisor.verdicts.comparing.conditions import Condition, differing
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.lines import LineComparison
-from advisor.verdicts.comparing.promised import PromisedSpeed, promised_speed
 from advisor.verdicts.comparing.rows import Cause, Compared, Drift, OneSided
+from advisor.verdicts.comparing.versions import PromisedSpeed, promised_speed
 
 _LIMIT = 500
 _CHANGES, _SHORT = 4, 60

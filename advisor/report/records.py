@@ -17,7 +17,7 @@ from advisor.profiles.programs import GpuTrace
 from advisor.report.recommendations import with_gain
 from advisor.stats import Ratio
 from advisor.verdicts.comparing.comparisons import Comparison
-from advisor.verdicts.comparing.promised import PromisedSpeed
+from advisor.verdicts.comparing.versions import PromisedSpeed
 from advisor.verdicts.scores import bytes_of, seconds_of
 
 Cell = Any

@@ -16,8 +16,7 @@ from advisor.report.page import Page, Section, filled
 from advisor.verdicts.ceilings import Scope, ceiling_of, line_seconds
 from advisor.verdicts.comparing.conditions import differing
 from advisor.verdicts.comparing.gates import Ruling
-from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison
-from advisor.verdicts.comparing.promised import promises
+from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison, promises
 
 _WAYS = {"upload": " up", "download": " down", "wait": "wait", "lock": "page-lock"}
 _MOST_DEVICES = 4

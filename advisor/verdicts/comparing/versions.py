@@ -1,23 +1,41 @@
-"""HEAD against BASE, two versions of the code that one run measured, as a comparison."""
+"""HEAD against BASE, two versions of the code that one run measured, as a comparison; what a change promised.
+
+A workload runs under every strategy, so the user says which one the code uses: where it alone is compared and
+BASE recommended it, HEAD makes the change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.profiles.schema import Measured, Profile, WorkloadRecord
 from advisor.profiles.sweeps import was_interrupted
+from advisor.stats import Ratio
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.comparisons import (
+    DECIDING,
     ComparedDevice,
     Comparison,
     advice_apart,
     around,
     recommended,
 )
-from advisor.verdicts.comparing.promised import PromisedSpeed
-from advisor.verdicts.comparing.results import Results, retyped
-from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided
+from advisor.verdicts.comparing.conditions import conditions, differing
+from advisor.verdicts.comparing.results import Results, changed_work, retyped
+from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided, ratio_of
+from advisor.verdicts.scores import counted
 from advisor.verdicts.versions import CONFIDENCE, Change, Judged, Question
+
+
+@dataclass(frozen=True)
+class PromisedSpeed:
+    """The baseline's time in BASE over the strategy's: as BASE promised it, and as HEAD measured it."""
+
+    strategy: str
+    baseline: str
+    promised: Ratio
+    got: Ratio
 
 
 @dataclass(frozen=True)
@@ -108,3 +126,43 @@ def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
         notes += [f"Only BASE has the {what} {', '.join(gone)}."] if gone else []
     notes += [f"{each}." for each in retyped(base, head)]
     return tuple(notes)
+
+
+def promised_speed(comparison: Comparison) -> PromisedSpeed | None:
+    """None unless BASE recommended, by time on the same device, the one strategy that is compared."""
+    promise = _promise_of(comparison.base, comparison.head, [row.strategy for row in comparison.rows])
+    if promise is None:
+        return None
+    before, now = counted(comparison.base).measured().get(promise.baseline), comparison.rows[0].head
+    if before is None or not isinstance(now, Measured):
+        return None
+    return replace(
+        promise, got=ratio_of(now, before, comparison.confidence, seed=comparison.head.method.seed)
+    )
+
+
+def promised_to_versions(
+    saved: Profile, head: Profile, strategies: Sequence[str], gains: Mapping[str, Ratio]
+) -> PromisedSpeed | None:
+    """What a saved profile of BASE promised of the one strategy that the user says HEAD uses, against BASE's
+    baseline over HEAD measured side by side (`gains`, by strategy)."""
+    promise = _promise_of(saved, head, strategies)
+    alike = saved.workload.name == head.workload.name and not changed_work(saved.workload, head.workload)
+    if promise is None or not alike or promise.baseline != BASELINE or promise.strategy not in gains:
+        return None
+    return replace(promise, got=gains[promise.strategy])
+
+
+def _promise_of(base: Profile, head: Profile, strategies: Sequence[str]) -> PromisedSpeed | None:
+    """The promise, as if it were kept, where the one strategy is BASE's choice by time on the same device."""
+    advice = base.recommendation
+    if not (advice and advice.strategy and advice.baseline and advice.speedup and advice.interval):
+        return None
+    sound = (
+        advice.verdict != "untrusted" and advice.objective == "time" and advice.baseline != advice.strategy
+    )
+    alike = not any(c.what in DECIDING for c in differing(conditions(base, head)))
+    if not (sound and alike and list(strategies) == [advice.strategy]):
+        return None
+    promised = Ratio(advice.speedup, *advice.interval)
+    return PromisedSpeed(advice.strategy, advice.baseline, promised, promised)
