@@ -6,7 +6,7 @@ Anything that is not an `AdvisorError` is a bug in advisor and keeps its traceba
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, as a shell has it."""
@@ -65,9 +65,5 @@ def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float =
     spelled, low = {each.lower(): each for each in known}, name.lower()
     longer = [each for each in spelled if len(low) > 3 and low in each][:3]
     near = longer or difflib.get_close_matches(low, spelled, n=most, cutoff=likeness)
-    return did_you_mean([spelled[each] for each in near])
-
-
-def did_you_mean(near: Sequence[str]) -> str:
-    named = " or ".join(filter(None, (", ".join(map(repr, near[:-1])), *map(repr, near[-1:]))))
-    return f"; did you mean {named}?" if near else ""
+    *others, last = [repr(spelled[each]) for each in near] or [""]
+    return f"; did you mean {' or '.join(filter(None, (', '.join(others), last)))}?" if near else ""

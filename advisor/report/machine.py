@@ -72,10 +72,6 @@ _OBJECTIVES = {
 }
 
 
-def measured_label(profile: Profile) -> str:
-    return CPU_LABEL if profile.device.kind == "cpu" else f"measured on {words.name(profile.device.name)}"
-
-
 def method(profile: Profile) -> tuple[Fact, ...]:
     """Order, sampling and the terms of the tables."""
     sampling, final = profile.method, profile.final
@@ -178,11 +174,10 @@ def _run(loop: Loop | None, stages: Iterable[StageRecord]) -> str:
 
 
 def _moved(row: Traffic, size: int) -> str:
-    parts = [
-        f"{verb} {units.size(count)}" + (f" ({units.digits(count / size)} passes)" if size else "")
-        for verb, count in (("reads", row.bytes_read), ("writes", row.bytes_written))
-        if count
-    ]
+    parts = []
+    for verb, count in (("reads", row.bytes_read), ("writes", row.bytes_written)):
+        passes = f" ({units.digits(count / size)} passes)" if size else ""
+        parts += [f"{verb} {units.size(count)}{passes}"] * bool(count)
     return f"{words.name(row.buffer)}: {' and '.join(parts) or 'not touched'}, {row.source}"
 
 

@@ -255,15 +255,8 @@ def _item(item: blocks.Item, label: str, whole: str) -> str:
 
 # `@` and `#` start a mention and a reference, which GitHub finds after the escapes are gone: a
 # character of no width parts them from the name. `$` would start a formula.
-_ESCAPES = {
-    **{character: f"\\{character}" for character in "\\`*_[]|~"},
-    "&": "&amp;",
-    "<": "&lt;",
-    ">": "&gt;",
-    "@": "@&#8203;",
-    "#": "#&#8203;",
-    "$": "&#36;",
-}
+_ESCAPES = {character: f"\\{character}" for character in "\\`*_[]|~"}
+_ESCAPES |= {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@&#8203;", "#": "#&#8203;", "$": "&#36;"}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 
 

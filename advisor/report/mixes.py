@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from advisor import units
@@ -23,20 +23,6 @@ T = TypeVar("T")
 _KEPT = ("profile", "snippet", "variants", "code", "excerpt", "href")
 """Fields that hold code or addresses."""
 _VERBS = {"in": "reads", "out": "writes", "inout": "updates"}
-
-
-@dataclass(frozen=True)
-class Moves:
-    """Copies and prefetches of a buffer: mean bytes per frame, and how many frames of a period have any."""
-
-    bytes: float = 0.0
-    frames: int = 0
-    period: int = 1
-
-    @property
-    def often(self) -> str:
-        """each frame; 1 of 10 frames."""
-        return "each frame" if self.frames == self.period else f"{self.frames} of {self.period} frames"
 
 
 def described(page: T, *profiles: Profile) -> T:
@@ -95,13 +81,9 @@ def buffers(profile: Profile) -> Iterator[blocks.Table]:
     own = (profile.device, profile.results, profile.recommendation)
     sides: list[tuple[Device, Sequence[Any], Recommendation | None]] = [own]
     sides += [(p.device, p.results, p.recommendation) for p in profile.predictions]
-    mixes = [
-        (device, row)
-        for device, rows, chosen in sides
-        for row in rows
-        if chosen and row.strategy == chosen.strategy and row.placements
-    ]
-    yield from filter(None, (_table(profile, *mix) for mix in mixes))
+    for device, rows, chosen in sides:
+        for row in (row for row in rows if chosen and row.strategy == chosen.strategy and row.placements):
+            yield from filter(None, (_table(profile, device, row),))
 
 
 def _table(profile: Profile, device: Device, row: Row) -> blocks.Table | None:
@@ -128,21 +110,24 @@ def _table(profile: Profile, device: Device, row: Row) -> blocks.Table | None:
     )
 
 
-def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, Moves] | None:
-    """What steady frames copy or prefetch of each buffer; None if the frame cannot run."""
+def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, str] | None:
+    """How often steady frames copy or prefetch each buffer: "each frame", "1 of 10 frames", or "" where they
+    move no byte of it. None if the frame cannot run."""
     ran, valid = profile.workload, profile.traffic.valid_bytes if profile.traffic else {}
     traits = {name: placement.traits(device) for name, placement in strategy.placements(ran).items()}
     try:
         period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
     except WorkloadError:
         return None
-    buffers, length, total = {b.name: b for b in ran.buffers}, len(period), dict.fromkeys(traits, Moves())
+    buffers, length = {buffer.name: buffer for buffer in ran.buffers}, len(period)
+    total, frames = dict.fromkeys(traits, 0.0), dict.fromkeys(traits, 0)
     for frame in period:
         moving = [step for step in frame if step.action in ("to-device", "to-host", "to-peer")]
         for name, steps in words.grouped(moving, lambda step: step.name).items():
-            moved = sum(step.moved(buffers[name], valid) for step in steps) / length
-            total[name] = Moves(total[name].bytes + moved, total[name].frames + 1, length)
-    return total
+            total[name] += sum(step.moved(buffers[name], valid) for step in steps)
+            frames[name] += 1
+    often = {name: "each frame" if n == length else f"{n} of {length} frames" for name, n in frames.items()}
+    return {name: often[name] * bool(moved) for name, moved in total.items()}
 
 
 def _uses(buffer: BufferRecord, ran: WorkloadRecord) -> str:
@@ -156,15 +141,15 @@ def _uses(buffer: BufferRecord, ran: WorkloadRecord) -> str:
     return ", ".join(uses)
 
 
-def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Placement, moves: Moves) -> str:
+def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Placement, often: str) -> str:
     """Why a buffer is placed so: what a frame moves or accesses of it, by the plan and the trace."""
     movement = placement.movement(device.memory_class)
     if movement != "in-place":
         if movement == "migrated":
             return "pages migrate to the side that touches them"
-        if not moves.bytes:
+        if not often:
             return "moved once, after set-up: kernels read it from device memory"
-        return f"{movement} in {moves.often}"
+        return f"{movement} in {often}"
     if (device.memory_class or "").startswith("tegra"):
         return "used in place: CPU and GPU share one memory"
     kernels = {stage.name for stage in profile.workload.frame_stages("device")}

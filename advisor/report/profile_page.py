@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import repeat
 
 from advisor import units
 from advisor.model.measured import by_class
@@ -14,10 +15,10 @@ from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers, overlap_note, parts_table
 from advisor.report.answering import FEW, answers, beside, predicted_answer
 from advisor.report.machine import (
+    CPU_LABEL,
     CPU_TITLE,
     ON_CPU,
     environment,
-    measured_label,
     method,
     pairs,
     preferences,
@@ -40,34 +41,29 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     """targets_first: the devices to predict come first, also of a profile that was measured on a GPU."""
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
     leading = cpu or (targets_first and bool(profile.predictions))
-    parameters = pairs(profile.workload.parameters)
+    parameters = f"`{pairs(profile.workload.parameters)}`" * bool(profile.workload.parameters)
     created, concluded, timelines = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile, leading=leading),) if profile.predictions else ()
     badge = "measured" * (leading and not cpu)
-    page = Page(
-        kind="report",
-        brand="memory strategy report",
-        name=name,
-        where=_where(profile, leading=leading),
-        basis="measured" if not cpu else "predicted" if predicted else "nothing",
-        summary=words.line(profile.workload.summary, 300),
-        meta=tuple(filter(None, (f"`{parameters}`" if parameters else "", created))),
-        sections=(
-            _lead(profile, targets_first=targets_first),
-            *(predicted if leading else ()),
-            *stages(profile, badge=badge),
-            _advice(profile, concluded),
-            *(() if leading else predicted),
-            noise(profile),
-            Section("frames", f"Timeline of one frame{HERE * cpu}", timelines, nav="Timelines"),
-            _circumstances(profile),
-        ),
-        tool=f"advisor {words.name(profile.tool.version)}",
-        created=created,
-        profile=profile,
-        records=records_of(profile),
+    sections = (
+        _lead(profile, targets_first=targets_first),
+        *(predicted if leading else ()),
+        *stages(profile, badge=badge),
+        _advice(profile, concluded),
+        *(() if leading else predicted),
+        noise(profile),
+        Section("frames", f"Timeline of one frame{HERE * cpu}", timelines, nav="Timelines"),
+        _circumstances(profile),
     )
-    return replace(page, sections=tuple(replace(section, closed=True) for section in page.sections))
+    closed = tuple(replace(section, closed=True) for section in sections)
+    page = Page(
+        "report", "memory strategy report", name, closed, profile=profile, records=records_of(profile)
+    )
+    if cpu:
+        page = replace(page, basis="predicted" if predicted else "nothing")
+    meta, tool = tuple(filter(None, (parameters, created))), f"advisor {words.name(profile.tool.version)}"
+    page = replace(page, where=_where(profile, leading=leading), meta=meta, tool=tool, created=created)
+    return replace(page, summary=words.line(profile.workload.summary, 300))
 
 
 def with_headlines(profile: Profile) -> Profile:
@@ -145,21 +141,20 @@ def _circumstances(profile: Profile) -> Section:
     cpu, wanted, machine = profile.device.kind == "cpu", preferences(profile), environment(profile)
     settings = filled(blocks.Facts(wanted))
     ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
-    return circumstances(
-        blocks.Fold("Objective, budget and rule settings", settings, open=True, forms="html txt"),
-        method=method(profile),
-        ran=workload(profile),
-        machine=machine,
-        facts=(
-            blocks.Fact("device", words.name(profile.device.name) + f" ({measured_label(profile)})" * cpu),
-            blocks.Fact("workload", ran),
-            blocks.Fact("command", words.code(profile.command, 500)),
-            *machine[:10],
-            *wanted[:10],
-        ),
-        notes=tuple(map(words.line, profile.notes)),
-        origin=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
+    short = (
+        blocks.Fact("device", words.name(profile.device.name) + f" ({CPU_LABEL})" * cpu),
+        blocks.Fact("workload", ran),
+        blocks.Fact("command", words.code(profile.command, 500)),
+        *machine[:10],
+        *wanted[:10],
     )
+    fold = blocks.Fold("Objective, budget and rule settings", settings, open=True, forms="html txt")
+    origin = f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}"
+    notes, facts = (
+        tuple(map(words.line, profile.notes)),
+        {"method": method(profile), "ran": workload(profile)},
+    )
+    return circumstances(fold, machine=machine, facts=short, notes=notes, origin=origin, **facts)
 
 
 HERE = " on this CPU"
@@ -220,7 +215,7 @@ def predictions(profile: Profile, *, leading: bool) -> Section:
         None if leading else Answers(each, forms="html txt"),
         *(blocks.Prose(_accuracy(each), forms="html txt") for each in classes if each),
         blocks.Prose(f"Prediction accuracy: {WHERE}", forms="md"),  # a comment has room for code instead
-        *(_predicted_device(profile, one, i) for i, one in enumerate(marked)),
+        *map(_predicted_device, repeat(profile), marked, profile.predictions),
     )
     return Section("predictions", "Predicted frame time by part", parts, nav="Predictions", badge="predicted")
 
@@ -241,8 +236,8 @@ def _accuracy(memory_class: MemoryClass) -> str:
     return f"Prediction accuracy for {where}, families left out: {checked}{off}, {inside} ({WHERE})."
 
 
-def _predicted_device(profile: Profile, marked: Prediction, index: int) -> blocks.Group:
-    prediction, name = profile.predictions[index], words.name(marked.device.name)
+def _predicted_device(profile: Profile, marked: Prediction, prediction: Prediction) -> blocks.Group:
+    name = words.name(marked.device.name)
     declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
     predicted = (row for row in marked.results if isinstance(row, Predicted))
     rows = sorted(predicted, key=lambda row: row.likely_seconds)

@@ -124,7 +124,11 @@ def _ceiling(gpu: GpuTrace) -> str:
 def _parts(gpu: GpuTrace) -> str:
     """ "28 frames, 95 % of them alike, by their uploads: 97 % upload, 2 % kernels." """
     flows = {way: [flow for flow in gpu.flows or () if flow.kind == way] for way in _WAYS}
-    shares = [(_transfer(f), sum(flow.exposed_seconds for flow in f)) for f in flows.values() if f]
+    shares = []
+    for way, same in ((way, same) for way, same in flows.items() if same):
+        memory = {f.memory for f in same if not f.small and f.kind in _LINKS} - {"unknown"}
+        name = " ".join((*(memory if len(memory) == 1 else ()), _WAYS[way]))  # pinned upload
+        shares.append((name, sum(flow.exposed_seconds for flow in same)))
     shares += [
         ("migration", gpu.managed.exposed_seconds if gpu.managed else 0.0),
         ("kernels", gpu.kernel_seconds - gpu.collective_seconds),
@@ -141,12 +145,6 @@ def _parts(gpu: GpuTrace) -> str:
     alike = "all" if frames.alike == 1 else units.percent(frames.alike)
     how = _FOUND.get(frames.source) or f"by the range {words.name(frames.name)}"
     return f"{frames.count} frames{some} (found {how}; {alike} alike): {listed}."
-
-
-def _transfer(flows: Sequence[Flow]) -> str:
-    """ "pinned upload", where the large ones are all of one kind of memory."""
-    memory = {flow.memory for flow in flows if not flow.small and flow.kind in _LINKS} - {"unknown"}
-    return " ".join((*(memory if len(memory) == 1 else ()), _WAYS[flows[0].kind]))
 
 
 def _copying(gpu: GpuTrace) -> Iterator[str]:

@@ -117,10 +117,8 @@ def _verdict(
     said = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
     steps = tuple(words.line(step) for step in chosen.steps if not step.startswith(said))  # the chart has it
     tone, name = TONES.get(chosen.verdict, "inconclusive"), words.name(device.name)
-    reason, step = (
-        words.line(" ".join(steps) if chosen.steps else chosen.reason),
-        words.line(chosen.next_step),
-    )
+    reason = words.line(" ".join(steps) if chosen.steps else chosen.reason)
+    step = words.line(chosen.next_step)
     steps, remark = steps if len(steps) > 1 else (), sure[:1].upper() + sure[1:]
     return Verdict(basis, tone, name, headline, reason, step, remark, steps)
 
@@ -217,12 +215,10 @@ def _claim(chosen: Recommendation) -> str:
     if chosen.verdict not in _CLAIMS or (chosen.verdict == "open" and chosen.bound is None):
         return ""
     timed = counted(chosen.objective).noun == "time"
-    return _CLAIMS[chosen.verdict].format(
-        better="faster" if timed else "better",
-        worse="slower" if timed else "worse",
-        bound=shown_bound(chosen.bound),
-        among=_AMONG["footprint" if chosen.objective == "footprint" else "budget" if chosen.excluded else ""],
-    )
+    better, worse = ("faster", "slower") if timed else ("better", "worse")
+    among = _AMONG["footprint" if chosen.objective == "footprint" else "budget" if chosen.excluded else ""]
+    claim, bound = _CLAIMS[chosen.verdict], shown_bound(chosen.bound)
+    return claim.format(better=better, worse=worse, bound=bound, among=among)
 
 
 def uncapitalised(sentence: str) -> str:

@@ -122,10 +122,8 @@ def sources(run: ScriptRun) -> Iterator[blocks.Source]:
     """The user's files with what each line moves and takes beside it, over the whole run."""
     by_line = words.grouped(run.crossings, lambda c: (c.place.file, c.place.line))
     for excerpt in run.sources:
-        lines = (
-            _line(number, text, by_line.get((excerpt.file, number), []))
-            for number, text in enumerate(excerpt.lines, excerpt.first)
-        )
+        numbered = enumerate(excerpt.lines, excerpt.first)
+        lines = (_line(n, text, by_line.get((excerpt.file, n), [])) for n, text in numbered)
         yield blocks.Source(words.name(excerpt.file, 120), tuple(lines), timed=not run.played)
 
 
@@ -180,10 +178,8 @@ def lines_comparison_page(
         blocks.Items(gone, "Gone since BASE", label="Advice gone"),
         blocks.Prose("Both profiles have the same advice." * (not new and not gone)),
     )
-    apart = [
-        Fact(words.name(c.what), words.line(f"{c.base}; now {c.head}", 240))
-        for c in differing(comparison.conditions)
-    ]
+    pairs = ((c.what, f"{c.base}; now {c.head}") for c in differing(comparison.conditions))
+    apart = [Fact(words.name(what), words.line(change, 240)) for what, change in pairs]
     conditions = blocks.Facts(tuple(apart), title="What differs:" if apart else "No difference was recorded.")
     sections = (
         *gated(rulings, first),
@@ -266,8 +262,6 @@ def _compared_table(each: ComparedFrames) -> blocks.Table:
         rows.append(row(name, outcome, *moves, *times, rank=i))
     heads = ("BASE", "HEAD", "time BASE", "time HEAD")
     shown = columns(Column("", figures=False), *heads[: 4 if timed else 2])
-    caption, title = (
-        "What crosses in a frame. Lines are matched by file and text.",
-        f"{_frames_name(each)}, per frame:",
-    )
+    caption = "What crosses in a frame. Lines are matched by file and text."
+    title = f"{_frames_name(each)}, per frame:"
     return blocks.Table("lines", "line", shown, tuple(rows), caption, title, left_out="column")

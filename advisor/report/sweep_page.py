@@ -74,30 +74,24 @@ def sweep_page(sweep: SweepResults) -> Page:
     limits = tuple(words.line(note, 500) for note in sweep.notes)
     limits += tuple(faster_when_larger(sweep, all_tracks, parameter))
     notes = tuple(_notes(sweep, parameter))
-    page = Page(
-        kind="sweep",
-        brand="memory strategy sweep",
-        name=workload,
-        where=f"over {span}{on_device}",
-        basis="predicted" if predicted else "measured",
-        summary=words.line(first.workload.summary, 300) if first else "",
-        meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", created))),
-        sections=(
-            _lead(sweep, all_tracks, parameter, looks, limits, notes),
-            *_grids(all_tracks, sweep),
-            *([overview] if (overview := _overview(all_tracks, sweep, parameter)).blocks else []),
-            *(
-                _device(track, sweep, parameter, looks, i, alone=not (overview.blocks or sweep.grid))
-                for i, track in enumerate(all_tracks, 1)
-            ),
-            _circumstances(sweep, first, fixed, limits + notes, ", ".join(filter(None, (tool, created)))),
-        ),
-        tool=tool,
-        created=created,
-        records=records_of(*sweep.profiles),
-        document=document(sweep, all_tracks),
+    overview = _overview(all_tracks, sweep, parameter)
+    alone = not (overview.blocks or sweep.grid)
+    origin = ", ".join(filter(None, (tool, created)))
+    sections = (
+        _lead(sweep, all_tracks, parameter, looks, limits, notes),
+        *_grids(all_tracks, sweep),
+        overview,
+        *(_device(t, sweep, parameter, looks, i, alone=alone) for i, t in enumerate(all_tracks, 1)),
+        _circumstances(sweep, first, fixed, limits + notes, origin),
     )
-    return described(page, *sweep.profiles)
+    page = Page("sweep", "memory strategy sweep", workload, sections, where=f"over {span}{on_device}")
+    meta = tuple(filter(None, (f"`{fixed}`" if fixed else "", created)))
+    page = replace(
+        page, basis="predicted" if predicted else "measured", meta=meta, tool=tool, created=created
+    )
+    summary = words.line(first.workload.summary, 300) if first else ""
+    page = replace(page, summary=summary, document=document(sweep, all_tracks))
+    return described(replace(page, records=records_of(*sweep.profiles)), *sweep.profiles)
 
 
 def _lead(
@@ -198,10 +192,8 @@ def _overview(all_tracks: Sequence[Track], sweep: SweepResults, parameter: str) 
     heads = (
         blocks.Column(words.name(t.device.name), figures=False, notes="time", basis=t.basis) for t in devices
     )
-    caption, title = (
-        "The recommended strategy at each value, with its time per frame.",
-        "Recommended at each value:",
-    )
+    caption = "The recommended strategy at each value, with its time per frame."
+    title = "Recommended at each value:"
     rows, several = tuple(_rows(sweep.points, cells)), len(devices) > 1 and not sweep.grid
     table = blocks.Table("sweep best", parameter, tuple(heads), rows, caption, title, codes=False)
     table = replace(table, left_out="device", whole=True)
@@ -337,12 +329,9 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
 
 def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
     """Notes of all values; those that differ only in figures appear once."""
-    notes = [
-        (words.value(point.value), note)
-        for point in sweep.points
-        if point.profile
-        for note in (*point.profile.notes, *point.profile.environment.warnings)
-    ]
+    notes = []
+    for value, profile in ((words.value(p.value), p.profile) for p in sweep.points if p.profile):
+        notes += [(value, note) for note in (*profile.notes, *profile.environment.warnings)]
     for same in words.grouped(notes, lambda pair: FIGURES.sub("0", pair[1])).values():
         values, note = [value for value, _ in same], words.line(same[0][1], 500).rstrip(".")
         if len({text for _, text in same}) > 1:

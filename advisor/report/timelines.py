@@ -85,7 +85,8 @@ def timeline_view(
     if len(spans) > MOST_DRAWN:
         # Migrations are drawn by direction alone: those of several causes alternate.
         spans = tuple(
-            s.model_copy(update={"label": _head(s)}) if s.track == "migration" else s for s in spans
+            s.model_copy(update={"label": s.label.partition(",")[0]}) if s.track == "migration" else s
+            for s in spans
         )
     drawn = thinned(timeline.model_copy(update={"spans": spans}), MOST_DRAWN)
     lines, rows = lanes(drawn), tuple(_rows(timeline))
@@ -109,16 +110,13 @@ def timeline_view(
     )
 
 
-def _head(span: Span) -> str:
-    return span.label.partition(",")[0]
-
-
 def _short(span: Span) -> str:
     """The span's name where there is little room, without the side that its line already names."""
     ways = {"host-to-device": "to-device", "device-to-host": "to-host"}
     head = span.label.removeprefix("host:").removeprefix("device:")
     if span.track not in ("host", "kernel"):
-        head = ways.get(_head(span), _head(span))
+        first = span.label.partition(",")[0]
+        head = ways.get(first, first)
     return words.name(head, NAME_LENGTH)
 
 

@@ -31,10 +31,8 @@ _NEUTRAL = "Frames of BASE and HEAD do different work, so no gate on times appli
 def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ()) -> Page:
     run, where = comparison.run, words.name(comparison.head.device.name)
     named = f"{words.name(comparison.head.workload.name)} on {where}"
-    sides = [
-        blocks.Fact(side, words.line(name, 200))
-        for side, name in zip(("BASE", "HEAD"), run.versions, strict=True)
-    ]
+    pairs = zip(("BASE", "HEAD"), run.versions, strict=True)
+    sides = [blocks.Fact(side, words.line(name, 200)) for side, name in pairs]
     about, heading = (blocks.Fact("workload", named), *sides), words.name(comparison.head.workload.name)
     sections = tuple(_sections(comparison, where, rulings, about))
     page = Page("compare", "comparison", answer(comparison), sections, f"{heading}, HEAD vs. BASE")
@@ -222,10 +220,8 @@ def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] 
         if each.low is not None and each.high is not None:
             between, verdict = f"{_signed(each.low)} to {_signed(each.high)}", "within noise"
         verdict = "changed" if each.sure else verdict
-        times = (
-            "none" if seconds is None else units.seconds(max(0.0, seconds))
-            for seconds in (each.base_seconds, each.head_seconds)
-        )
+        both = (each.base_seconds, each.head_seconds)
+        times = ("none" if seconds is None else units.seconds(max(0.0, seconds)) for seconds in both)
         difference = blocks.TableCell(_signed(each.seconds), between)
         rows.append(blocks.row(_name(each.part), *times, difference, verdict, rank=not each.sure))
     interval = f"{PARTS_CONFIDENCE * 100:g} % interval"

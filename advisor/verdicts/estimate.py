@@ -149,7 +149,9 @@ def paired(
         shared = np.maximum(weight - 1 / total, 0)
         luck = _lucks((between - pooled) / shared / 2, pooled * total / 2, used, apart, lenders + 1)
         variance = np.fmax(np.fmax(pooled, between), pooled + 2 * luck**2 * np.where(apart, weight, shared))
-        freedom = _freedom(1 / weight - 1, np.where(apart, 0, lenders), worth)
+        own = 1 / weight - 1
+        borrowed = np.minimum(MOST_BORROWED, SUPPOSED_WEIGHT + np.where(apart, 0, lenders) * own)
+        freedom = np.clip(np.minimum(own + borrowed, worth), 1, None)
     known = total + few > 1
     error = np.where(known & (total > 0), np.sqrt(variance), np.inf)
     np.fill_diagonal(error, 0.0)
@@ -220,11 +222,6 @@ def _pooled(deviations: Floats, total: Floats, few: Floats, supposed: float) -> 
     each = (own / worth / 2)[upper]
     known = each[np.isfinite(each)]
     return variance, worth + few, math.sqrt(np.median(known)) if known.size else 0.0
-
-
-def _freedom(own: Floats, lenders: Floats, most: Floats) -> Floats:
-    borrowed = np.minimum(MOST_BORROWED, SUPPOSED_WEIGHT + lenders * own)
-    return np.clip(np.minimum(own + borrowed, most), 1, None)
 
 
 def margins(blocks: Iterable[Block], names: Sequence[str], confidence: float) -> dict[str, float]:
