@@ -24,6 +24,7 @@ from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import Session, candidates, try_script
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded
+from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile
@@ -170,6 +171,39 @@ def test_candidates_need_what_makes_them_safe() -> None:
     batch = Crossing.model_validate({**crossing(9, "upload"), **moved})
     (one,) = candidates(script.model_copy(update={"crossings": (batch,)}), 0, Path("/there"))
     assert one.trial.title == "copy data, target without blocking"
+
+
+def suggested(text: str, kind: str, library: str, **more: object) -> list[tuple[str, str, float | None]]:
+    """Name, title and promise of the changes of the last line of a loop, on which another rule advises."""
+    rows = text.splitlines()
+    place = {"file": "camera.py", "line": len(rows), "text": rows[-1].strip()}
+    record = {
+        **RECORD,
+        "crossings": [{**crossing(len(rows), kind), "library": library, "place": place, **more}],
+    }
+    record["sources"] = [{"file": "camera.py", "first": 1, "lines": rows}]
+    record["loops"] = [{**RECORD["loops"][0], "place": {"file": "camera.py", "line": len(rows) - 1}}]  # type: ignore[index]
+    advice = told("repeated-upload", 0, 9e-3)
+    locked = {"label": PAGE_LOCKED, "value": 2e-3, "unit": "seconds"}
+    repeated = advice.advice.model_copy(update={"evidence": (Evidence.model_validate(locked),)})
+    script = ScriptRun.model_validate_json(json.dumps(record))
+    found = candidates(script, 0, Path("/there"), (advice.model_copy(update={"advice": repeated}),))
+    return [(each.trial.name, each.trial.title, each.trial.promised_seconds) for each in found]
+
+
+def test_tensors_and_numbas_arrays_are_page_locked_where_the_file_shows_what_makes_them() -> None:
+    """Promised is what page-locked memory saves, not what sparing the copy does."""
+    tensor = "import torch\nx = torch.ones(9)\nfor i in n:\n y = x.cuda()"
+    assert suggested(tensor, "upload", "torch") == [("lock-4", "page-lock x of line 2", 2e-3)]
+    assert suggested(tensor.replace("x = torch.ones(9)", "x = next(a)"), "upload", "torch") == []
+    kernel = "import numpy as np\nx = np.ones(9)\nfor i in n:\n add[1, 9](x, d)"
+    argument = {"call": "kernel argument", "origin": origin(2)}
+    assert suggested(kernel, "upload", "numba", **argument) == [("lock-4", "page-lock x of line 2", 2e-3)]
+    assert suggested(kernel, "download", "numba", **argument) == [("lock-4", "page-lock x of line 2", 2e-3)]
+    for library, call in (("torch", "y.cpu()"), ("numba", "y.copy_to_host()")):
+        fresh = {} if library == "torch" else {"origin": origin(2, each_frame=True)}
+        found = suggested(f"import a\nfor i in n:\n out = {call}", "download", library, **fresh)
+        assert found == [("reuse-3", "reuse out", 2e-3)]
 
 
 class Runs:
