@@ -16,8 +16,9 @@ import pytest
 from every import every
 
 from advisor.measure.recording import played_torch
-from advisor.measure.trying.changes import IMPOSED, ScriptChange, imposed
+from advisor.measure.trying.changes import IMPOSED, Imposed, ScriptChange, imposed
 from advisor.measure.trying.libraries import NumbaCopies, TorchCopies
+from advisor.measure.trying.results import Downloads
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import VARIABLE
 from advisor.strategies.edits import Change, edited
@@ -331,6 +332,11 @@ def test_planted_races_of_tensors_are_refused_guarded_or_not_written() -> None:
     assert found == {name: answer or "right" for name, (_, _, answer) in TENSORS.items()}
 
 
+def is_imposed(change: Imposed) -> bool:
+    """Whether it did something with what the script copied."""
+    return any(bool(change.__dict__.get(name)) for name in ("_memories", "_calls", "_shape", "refused"))
+
+
 def tensor_race(torch: types.ModuleType, kind: ChangeKind, body: str, answer: str) -> str:
     """The answer if it was given; "right" if the change was, imposed and written."""
     text = "import torch\nlog, kept = [], []\nx = torch.zeros(4)\n" + body
@@ -346,6 +352,8 @@ def tensor_race(torch: types.ModuleType, kind: ChangeKind, body: str, answer: st
         setattr(torch.Tensor, name, call)
     if result != expected:
         return "wrong while imposed"
+    if not is_imposed(imposing):
+        return "not imposed"
     reason = imposing.refused
     written = Change(kind, change.line, loop=line(text, "#loop"), library="torch", tried=True)
     try:
@@ -505,6 +513,7 @@ def test_planted_races_of_numba_are_refused_guarded_or_not_written(
     imposing.switch(True)
     assert logged(text) == expected, "wrong while imposed"
     imposing.switch(False)
+    assert is_imposed(imposing)
     if imposing.refused:
         assert answer
         assert answer in imposing.refused
@@ -571,6 +580,19 @@ def test_a_planted_race_is_refused_guarded_or_not_written(
         a_cupy(monkeypatch)
         patched = edited(text.replace("[], [], False", f"[], [], {late}"), [written])
         assert logged(patched) == expected, "wrong as written"
+
+
+def test_what_a_kernel_writes_to_numpys_arrays_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from numba import add, cuda\nimport numpy as np\nx, log = np.full(4, {}), []\n"
+    text += "d = cuda.to_device(x)\nadd[1, 1](x, d)\n"
+    digests = []
+    for value in (1.0, 1.0, 2.0):
+        downloads = Downloads({SCRIPT}.__contains__)
+        downloads.install("numba", a_numba(monkeypatch))
+        logged(text.format(value))
+        digests += downloads.by_line()
+    assert {place for place, _ in digests} == {f"{SCRIPT}:5"}
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_allocators_take_turns_and_a_script_that_sets_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,8 @@ class Downloads:
         if library == "numba":
             arrays = import_module(f"{module.__name__}.cudadrv.devicearray")
             replace(arrays.DeviceNDArray, "copy_to_host", self._heard)
+            launcher = import_module(f"{module.__name__}.dispatcher")._LaunchConfiguration
+            replace(launcher, "__call__", functools.partial(self._launched, module.synchronize))
             return
         kind, names = (module.ndarray, _CUPY) if library == "cupy" else (module.Tensor, _TORCH)
         for name in names:
@@ -67,6 +69,19 @@ class Downloads:
                     self._note(result, sys._getframe(1))
             finally:
                 self._inside = False
+            return result
+
+        return wrapped
+
+    def _launched(self, synchronize: Call, call: Call) -> Call:
+        """A kernel of Numba's, after which NumPy's arrays that it was given are copied back."""
+
+        @functools.wraps(call, updated=())
+        def wrapped(kernel: Any, *args: Any) -> Any:
+            result = call(kernel, *args)
+            for host in (each for each in args if isinstance(each, np.ndarray)):
+                synchronize()
+                self._note(host, sys._getframe(1))
             return result
 
         return wrapped
