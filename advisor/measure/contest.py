@@ -106,10 +106,8 @@ class Contest:
 
     def __post_init__(self) -> None:
         by_latency = counts_latency(self._preferences.objective)
-        times = {
-            name: (by_latency and row.latency_seconds) or row.median_seconds
-            for name, row in self.rows.items()
-        }
+        rows = self.rows.items()
+        times = {name: (by_latency and row.latency_seconds) or row.median_seconds for name, row in rows}
         best = min(times.values(), default=math.inf)
         uniform = [name for name, row in self.rows.items() if not row.placements]
         limits = {min(uniform, key=times.__getitem__, default=""): math.inf, BASELINE: BASELINE_IN}
@@ -241,10 +239,8 @@ class Contest:
 def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
     """The row with what was seen of its frames in the blocks, by process; `timed` adds what that comes to."""
     periods = rounds(blocks)
-    stages = {
-        name: mean(block.host_seconds[name] for block in blocks if name in block.host_seconds)
-        for name in _hosts(blocks)
-    }
+    names = _hosts(blocks)
+    stages = {name: mean(b.host_seconds[name] for b in blocks if name in b.host_seconds) for name in names}
     iterations = tuple(
         each.model_copy(update={"mean": mean(counts)})
         if (counts := [block.iterations[named(each)] for block in blocks if named(each) in block.iterations])

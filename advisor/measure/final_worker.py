@@ -151,12 +151,8 @@ class Final:
         else:
             seconds = sampling.timed_block(run, self.clock, first, frames, most=most, period=loop.period)
             frames = len(seconds)
-        return {
-            "frames": frames,
-            "seconds": sum(seconds),
-            "frame_seconds": tuple(seconds[:MOST_FRAMES]),
-            **spending.per_frame(frames),
-        }
+        spent_each, kept = spending.per_frame(frames), tuple(seconds[:MOST_FRAMES])
+        return {"frames": frames, "seconds": sum(seconds), "frame_seconds": kept, **spent_each}
 
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         assert self.power is not None
@@ -165,18 +161,10 @@ class Final:
         measured = sampling.window(frame, first, meters, self.clock, self.job.energy_seconds)
         each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(measured.joules, idle, strict=True))
         together = f", of {len(each)} GPUs together" if len(each) > 1 else ""
-        energy = Energy(
-            joules=sum(measured.joules),
-            idle_watts=sum(idle),
-            source=f"{meters[0].source}{together}",
-            gpus=each if together else (),
-        )
-        return {
-            "frames": measured.frames * loop.period,
-            "seconds": measured.seconds,
-            "frame_seconds": (),
-            "energy": energy,
-        }
+        joules, source = sum(measured.joules), f"{meters[0].source}{together}"
+        gpus, frames = each if together else (), measured.frames * loop.period
+        energy = Energy(joules=joules, idle_watts=sum(idle), source=source, gpus=gpus)
+        return {"frames": frames, "seconds": measured.seconds, "frame_seconds": (), "energy": energy}
 
     def _metered(self) -> tuple[tuple[Meter, ...], tuple[float, ...]]:
         """A meter for each GPU, open for the life of the process, and the power while nothing runs."""

@@ -371,12 +371,8 @@ class FrameLoop:
         with gpu.current():
             bridges = StageBridges(stage, gpu)
             names, arguments = self._buffers_given(stage, bridges)
-        constants = {
-            "xp": gpu.xp,
-            "stream": bridges.stream(gpu.stream),
-            "gpu": stage.stage.gpu,
-            "gpus": self._gpus,
-        }
+        constants = {"xp": gpu.xp, "stream": bridges.stream(gpu.stream)}
+        constants |= {"gpu": stage.stage.gpu, "gpus": self._gpus}
         names |= {f"{name}_$": value for name, value in constants.items() if name in specials}
         arguments += [f"{name}={name}_$" for name in constants if name in specials]
         names["function$"] = bridges.around(function, takes_stream="stream" in specials)

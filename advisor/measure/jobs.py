@@ -206,13 +206,8 @@ class Problem(Record):
     @classmethod
     def of(cls, error: AdvisorError) -> Problem:
         """An error of our tree, sent by the worker and raised again in the parent."""
-        return cls(
-            cause="wrong",
-            error=type(error).__name__,
-            message=error.message,
-            next_step=error.next_step,
-            detail=error.detail,
-        )
+        kind, step = type(error).__name__, error.next_step
+        return cls(cause="wrong", error=kind, message=error.message, next_step=step, detail=error.detail)
 
     def as_error(self, log: str = "") -> AdvisorError:
         """The error of our tree that it was, or a `WorkloadError`; without detail the log stands for it."""

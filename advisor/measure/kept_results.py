@@ -155,10 +155,8 @@ def compare_results(base: Path, head: Path) -> Results:
             return Results(absent=f"the reference run of {name} failed")
     before, now = (repeated for repeated in ended.values() if repeated is not None)
     lengths = {name: max(before.lengths.get(name, 1.0), length) for name, length in now.lengths.items()}
-    limits = {
-        name: min(before.unlike.get(name, before.frames), now.unlike.get(name, now.frames))
-        for name in {*before.lengths} & {*now.lengths}
-    }
+    names = {*before.lengths} & {*now.lengths}
+    limits = {n: min(before.unlike.get(n, before.frames), now.unlike.get(n, now.frames)) for n in names}
     compared: dict[str, None] = {}
     different: dict[str, BufferDifference] = {}
     for frame in range(min(before.frames, now.frames)):

@@ -233,14 +233,11 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
             arguments.append(Argument(name=name, kind="value", value=value))
         else:
             return Observed(problem=f"its argument {name!r} is a {type(value).__name__}")
-    modes = [
-        a.model_copy(update={"mode": "out"})
-        if a.mode == "inout" and callable(function) and _is_overwritten(function, given, a.name)
-        else a
-        for a in arguments
-    ]
+    for place, a in enumerate(arguments):
+        if a.mode == "inout" and callable(function) and _is_overwritten(function, given, a.name):
+            arguments[place] = a.model_copy(update={"mode": "out"})
     try:
-        call = Observed(arguments=tuple(modes), results=_results(result, given))
+        call = Observed(arguments=tuple(arguments), results=_results(result, given))
     except (TypeError, ValueError):
         return Observed(problem=f"it returns a {type(result).__name__} of what is no array")
     if len({each.tensor for each in call.arrays}) > 1:

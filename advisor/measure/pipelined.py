@@ -92,18 +92,14 @@ class PipelinedLoop(FrameLoop):
 
     def _all_turns(self, watch: Watch | None = None) -> list[_Turn]:
         """For each frame until sets and period repeat; those with the same frames and sets are the same."""
-        frames = [
-            (index % SETS, self._sets[index % SETS][index % self.period])
-            for index in range(lcm(SETS, self.period))
-        ]
+        indices = range(lcm(SETS, self.period))
+        frames = [(i % SETS, self._sets[i % SETS][i % self.period]) for i in indices]
         keys = [(number, id(parts)) for number, parts in frames]
         distinct = dict(zip(keys, frames, strict=True))
         queues = {key: self._queue(parts, f"set {number}") for key, (number, parts) in distinct.items()}
         pairs = list(zip(keys, [*keys[1:], keys[0]], strict=True))
-        turns = {
-            (this, following): self._turn_of(queues[this], queues[following], watch)
-            for this, following in dict.fromkeys(pairs)
-        }
+        distinct_pairs = dict.fromkeys(pairs)
+        turns = {(a, b): self._turn_of(queues[a], queues[b], watch) for a, b in distinct_pairs}
         return [turns[pair] for pair in pairs]
 
     def _turn_of(self, this: _Queue, following: _Queue, watch: Watch | None) -> _Turn:

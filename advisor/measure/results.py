@@ -104,17 +104,13 @@ def _description(file: Path, problem: Problem | None, ended: Ended, reason: str)
         if problem:
             message, step = problem.message, problem.next_step
             raise NothingMeasured(message, next_step=step, detail=problem.detail) from None
-        raise WorkloadError(
-            f"the workload could not be loaded: {ended.reason}",
-            next_step="Check that the file runs with python.",
-            detail=ended.log,
-        ) from None
+        message = f"the workload could not be loaded: {ended.reason}"
+        step = "Check that the file runs with python."
+        raise WorkloadError(message, next_step=step, detail=ended.log) from None
     except ValidationError:
-        raise NothingMeasured(
-            "the description of the workload that its process wrote is incomplete"
-            + (f": {reason}" if reason else ""),
-            next_step="Is the disk full, or does the workload limit the size of files (ulimit -f)?",
-        ) from None
+        message = "the description of the workload that its process wrote is incomplete"
+        step = "Is the disk full, or does the workload limit the size of files (ulimit -f)?"
+        raise NothingMeasured(f"{message}{f': {reason}' if reason else ''}", next_step=step) from None
 
 
 CONFIDENCE = 0.95

@@ -301,9 +301,7 @@ def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Se
 
 
 _CONTRACTIONS = ("matmul", "vecdot", "matvec", "vecmat")
-_NO_ARITHMETIC = frozenset(
-    (
-        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_count", "invert", "left_shift", "right_shift"),
-        *("positive", "conjugate", "signbit", "copysign", "isnan", "isinf", "isfinite"),
-    )
-)
+_NO_ARITHMETIC = {
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_count", "invert", "left_shift", "right_shift"),
+    *("positive", "conjugate", "signbit", "copysign", "isnan", "isinf", "isfinite"),
+}

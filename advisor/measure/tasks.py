@@ -112,11 +112,8 @@ def counted(counts: Mapping[int, LoopCount]) -> Counts:
 
 def capped(counts: Mapping[int, LoopCount]) -> dict[str, int]:
     """The loops that their limit ended in every frame so far, and that limit."""
-    return {
-        named(count.loop): count.loop.at_most
-        for count in counts.values()
-        if count.frames and min(count.frames) == count.loop.at_most
-    }
+    capped = (c for c in counts.values() if c.frames and min(c.frames) == c.loop.at_most)
+    return {named(count.loop): count.loop.at_most for count in capped}
 
 
 def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
@@ -397,10 +394,6 @@ class Recorder:
         first, last = max(first, begin), min(last, end)
         if last <= first:
             return None
-        return Span(
-            track=track(action.label),
-            label=action.label,
-            begin_seconds=first - begin,
-            end_seconds=last - begin,
-            gpu=action.gpu if marks is not None and len(self._anchors) > 1 else None,
-        )
+        gpu_number = action.gpu if marks is not None and len(self._anchors) > 1 else None
+        name, begun, ended = action.label, first - begin, last - begin
+        return Span(track=track(name), label=name, begin_seconds=begun, end_seconds=ended, gpu=gpu_number)

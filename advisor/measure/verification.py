@@ -134,11 +134,8 @@ class Inspector:
                 loop.act(action, index)
                 continue
             wait_for_all(self.backend)
-            poisons = {
-                name: poison((index, stage.name, name), self.layouts[name].nbytes)
-                for name, mode in stage.access.items()
-                if mode == "out"
-            }
+            outs = [name for name, mode in stage.access.items() if mode == "out"]
+            poisons = {n: poison((index, stage.name, n), self.layouts[n].nbytes) for n in outs}
             before = self._prepare(stage, poisons)
             loop.act(action, index)
             wait_for_all(self.backend)
@@ -171,10 +168,8 @@ class Inspector:
 
         Raises `WorkloadError` where that cannot be.
         """
-        lengths = {
-            length: valid_rows(length, self._newest(length, index, alone=alone), most, index)
-            for length, most in self._most_rows.items()
-        }
+        newest = {name: self._newest(name, index, alone=alone) for name in self._most_rows}
+        lengths = {n: valid_rows(n, newest[n], most, index) for n, most in self._most_rows.items()}
         buffers = self.bound.workload.buffers.items()
         return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
 

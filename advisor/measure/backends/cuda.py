@@ -148,10 +148,8 @@ class CudaBackend:
 
     def environment(self) -> dict[str, str | int | float]:
         """CUDA versions as CUDA writes them, 13000 being 13.0, and the GPU's place on the PCI bus."""
-        versions = {
-            "cuda_driver": self._runtime.driverGetVersion(),
-            "cuda_runtime": self._runtime.runtimeGetVersion(),
-        }
+        runtime = self._runtime
+        versions = {"cuda_driver": runtime.driverGetVersion(), "cuda_runtime": runtime.runtimeGetVersion()}
         facts: dict[str, str | int | float] = {
             name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()
         }

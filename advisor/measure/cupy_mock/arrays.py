@@ -25,12 +25,10 @@ _CONVERT = (
     "Use xp.asarray instead of np.asarray and cupyx.scipy instead of scipy; a.get() copies to the host "
     "and waits for the GPU."
 )
-_REDUCTIONS = frozenset(
-    (
-        *("sum", "prod", "max", "min", "mean", "std", "var", "cumsum", "cumprod", "argmax", "argmin"),
-        *("sort", "argsort", "all", "any", "dot", "round", "clip"),
-    )
-)
+_REDUCTIONS = {
+    *("sum", "prod", "max", "min", "mean", "std", "var", "cumsum", "cumprod", "argmax", "argmin"),
+    *("sort", "argsort", "all", "any", "dot", "round", "clip"),
+}
 _JOINING = frozenset(("concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"))
 _OF_ARRAYS = frozenset(("where", "matmul", "dot", "vdot", "inner", "tensordot", "cross", "copyto"))
 
@@ -52,12 +50,8 @@ class DeviceArray(NDArrayOperatorsMixin):
     # NumPy's protocols
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        self._watch.refuse(
-            NotTaken,
-            "CuPy does not convert its arrays to NumPy arrays implicitly (TypeError)",
-            _CONVERT,
-            self,
-        )
+        why = "CuPy does not convert its arrays to NumPy arrays implicitly (TypeError)"
+        self._watch.refuse(NotTaken, why, _CONVERT, self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         name = ufunc.__name__
@@ -90,12 +84,9 @@ class DeviceArray(NDArrayOperatorsMixin):
             what = "a NumPy array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
             if whole and isinstance(value, np.ndarray):
                 raise Unknowable  # an experimental setting of CuPy's allows it
-            self._watch.refuse(
-                NotFilled,
-                f"{what} is assigned to a CuPy array, which CuPy refuses",
-                "Convert it with xp.asarray(...) once, or make it a buffer that a host stage writes.",
-                self,
-            )
+            why = f"{what} is assigned to a CuPy array, which CuPy refuses"
+            step = "Convert it with xp.asarray(...) once, or make it a buffer that a host stage writes."
+            self._watch.refuse(NotFilled, why, step, self)
         if getattr(value, "dtype", self.plain.dtype) != self.plain.dtype:
             self._watch.require_dtype(self, value)
         self.plain[self._key(key)] = stripped(value)
@@ -242,12 +233,8 @@ def stripped(value: Any) -> Any:
 
 def wrapped(value: Any, watch: Watch) -> Any:
     """A result of NumPy's as CuPy has it: numbers are arrays of no dimension."""
-    return mapped(
-        value,
-        lambda each: (
-            DeviceArray(np.asanyarray(each), watch) if isinstance(each, (np.ndarray, np.generic)) else each
-        ),
-    )
+    kinds = (np.ndarray, np.generic)
+    return mapped(value, lambda v: DeviceArray(np.asanyarray(v), watch) if isinstance(v, kinds) else v)
 
 
 def given(result: Any, arguments: Any, watch: Watch) -> Any:
@@ -324,11 +311,8 @@ class MockModule:
             options.pop("blocking", None)
             array = getattr(np, name)(stripped(values), *args, **options)
             if array.dtype.kind not in _ARITHMETIC:
-                watch.refuse(
-                    NotTaken,
-                    f"CuPy does not support arrays of {array.dtype}",
-                    "Use bool, integers, float16 to float64 or complex numbers.",
-                )
+                step = "Use bool, integers, float16 to float64 or complex numbers."
+                watch.refuse(NotTaken, f"CuPy does not support arrays of {array.dtype}", step)
             own = isinstance(values, DeviceArray)
             return DeviceArray(array if own else array.copy(order="K"), watch)
 

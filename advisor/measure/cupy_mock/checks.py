@@ -110,10 +110,8 @@ def unknown_name(error: BaseException) -> WorkloadError | None:
         return None
     name, known = missing
     owner, last = name.rpartition(".")[0], name.rpartition(".")[2]
-    have = {
-        *(k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == owner),
-        *dir(getattr(error, "obj", None)),
-    }
+    have = {k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == owner}
+    have |= {*dir(getattr(error, "obj", None))}
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [each for each in frames if not each.filename.startswith(str(Path(np.__file__).parent))]
     place = f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}, in {theirs[-1].name}: " if theirs else ""
@@ -200,11 +198,8 @@ class Watch:
         self.waits[self.stage, Waiting(call, write, user_line())] += 1
 
     def lacks(self, name: str) -> NoReturn:
-        self.refuse(
-            NoSuchName,
-            f"CuPy {self.coverage.version} has no {name}",
-            f"Use what CuPy has ({COMPARISON}), or write a kernel: device(..., cpu=...).",
-        )
+        step = f"Use what CuPy has ({COMPARISON}), or write a kernel: device(..., cpu=...)."
+        self.refuse(NoSuchName, f"CuPy {self.coverage.version} has no {name}", step)
 
     def require_parameters(
         self, name: str, parameters: str | None, args: Any, keywords: Any, *owner: Any
@@ -212,27 +207,18 @@ class Watch:
         """Raises where CuPy's function of that name, or method of `owner`, does not take these arguments."""
         if what := self.coverage.refused(parameters, len(args), keywords):
             takes = (parameters or "").replace(" * ", " ").replace(" ", ", ")
-            self.refuse(
-                NotTaken,
-                f"{name} of CuPy {self.coverage.version} does not take {what}",
-                f"It takes {takes}.",
-                *owner,
-                *args,
-            )
+            why = f"{name} of CuPy {self.coverage.version} does not take {what}"
+            self.refuse(NotTaken, why, f"It takes {takes}.", *owner, *args)
 
     def require_on_gpu(self, call: str, values: Any, out: Any = None) -> None:
         if isinstance(out, np.ndarray):
-            self.refuse(
-                NotTaken,
-                f"{call} is given a NumPy array as out=",
-                "Give it an array on the GPU: a buffer, or xp.empty(...).",
-            )
+            step = "Give it an array on the GPU: a buffer, or xp.empty(...)."
+            self.refuse(NotTaken, f"{call} is given a NumPy array as out=", step)
         for value in values:
             if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.size > 1):
                 what = "a NumPy array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
-                self.refuse(
-                    NotTaken, f"{call} mixes a CuPy array with {what}, which CuPy refuses", _upload(), *values
-                )
+                why = f"{call} mixes a CuPy array with {what}, which CuPy refuses"
+                self.refuse(NotTaken, why, _upload(), *values)
 
     def require_dtype(self, *arrays: Any) -> None:
         for array in arrays:
@@ -240,13 +226,9 @@ class Watch:
             if isinstance(dtype, np.dtype) and (
                 dtype.kind in "OSUMm" or dtype.char in "gG" or not dtype.isnative
             ):
-                self.refuse(
-                    NotTaken,
-                    f"CuPy has no arithmetic on arrays of {dtype}",
-                    "Use bool, integers, float16 to float64 or complex numbers, in native byte order: int64 "
-                    "for datetimes, codes for text.",
-                    array,
-                )
+                step = "Use bool, integers, float16 to float64 or complex numbers, in native byte order: "
+                step += "int64 for datetimes, codes for text."
+                self.refuse(NotTaken, f"CuPy has no arithmetic on arrays of {dtype}", step, array)
 
     def owner(self, array: Any) -> str:
         """The buffer that the array is, or is a view of; nothing where it is none."""

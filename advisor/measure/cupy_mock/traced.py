@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -64,11 +65,8 @@ def _einsum(args: Any, result: Any) -> float:
     if not isinstance(args[0], str) or "." in args[0]:
         return 2.0 * float(np.size(result))
     labels = args[0].replace(" ", "").split("->")[0].split(",")
-    sizes = {
-        x: n
-        for part, a in zip(labels, args[1:], strict=False)
-        for x, n in zip(part, np.shape(a), strict=False)
-    }
+    pairs = (zip(part, np.shape(a), strict=False) for part, a in zip(labels, args[1:], strict=False))
+    sizes = dict(chain.from_iterable(pairs))
     return 2.0 * float(math.prod(sizes.values()))
 
 
@@ -105,13 +103,9 @@ _FACTORIZATIONS = (
 )
 _GATHER = Call(gathers=True)
 _SORT, _SORT_IN_PLACE = Call(sorts=1), Call(changed=_whole, reads_target=True, sorts=1)
-_MASKED = Call(
-    changed=lambda args, kwargs: args[0].itemsize * np.count_nonzero(_argument(args, kwargs, 1, "mask"))
-)
+_MASKED = Call(changed=lambda a, more: a[0].itemsize * np.count_nonzero(_argument(a, more, 1, "mask")))
 _PUT = Call(
-    changed=lambda args, kwargs: (
-        args[0].itemsize * np.size(_argument(args, kwargs, 1, "ind", kwargs.get("indices", ())))
-    )
+    changed=lambda a, more: a[0].itemsize * np.size(_argument(a, more, 1, "ind", more.get("indices", ())))
 )
 
 _REDUCTIONS = frozenset(
@@ -431,10 +425,5 @@ def _is_basic(key: Any) -> bool:
     if isinstance(key, str) or (isinstance(key, list) and key and all(isinstance(k, str) for k in key)):
         return True
     parts = key if isinstance(key, tuple) else (key,)
-    return all(
-        part is None
-        or part is Ellipsis
-        or isinstance(part, slice)
-        or (isinstance(part, (int, np.integer)) and not isinstance(part, bool))
-        for part in parts
-    )
+    kinds = (type(None), type(Ellipsis), slice, int, np.integer)
+    return all(isinstance(part, kinds) and not isinstance(part, bool) for part in parts)

@@ -119,8 +119,8 @@ def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES
             seconds.append(clock() - before)
         return size / max(min(seconds), 1e-9)
 
-    write = rate(lambda: words.fill(1))
-    return HostRates(read_bytes_per_second=rate(words.max), write_bytes_per_second=write)
+    read, write = rate(words.max), rate(lambda: words.fill(1))
+    return HostRates(read_bytes_per_second=read, write_bytes_per_second=write)
 
 
 def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: int) -> str | None:
@@ -148,8 +148,8 @@ class _Traced:
 
     def _views(self, name: str, placed: Placed) -> Placed:
         host, device = (
-            trace_buffer(self.recorder, name, array) if isinstance(array, np.ndarray) else array
-            for array in (placed.host, placed.device)
+            trace_buffer(self.recorder, name, a) if isinstance(a, np.ndarray) else a
+            for a in (placed.host, placed.device)
         )
         others = {gpu: self._views(name, other) for gpu, other in placed.others.items()}
         return replace(placed, host=host, device=device, others=others)
@@ -197,11 +197,8 @@ class _Checks:
         arrays = {name: placed.device for name, placed in run.placed.items()}
         self._watch = checks.Watch(checks.coverage(), arrays)
         self._xp = MockModule(self._watch)
-        alone = [
-            (number, stage)
-            for number, stage in enumerate(run.bound.stages)
-            if stage.side == "device" and stage.stage.cpu is None  # a twin may have arrays of its own
-        ]
+        stages = enumerate(run.bound.stages)  # without twins, which may have arrays of their own
+        alone = [(n, stage) for n, stage in stages if stage.side == "device" and stage.stage.cpu is None]
         self.stages = {s.name: (number, s) for number, s in alone if not s.forms}
         """Stages that the CPU runs in place of the GPU with NumPy for CuPy, and no other library."""
         captured = ((stage, checks.host_arrays(stage.stage.function)) for _, stage in alone)
