@@ -18,7 +18,6 @@ import numpy as np
 
 from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule, stripped, wrapped
 from advisor.measure.cupy_mock.checks import Unknowable, Watch, coverage
-from advisor.measure.recording import played_scipy
 from advisor.measure.recording.calls import address, owners
 from advisor.measure.recording.played import (
     NAME,
@@ -34,7 +33,7 @@ from advisor.measure.recording.played import (
     Stream,
     values_of,
 )
-from advisor.measure.recording.played_kernels import kernels, not_run
+from advisor.measure.recording.played_numerics import kernels, not_run, scipy_modules
 
 _READ = ("load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromiter")
 _MAKING = ("array", "asarray", "asanyarray", "ascontiguousarray")
@@ -93,7 +92,7 @@ def modules() -> dict[str, ModuleType]:
         cupyx.profiler,
         cupyx.jit,
         cupyx.scipy,
-        *played_scipy.modules(cupyx, cupy, watch),
+        *scipy_modules(cupyx, cupy, watch),
     ):
         named[each.__name__] = each
     return named
