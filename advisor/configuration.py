@@ -76,8 +76,8 @@ def read(place: OptionSource, name: str, value: Any) -> Any:
     kind_of_error = "tuple" if error["type"] == "string_type" and error["loc"] else error["type"]
     complaint = _COMPLAINTS.get(kind_of_error.partition("_")[0]) or str(error["ctx"]["error"])
     wrong = value if place.where else error["input"]
-    problem_text = f"{place.written(name, wrong)} {complaint}{nearest(str(wrong), choices)}"
-    raise UsageError(problem_text, next_step=_right(option, choices))
+    message = f"{place.written(name, wrong)} {complaint}{nearest(str(wrong), choices)}"
+    raise UsageError(message, next_step=_right(option, choices))
 
 
 def _right(option: Option, choices: Sequence[str]) -> str:
@@ -231,7 +231,6 @@ def merged(sources: Sequence[OptionSource]) -> Options:
 
 
 def preferences(sources: Sequence[OptionSource], recorded: Preferences | None = None) -> Preferences:
-    """The preferences given, over those that a profile recorded."""
     options, before = merged(sources), recorded or Preferences()
     silenced = {
         rule: source.where.rstrip(":") or "--ignore"
@@ -287,7 +286,6 @@ def _of_table(table: object, where: str, folder: Path) -> OptionSource:
 
 
 def _relative(folder: Path, path: Path | str) -> str:
-    """A path of a file in that folder, relative to the working directory."""
     return str(path) if Path(path).is_absolute() else os.path.relpath(folder / path)
 
 

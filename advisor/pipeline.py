@@ -158,7 +158,6 @@ def _measured(
 
 
 def _left(settings: Settings) -> Callable[[], float]:
-    """A function that gives the seconds left for measuring."""
     if settings.began is None:
         return lambda: math.inf
     end = settings.began + settings.options.max_seconds - CONCLUDING_SECONDS
@@ -318,7 +317,6 @@ def _mix_estimate(profile: Profile, settings: Settings) -> MixEstimate:
 
 
 def _ended(context: RunContext, measured: Run, settings: Settings) -> RunContext:
-    """Adds the readings after the run: clocks, throttling, other users of the GPU."""
     on_gpu = measured.description.device.kind == "cuda"
     place = str(measured.description.gpu.get("pci_bus_id", "")) if on_gpu else ""
     index = settings.gpu if on_gpu else None

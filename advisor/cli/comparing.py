@@ -95,7 +95,6 @@ def _saved(base: Path, head: Path | None) -> tuple[Path, Path | None]:
 
 
 def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:
-    """Exit code 1 where a gate failed."""
     failing = ("failed", "inconclusive") if strict else ("failed",)
     for ruling in rulings:
         if ruling.status != "passed" and not quiet:

@@ -201,7 +201,6 @@ class Output:
 
     @property
     def form(self) -> str | None:
-        """The one form that goes to stdout."""
         return only_format(self.out, self.wanted)
 
     def reserved(self, kind: str) -> AbstractContextManager[object]:
@@ -263,7 +262,6 @@ def summarize(page: Page) -> None:
 
 
 def is_report(file: Path) -> bool:
-    """Whether it is named as a report of Nsight Systems."""
     return file.suffix in (".sqlite", ".nsys-rep", ".qdrep")
 
 

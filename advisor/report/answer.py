@@ -90,7 +90,6 @@ def where_time_goes(parts: Sequence[Part], strategy: str, base: Sequence[Part], 
 
 
 def parts_table(of: Profile | Prediction, order: Iterable[Timed], caption: str) -> blocks.Table:
-    """The parts of each row's frame, beside the whole."""
     parts, rows, predicted = parts_of(of), [], isinstance(of, Prediction)
     keys = legend(parts.values())
     for row in order:
@@ -153,7 +152,6 @@ def _predicted(row: Predicted) -> Iterator[Part]:
 
 
 def _joined_parts(frames: Mapping[str, tuple[Part, ...]]) -> dict[str, tuple[Part, ...]]:
-    """The parts of each frame in the legend's order, the smallest joined where there are too many."""
     largest: dict[str, float] = {}
     for part in (part for parts in frames.values() for part in parts):
         largest[part.key] = max(part.amount, largest.get(part.key, 0.0))
@@ -322,7 +320,6 @@ class Answers(blocks.Block):
 
     @property
     def legend(self) -> dict[str, Category]:
-        """The colours of the bars' parts."""
         return legend(bar.parts for answer in self.items for bar in answer.bars)
 
     @property

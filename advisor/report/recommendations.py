@@ -211,7 +211,6 @@ def remark(chosen: Recommendation, confidence: float) -> str:
 
 
 def _claim(chosen: Recommendation) -> str:
-    """The claim of a verdict; empty if no bound is known."""
     if chosen.verdict not in _CLAIMS or (chosen.verdict == "open" and chosen.bound is None):
         return ""
     timed = counted(chosen.objective).noun == "time"

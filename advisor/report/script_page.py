@@ -252,7 +252,6 @@ def _advice(run: ScriptRun) -> Section:
 
 
 def _by_change(run: ScriptRun) -> list[list[LineAdvice]]:
-    """Advice grouped by change, over all devices; the largest gain first."""
     advice = sorted(run.advice, key=_gained, reverse=True)
     return list(words.grouped(advice, lambda one: (one.place, one.advice.rule, one.advice.title)).values())
 
@@ -394,7 +393,6 @@ def fast(tried: Trial | Patch) -> str:
 
 
 def _speedup(tried: Trial | Patch) -> tuple[str, str]:
-    """How fast it is, and the interval."""
     if tried.speedup is None or tried.interval is None:
         return NOTHING, NOTHING
     low, high = tried.interval

@@ -253,7 +253,6 @@ def _table(track: Track, sweep: SweepResults, parameter: str) -> blocks.Table:
 
 
 def _rows(points: Sequence[Point], cells: Iterable[Sequence[str | blocks.TableCell]]) -> Iterator[blocks.Row]:
-    """A row for each value; its status and reason where the value has no profile."""
     for point, values in zip(points, cells, strict=True):
         value = words.value(point.value)
         if point.profile:
@@ -263,7 +262,6 @@ def _rows(points: Sequence[Point], cells: Iterable[Sequence[str | blocks.TableCe
 
 
 def _best(stop: Stop) -> tuple[str, str]:
-    """The recommended strategy and its time; undecided where there is none."""
     figures, chosen = stop.seconds(stop.optima.chosen or ""), stop.optima.chosen
     if not figures or not chosen:
         return "undecided" if stop.optima.rivals else blocks.NOTHING, ""

@@ -279,7 +279,6 @@ def _grid_table(
 
 
 def _values(sweep: SweepResults, part: int) -> list[Value]:
-    """The values of one parameter: numbers ascending, others in their order."""
     values = list(dict.fromkeys(point.cell[part] for point in sweep.points))
     return sorted(values, key=float) if all(map(is_number, values)) else values
 
@@ -295,7 +294,6 @@ def best(stop: tracks.Stop, safe: str) -> TableCell:
 
 
 def relative(stop: tracks.Stop, strategy: str) -> str:
-    """The strategy's time relative to the fastest at that value."""
     figures, least = stop.seconds(strategy), tracks.fastest(stop)
     return units.ratio(figures[0] / least) if figures and least else NOTHING
 

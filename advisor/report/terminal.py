@@ -337,7 +337,6 @@ class _Writer:
         yield [line for text in texts for line in self.wrap(text, self.indent, hanging)]
 
     def failures(self, block: blocks.Failures) -> Iterator[list[str]]:
-        """What failed, the end of its traceback, and what to do."""
         for failure in self.first(block.items, "failure"):
             yield [
                 *self.wrap(failure.headline, "  ", "  "),
@@ -380,7 +379,6 @@ class _Writer:
         yield from [list(chain.from_iterable(paragraphs))] if self.brief else paragraphs
 
     def source(self, block: blocks.Source) -> Iterator[list[str]]:
-        """The marked lines of a source, with what they moved."""
         marked = [row for row in block.rows if row.marked]
         columns: list[_Column] = [
             (block.file, False, [f"{row.number:>5}  {row.text.strip()}" for row in marked]),

@@ -138,7 +138,6 @@ def _plain(value: float) -> str:
 
 
 def not_observed(absent: Mapping[str, str]) -> list[str]:
-    """The names of absent figures, grouped by reason."""
     by_reason = words.grouped(absent, lambda figure: absent[figure])
     return [
         f"{words.listing(_CALLED.get(n, n.replace('_', ' ')) for n in names)} ({words.line(why, 200)})"

@@ -36,7 +36,6 @@ class Scope:
 
     @property
     def copied_bytes(self) -> float:
-        """Bytes of all copies in a frame."""
         return sum(c.bytes for _, c in self.crossings if c.kind in ("upload", "download")) / self.frames
 
 

@@ -71,7 +71,6 @@ def next_step(pairs: Pairs, pace: Pace) -> Step:
 
 
 def seconds_for(factor: float, pairs: Pairs, pace: Pace) -> float:
-    """Seconds to have `factor` times the rounds that there are."""
     step = next_step(pairs, pace)
     rounds = (factor - 1) * pairs.rounds
     return rounds * (pace.round_seconds + pace.process_seconds / step.rounds)
@@ -196,7 +195,6 @@ class _Final:
 
     @property
     def settled(self) -> bool:
-        """More measuring cannot change the choice."""
         near, undecided = self.choice.near_enough, self.choice.undecided
         return bool(near) and not undecided and self.pairs.processes >= FEWEST_PROCESSES
 

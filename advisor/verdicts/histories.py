@@ -277,7 +277,6 @@ def _around(before: Profile, now: Profile) -> Iterator[Condition]:
 
 
 def _steps(track: Track, count: int) -> Iterator[tuple[str, Step]]:
-    """Every step of every strategy, its places among all entries."""
     for strategy in track.with_figures:
         times_at = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
         places = [i for i, _ in times_at]

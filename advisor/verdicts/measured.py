@@ -235,7 +235,6 @@ def speeds(profile: Profile) -> dict[str, stats.Ratio]:
 
 
 def _plain(above: float, below: float) -> stats.Ratio:
-    """A ratio whose interval is not known."""
     return stats.Ratio(above / below, 0.0, math.inf)
 
 

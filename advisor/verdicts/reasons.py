@@ -98,7 +98,6 @@ def _timed(result: Recommendation) -> bool:
 
 
 def by_screening(result: Recommendation, times: float) -> Recommendation:
-    """Named by screening: every other strategy took at least that many times as long."""
     line = f"In screening every other took at least {units.ratio(times)} as long, so no final was held."
     steps = (*result.steps, line)
     decided = {"verdict": "fastest", "bound": 0.0, "tied_with": (), "next_step": ""}
@@ -197,7 +196,6 @@ def by_memory(rows: Sequence[Predicted], over: Sequence[Predicted], preferences:
 
 
 def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recommendation:
-    """No strategy is recommended where none fits the budget."""
     budget = preferences.memory_budget_bytes or 0
     least = min(rows, key=lambda row: row.physical_bytes)
     reason = (

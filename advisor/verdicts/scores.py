@@ -92,7 +92,6 @@ def bytes_of(row: object) -> int | None:
 
 
 def figures_of(rows: Sequence[Measured], objective: Objective) -> dict[str, float]:
-    """The rows' figures that the objective counts, where they have them: seconds, or joules for energy."""
     figures = {row.strategy: figure_of(row, objective) for row in rows}
     return {strategy: figure[0] for strategy, figure in figures.items() if figure}
 

@@ -212,7 +212,6 @@ class Stop:
 
 
 def fastest(stop: Stop) -> float | None:
-    """Seconds of the fastest strategy at that value; None without figures."""
     times = (figures[0] for name in stop.results if (figures := stop.seconds(name)))
     return min(times, default=None)
 
@@ -392,7 +391,6 @@ def least_cost(devices: Sequence[_Costs], recommended: Sequence[str | None] = ()
 
 
 def _costs(rows: Mapping[str, AnyResult], confidence: float) -> dict[str, stats.Ratio]:
-    """The time of each strategy over that of the fastest."""
     measured = [row for row in rows.values() if isinstance(row, Measured)]
     if measured:
         best = min(measured, key=lambda row: row.median_seconds)
