@@ -64,10 +64,8 @@ def after_final(
     warm_frames: int,
 ) -> None:
     """One process that takes a window of each contestant in turn, as many as end before the deadline.
-
     windows: is filled as they end, so that Ctrl-C leaves what there is. spare: seconds that a process takes
-    to start, and a contestant's buffers to be placed. warm_frames: before each window.
-    """
+    to start, and a contestant's buffers to be placed. warm_frames: before each window."""
     each = WINDOW_SECONDS + 2 * LONGEST_TICK + spare
     if clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
         return

@@ -284,11 +284,9 @@ def main(arguments: list[str]) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Fixes which freed arrays glibc keeps, at what its own rule comes to once 32 MiB were freed.
-
-    By that rule (mallopt(3)) a version that frees a large array spares the other one in its process the page
-    faults of every temporary: with 25 % more elements a stage took 6 times as long, and a frame 2.5 times.
-    """
+    """Fixes which freed arrays glibc keeps, at what its own rule comes to once 32 MiB were freed. By that
+    rule (mallopt(3)) a version that frees a large array spares the other one in its process the page faults
+    of every temporary: with 25 % more elements a stage took 6 times as long, and a frame 2.5 times."""
     with suppress(AttributeError, OSError):  # another C library has no such rule
         libc = ctypes.CDLL(None)
         libc.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)

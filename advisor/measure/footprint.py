@@ -143,10 +143,8 @@ Span = tuple[int, int]
 
 
 def host_pages(arrays: Iterable[Any], smaps: Path = _SMAPS) -> HostPages | None:
-    """Pages of the buffers' host arrays; None where the host has none. Touches no memory.
-
-    Shares of a mapping that holds more than a buffer are taken to be spread evenly over it.
-    """
+    """Pages of the buffers' host arrays; None where the host has none. Touches no memory. Shares of a mapping
+    that holds more than a buffer are taken to be spread evenly over it."""
     spans = [(int(array.ctypes.data), int(array.nbytes)) for array in arrays if array is not None]
     spans = [span for span in spans if span[1]]
     if not spans:

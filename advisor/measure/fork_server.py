@@ -64,11 +64,8 @@ class ForkServer:
         return self._server.pid
 
     def fork(self, worker: str, arguments: list[str], output: IO[bytes], pass_fds: tuple[int, ...]) -> Forked:
-        """A new worker: `main` of that module with those arguments; what it prints goes to `output`.
-
-        `PARENT` and `PASSED` among the arguments have their values there. Raises OSError where the server is
-        gone.
-        """
+        """A new worker: `main` of that module with those arguments; what it prints goes to `output`. `PARENT`
+        and `PASSED` among the arguments have their values there. Raises OSError where the server is gone."""
         request = json.dumps({"worker": worker, "arguments": arguments}).encode()
         status, sender = Pipe(duplex=False)
         with sender, self._turns:
@@ -93,10 +90,8 @@ class ForkServer:
 
 
 class Forked:
-    """A worker of the server's, with the part of `subprocess.Popen` that watching and ending one takes.
-
-    It is not this process's child, so its keeper sends how it ended.
-    """
+    """A worker of the server's, with the part of `subprocess.Popen` that watching and ending one takes. It is
+    not this process's child, so its keeper sends how it ended."""
 
     def __init__(self, pid: int, status: Connection) -> None:
         self.pid, self.returncode = pid, _UNKNOWN

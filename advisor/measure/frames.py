@@ -39,10 +39,8 @@ from advisor.workloads.frameworks.bridges import StageBridges
 
 class Ranges:
     """NVTX ranges in the domain `advisor`: strategy:<name> > frame > host:<stage>, to-device, and so on.
-
     Names are few and made once, since nvtx keeps every distinct message for ever; the frame's index is the
-    payload. With no tool attached a range costs about 0.05 µs. Every push is popped in every path.
-    """
+    payload. With no tool attached a range costs about 0.05 µs. Every push is popped in every path."""
 
     def __init__(self, domain: Any = None) -> None:
         self._domain: Any = domain or nvtx.get_domain("advisor")
@@ -362,10 +360,8 @@ class FrameLoop:
         return Action(label, False, written([lines]), lines, self._ranges.attributes(label, category))
 
     def _stage(self, stage: BoundStage) -> Action:
-        """The user's function with its arguments filled in.
-
-        A host stage's time goes to `host_seconds`, by two reads of the host's clock.
-        """
+        """The user's function with its arguments filled in. A host stage's time goes to `host_seconds`, by
+        two reads of the host's clock."""
         gpu = self._backend.gpus[stage.stage.gpu]
         function, specials = stage.implementation(cpu=gpu.xp is np)
         with gpu.current():
@@ -402,10 +398,8 @@ class FrameLoop:
         return replace(action, on_stream=stage.side == "device")
 
     def _buffers_given(self, stage: BoundStage, bridges: StageBridges) -> tuple[dict[str, Any], list[str]]:
-        """The stage's buffers as keyword arguments, and what their names stand for.
-
-        Arrays that stay are made ready once; those that a move replaces are looked up in every frame.
-        """
+        """The stage's buffers as keyword arguments, and what their names stand for. Arrays that stay are made
+        ready once; those that a move replaces are looked up in every frame."""
         names: dict[str, Any] = {}
         arguments: list[str] = []
         for name, access in stage.access.items():

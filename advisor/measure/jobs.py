@@ -131,11 +131,9 @@ class Settings:
 
 
 class Job(Record):
-    """One process's work. `reference` is the directory of the reference run's results.
-
-    The task "parameters" runs nothing: it reads all values of the swept parameters. "trace" runs
-    on the CPU, device stages as CuPy would.
-    """
+    """One process's work. `reference` is the directory of the reference run's results. The task "parameters"
+    runs nothing: it reads all values of the swept parameters. "trace" runs on the CPU, device stages as CuPy
+    would."""
 
     task: Task
     file: str

@@ -69,12 +69,9 @@ class KeptResults:
     def differences(
         self, frame: int, results: Mapping[str, Array], lengths: Mapping[str, float]
     ) -> dict[str, str]:
-        """The buffers that differ from that frame's, with a sentence for each.
-
-        lengths: how many elements go into one of the buffer's at most, which rounding errors grow with; one
-        that is carried from frame to frame may have as many times the terms. Where fewer elements were kept,
-        those are compared.
-        """
+        """The buffers that differ from that frame's, with a sentence for each. lengths: how many elements go
+        into one of the buffer's at most, which rounding errors grow with; one that is carried from frame to
+        frame may have as many times the terms. Where fewer elements were kept, those are compared."""
         sentences: dict[str, str] = {}
         for name, array in results.items():
             expected = np.load(self._directory / str(frame) / f"{name}.npy", mmap_mode="r")
@@ -121,9 +118,7 @@ def _difference(name: str, array: Array, expected: Array, length: float, frame: 
 
 def agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.NDArray[np.bool_], float]:
     """Which elements agree, and what rounding explains near zero; of two precisions the lower one counts.
-
-    length: how many elements go into one, which rounding errors grow with.
-    """
+    length: how many elements go into one, which rounding errors grow with."""
     kinds = {array.dtype.kind, expected.dtype.kind}
     if not kinds & set("fc") or not kinds <= set("fciub"):
         return np.atleast_1d(array == expected), 0.0
@@ -145,9 +140,7 @@ def absolute_errors(array: Array, expected: Array) -> npt.NDArray[np.float64]:
 
 def compare_results(base: Path, head: Path) -> Results:
     """HEAD's results against BASE's in the frames that both kept, from the folders of the reference runs.
-
-    Buffers are compared up to the first frame in which two runs of one version differ in them.
-    """
+    Buffers are compared up to the first frame in which two runs of one version differ in them."""
     sides = {"BASE": KeptResults(base), "HEAD": KeptResults(head)}
     ended = {name: kept.repeated() for name, kept in sides.items()}
     for name, repeated in ended.items():

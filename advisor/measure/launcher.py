@@ -96,10 +96,8 @@ class ProcessLauncher:
         return ProcessSession(job, self.timeout, self.server)
 
     def _watch(self, process: Process, job: jobs.Job | jobs.CalibrationJob) -> Ended | None:
-        """Waits for the end; a verdict of our own when it takes too long or too much memory.
-
-        Exit handlers that do not return are no reason to lose a result.
-        """
+        """Waits for the end; a verdict of our own when it takes too long or too much memory. Exit handlers
+        that do not return are no reason to lose a result."""
         directory, late = Path(job.directory), job.limit_seconds if isinstance(job, jobs.Job) else None
         limit = self.timeout if late is None else min(self.timeout, late)
         deadline = time.monotonic() + limit
@@ -121,10 +119,8 @@ class ProcessLauncher:
 @dataclass(frozen=True)
 class Ahead:
     """A launcher whose jobs can begin before they are asked for, one after the other beside those that are.
-
     Two that met may have been in each other's way: one that failed runs again by itself. A strategy is timed
-    beside none that uses the GPU.
-    """
+    beside none that uses the GPU."""
 
     launcher: Launcher
     begun: dict[str, Future[Ended]] = field(default_factory=dict)
@@ -257,9 +253,7 @@ LIBRARIES = ("torch", "numba", "numba-cuda")
 
 def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, jobs.Recorded, tuple[str, ...]]:
     """Runs the script once; notes say how it ended. Raises `AdvisorError` where nothing could be recorded.
-
-    The script has this process's stdin; what it prints goes to stderr.
-    """
+    The script has this process's stdin; what it prints goes to stderr."""
     device: Driver | CpuBackend = Driver(settings.gpu) if settings.backend == "cuda" else CpuBackend()
     description = jobs.Description(
         device=device.device(),

@@ -136,10 +136,8 @@ def _timed(order: Sequence[Sequence[str]], *, timeline: bool = True) -> list[Ste
 
 @dataclass
 class Measurement:
-    """The processes of one run, phase by phase: describe, prepare, screen, search, final.
-
-    `save` gets the run so far after each process, and every few seconds of the final.
-    """
+    """The processes of one run, phase by phase: describe, prepare, screen, search, final. `save` gets the run
+    so far after each process, and every few seconds of the final."""
 
     settings: Settings
     launcher: Launcher

@@ -107,11 +107,9 @@ def is_library(place: str) -> bool:
 
 @cache
 def _recorded(folder: Path) -> frozenset[str]:
-    """Files of the distributions that were installed into this folder, and the folders that these are in.
-
-    By their RECORD, which an installer alone writes: a checkout has none, and that of an editable install
-    lists none of the checkout's files.
-    """
+    """Files of the distributions that were installed into this folder, and the folders that these are in. By
+    their RECORD, which an installer alone writes: a checkout has none, and that of an editable install lists
+    none of the checkout's files."""
     files: set[PurePosixPath] = set()
     with suppress(OSError):
         for record in folder.glob("*.dist-info/RECORD"):

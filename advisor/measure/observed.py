@@ -57,10 +57,8 @@ class Argument(Record):
 
 
 class Observed(Record):
-    """One call. `problem` is why it could not be taken; `inputs` are saved beside, by name.
-
-    results: one for each part of a tuple; those that need no buffer, as None, are values named `_`.
-    """
+    """One call. `problem` is why it could not be taken; `inputs` are saved beside, by name. results: one for
+    each part of a tuple; those that need no buffer, as None, are values named `_`."""
 
     arguments: tuple[Argument, ...] = ()
     results: tuple[Argument, ...] = ()
@@ -352,9 +350,7 @@ def workload_text(
     file: Path, source: Path, function: str, call: Observed, inputs: Path, downloaded: Sequence[int] = ()
 ) -> str:
     """A workload for `file` whose device stage calls `function` of `source`; `inputs` is an .npz file.
-
-    downloaded: results by their place that the program copies to the host.
-    """
+    downloaded: results by their place that the program copies to the host."""
     results = (call.results[place] for place in downloaded if place < len(call.results))
     folder, reads = source.resolve().parent, _used(call, [a.name for a in results if a.kind == "array"])
     near = folder == file.resolve().parent

@@ -119,10 +119,8 @@ class PipelinedLoop(FrameLoop):
         )
 
     def _queue(self, parts: Parts, key: str) -> _Queue:
-        """A frame on one set: its actions, with the marks that order its streams.
-
-        Downloads run beside the next frame's kernels, unless kernels follow the first wait.
-        """
+        """A frame on one set: its actions, with the marks that order its streams. Downloads run beside the
+        next frame's kernels, unless kernels follow the first wait."""
         marks = _Marks(self._backend, self._marks, key)
         clock = {"clock$": self._clock, "begun$": self._begun, "latencies$": self.latencies}
         begin = [_unranged(Lines(("begun$.append(clock$())",), clock))]

@@ -62,11 +62,9 @@ def place(
     clock: Clock = time.perf_counter,
     reused: ReusedAllocations | None = None,
 ) -> Iterator[PlacedWorkload]:
-    """Places the buffers and plans the frames; frees everything at the end, whatever happens.
-
-    padding: bytes taken on both sides before the buffers, so that they come to lie elsewhere. reused:
-    where memory comes from and goes.
-    """
+    """Places the buffers and plans the frames; frees everything at the end, whatever happens. padding: bytes
+    taken on both sides before the buffers, so that they come to lie elsewhere. reused: where memory comes
+    from and goes."""
     backend.open_gpus(loaded.record.gpus, job.gpus)
     bound, device, strategy = loaded.bound, backend.device(), known(job.strategy, job.mixes)
     placements = strategy.placements(loaded.record)
@@ -101,11 +99,9 @@ def place(
 
 
 def afresh(job: Job) -> Callable[[], Loaded]:
-    """Imports the job's file again; each call of the result calls the workload's function.
-
-    Random generators begin alike each time, and so does the working directory: a workload that ignores `rng`
-    still repeats. What an earlier load held is let go of first.
-    """
+    """Imports the job's file again; each call of the result calls the workload's function. Random generators
+    begin alike each time, and so does the working directory: a workload that ignores `rng` still repeats.
+    What an earlier load held is let go of first."""
     gc.collect()
     back_to_start()
     _seed(job.seed)

@@ -149,10 +149,8 @@ def wait(process: Process, seconds: float) -> bool:
 
 
 def end(process: Process, directory: Path) -> None:
-    """Ends the whole session of a worker on the job in that folder, and what it left running elsewhere.
-
-    A fork server ends what its workers leave; what a worker that was started here leaves has its mark.
-    """
+    """Ends the whole session of a worker on the job in that folder, and what it left running elsewhere. A
+    fork server ends what its workers leave; what a worker that was started here leaves has its mark."""
     process.kill()
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -52,10 +52,8 @@ Begin = Callable[..., AbstractContextManager[PlacedWorkload]]
 
 
 def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf_counter) -> ReferenceRun:
-    """Keeps the results that all strategies must give, and checks the annotations.
-
-    Raises `WorkloadError` where those do not hold, and where the user's check refuses the results.
-    """
+    """Keeps the results that all strategies must give, and checks the annotations. Raises `WorkloadError`
+    where those do not hold, and where the user's check refuses the results."""
     results = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
     try:

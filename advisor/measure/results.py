@@ -56,11 +56,9 @@ class Preparation:
         return description
 
     def trace(self, ended: Ended, *, on_cpu: bool) -> Trace | None:
-        """What each stage reads and writes; None where that could not be traced.
-
-        Raises `WorkloadError` if, without a GPU, CuPy would certainly refuse a device stage, or if a stage
-        touches a buffer outside the region that it annotates.
-        """
+        """What each stage reads and writes; None where that could not be traced. Raises `WorkloadError` if,
+        without a GPU, CuPy would certainly refuse a device stage, or if a stage touches a buffer outside the
+        region that it annotates."""
         result = ended.outcome if isinstance(ended.outcome, TraceRun) else TraceRun()
         if problems := (*(result.refused if on_cpu else ()), *result.wrong):
             first, *others = problems
@@ -217,10 +215,8 @@ def frame_figures(
 
 
 def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) -> dict[str, Any]:
-    """Fields of `Measured` for one contestant.
-
-    blocks: those that were timed. windows: those with energy. no_windows: why there are none of these.
-    """
+    """Fields of `Measured` for one contestant. blocks: those that were timed. windows: those with energy.
+    no_windows: why there are none of these."""
     delays = [block.delays for block in blocks if block.delays]
     values: dict[str, Any] = {"energy": _energy(windows)}
     reasons = {"energy": "not distinguishable from the idle power" if windows else no_windows}

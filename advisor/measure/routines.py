@@ -82,10 +82,8 @@ def _routine(call: str, dtype: np.dtype[Any]) -> Routine | None:
 def beyond(
     call: str, operand: Array, counted: float, multiplications: float = 0.0, largest: int = 0
 ) -> Reread:
-    """Reads of an operand beyond `counted` passes of the routine.
-
-    `multiplications`: of a contraction, in all; `largest`: elements of its largest operand.
-    """
+    """Reads of an operand beyond `counted` passes of the routine. `multiplications`: of a contraction, in
+    all; `largest`: elements of its largest operand."""
     if call in _COPIES:
         axes = [(abs(s), n) for s, n in zip(operand.strides, operand.shape, strict=True) if n > 1]
         transposed = len(axes) > 1 and axes[-1][0] > min(stride for stride, _ in axes)
@@ -147,11 +145,9 @@ def strided_beyond(array: Array) -> float:
 
 
 def reduced_beyond(array: Array, axis: Any) -> float:
-    """Bytes that a reduction over these axes (None: all) fetches beyond its own.
-
-    Where neighbours in memory are reduced, CuPy's kernels take the elements of one result after another, so
-    that pieces shorter than a line come from places that lie apart. Other reductions read whole lines.
-    """
+    """Bytes that a reduction over these axes (None: all) fetches beyond its own. Where neighbours in memory
+    are reduced, CuPy's kernels take the elements of one result after another, so that pieces shorter than a
+    line come from places that lie apart. Other reductions read whole lines."""
     axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     reduced = sorted({one % array.ndim for one in axes}) if array.ndim else []
     by_result = array.transpose([*(k for k in range(array.ndim) if k not in reduced), *reduced])

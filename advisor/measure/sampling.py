@@ -137,10 +137,8 @@ def timed_block(
     most: float = math.inf,
     period: int = 1,
 ) -> list[float]:
-    """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time.
-
-    most: after so many seconds it ends with the period that runs.
-    """
+    """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time. most:
+    after so many seconds it ends with the period that runs."""
     marks = [clock()]
     for index in range(first, first + count):
         frame(index)
@@ -153,10 +151,8 @@ def timed_block(
 def timed_together(
     frame: Callable[[int], None], clock: Clock, first: int, count: int, *, most: float, period: int
 ) -> tuple[float, int]:
-    """Seconds of `count` frames, and how many ran: after `most` seconds it ends with a period.
-
-    The clock is read a few times only: between frames that would be a share of short ones.
-    """
+    """Seconds of `count` frames, and how many ran: after `most` seconds it ends with a period. The clock is
+    read a few times only: between frames that would be a share of short ones."""
     step, ran, begin = period * math.ceil(count / period / CLOCK_READINGS), 0, clock()
     while ran < count and (not ran or clock() - begin < most):
         ahead = min(ran + step, count)
@@ -174,11 +170,9 @@ def breakdown(
     slow: float = math.inf,
     period: int = 1,
 ) -> tuple[list[dict[str, float]], int]:
-    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label, and
-    the next frame's index. Of frames that differ, so many periods: each as the mean of its frames.
-
-    One more goes before them, which does not count: it warms up, and tells how long launching takes.
-    """
+    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label, and the
+    next frame's index. Of frames that differ, so many periods: each as the mean of its frames. One more goes
+    before them, which does not count: it warms up, and tells how long launching takes."""
     frames: list[dict[str, float]] = []
     begin = clock()
     while len(frames) < 4 or (len(frames) < 11 and clock() < begin + seconds):
@@ -230,10 +224,8 @@ def window(
     clock: Clock,
     seconds: float = WINDOW_SECONDS,
 ) -> Window:
-    """Runs frames from that index on, from one tick of the counters to the first one after `seconds`.
-
-    meters: one for each GPU. Raises `Unmetered` where a counter is lost.
-    """
+    """Runs frames from that index on, from one tick of the counters to the first one after `seconds`. meters:
+    one for each GPU. Raises `Unmetered` where a counter is lost."""
     start, began, before = _tick(frame, first, meters, clock)
     index = start
     while clock() < began + seconds:

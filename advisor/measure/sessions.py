@@ -59,10 +59,8 @@ class SessionLoop:
     """Seconds that rounds took."""
 
     def run(self, start: Callable[[], Session], requests: Iterable[FinalRound]) -> bool:
-        """One process, from its start over these rounds to its end; False where it did not start.
-
-        requests: each is asked for when the round before it has ended, so that it may depend on it.
-        """
+        """One process, from its start over these rounds to its end; False where it did not start. requests:
+        each is asked for when the round before it has ended, so that it may depend on it."""
         try:
             ready = self.open(start)
             for request in requests if ready else ():
@@ -121,10 +119,8 @@ class SessionLoop:
 
 @dataclass
 class Alternating:
-    """Versions of the code that cannot share a process: a process each, whose blocks alternate.
-
-    sessions: each contestant's.
-    """
+    """Versions of the code that cannot share a process: a process each, whose blocks alternate. sessions:
+    each contestant's."""
 
     sessions: Mapping[str, Session]
 

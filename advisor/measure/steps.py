@@ -127,10 +127,8 @@ class LoopCount:
         self.ended = self.flag()
 
     def again(self) -> bool:
-        """Whether one more iteration begins; else the frame's count is kept.
-
-        Raises `WorkloadError` where the run's time ends within one frame.
-        """
+        """Whether one more iteration begins; else the frame's count is kept. Raises `WorkloadError` where the
+        run's time ends within one frame."""
         if self.ended or self.now >= self.loop.at_most:
             self.frames.append(self.now)
             return False

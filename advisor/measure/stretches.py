@@ -37,10 +37,8 @@ _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.A
 
 @dataclass(frozen=True)
 class Stretch:
-    """`module` has the function and what it needs; `program` is the script that calls it.
-
-    downloaded: which of its results the statement behind it copies to the host.
-    """
+    """`module` has the function and what it needs; `program` is the script that calls it. downloaded: which
+    of its results the statement behind it copies to the host."""
 
     function: str
     module: str
@@ -49,10 +47,8 @@ class Stretch:
 
 
 def function_at(source: Path, line: int) -> str | Stretch:
-    """The name of the top-level function that holds the line, or the stretch around it as one.
-
-    Raises `UsageError` where neither can be taken, `WorkloadError` for a file that is not Python.
-    """
+    """The name of the top-level function that holds the line, or the stretch around it as one. Raises
+    `UsageError` where neither can be taken, `WorkloadError` for a file that is not Python."""
     try:
         tree, text = parsed(source), source.read_text(encoding="utf-8")
     except (OSError, ValueError, SyntaxError) as problem:

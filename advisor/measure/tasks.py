@@ -63,9 +63,7 @@ def first_frames(
     clock: Clock = time.perf_counter,
 ) -> FirstFrames:
     """Set-up, then frames from 0 on with a look after each: as many as so many seconds hold, two at least.
-
-    Nothing is under way after the last one.
-    """
+    Nothing is under way after the last one."""
     begin = clock()
     loop.run_setup()
     ready = clock()
@@ -260,10 +258,8 @@ def compared(
     job: Job, run: PlacedWorkload, most: int = MOST_FRAMES, seconds: float | None = None
 ) -> tuple[FirstFrames, bool]:
     """Runs the first frames and compares the results of each, and how often its loops ran, with the reference
-    run's; False where results could not be compared.
-
-    Raises `ResultsDiffer`, and `WorkloadError` where the user's check refuses the last one's results.
-    """
+    run's; False where results could not be compared. Raises `ResultsDiffer`, and `WorkloadError` where the
+    user's check refuses the last one's results."""
     reference = KeptResults(Path(job.reference))
     repeated = reference.repeated()
     frames = min(most, repeated.frames) if repeated else LEAST_FRAMES
@@ -343,10 +339,8 @@ _Seen = tuple[Action, float, float, tuple[Any, Any] | None]
 
 
 class Recorder:
-    """Watches a loop's actions for one timeline: the host's steps by its clock, the stream's by marks.
-
-    The two clocks are fitted at one mark, right after a wait: on a GPU they agree within a few microseconds.
-    """
+    """Watches a loop's actions for one timeline: the host's steps by its clock, the stream's by marks. The
+    two clocks are fitted at one mark, right after a wait: on a GPU they agree within a few microseconds."""
 
     def __init__(self, backend: Backend, clock: Clock = time.perf_counter) -> None:
         self._backend = backend

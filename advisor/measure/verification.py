@@ -122,10 +122,8 @@ class Inspector:
         outputs: dict[Output, Written] | None = None,
     ) -> dict[tuple[str, str], Array]:
         """Runs one frame with its outputs poisoned; the elements that stayed so, by stage and buffer.
-
-        outputs: is given what each stage wrote. Raises `WorkloadError` when a stage changes
-        a buffer it says it only reads.
-        """
+        outputs: is given what each stage wrote. Raises `WorkloadError` when a stage changes a buffer it says
+        it only reads."""
         stages = {f"{stage.side}:{stage.name}": stage for stage in self.bound.frame}
         untouched: dict[tuple[str, str], Array] = {}
         for action in loop.in_turn(loop.actions(index)):
@@ -164,21 +162,17 @@ class Inspector:
         return (slice(0, valid_rows(part, array, self._most_rows[part], frame)),)
 
     def rows(self, index: int, *, alone: bool = True) -> dict[str, int]:
-        """How much of the first dimension is valid after that frame, of each buffer that has a length.
-
-        Raises `WorkloadError` where that cannot be.
-        """
+        """How much of the first dimension is valid after that frame, of each buffer that has a length. Raises
+        `WorkloadError` where that cannot be."""
         newest = {name: self._newest(name, index, alone=alone) for name in self._most_rows}
         lengths = {n: valid_rows(n, newest[n], most, index) for n, most in self._most_rows.items()}
         buffers = self.bound.workload.buffers.items()
         return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
 
     def results(self, index: int = 0, *, alone: bool = True) -> dict[str, Array]:
-        """The newest contents, after that frame, of the buffers that the host reads (else: that device
-        stages write). Views where the host has them.
-
-        alone: nothing is under way. Else the next frame is, and buffers that it shares are left out.
-        """
+        """The newest contents, after that frame, of the buffers that the host reads (else: that device stages
+        write). Views where the host has them. alone: nothing is under way. Else the next frame is, and
+        buffers that it shares are left out."""
         frame = self.bound.frame
         names = {n for s in frame if s.side == "host" for n, mode in s.access.items() if mode != "out"}
         if not names:

@@ -96,10 +96,8 @@ def main(arguments: list[str]) -> None:
 
 
 def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob], Outcome]) -> None:
-    """Does the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome.
-
-    The id is 0 where a tool stands between this process and the program: whose child it is, is unknown.
-    """
+    """Does the job of a file for the parent of that id; exits with 0 whenever it leaves an outcome. The id is
+    0 where a tool stands between this process and the program: whose child it is, is unknown."""
     die_with_parent(int(arguments[1]))
     job = kind.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     directory = Path(job.directory).resolve()  # the user's code may go elsewhere

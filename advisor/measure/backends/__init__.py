@@ -36,10 +36,8 @@ class NullStream:
 
 
 class CpuBackend:
-    """The CPU as a device: every call is real, and finished when it returns.
-
-    "Device memory" is a second buffer, so that `pageable` pays for its copies and `zero-copy` saves them.
-    """
+    """The CPU as a device: every call is real, and finished when it returns. "Device memory" is a second
+    buffer, so that `pageable` pays for its copies and `zero-copy` saves them."""
 
     def __init__(self) -> None:
         self.xp: Any = np
@@ -151,10 +149,8 @@ def open_backend(name: BackendName, gpu: int = 0) -> Backend:
 
 
 def gpu_count(library: Callable[[str], Any] = ctypes.CDLL) -> int:
-    """How many GPUs the CUDA driver shows (CUDA_VISIBLE_DEVICES counts); creates no context.
-
-    `library` opens a shared library by its name.
-    """
+    """How many GPUs the CUDA driver shows (CUDA_VISIBLE_DEVICES counts); creates no context. `library` opens
+    a shared library by its name."""
     try:
         driver = library("libcuda.so.1")
     except OSError:
@@ -195,10 +191,8 @@ def choose_backend(
     without: tuple[str, str] = PREDICTING,
     machine: Machine | None = None,
 ) -> BackendName:
-    """The backend for what was asked; `tell` hears of a GPU that cannot be used.
-
-    `without` says what can be done where there is none, and is. Raises `UsageError` or `NothingMeasured`.
-    """
+    """The backend for what was asked; `tell` hears of a GPU that cannot be used. `without` says what can be
+    done where there is none, and is. Raises `UsageError` or `NothingMeasured`."""
     there = machine or Machine()
     if no_gpu and gpu is not None:
         raise UsageError("--gpu and --no-gpu contradict each other", next_step="Omit one of them.")

@@ -191,9 +191,7 @@ def watching(cupy: Any) -> Iterator[PageLocks]:
 
 def _from_pool(cupy: Any, allocate: Callable[[int], Any], locks: PageLocks) -> Callable[[int], Any]:
     """Counts an allocation that had to lock pages: one without a pool, or for which the pool had to grow.
-
-    Only CuPy's own pool is looked into: of another one nobody knows whether it grew.
-    """
+    Only CuPy's own pool is looked into: of another one nobody knows whether it grew."""
     pool = cupy.get_default_pinned_memory_pool()
 
     def looked_at(nbytes: int) -> Any:

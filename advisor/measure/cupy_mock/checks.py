@@ -87,10 +87,8 @@ class Coverage:
 
 @cache
 def coverage(version: str | None = None) -> Coverage:
-    """Coverage of that CuPy version; by default of the installed CuPy, else of the newest known.
-
-    The newest version known that is not above it counts for it, else the oldest.
-    """
+    """Coverage of that CuPy version; by default of the installed CuPy, else of the newest known. The newest
+    version known that is not above it counts for it, else the oldest."""
     files = {_number(path.stem.partition("-")[2]): path for path in Path(__file__).parent.glob("cupy-*.json")}
     target = _number(version or next(iter(installed(*PACKAGES).values()), "999"))
     fitting = [number for number in files if number <= target]

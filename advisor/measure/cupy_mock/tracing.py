@@ -47,9 +47,7 @@ _SLOW = 2.0
 @dataclass(frozen=True)
 class CheckedPass:
     """The first refusal of CuPy in each stage, what is wrong on a GPU too, and calls that wait for the GPU.
-
-    trace: without times; None where a stage was not judged to the end.
-    """
+    trace: without times; None where a stage was not judged to the end."""
 
     refused: tuple[Problem, ...]
     wrong: tuple[Problem, ...]
@@ -59,9 +57,7 @@ class CheckedPass:
 
 def check(run: PlacedWorkload, seed: int) -> CheckedPass:
     """Runs set-up, a first frame and traced ones. An exception of a stage in NumPy ends the checks there.
-
-    Raises `RegionViolation`.
-    """
+    Raises `RegionViolation`."""
     judged = _Checks(run, seed)
     try:
         judged.run_frames()
@@ -74,10 +70,8 @@ def check(run: PlacedWorkload, seed: int) -> CheckedPass:
 
 
 def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
-    """Times the stages in NumPy; counts what they read and write where the checks could not.
-
-    Raises `RegionViolation`.
-    """
+    """Times the stages in NumPy; counts what they read and write where the checks could not. Raises
+    `RegionViolation`."""
     bound, serial = run.bound, run.serial
     serial.run_setup()
     serial.first_frame()

@@ -57,10 +57,8 @@ class Watched:
         self._inside[region.index] = True
 
     def holds(self, array: Array, key: Any = None) -> bool:
-        """Whether what the key selects of that view of the buffer, or all of it, lies in the region.
-
-        Views of other memory (a buffer may be in two) and of another element size are not judged.
-        """
+        """Whether what the key selects of that view of the buffer, or all of it, lies in the region. Views of
+        other memory (a buffer may be in two) and of another element size are not judged."""
         low, high = extent(array)
         here = self._start <= low and high <= self._start + self._inside.size * self._itemsize
         if not here or array.itemsize != self._itemsize or not array.size:
