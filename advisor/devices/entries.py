@@ -162,9 +162,7 @@ class Figures(Record):
     zero_copy_reread_bytes_per_second: Figure | None = optional("Repeated reads of what fits the caches")
     link_again_share: Figure | None = optional("What crosses the link of two mapped operands' re-reads")
     link_again_alone_share: Figure | None = optional("The same of one mapped operand")
-    routine_again_share: Figure | None = optional(
-        "Library routines' re-reads of mapped memory, over an H200's"
-    )
+    routine_again_share: Figure | None = optional("Routines' re-reads of mapped memory, over an H200's")
     peer_bytes_per_second: Figure | None = optional("From GPU to GPU, with peer access enabled")
     host_read_bytes_per_second: Figure | None = optional("One CPU thread, cached memory")
     host_write_bytes_per_second: Figure | None = None

@@ -204,11 +204,9 @@ class _Seen:
 
     def _copies(self, rows: _Rows) -> Iterator[Copies]:
         kinds = {kind[0]: kind for work in self.works for kind in copy_kinds(self._database, work.copies)}
-        for number, (count, size, lasted) in rows.items():
+        for number, (count, size, took) in rows.items():
             _, kind, source, target = kinds[number]
-            yield Copies(
-                kind=kind, source=source, destination=target, count=count, bytes=size, seconds=lasted
-            )
+            yield Copies(kind=kind, source=source, destination=target, count=count, bytes=size, seconds=took)
 
     def _migrations(self, rows: _Rows) -> Iterator[Migrations]:
         kinds = {kind[0]: kind for work in self.works for kind in move_kinds(self._database, work.moved)}

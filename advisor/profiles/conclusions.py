@@ -31,9 +31,7 @@ class Preferences(Record):
         "time",
     )
     indifference: Annotated[float, Field(gt=0, lt=1)] = optional("How near the fastest is near enough", 0.05)
-    memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional(
-        "The largest footprint recommended"
-    )
+    memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional("The largest footprint")
     thresholds: dict[Word, float] = table("RULE.THRESHOLD to the value that replaces its default")
     ignored: dict[Word, Text] = table("The id of a silenced rule to the place that silenced it")
 
@@ -111,9 +109,7 @@ class Gain(Record):
     bytes: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     basis: Literal["measured", "estimated"]
     over: Word | None = optional("The strategy that it is counted from")
-    estimated_seconds_per_frame: float | None = optional(
-        "For a measured gain: the model's own estimate of the change"
-    )
+    estimated_seconds_per_frame: float | None = optional("The model's own estimate of a measured gain")
 
 
 class Advice(Record):

@@ -139,14 +139,10 @@ class Block(FrameFigures):
     contestant: Word
     frames: Number
     seconds: PositiveSeconds = Field(description="All frames together, by contiguous timestamps")
-    frame_seconds: tuple[Seconds, ...] = Field(
-        description="The first frames, at most 200; none of a window for energy"
-    )
+    frame_seconds: tuple[Seconds, ...] = Field(description="The first frames, at most 200; none for energy")
     latency_seconds: PositiveSeconds | None = optional("Mean latency of a frame, where frames overlap")
     host_seconds: dict[Name, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
-    iterations: dict[Word, Annotated[float, Field(ge=1)]] = table(
-        "Mean of each loop that does not vary from run to run"
-    )
+    iterations: dict[Word, Annotated[float, Field(ge=1)]] = table("Mean of each loop if the same in all runs")
     frame_latencies: tuple[Seconds, ...] = optional("Latencies of the first frames, where frames overlap", ())
     energy: Energy | None = optional("Of a window for energy, of two seconds")
 

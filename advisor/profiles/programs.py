@@ -139,13 +139,9 @@ class GpuTrace(Record):
     both_seconds: Seconds | None = optional("Of the copies, while both ran")
     copy_engines: int | None = optional("Copies that the GPU can run at once")
     idle_seconds: Seconds
-    idle_in_calls_seconds: Seconds | None = optional(
-        "Idle time in calls that copy, wait, allocate or page-lock"
-    )
+    idle_in_calls_seconds: Seconds | None = optional("Idle in calls that copy, wait, allocate or page-lock")
     removable_seconds: Seconds | None = optional("Of that, without waits for other GPUs")
-    outside_seconds: Seconds | None = optional(
-        "Idle time with the host in no CUDA call and no other GPU at work"
-    )
+    outside_seconds: Seconds | None = optional("Idle with the host in no CUDA call and no other GPU at work")
     flows: tuple[Flow, ...] | None = None
     managed: Managed | None = None
     host: tuple[HostTime, ...] | None = None
@@ -167,9 +163,8 @@ class GpuTrace(Record):
         return next((each for each in self.host or () if each.work == work), None)
 
     def copies(self, kind: str, memory: str | None = None, *, small: bool = False) -> list[Flow]:
-        return [
-            f for f in self.flows or () if f.kind == kind and f.small == small and memory in (None, f.memory)
-        ]
+        flows = (flow for flow in self.flows or () if (flow.kind, flow.small) == (kind, small))
+        return [flow for flow in flows if memory in (None, flow.memory)]
 
 
 class ProgramTrace(Record):

@@ -142,9 +142,7 @@ class Footprint(Record):
 
     requested: dict[MemoryKind, Bytes]
     reserved: dict[MemoryKind, Bytes]
-    physical_bytes: Bytes = Field(
-        description="All reserved; managed memory on a card counts twice, shared memory once"
-    )
+    physical_bytes: Bytes = Field(description="All reserved; on a card managed memory counts twice")
     places: dict[Word, figures.PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
     peak_process_bytes: Bytes | None = optional("Proportional set size added by the run")
     locked_bytes: Bytes | None = optional("VmLck: page-locked by the kernel's count")
@@ -170,15 +168,11 @@ class Measured(figures.StrategyFigures, figures.Row):
     synchronize_seconds: Seconds = 0.0
     device_path_seconds: Seconds = Field(description="Frame without host stages: copies, kernels, waiting")
     host_copy_seconds: Seconds | None = optional("The host's copies to and from external buffers in a frame")
-    latency_seconds: PositiveSeconds | None = optional(
-        "Latency of a frame where frames overlap, else its time"
-    )
+    latency_seconds: PositiveSeconds | None = optional("Latency of a frame if frames overlap, else its time")
     iterations: tuple[figures.Iterations, ...] = optional("Of each loop of the frame", ())
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
-    samples: Literal["frames", "blocks"] = optional(
-        "What frame_seconds holds: frames, or means of blocks", "frames"
-    )
+    samples: Literal["frames", "blocks"] = optional("frame_seconds holds frames or means of blocks", "frames")
     p95: figures.Quantile | None = optional("95th percentile of the latency of a frame")
     p99: figures.Quantile | None = None
     energy: figures.FrameEnergy | None = None
@@ -246,9 +240,7 @@ class Predicted(figures.Row):
         "percentile of the ratio in each draw, which is narrower than a ratio of two ranges. Frames that "
         "overlap count by latency, except for the objective throughput"
     )
-    host_spread: Amount | None = optional(
-        "How far apart processes timed host stages: half the range over the median"
-    )
+    host_spread: Amount | None = optional("Half the range over the median of host stages, by process")
     host_interval: Interval | None = optional("Host stages of a frame alone; None where frames overlap")
     device_path_interval: Interval | None = optional("The same of all else in a frame")
     instead: dict[Word, figures.Instead] = table("Of the best mix: each buffer's next best placement")
@@ -295,9 +287,7 @@ class Prediction(Record):
     results: tuple[PredictedResult, ...]
     recommendation: Recommendation | None
     assumptions: tuple[Text, ...]
-    confidence: Share | None = optional(
-        "Share of simulated devices where the choice is within 5 % of the fastest"
-    )
+    confidence: Share | None = optional("Share of simulated devices where it is within 5 % of the best")
 
 
 GONE = ("alternatives", "sensitivity")

@@ -251,7 +251,7 @@ class Traffic(Record):
     bytes_read: Amount
     bytes_written: Amount
     source: Literal["traced", "declared", "assumed"] = Field(
-        description="Seen, declared, or assumed: one pass"
+        description="Seen by tracing, declared by the user, or assumed to be one pass"
     )
     again: tuple[Again, ...] = ()
 

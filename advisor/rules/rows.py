@@ -307,11 +307,9 @@ class Traced:
         traced_evidence = {"evidence": (*advice.evidence, *self.evidence(traced))}
         if advice.outcome == "pass" or self.cause is None or self.cause(traced) != 0:
             return advice.model_copy(update=traced_evidence)
-        doubt = (
-            f"{advice.detail} But nsys recorded {self.unseen} in its trace, so the cause may be different."
-        )
+        text = f"{advice.detail} But nsys recorded {self.unseen} in its trace, so the cause may be different."
         certainty = "likely" if advice.certainty == "measured" else advice.certainty
-        return advice.model_copy(update={**traced_evidence, "detail": doubt, "certainty": certainty})
+        return advice.model_copy(update={**traced_evidence, "detail": text, "certainty": certainty})
 
 
 def pageable_bytes(traced: StrategyTrace) -> float | None:

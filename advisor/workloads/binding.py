@@ -137,9 +137,8 @@ class BoundStage:
 
     @property
     def use(self) -> StageUse:
-        return StageUse(
-            self.name, self.side, self.access, self.stage.every, self.stage.loop, self.parts, self.stage.gpu
-        )
+        stage = self.stage
+        return StageUse(self.name, self.side, self.access, stage.every, stage.loop, self.parts, stage.gpu)
 
     def record(self) -> StageRecord:
         return StageRecord(
