@@ -205,9 +205,9 @@ class Placement:
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
         """The placement for this very buffer: one that the host must not read is for those it only writes."""
-        if self.where_host_reads is None or host_only_writes(buffer, workload):
-            return self
-        return self.where_host_reads
+        host = {stage.name for stage in workload.stages if stage.side == "host"}
+        reads = any(mode != "out" for stage, mode in buffer.access.items() if stage in host)
+        return self.where_host_reads if self.where_host_reads is not None and reads else self
 
     def among_gpus(self) -> Placement:
         """The placement of a buffer that several GPUs use and no host stage: through the host too."""
@@ -279,12 +279,6 @@ def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) ->
         to_device, to_host = waiting(to_device), waiting(to_host)
     arrays = replace(layout.at(backend, host, device), device_pointer=device, by_host=blocking)
     return replace(arrays, to_device=to_device, to_host=to_host, move_part=move_part)
-
-
-def host_only_writes(buffer: BufferRecord, workload: WorkloadRecord) -> bool:
-    """No host stage reads the buffer or keeps a part of it."""
-    host = {stage.name for stage in workload.stages if stage.side == "host"}
-    return all(mode == "out" for stage, mode in buffer.access.items() if stage in host)
 
 
 def flag_is_off(device: Device, attribute: str) -> bool:

@@ -205,7 +205,13 @@ class ManagedAdvised(ManagedPrefetch):
         on_gpus = [s for s in workload.stages if s.side == "device" and s.name in buffer.access]
         touched = dict.fromkeys((stage.gpu, buffer.regions.get(stage.name, WHOLE)) for stage in on_gpus)
         several = len({gpu for gpu, _ in touched}) > 1
-        return ManagedAdvised(hints_for(buffer, workload), tuple(touched) if several else ())
+        host, device = workload.touching(buffer, "host"), workload.touching(buffer, "device")
+        hints: tuple[Hint, ...] = ()
+        if all(mode == "in" for mode in (*device.values(), *host.values())):
+            hints = ("read-mostly",)
+        elif device:
+            hints = ("prefer-device", "accessed-by-host") if host else ("prefer-device",)
+        return ManagedAdvised(hints, tuple(touched) if several else ())
 
     def unavailable(self, device: Device) -> str | None:
         if flag_is_off(device, "concurrent_managed_access"):
@@ -229,16 +235,6 @@ class ManagedAdvised(ManagedPrefetch):
         if spans := layout.spans(part):
             first, last = spans[0].offset, spans[-1].end
             arena.backend.advise(pointer + first, last - first, hint)
-
-
-def hints_for(buffer: BufferRecord, workload: WorkloadRecord) -> tuple[Hint, ...]:
-    on_device = workload.touching(buffer, "device")
-    on_host = workload.touching(buffer, "host")
-    if all(mode == "in" for mode in (*on_device.values(), *on_host.values())):
-        return ("read-mostly",)
-    if not on_device:
-        return ()
-    return ("prefer-device", "accessed-by-host") if on_host else ("prefer-device",)
 
 
 class _OneSided(Placement):
