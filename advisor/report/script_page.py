@@ -24,7 +24,7 @@ from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_l
 
 _BOUND = (
     "Copies on the frame's path and waits that could go. Kernels waited for are not in it, nor what copies "
-    "cost other lines through caches: removing copies by hand gained 0.9 to 1.6 times as much on an H200."
+    "cost other lines through caches: removing copies by hand gained 0.8 to 1.7 times as much on an H200."
 )
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."
