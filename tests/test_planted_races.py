@@ -18,7 +18,7 @@ from every import every
 from advisor.measure.recording import played_torch
 from advisor.measure.trying.changes import IMPOSED, Imposed, ScriptChange, imposed
 from advisor.measure.trying.libraries import NumbaCopies, TorchCopies
-from advisor.measure.trying.results import Downloads
+from advisor.measure.trying.results import _TORCH, Downloads
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import VARIABLE
 from advisor.strategies.edits import Change, edited
@@ -337,27 +337,36 @@ def is_imposed(change: Imposed) -> bool:
     return any(bool(change.__dict__.get(name)) for name in ("_memories", "_calls", "_shape", "refused"))
 
 
+def tensor_run(torch: types.ModuleType, text: str, change: Imposed | None = None) -> tuple[object, list[str]]:
+    """What the script logs, and digests of what its lines download."""
+    calls = {name: getattr(torch.Tensor, name) for name in (*_TORCH, "cuda")}
+    downloads = Downloads({SCRIPT}.__contains__)
+    if change:
+        change.install(torch)
+        change.switch(True)
+    downloads.install("torch", torch)
+    log = logged(text)
+    if change:
+        change.switch(False)
+    for name, call in calls.items():
+        setattr(torch.Tensor, name, call)
+    return log, [digest for _, digest in downloads.by_line()]
+
+
 def tensor_race(torch: types.ModuleType, kind: ChangeKind, body: str, answer: str) -> str:
     """The answer if it was given; "right" if the change was, imposed and written."""
     text = "import torch\nlog, kept = [], []\nx = torch.zeros(4)\n" + body
-    expected = logged(text)
+    expected = tensor_run(torch, text)
     change = ScriptChange(name="n", kind=kind, library="torch", file=SCRIPT, line=line(text, "#line"))
-    calls = {name: getattr(torch.Tensor, name) for name in ("to", "cuda", "cpu", "copy_")}
     imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
-    imposing.install(torch)
-    imposing.switch(True)
-    result = logged(text)
-    imposing.switch(False)
-    for name, call in calls.items():
-        setattr(torch.Tensor, name, call)
-    if result != expected:
+    if tensor_run(torch, text, imposing) != expected:
         return "wrong while imposed"
     if not is_imposed(imposing):
         return "not imposed"
     reason = imposing.refused
     written = Change(kind, change.line, loop=line(text, "#loop"), library="torch", tried=True)
     try:
-        if not reason and logged(edited(text, [written])) != expected:
+        if not reason and tensor_run(torch, edited(text, [written])) != expected:
             return "wrong as written"
     except CannotWrite as error:
         reason = str(error)

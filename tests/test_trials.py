@@ -244,6 +244,17 @@ def test_tensors_are_compared_by_their_bytes() -> None:
     assert results._bytes(np.arange(2, dtype="u1")) == b"\0\1"
 
 
+def test_durations_that_a_script_prints_are_not_compared() -> None:
+    def printed(*lines: str) -> results.Results:
+        return results.Results(printed=lines)
+
+    equality = results.Equality(printed("sum 7", "0.00s", "3.1 GB/s"), printed("sum 7", "0.00s", "3.2 GB/s"))
+    assert (equality.compared, equality.unlike, equality.unproved) == (("1 printed line",), (), "")
+    assert equality.difference(printed("sum 7", "0.01s", "9 GB/s")) == ""
+    assert equality.difference(printed("sum 8", "0.00s", "3.1 GB/s")) == "it prints another line 1"
+    assert results.Equality(printed("took 3 ms"), printed("took 3 ms")).unproved
+
+
 def test_a_file_that_the_script_does_not_write_proves_nothing(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("1")

@@ -20,7 +20,7 @@ from advisor.profiles.base import Record
 from advisor.profiles.crossings import Library
 
 _CUPY = ("get", "item", "tolist", "__float__", "__int__", "__bool__", "__complex__")
-_TORCH = ("cpu", "to", "item", "tolist", "__float__", "__int__", "__bool__")
+_TORCH = ("cpu", "to", "copy_", "item", "tolist", "__float__", "__int__", "__bool__")
 
 
 class Results(Record):
@@ -60,12 +60,13 @@ class Downloads:
     def _heard(self, call: Call) -> Call:
         @functools.wraps(call, updated=())
         def wrapped(array: Any, *args: Any, **options: Any) -> Any:
-            if self._inside:
+            ours = sys._getframe(1).f_globals.get("__name__", "").startswith("advisor.")
+            if self._inside or ours:
                 return call(array, *args, **options)
             self._inside = True
             try:
                 result = call(array, *args, **options)
-                if call.__name__ != "to" or result.device.type == "cpu" != array.device.type:
+                if call.__name__ not in ("to", "copy_") or _is_download(result, array, *args):
                     self._note(result, sys._getframe(1))
             finally:
                 self._inside = False
@@ -93,6 +94,15 @@ class Downloads:
         line = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
         digest = self._digests.setdefault(line, hashlib.blake2b(digest_size=16))
         digest.update(_bytes(result))
+
+
+def _is_download(result: Any, *tensors: Any) -> bool:
+    """Whether a call gave values of the GPU to a tensor on the host, where they have arrived then."""
+    kinds = [each.device.type for each in tensors if hasattr(each, "device")]
+    if result.device.type != "cpu" or all(kind == "cpu" for kind in kinds):
+        return False
+    import_module("torch").cuda.synchronize()
+    return True
 
 
 def _bytes(result: Any) -> bytes:
@@ -134,11 +144,10 @@ class Equality:
             name for name, digest in first.files.items() if digest and second.files.get(name) == digest
         ]
         missing = [name for name, digest in first.files.items() if not digest]
-        self._printed = [
-            number
-            for number, (one, other) in enumerate(zip(first.printed, second.printed, strict=False))
-            if one == other and len(first.printed) == len(second.printed)
-        ]
+        alike = len(first.printed) == len(second.printed)
+        timed = {at for at, line in enumerate(first.printed) if _DURATION.search(line)}
+        same = {at for at, line in enumerate(first.printed) if alike and line == second.printed[at]}
+        self._printed = sorted(same - timed)
         self.unlike = (
             *(
                 f"what line {line} downloads"
@@ -147,8 +156,8 @@ class Equality:
             ),
             *(f"the file {name}" for name in sorted({*first.files} - {*self._files, *missing})),
         )
-        prints_others = len(self._printed) < len(first.printed)
-        figures = not prints_others and any(re.search(r"\d", line) for line in first.printed)
+        prints_others = len(same | timed) < len(first.printed)
+        figures = not prints_others and any(re.search(r"\d", first.printed[at]) for at in self._printed)
         proves = not (self.unlike or missing) and bool(self._downloads or self._files or figures)
         if prints_others:
             self.unlike += ("some of what it prints",)
@@ -186,6 +195,8 @@ class Equality:
         return ""
 
 
+_DURATION = re.compile(r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b")
+"""What a script prints of its own speed: two runs may agree in it, and a changed one differ."""
 _NOTHING_TO_COMPARE = (
     "no line downloads a result or prints a figure, and no file with results is named (--check FILE)"
 )

@@ -54,6 +54,9 @@ _WORTH_MORE = 1.05
 _LEAST_SPEEDUP = 1.01
 """In the first process, before further ones are spent on a change. With a process's luck of 2 % a gain of 5 %
 stays in 19 of 20; what is dropped has little to gain."""
+_RUNS = 12
+"""Of the script, for changes of lines: results, frames in turns, the patch. In less time allocators wait."""
+_NO_TIME = "left out: the time (--max-seconds) is for changes of lines"
 _NO_FASTER = "dropped early: no faster in its first process"
 _UNPROVED = "faster, but nothing proves that results are equal"
 _ENDED = "the trials ended before it was timed"
@@ -162,6 +165,8 @@ class Session:
     def _kept(self, suggested: Sequence[Candidate], changes: Sequence[ScriptChange]) -> list[Trial]:
         """Changes that are faster with equal results. Where one differs, the others are timed without it."""
         imposed = [change for change in changes if change.kind != "allocator"]
+        if imposed and self.end - monotonic() < _RUNS * self.script.seconds:
+            self._dropped |= {change.name: _NO_TIME for change in changes if change not in imposed}
         hoists = any(change.kind == "hoist" for change in imposed)
         together = self._together(imposed) if hoists else None
         self._time(changes)
