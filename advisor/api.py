@@ -320,10 +320,8 @@ def _importing_from(folder: Path) -> Iterator[None]:
 
 
 _SWITCHES = ("anyway", "each", "one-per-host", "resume")
-_OWN = {
-    key: key.replace("-", "_")
-    for key in ("against", "scheduler", "local", "where", "send", "out", *_SWITCHES)
-}
+_KEYS = ("against", "scheduler", "local", "where", "send", "out", *_SWITCHES)
+_OWN = {key: key.replace("-", "_") for key in _KEYS}
 """Options of `advisor compare` and `advisor fleet` that `advisor.profile` does not have."""
 _OPTION = re.compile(r"--([a-z][a-z-]+)(?: ([\w.-]+)=([^\s.,;]+)| ([A-Z]+\b|\d+))?")
 
@@ -370,9 +368,8 @@ def _require_no_import() -> None:
     frame = sys._getframe(1)
     while frame.f_back is not None:
         frame = frame.f_back
-        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__", "").startswith(
-            MODULE_PREFIX
-        ):
+        name = frame.f_globals.get("__name__", "")
+        if frame.f_code.co_name == "<module>" and name.startswith(MODULE_PREFIX):
             raise WorkloadError(
                 "the workload file calls advisor.profile at import time, and every worker process imports it",
                 next_step='Move the call under: if __name__ == "__main__":',

@@ -223,11 +223,9 @@ def _run(
     merged = configuration.merged(sources)
     backend = choose_backend(merged.gpu, merged.no_gpu, request.quiet)
     gates = of_versions(request.gates, anyway=request.anyway)
-    settings: Any = {
-        "limits": [gate.limit for gate in gates if gate.kind == "slower"],
-        "recommendations": any(gate.kind == "recommendation-changes" for gate in gates),
-    }
-    settings |= {"command": command_line(sys.argv[1:]), "began": began(), "launching": launcher}
+    settings: Any = {"command": command_line(sys.argv[1:]), "began": began(), "launching": launcher}
+    settings["limits"] = [gate.limit for gate in gates if gate.kind == "slower"]
+    settings["recommendations"] = any(gate.kind == "recommendation-changes" for gate in gates)
     try:
         with _telling_of_ctrl_c(), make_progress(quiet=request.quiet) as progress:
             files = str(base), None if head is None else str(head)

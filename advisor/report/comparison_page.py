@@ -186,10 +186,8 @@ def _statement(apart: Sequence[Condition]) -> str:
 def figures(device: ComparedDevice, name: str, comparison: Comparison) -> tuple[blocks.Block, ...]:
     """A device's table, strategies in one profile alone, and changes of memory for a terminal."""
     changed = words.grouped((row for row in device.rows if row.base_bytes != row.head_bytes), _bytes)
-    memory = "; ".join(
-        f"{change}: {words.listing(words.name(row.strategy) for row in same)}"
-        for change, same in changed.items()
-    )
+    named = ((change, [words.name(row.strategy) for row in same]) for change, same in changed.items())
+    memory = "; ".join(f"{change}: {words.listing(strategies)}" for change, strategies in named)
     return filled(
         _table(device, name, comparison) if device.rows else None,
         blocks.Items(merged(map(_gap, device.one_sided)), "Figures in only one profile"),

@@ -58,10 +58,8 @@ def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page
         nothing = "The report holds no work of a GPU, so nothing can be said of it."
     pictured = [gpu for gpu in gpus if gpu.timeline]  # drawn is the GPU that memory can change most
     drawn = max(pictured, key=lambda gpu: gpu.ceiling.seconds if gpu.ceiling else 0.0, default=None)
-    advice = (
-        blocks.Findings(_findings(program, fired)),
-        blocks.Bullets(tuple(map(words.line, program.questions))),
-    )
+    questions = blocks.Bullets(tuple(map(words.line, program.questions)))
+    advice = blocks.Findings(_findings(program, fired)), questions
     absent = tuple(starmap(Fact, program.absent.items()))
     idle = tuple(Fact(g.label, units.seconds(_worked(g))) for g in program.gpus if g not in gpus)
     limits = (

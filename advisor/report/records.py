@@ -85,12 +85,9 @@ def sides_of(base: schema.Profile, head: schema.Profile) -> tuple[Record, ...]:
 
 def _profile(profile: schema.Profile) -> Iterator[Record]:
     workload, commit = profile.workload, profile.commit
-    run = {
-        "workload": workload.name,
-        **{f"parameter_{name}": value for name, value in workload.parameters.items()},
-        "created": profile.created,
-        "commit": commit.revision if commit else None,
-    }
+    parameters = {f"parameter_{name}": value for name, value in workload.parameters.items()}
+    origin = {"created": profile.created, "commit": commit.revision if commit else None}
+    run = {"workload": workload.name, **parameters, **origin}
     for record in _lines(profile.script, profile.device.name) if profile.script else _strategies(profile):
         yield {**run, **record}
 

@@ -88,11 +88,9 @@ def verdict(page: Page) -> str:
         if isinstance(block, Answers):
             verdicts += block.sentences
         verdicts += block.items if isinstance(block, blocks.Verdicts) else ()
-    lines = (
-        f"{f'{v.device}: ' * (len(verdicts) > 1)}{'. '.join(filter(None, (v.headline, v.remark)))}"
-        for v in verdicts
-    )
-    return "\n".join(lines) or _title(page)
+    named = len(verdicts) > 1
+    texts = ((v.device, ". ".join(filter(None, (v.headline, v.remark)))) for v in verdicts)
+    return "\n".join(f"{f'{device}: ' * named}{text}" for device, text in texts) or _title(page)
 
 
 def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> list[str]:
@@ -141,10 +139,8 @@ def grid(
     console = Console(file=io.StringIO(), width=4 * WIDTH.get(), color_system=None, force_jupyter=False)
     with console.capture() as drawn:
         console.print(table)
-    return [
-        f"{m:<2}{line}".rstrip()[: WIDTH.get()]
-        for m, line in zip(before, drawn.get().splitlines(), strict=True)
-    ]
+    pairs = zip(before, drawn.get().splitlines(), strict=True)
+    return [f"{mark:<2}{line}".rstrip()[: WIDTH.get()] for mark, line in pairs]
 
 
 def _title(page: Page) -> str:

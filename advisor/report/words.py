@@ -191,11 +191,8 @@ def _seconds(value: float, digits: int) -> str:
 def places(lines: Iterable[str], most: int = 5) -> str:
     """camera.py:12, 13 and 20; filters.py:4."""
     by_file = grouped(lines, lambda line: line.rpartition(":")[0])
-    texts = (
-        f"{file}:{listing([line.rpartition(':')[2] for line in same], limit=most)}"
-        for file, same in by_file.items()
-    )
-    return "; ".join(texts)
+    numbers = {file: [line.rpartition(":")[2] for line in same] for file, same in by_file.items()}
+    return "; ".join(f"{file}:{listing(each, limit=most)}" for file, each in numbers.items())
 
 
 def created(text: str) -> str:

@@ -155,12 +155,9 @@ def _tie(among: _Candidate, equals: Sequence[Predicted]) -> Recommendation:
     candidate = replace(among, chosen=next(row for row in equals if row.strategy == winner.name))
     likely = [row.likely_seconds for row in equals]
     percent = max(1, math.ceil((max(likely) / min(likely) - 1) * 100 - 1e-9))
-    steps = [
-        f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another "
-        f"({candidate.margin * 100:g} % counts as equal).",
-        reasons.tie_broken(candidates, winner),
-        f"{winner.name} is {_share(candidate)}.",
-    ]
+    tie = f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another "
+    tie += f"({candidate.margin * 100:g} % counts as equal)."
+    steps = [tie, reasons.tie_broken(candidates, winner), f"{winner.name} is {_share(candidate)}."]
     verdict: Verdict = "near" if candidate.confidence >= CLEAR else "open"
     return _recommendation(candidate, verdict, steps, [row for row in equals if row is not candidate.chosen])
 

@@ -119,11 +119,8 @@ def _takes(result: Recommendation, figures: Mapping[str, float]) -> str:
         return f"{takes}; it is the only strategy with figures."
     if result.interval is None or result.speedup is None or result.strategy == result.baseline:
         return f"{takes}."
-    low, high = result.interval
-    return (
-        f"{takes}; {result.baseline} takes {units.ratio(result.speedup)} "
-        f"({units.ratio(low)} to {units.ratio(high)}) the {how.noun}."
-    )
+    between = " to ".join(map(units.ratio, result.interval))
+    return f"{takes}; {result.baseline} takes {units.ratio(result.speedup)} ({between}) the {how.noun}."
 
 
 def _groups(result: Recommendation) -> str:
@@ -198,10 +195,8 @@ def by_memory(rows: Sequence[Predicted], over: Sequence[Predicted], preferences:
 def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recommendation:
     budget = preferences.memory_budget_bytes or 0
     least = min(rows, key=lambda row: row.physical_bytes)
-    reason = (
-        f"No strategy fits the memory budget of {units.size(budget)}: the smallest, {least.strategy}, "
-        f"needs {units.size(least.physical_bytes)}."
-    )
+    reason = f"No strategy fits the memory budget of {units.size(budget)}: the smallest, "
+    reason += f"{least.strategy}, {needs(least)}."
     excluded, objective = {row.strategy: needs(row) for row in rows}, preferences.objective
     none = Recommendation(strategy=None, verdict="open", reason=reason, steps=(reason,), excluded=excluded)
     return none.model_copy(update={"next_step": _NOTHING_FITS, "objective": objective})
@@ -227,13 +222,10 @@ def _least(rows: Sequence[Candidate]) -> str:
             f"{listing([row.name for row in lean])} {'need' if len(lean) > 1 else 'needs'} the least memory, "
             f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next smallest)"
         )
-    most = max(row.physical_bytes for row in lean)
-    if units.size(smallest) == units.size(most):
-        return f"all need the same memory, {units.size(smallest)}"
-    return (
-        f"their memory, {units.size(smallest)} to {units.size(most)}, counts as equal within "
-        f"{SAME_MEMORY * 100:g} %"
-    )
+    low, high = units.size(smallest), units.size(max(row.physical_bytes for row in lean))
+    if low == high:
+        return f"all need the same memory, {low}"
+    return f"their memory, {low} to {high}, counts as equal within {SAME_MEMORY * 100:g} %"
 
 
 def _change(lean: Sequence[Candidate], winner: Candidate) -> str:
