@@ -115,9 +115,8 @@ class Contest:
             quickest = min((times[name] for name in lean), default=math.inf)
             limits |= dict.fromkeys(lean, SCREENED_OUT * quickest / best)
         self.over_best = {name: seconds / best for name, seconds in times.items()}
-        self.entered = [
-            row for name, row in self.rows.items() if self.over_best[name] <= limits.get(name, SCREENED_OUT)
-        ]
+        over = self.over_best
+        self.entered = [row for name, row in rows if over[name] <= limits.get(name, SCREENED_OUT)]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
         least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
         self.frames = frames_of_block(self.quickest, self.block_seconds, self.period, least)

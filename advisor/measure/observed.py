@@ -159,10 +159,9 @@ def _require_function(file: Path, function: str) -> None:
             f"def {last}_of(image): return thing.{last}(image).",
         )
     if any(isinstance(node, kinds) and node.name == function for node in ast.walk(tree)):
-        raise UsageError(
-            f"{file}::{function} is not at the top level of the file, so no other file can import it",
-            next_step="Define it at the top level, outside of functions and of if and try.",
-        )
+        message = f"{file}::{function} is not at the top level of the file, so no other file can import it"
+        step = "Define it at the top level, outside of functions and of if and try."
+        raise UsageError(message, next_step=step)
     step = f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one."
     raise UsageError(f"{file} has no function {function!r}{nearest(function, defined)}", next_step=step)
 
@@ -414,9 +413,8 @@ def _used(call: Observed, downloaded: Sequence[str]) -> list[str]:
 
 
 def _call(function: str, call: Observed) -> str:
-    given = ", ".join(
-        f"{a.name}={'None' if a.kind == 'value' and a.value is None else a.name}" for a in call.arguments
-    )
+    unset = {a.name for a in call.arguments if a.kind == "value" and a.value is None}
+    given = ", ".join(f"{a.name}={'None' if a.name in unset else a.name}" for a in call.arguments)
     targets = [f"{a.name}[...]" if a.kind == "array" else a.name for a in call.results]
     text = f"{', '.join(targets)} = {function}({given})" if targets else f"{function}({given})"
     if len(text) <= _WIDTH:

@@ -43,9 +43,8 @@ class PipelinedLoop(FrameLoop):
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
         second = FrameLoop(bound, plan, sets[1], backend, host_seconds=self.host_seconds, **more)
         self._sets = [parts_of(self), parts_of(second)]
-        self._kernels_in_tail = any(
-            action.label.startswith("device:") for parts in self._sets[0] for action in parts.tail
-        )
+        tails = [action.label for parts in self._sets[0] for action in parts.tail]
+        self._kernels_in_tail = any(label.startswith("device:") for label in tails)
         self._begun: list[float] = []
         """When each frame that is under way began; the last may be the next one."""
         self._turns = self._all_turns()
@@ -106,9 +105,9 @@ class PipelinedLoop(FrameLoop):
 
         def run(*parts: Sequence[Action]) -> Callable[[int], None]:
             actions = list(chain(*parts))
-            return (
-                self._in_a_row(actions) if watch is None else partial(self._act_all, [*map(watch, actions)])
-            )
+            if watch is None:
+                return self._in_a_row(actions)
+            return partial(self._act_all, [*map(watch, actions)])
 
         begin, compute = (_of_next(actions) for actions in (following.begin, following.compute))
         rest = (this.finish, compute) if self._kernels_in_tail else (compute, this.finish)

@@ -52,9 +52,8 @@ def function_at(source: Path, line: int) -> str | Stretch:
     try:
         tree, text = parsed(source), source.read_text(encoding="utf-8")
     except (OSError, ValueError, SyntaxError) as problem:
-        raise WorkloadError(
-            f"{source} is not valid Python: {problem}", next_step="Fix the error above and run again."
-        ) from None
+        step = "Fix the error above and run again."
+        raise WorkloadError(f"{source} is not valid Python: {problem}", next_step=step) from None
     top = next((node for node in tree.body if _holds(node, line)), None)
     if isinstance(top, _FUNCTIONS):
         return top.name
@@ -223,9 +222,8 @@ def _written(statements: Sequence[ast.stmt], tree: ast.Module) -> list[str]:
     """Names that they set and others read; all where nobody does."""
     stored = list(dict.fromkeys(name for node in statements for name in _names(node, ast.Store)))
     inside = {id(n) for each in statements for n in ast.walk(each)}
-    outside = {
-        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in inside and n.id in stored
-    }
+    names = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in stored)
+    outside = {name.id for name in names if id(name) not in inside}
     return [name for name in stored if name in outside] or stored
 
 

@@ -64,10 +64,8 @@ class CudaBackend:
         try:
             count = self._runtime.getDeviceCount()
         except self._runtime.CUDARuntimeError as problem:
-            raise NothingMeasured(
-                f"CUDA found no usable GPU: {problem}",
-                next_step="Check the driver with nvidia-smi, or omit --gpu to predict without a GPU.",
-            ) from None
+            step = "Check the driver with nvidia-smi, or omit --gpu to predict without a GPU."
+            raise NothingMeasured(f"CUDA found no usable GPU: {problem}", next_step=step) from None
         if not 0 <= self.index < count:
             step = f"Choose --gpu 0 to {count - 1}; CUDA_VISIBLE_DEVICES hides all others."
             raise NothingMeasured(f"there is no GPU {self.index}; CUDA sees {count}", next_step=step)

@@ -41,9 +41,8 @@ class Driver:
         try:
             self._cuda = library("libcuda.so.1")
         except OSError as problem:
-            raise NothingMeasured(
-                f"there is no CUDA driver: {problem}", next_step="Add --no-gpu to predict without a GPU."
-            ) from None
+            step = "Add --no-gpu to predict without a GPU."
+            raise NothingMeasured(f"there is no CUDA driver: {problem}", next_step=step) from None
         self._ask("cuInit", 0)
         self._device = self._number("cuDeviceGet", gpu)
 
@@ -102,9 +101,8 @@ class ManagedCalls:
         try:
             from cuda.bindings import runtime
         except ImportError as problem:
-            raise NothingMeasured(
-                f"prefetch and advice on managed memory need cuda-bindings: {problem}", next_step=INSTALL
-            ) from None
+            message = f"prefetch and advice on managed memory need cuda-bindings: {problem}"
+            raise NothingMeasured(message, next_step=INSTALL) from None
         self._runtime: Any = runtime
         self._prefetch = getattr(runtime, "cudaMemPrefetchAsync_v2", runtime.cudaMemPrefetchAsync)
         self._advise = getattr(runtime, "cudaMemAdvise_v2", runtime.cudaMemAdvise)

@@ -113,9 +113,8 @@ def unknown_name(error: BaseException) -> WorkloadError | None:
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [each for each in frames if not each.filename.startswith(str(Path(np.__file__).parent))]
     place = f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}, in {theirs[-1].name}: " if theirs else ""
-    return WorkloadError(
-        f"{place}neither NumPy nor CuPy has {name!r}{nearest(last, have)}", next_step="Correct the name."
-    )
+    message = f"{place}neither NumPy nor CuPy has {name!r}{nearest(last, have)}"
+    return WorkloadError(message, next_step="Correct the name.")
 
 
 def missing_name(error: BaseException) -> tuple[str, dict[str, str | None]] | None:

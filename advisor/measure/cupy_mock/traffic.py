@@ -249,10 +249,8 @@ class TrafficRecorder:
             if passes.get(use.name) or use.name in self._tallies
             for buffer in use.access
         ]
-        work = [
-            self._work(use, flops.get(use.name), raw=bool(passes.get(use.name)), twin=use.name in twins)
-            for use in uses
-        ]
+        raw = {use.name for use in uses if passes.get(use.name)}
+        work = [self._work(u, flops.get(u.name), raw=u.name in raw, twin=u.name in twins) for u in uses]
         return Trace(traffic=tuple(traffic), work=tuple(work))
 
     def _seen(self, use: StageUse, buffer: str, size: float, flops: float) -> Traffic:
