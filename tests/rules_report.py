@@ -92,20 +92,19 @@ def found(directories: Sequence[Path]) -> list[Path]:
     return [*sorted(path for folder in directories for path in folder.rglob("profile.json")), *files]
 
 
-def proposed(name: str, profile: Profile) -> Iterator[Change]:
+def proposed(between: Changes) -> Iterator[Change]:
     """The changes that rules advise and that were measured."""
-    between = Changes(name, profile)
-    for advice in advise(profile).advice:
+    for advice in advise(between.profile).advice:
         gain = advice.gain
         if gain and gain.basis == "measured" and gain.over and advice.strategy:
             yield from between(advice.rule, gain.over, advice.strategy)
 
 
-def possible(name: str, profile: Profile) -> Iterator[Change]:
+def possible(between: Changes) -> Iterator[Change]:
     """Every change from the baseline to another strategy that was measured."""
-    between = Changes(name, profile)
-    for strategy in profile.measured():
-        if strategy != BASELINE and BASELINE in profile.measured():
+    measured = between.profile.measured()
+    for strategy in measured:
+        if strategy != BASELINE and BASELINE in measured:
             yield from between("", BASELINE, strategy)
 
 
@@ -235,10 +234,10 @@ def _saved(seconds: float) -> str:
 def tables(paths: Sequence[Path]) -> dict[str, list[str]]:
     """The tables with their summaries, by the name of their marks in the document."""
     every_profile = [(path.parent.name, reading.load(path)) for path in paths]
-    loaded = [(name, profile) for name, profile in every_profile if profile.script is None]
+    loaded = [Changes(name, profile) for name, profile in every_profile if profile.script is None]
     scripts = [profile for _, profile in every_profile if profile.script is not None]
-    told = [change for name, profile in loaded for change in proposed(name, profile)]
-    every = [change for name, profile in loaded for change in possible(name, profile)]
+    told = [change for between in loaded for change in proposed(between)]
+    every = [change for between in loaded for change in possible(between)]
     return {
         "proposed": [*summary(told), "", *table(told, rules=True)],
         "tried": tried_table([trial for profile in scripts for trial in tried(profile)]),

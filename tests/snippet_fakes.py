@@ -1,124 +1,239 @@
-"""Stand-ins for CuPy, cuda-bindings, PyTorch and Numba that run the code to copy: two memories, and a log.
+"""Stand-ins for CuPy, cuda-bindings, PyTorch and Numba that run the code to copy, on one GPU or several.
 
-Device memory is a its own memory, so that a forgotten copy gives wrong results; what is called on a
-stream is done at once, and noted in the log.
+Each GPU has its own memory, streams work only when waited for, and every call asserts that the GPU it is for
+is the current one: a missing event, wait or copy gives wrong results. A log holds what was called on streams.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-DEVICE_ALIAS = 1 << 40
-"""How far the device's address of mapped memory lies from the host's, to catch a mix-up."""
 MAPPED, WRITE_COMBINED = 2, 4
+ALIAS = 1 << 40
+"""How far a device's address of mapped memory lies from the host's, once more for each GPU."""
 
 
 class Memory:
-    """A block of memory with CuPy's attributes; `live` counts those not yet freed."""
+    """A block of memory with CuPy's attributes; `live` are those not yet freed, by their address."""
 
-    live = 0
+    live: ClassVar[WeakValueDictionary[int, Memory]] = WeakValueDictionary()
 
     def __init__(self, size: int, flags: int = 0) -> None:
         self.size, self.flags = size, flags
         self._block = (ctypes.c_byte * size)()
         self.ptr = ctypes.addressof(self._block)
-        Memory.live += 1
-
-    def __del__(self) -> None:
-        Memory.live -= 1
+        Memory.live[self.ptr] = self
 
 
 class Array(np.ndarray):
-    """A stand-in for cupy.ndarray: NumPy with `set` and `get`, which note that they were called."""
+    """Memory of a GPU, or with `gpu` None of the host; in the words of all three libraries."""
 
-    def set(self, source: np.ndarray, stream: Any) -> None:
-        self[...] = source
-        stream.note("set")
+    gpu: int | None = None
+    gpus: Gpus
+    pinned = False
 
-    def get(self, stream: Any, out: np.ndarray, blocking: bool = True) -> None:
-        out[...] = self
-        stream.note("get and wait" if blocking else "get")
+    def __array_finalize__(self, other: Any) -> None:
+        self.gpu, self.gpus = getattr(other, "gpu", None), getattr(other, "gpus", None)
+        self.pinned = getattr(other, "pinned", False)
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(array=self, copy_from_device_async=self._from_peer)
+
+    def set(self, source: Any, stream: Stream) -> None:
+        self._copy(self, source, stream, "set")
+
+    def get(self, stream: Stream, out: Any, blocking: bool = True) -> None:
+        self._copy(out, self, stream, "get and wait" if blocking else "get")
+        if blocking:
+            stream.run()
+
+    def copy_to_device(self, source: Any, stream: Stream) -> None:
+        self._copy(self, source, stream, "set")
+
+    def copy_to_host(self, target: Any, stream: Stream) -> None:
+        self._copy(target, self, stream, "get")
+        if not getattr(target, "pinned", False):
+            stream.run()  # CUDA returns when pageable memory has it
+
+    def copy_(self, source: Array, non_blocking: bool = False) -> None:
+        hosts = [array for array in (self, source) if array.gpu is None]
+        assert all(host.pinned == non_blocking for host in hosts), "it would block, or is not awaited"
+        stream = self.gpus.streams[-1]
+        self._copy(self, source, stream, "get" if self.gpu is None else "set")
+        if not non_blocking:
+            stream.run()
+
+    def numpy(self) -> Array:
+        assert self.gpu is None
+        return self
+
+    def _from_peer(self, source: Any, nbytes: int, stream: Stream) -> None:
+        assert nbytes == self.nbytes == source.array.nbytes
+        self._copy(self, source.array, stream, "peer")
+
+    def _copy(self, target: Any, source: Any, stream: Stream, what: str) -> None:
+        assert self.gpu in (None, self.gpus.now), "an array of another GPU"
+        assert stream.gpu == self.gpus.now, "a stream of another GPU"
+        stream.note(what)
+        stream.later(lambda: np.copyto(target, source))
+
+
+class Event:
+    """What is on a stream before it."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self.gpus, self.gpu, self.of, self.run = gpus, gpus.now, "", lambda: None
+
+    def record(self, stream: Stream) -> Event:
+        assert stream.gpu == self.gpu == self.gpus.now, "an event of another GPU"
+        stream.note("record")
+        count, self.of = stream.count, stream.name
+        self.run = lambda: stream.run(count)
+        return self
+
+    def wait(self, stream: Stream) -> None:
+        stream.wait_event(self)
+
+    def synchronize(self) -> None:
+        self.gpus.log.append(f"wait {self.of}")
+        self.run()
 
 
 class Stream:
-    """Notes what is done on it, under its own name. `ptr` is 0 for the null stream."""
+    """Work that is done when it is waited for, and no sooner. `ptr` is 0 for the null stream."""
 
-    def __init__(self, log: list[Any], name: str = "", ptr: int = 77) -> None:
-        self.log, self.name, self.ptr = log, name, ptr
+    def __init__(self, gpus: Gpus, name: str = "", ptr: int = 77) -> None:
+        self.gpus, self.gpu, self.name, self.ptr = gpus, gpus.now, name, ptr
+        self.work: list[Callable[[], object]] = []
+        self.count = self.done = 0
 
     def note(self, what: str) -> None:
-        self.log.append(f"{self.name}:{what}" if self.name else what)
+        self.gpus.log.append(f"{self.name}:{what}" if self.name else what)
+
+    def later(self, call: Callable[[], object]) -> None:
+        self.work.append(call)
+        self.count += 1
+
+    def run(self, upto: int | None = None) -> None:
+        while self.done < (self.count if upto is None else upto):
+            self.done += 1
+            self.work[self.done - 1]()
 
     def synchronize(self) -> None:
         self.note("synchronize")
+        self.run()
 
     def use(self) -> None:
         self.note("use")
+        self.gpus.streams[-1] = self
 
-    def record(self) -> Any:
-        self.note("record")
-        return SimpleNamespace(of=self.name, synchronize=lambda: self.log.append(f"wait {self.name}"))
+    def record(self) -> Event:
+        return Event(self.gpus).record(self)
 
-    def wait_event(self, event: Any) -> None:
+    record_event = record
+
+    def wait_event(self, event: Event) -> None:
         self.note(f"after {event.of}")
+        self.later(event.run)
 
     def __enter__(self) -> Stream:
+        assert self.gpu == self.gpus.now
         self.note("enter")
+        self.gpus.streams.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        return None
+        self.gpus.streams.pop()
 
 
-def fake_cupy() -> Any:
-    """The part of CuPy that the code uses; `stream` is the current one, `log` what was done."""
-    log: list[Any] = []
-    stream, registered = Stream(log, ptr=0), {}
+class Device:
+    """Makes that GPU the current one; it can be entered again and again."""
+
+    def __init__(self, gpus: Gpus, number: int | None = None) -> None:
+        self.gpus, self.id, self.before = gpus, gpus.now if number is None else number, []
+
+    def __enter__(self) -> None:
+        self.before.append(self.gpus.now)
+        self.gpus.now = self.id
+
+    def __exit__(self, *_: object) -> None:
+        self.gpus.now = self.before.pop()
+
+
+class Gpus:
+    """Which GPU is current, the streams in use, innermost last, and what was called on them."""
+
+    def __init__(self) -> None:
+        self.now, self.log = 0, list[Any]()
+        self.streams = [Stream(self, ptr=0)]
+
+    def device(self, number: int | None = None) -> Device:
+        return Device(self, number)
+
+    @contextmanager
+    def stream(self, stream: Stream) -> Iterator[None]:
+        with self.device(stream.gpu), stream:
+            yield
+
+    def placed(self, array: Any, gpu: int | None, *, pinned: bool = False) -> Array:
+        made = array.view(Array)
+        made.gpu, made.gpus, made.pinned = gpu, self, pinned
+        return made
+
+
+def fake_cupy(gpus: Gpus) -> Any:
+    """The part of CuPy that the code uses."""
+    registered: dict[int, int] = {}
     names = iter(("uploads", "kernels", "downloads"))
 
-    def ndarray(shape: Any, dtype: Any, memptr: Any) -> Array:
-        view = (ctypes.c_byte * memptr.size).from_address(memptr.ptr)
-        view.owner = memptr
-        return np.frombuffer(view, dtype).reshape(shape).view(Array)
-
-    def pinned_pointer(memory: Memory, offset: int) -> Any:
-        view = (ctypes.c_byte * memory.size).from_address(memory.ptr + offset)
+    def seen(memory: Any) -> Any:
+        view = (ctypes.c_byte * memory.size).from_address(memory.ptr)
         view.owner = memory
         return view
 
+    def ndarray(shape: Any, dtype: Any, memptr: Any) -> Array:
+        array = np.frombuffer(seen(memptr), dtype).reshape(shape)
+        return gpus.placed(array, getattr(memptr, "gpu", gpus.now))
+
     def unowned(pointer: int, size: int, owner: Any, device_id: int = -1) -> Any:
         host = owner.ptr if isinstance(owner, Memory) else owner.ctypes.data
-        ordinary = not isinstance(owner, Memory) and host not in registered
-        if ordinary:
-            assert pointer == host
-            assert device_id == 0, "CuPy cannot ask CUDA about memory that CUDA has not seen"
+        gpu = gpus.now if device_id < 0 else device_id
+        if host in registered or host in Memory.live:
+            assert pointer == host + ALIAS * (gpu + 1), "a kernel needs the device's address"
         else:
-            assert pointer == host + DEVICE_ALIAS, "a kernel needs the device's address"
-        return SimpleNamespace(ptr=host, size=size, owner=owner)
+            assert pointer == host
+            assert device_id >= 0, "CuPy cannot ask CUDA about memory that CUDA has not seen"
+        return SimpleNamespace(ptr=host, size=size, owner=owner, gpu=gpu)
 
     def register(pointer: int, size: int, flags: int) -> None:
         assert pointer % 4096 == 0, "it would share a page with other memory"
         registered[pointer] = flags
 
     def attributes(pointer: int) -> Any:
-        assert registered.get(pointer, MAPPED) == MAPPED, "not mapped"
-        return SimpleNamespace(devicePointer=pointer + DEVICE_ALIAS)
-
-    def asnumpy(array: np.ndarray, out: np.ndarray) -> None:
-        out[...] = array
-        log.append("asnumpy")
+        flags = registered[pointer] if pointer in registered else Memory.live[pointer].flags
+        assert flags & MAPPED, "not mapped"
+        return SimpleNamespace(devicePointer=pointer + ALIAS * (gpus.now + 1))
 
     def new_stream(non_blocking: bool) -> Stream:
         assert non_blocking, "it would wait for the null stream"
-        return Stream(log, next(names))
+        return Stream(gpus, next(names, ""))
 
-    def asarray(array: np.ndarray) -> Array:
-        log.append("asarray")
-        return array.copy().view(Array)
+    def asarray(array: Any) -> Array:
+        gpus.log.append("asarray")
+        return gpus.placed(array.copy(), gpus.now)
+
+    def asnumpy(array: Array, out: Any) -> None:
+        gpus.streams[-1].run()
+        out[...] = array
+        gpus.log.append("asnumpy")
 
     cuda = SimpleNamespace(
         runtime=SimpleNamespace(
@@ -130,22 +245,22 @@ def fake_cupy() -> Any:
             hostUnregister=registered.pop,
         ),
         PinnedMemory=Memory,
-        PinnedMemoryPointer=pinned_pointer,
+        PinnedMemoryPointer=lambda memory, _: seen(memory),
         UnownedMemory=unowned,
-        MemoryPointer=lambda memory, offset: memory,
-        malloc_managed=Memory,
-        get_current_stream=lambda: stream,
+        MemoryPointer=lambda memory, _: memory,
+        malloc_managed=lambda size: Memory(size, MAPPED),
+        get_current_stream=lambda: gpus.streams[-1],
         Stream=new_stream,
-        Device=lambda: SimpleNamespace(id=0),
+        Device=gpus.device,
     )
     return SimpleNamespace(
         cuda=cuda,
         ndarray=ndarray,
-        empty=lambda shape, dtype: np.full(shape, 0, dtype).view(Array),
+        empty=lambda shape, dtype: gpus.placed(np.zeros(shape, dtype), gpus.now),
         asarray=asarray,
         asnumpy=asnumpy,
-        stream=stream,
-        log=log,
+        gpus=gpus,
+        log=gpus.log,
         registered=registered,
     )
 
@@ -190,65 +305,41 @@ def fake_bindings(log: list[Any], *, cuda: int = 13) -> Any:
     )
 
 
-class Tensor:
-    """A tensor over an array; `numpy()` is the same memory, and only on the host."""
+def fake_torch(gpus: Gpus) -> Any:
+    """A copy between GPUs begins when both streams are there, whichever stream it is on."""
 
-    def __init__(self, array: np.ndarray, log: list[Any], *, pinned: bool, on_device: bool) -> None:
-        self.array, self.log, self.pinned, self.on_device = array, log, pinned, on_device
+    def empty(shape: Any, dtype: Any, pin_memory: bool = False, device: str = "cpu") -> Array:
+        gpu = gpus.now if device == "cuda" else None
+        return gpus.placed(np.zeros(shape, dtype), gpu, pinned=pin_memory)
 
-    def numpy(self) -> np.ndarray:
-        assert not self.on_device
-        return self.array
+    def as_tensor(array: Array, device: str) -> Array:
+        assert (type(array), array.gpu, device) == (Array, gpus.now, "cuda")
+        return array
 
-    def copy_(self, source: Tensor, non_blocking: bool = False) -> None:
-        assert self.on_device != source.on_device
-        host = source if self.on_device else self
-        assert host.pinned == non_blocking, "it would block, or is not awaited"
-        self.array[...] = source.array
-        self.log.append("set" if self.on_device else "get")
-
-
-def fake_torch(log: list[Any]) -> Any:
-    """The part of PyTorch that the code uses."""
-
-    def empty(shape: Any, dtype: Any, pin_memory: bool = False, device: str = "cpu") -> Tensor:
-        return Tensor(np.zeros(shape, dtype), log, pinned=pin_memory, on_device=device == "cuda")
-
-    def as_tensor(array: Array, device: str) -> Tensor:
-        assert (type(array), device) == (Array, "cuda")
-        return Tensor(array, log, pinned=False, on_device=True)
-
-    stream = Stream(log)
-    return SimpleNamespace(
-        float32=np.float32,
-        empty=empty,
-        as_tensor=as_tensor,
-        cuda=SimpleNamespace(current_stream=lambda: stream),
+    cuda = SimpleNamespace(
+        current_stream=lambda: gpus.streams[-1],
+        Stream=lambda: Stream(gpus),
+        device=gpus.device,
+        stream=gpus.stream,
     )
+    return SimpleNamespace(float32=np.float32, empty=empty, as_tensor=as_tensor, cuda=cuda)
 
 
-def fake_numba(log: list[Any]) -> Any:
-    """The part of Numba that the code uses."""
+def fake_numba(gpus: Gpus) -> Any:
+    """Its GPUs are contexts."""
 
-    class DeviceArray(np.ndarray):
-        def copy_to_device(self, source: np.ndarray, stream: Any) -> None:
-            self[...] = source
-            stream.note("set")
-
-        def copy_to_host(self, target: np.ndarray, stream: Any) -> None:
-            target[...] = self
-            stream.note("get")
-
-    def array(shape: Any, dtype: np.dtype[Any], **options: Any) -> np.ndarray:
+    def array(shape: Any, dtype: np.dtype[Any], **options: Any) -> Any:
         assert isinstance(dtype, np.dtype)
-        log.append(options) if options else None
+        gpus.log.append(options) if options else None
         return np.zeros(shape, dtype)
 
     cuda = SimpleNamespace(
-        pinned_array=array,
+        pinned_array=lambda shape, dtype: gpus.placed(array(shape, dtype), None, pinned=True),
         mapped_array=array,
         managed_array=array,
-        device_array=lambda shape, dtype: np.zeros(shape, dtype).view(DeviceArray),
-        stream=lambda: Stream(log),
+        device_array=lambda shape, dtype: gpus.placed(array(shape, dtype), gpus.now),
+        stream=lambda: Stream(gpus),
+        event=lambda timing: Event(gpus),
+        gpus={number: gpus.device(number) for number in range(4)},
     )
     return SimpleNamespace(cuda=cuda)

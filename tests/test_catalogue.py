@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from pathlib import Path
 from typing import get_args
@@ -14,9 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.devices.catalogue import load, names
-from advisor.devices.entries import FLAGS, GONE, CatalogueEntry, Figures, memory_class
+from advisor.devices.entries import (
+    EXPLAINED,
+    FLAGS,
+    FOLLOWS,
+    GONE,
+    WHOLE,
+    CatalogueEntry,
+    Figures,
+    explained,
+    memory_class,
+    moves_whole,
+)
 from advisor.errors import FileProblem, UsageError
-from advisor.model.machines import Machine, default
+from advisor.model.machines import WIDTH, Machine, default, describe_all, describe_one, value
 from advisor.model.predict import predict
 from advisor.profiles.schema import MemoryClass, Predicted
 from advisor.strategies.registry import STRATEGIES, concerning
@@ -318,3 +330,111 @@ def test_a_file_with_a_few_wrong_bytes_loads_or_is_refused_with_a_message(at: in
 def test_an_entry_with_figures_that_nothing_uses_any_more_loads(tmp_path: Path) -> None:
     more = "".join(f"\n{key} = {{ value = 2e9, source = 'x' }}" for key in GONE)
     assert entry(tmp_path, CARD.replace("[figures]", f"[figures]{more}")) == entry(tmp_path)
+
+
+# From attributes to the memory class
+
+
+MACHINES: list[tuple[str, dict[str, int | str], MemoryClass]] = [
+    ("Nano, TX1", {"integrated": 1, "compute_capability": "5.3"}, "tegra"),
+    ("TX2", {"integrated": 1, "compute_capability": "6.2"}, "tegra"),
+    ("Xavier", {"integrated": 1, "compute_capability": "7.2"}, "tegra-io-coherent"),
+    ("Orin", {"integrated": 1, "compute_capability": "8.7"}, "tegra-io-coherent"),
+    ("Thor", {"integrated": 1, "compute_capability": "11.0", "pageable": 1, "tables": 1}, "tegra-coherent"),
+    ("Thor of CUDA 12", {"integrated": 1, "compute_capability": "10.1", "pageable": 1}, "tegra-coherent"),
+    ("GB10", {"integrated": 1, "compute_capability": "12.1", "pageable": 1, "tables": 1}, "coherent"),
+    ("PCIe card", {"integrated": 0, "compute_capability": "8.9"}, "discrete"),
+    ("old PCIe card", {"integrated": 0, "compute_capability": "6.1"}, "discrete"),
+    ("card with HMM", {"integrated": 0, "compute_capability": "8.9", "pageable": 1}, "discrete-hmm"),
+    ("GH200", {"integrated": 0, "compute_capability": "9.0", "pageable": 1, "tables": 1}, "coherent"),
+]
+NAMES = {"pageable": "pageable_memory_access", "tables": "pageable_memory_access_uses_host_page_tables"}
+
+
+@every(("attributes", "expected"), [m[1:] for m in MACHINES], ids=[m[0] for m in MACHINES])
+def test_machines(attributes: dict[str, int | str], expected: MemoryClass) -> None:
+    assert memory_class({NAMES.get(name, name): value for name, value in attributes.items()}) == expected
+
+
+def test_every_class_is_reached_and_explained() -> None:
+    classes = set(get_args(MemoryClass))
+    assert {expected for _, _, expected in MACHINES} == classes == set(EXPLAINED)
+    assert all(EXPLAINED.values())
+
+
+# In words, and in docs/devices.md
+
+
+DOCS = (Path(__file__).parent.parent / "docs" / "devices.md").read_text(encoding="utf-8")
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip().strip("`") for cell in line.strip("| ").split("|")]
+
+
+def documented(first_cells: set[str]) -> list[list[str]]:
+    """The rows of the tables of docs/devices.md that begin with one of those."""
+    rows = [cells(line) for line in DOCS.splitlines() if line.startswith("|")]
+    return [row for row in rows if row[0] in first_cells]
+
+
+def printed() -> list[list[str]]:
+    return [re.split(r" {2,}", line.strip()) for line in describe_all().splitlines()]
+
+
+def test_all_devices_stand_in_a_table_of_80_columns() -> None:
+    heading, *rows = printed()
+    assert heading == ["device", "name", "memory class", "memory", "bandwidth"]
+    assert {row[0] for row in rows} == set(names())
+    assert max(map(len, describe_all().splitlines())) <= WIDTH
+    assert ["orin-nano", "Jetson Orin Nano 8GB", "tegra-io-coherent", "7.44 GiB", "68.0 GB/s"] in rows
+    entries = [load(row[0]) for row in printed()[1:]]
+    order = list(FOLLOWS)
+    keys = [(order.index(e.memory_class), e.figures.device_memory_bytes_per_second.value) for e in entries]
+    assert keys == sorted(keys)
+
+
+def test_the_documentation_is_the_catalogue(tmp_path: Path) -> None:
+    expected = printed()[1:]
+    assert documented(set(names())) == expected, "docs/devices.md should hold:\n" + "\n".join(
+        f"| `{row[0]}` | {row[1]} | `{row[2]}` | {row[3]} | {row[4]} |" for row in expected
+    )
+    assert list(FOLLOWS) == list(EXPLAINED)
+    assert documented(set(FOLLOWS)) == [[name, *kinds.values()] for name, kinds in FOLLOWS.items()]
+    path = tmp_path / "mine.toml"
+    loaded = []
+    for block in re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL):
+        path.write_text(block, encoding="utf-8")
+        loaded.append(load(str(path)))
+    assert [entry.memory_class for entry in loaded] == ["discrete", "discrete-hmm"]
+    assert loaded[0].figures.pinned_to_device_bytes_per_second.low == 24.8e9
+
+
+@every("name", names())
+def test_one_device_is_told_with_all_figures_sources_and_consequences(name: str) -> None:
+    text, entry = describe_one(name), load(name)
+    attributes = entry.device().attributes
+    words = " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert text.startswith(f"{entry.name} ({name})\n")
+    assert f"Memory class {entry.memory_class}: {explained(entry.memory_class, attributes)}" in words
+    follows = FOLLOWS[entry.memory_class] | ({"managed": WHOLE} if moves_whole(attributes) else {})
+    assert all(consequence in words for consequence in follows.values())
+    for key, attribute in entry.attributes.items():
+        assert f"{key} = {attribute.value} {attribute.source}" in words
+    for key in Figures.model_fields:
+        figure = getattr(entry.figures, key)
+        if figure is None:
+            assert key in words.partition("Not known")[2]
+        else:
+            assert f"{key} = {value(key, figure)} {figure.source}" in words
+
+
+def test_defaults_are_told_apart_from_what_is_known() -> None:
+    known, _, rest = " ".join(describe_one("rtx-3060").split()).partition("Not known;")
+    taken, _, without = rest.partition("Not known and not needed by the model")
+    assert re.search(r"fault_seconds = \d\d\.\d µs \(10\.0 µs to 50\.0 µs\) ObservUVM", taken)
+    assert "fault_seconds" not in known
+    assert "zero_copy_read_bytes_per_second = " in taken
+    assert "pageable_to_host_bytes_per_second computed from the CPU's copy rate" in without
+    assert "flops_per_second = 12.7 TFLOP/s (12.7 TFLOP/s to 13.2 TFLOP/s)" in known

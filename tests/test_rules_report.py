@@ -9,7 +9,19 @@ import pytest
 import rules_report
 from builders import advice, measured, profile, recommendation, vector_add_trace
 from rendering import blocks
-from rules_report import PATCH, Change, Trial, found, possible, proposed, summary, tables, tried, tried_table
+from rules_report import (
+    PATCH,
+    Change,
+    Changes,
+    Trial,
+    found,
+    possible,
+    proposed,
+    summary,
+    tables,
+    tried,
+    tried_table,
+)
 
 from advisor.model.measured import modelled
 from advisor.model.predict import with_estimates
@@ -68,8 +80,8 @@ def test_how_far_off_an_estimate_is() -> None:
 
 def test_over_a_real_run() -> None:
     run = load(H200)
-    told = list(proposed("vector_add", run))
-    every = list(possible("vector_add", run))
+    between = Changes("vector_add", run)
+    told, every = list(proposed(between)), list(possible(between))
     assert {"pageable-transfer"} <= {c.rule for c in told}
     assert len(every) == len(run.measured()) - 1
     assert {c.old for c in every} == {"pageable"}

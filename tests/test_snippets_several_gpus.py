@@ -13,7 +13,7 @@ import pytest
 from builders import cuda_device
 from every import every
 from running import REPOSITORY
-from several_gpus_fakes import Gpus, fake_cupy, fake_numba, fake_torch
+from snippet_fakes import Gpus, fake_cupy, fake_numba, fake_torch
 
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules.snippets.writing import snippet, variants

@@ -15,7 +15,6 @@ from tests.benchmarks import (
     gpu,
     overheads,
     prediction,
-    program_reports,
     recording,
     reports,
     versions,
@@ -42,7 +41,6 @@ def main() -> None:
         commands.run()
         reports.run()
         exports.run()
-        program_reports.run()
         fleets.run()
 
 
