@@ -85,7 +85,9 @@ class SimulatedSession:
     def round(self, request: FinalRound) -> Iterator[Message]:
         own = self.noise.block * self.in_one_place
         between = (self.noise.block**2 - own**2) ** 0.5
-        place_of = {s: self.generator.normal(0, between) for s in set(self.job.contestants.values())}
+        place_of = {
+            s: self.generator.normal(0, between) for s in dict.fromkeys(self.job.contestants.values())
+        }
         for place, name in enumerate(request.order):
             self.clock.advance(self.costs.block)
             self.drift = self.drift / 2 + self.generator.normal(0, own / 2)
