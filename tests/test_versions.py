@@ -99,7 +99,7 @@ PAIRS = [("mid", "card"), ("restless", "slow card"), ("quiet", "cpu")]
 
 @pytest.mark.parametrize(("kind", "costs"), PAIRS)
 def test_the_same_code_is_told_apart_in_at_most_one_of_twenty(kind: str, costs: str) -> None:
-    """Blocks that resemble the ones before them among it. At 99 %, and the seeds are fixed: no luck in here."""
+    """Blocks that resemble the ones before them among it. At 99 %, with fixed seeds: no luck in here."""
     verdicts = runs(kind, 0.0, costs=costs)
     assert sum(claims(verdicts, strategy) for strategy in ("pageable", "pinned")) <= 1 / 20
     assert sum(not each.trusted for each in verdicts) <= 1
