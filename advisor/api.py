@@ -223,7 +223,7 @@ def _sides(
 
 
 class Arguments(TypedDict, total=False):
-    """What `profile` takes by name: the options of `advisor profile` that a program has a use for.
+    """Arguments of `profile` by name: the options of `advisor profile` that a program has a use for.
 
     What is left out is advisor.toml's to say; docs/configuration.md has the meaning and the default of each.
     """

@@ -304,7 +304,7 @@ def _read(where: str, options: Mapping[str, Any]) -> OptionSource:
 def make_settings(
     sources: Sequence[OptionSource], *, backend: BackendName, command: str = "", script: bool = False
 ) -> Settings:
-    """What a run goes by. Without a GPU the default catalogue devices are predicted when no target is named.
+    """Settings of a run. Without a GPU the default catalogue devices are predicted when no target is named.
 
     Raises `UsageError`, or `FileProblem` for a target's file.
     """

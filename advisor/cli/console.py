@@ -111,7 +111,7 @@ _PREDICTING = ("predict", "predicts")
 
 @dataclass(frozen=True)
 class Around:
-    """What the commands look at and start. None is the real thing, imported when a command needs it."""
+    """Surroundings of the commands. None is the real thing, imported when a command needs it."""
 
     machine: Machine | None = None
     calibrating: Launch | None = None
@@ -133,7 +133,7 @@ def machine() -> Machine:
 
 
 def launcher(settings: Settings) -> Launcher | None:
-    """What runs the jobs; None for processes of this run's own."""
+    """Launcher of the jobs; None for processes of this run's own."""
     make = AROUND.get().launching
     return make(settings) if make else None
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SCRIPTS = ("arguments", "module", "frame", "count_bytes", "tries", "checked")
 _LEFT_OUT = (*_SCRIPTS, "workload", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out", "save", "apply")
-"""Of the options of `advisor profile`: what concerns scripts, one machine, or its files."""
+"""Options of `advisor profile` that concern scripts, one machine, or its files."""
 _cluster = partial(typer.Option, rich_help_panel="Cluster")
 _file = partial(_cluster, metavar="FILE")
 File = Path | None

@@ -1,4 +1,4 @@
-"""What there is: `advisor strategies`, `rules` and `devices`, one of which can be measured; `advisor new`."""
+"""Lists: `advisor strategies`, `rules` and `devices`, one of which can be measured; `advisor new`."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from advisor.errors import UsageError
 from advisor.measure.options import OPTIONS, Option
 
 THE_PATCH = "patch"
-"""What --apply means without a value."""
+"""Meaning of --apply without a value."""
 _RANGE = re.compile(r"\b(\d[\d.]*)<=x<=(\d[\d.]*)")
-"""As typer writes it."""
+"""A range in typer's spelling."""
 Command = TypeVar("Command", bound=Callable[..., None])
 
 

@@ -1,4 +1,4 @@
-"""What must hold of the surroundings before the program is loaded; imports next to nothing.
+"""Conditions of the surroundings, checked before the program is loaded; imports next to nothing.
 
 Variables of Python and of the shell that would change what a command does, limits under which Python itself
 fails, and modules of the user's that hide Python's.

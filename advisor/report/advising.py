@@ -1,4 +1,4 @@
-"""What to change in the code, and what each rule concluded."""
+"""Advice on the code, and the conclusion of each rule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OUTCOMES = {"pass": "passed", "not-applicable": "not applicable"}
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:
-    """What the rules concluded: the recommended strategy's advice first, then other advice, errors, the rest.
+    """Conclusions of the rules: the recommended strategy's advice first, then other advice, errors, the rest.
 
     Advice for several devices is joined, and so are other conclusions that read the same.
     """

@@ -129,7 +129,7 @@ def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) ->
 def _comparable(
     comparison: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]
 ) -> Section:
-    """What differs between the two profiles, and so what the ratios may show the effect of."""
+    """Differences between the two profiles, whose effect the ratios may show."""
     around = {"condition": "run condition"}
     rows = tuple(row(c.what, c.base, c.head, note=around.get(c.kind, "")) for c in apart)
     columns = blocks.Column("BASE", figures=False), blocks.Column("HEAD", figures=False)
@@ -154,7 +154,7 @@ def _comparable(
 
 
 def _changed(comparison: Comparison, apart: Sequence[Condition]) -> str:
-    """What differs, with both values where these are short; of the parameters only those that differ."""
+    """Differences, with both values where these are short; of the parameters only those that differ."""
     before, now = (side.workload.parameters for side in (comparison.base, comparison.head))
     differences = [
         f"{words.name(name, 40)} from {_value(before, name)} to {_value(now, name)}"
@@ -196,7 +196,7 @@ def figures(device: ComparedDevice, name: str, comparison: Comparison) -> tuple[
 
 
 def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comparison) -> Section:
-    """What a comment on a pull request shows unfolded: strategies that are slower or faster, by device."""
+    """Unfolded in a comment on a pull request: strategies that are slower or faster, by device."""
     where = blocks.Column("device", figures=False, forms="md" if len(devices) > 1 else "html")
     tables_by_basis: list[blocks.Block] = []
     for same in words.grouped(devices, lambda pair: pair[1].basis).values():
@@ -289,7 +289,7 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
 
 
 def _together(drift: Drift | None) -> str:
-    """What changed all strategies, in which part of a frame, and which of them changed beyond that."""
+    """The change that all strategies share, its part of a frame, and strategies that changed beyond that."""
     if drift is None:
         return ""
     sentences = []

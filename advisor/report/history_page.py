@@ -268,7 +268,7 @@ def _blamed(change: Change) -> str:
 
 
 def cause(change: Change) -> str:
-    """What besides the code may have caused the change; empty if nothing else changed."""
+    """Conditions besides the code that may have caused the change; empty if nothing else changed."""
     if change.same_code:
         return (
             "The commit is the same before and after: the cause is the machine or its software, not the code."

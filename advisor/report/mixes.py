@@ -1,4 +1,4 @@
-"""What the page says of mixes: their names in words, and why each buffer is placed so."""
+"""Mixes on a page: their names in words, and why each buffer is placed so."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def description(row: Row) -> str:
 
 
 def searched(profile: Profile) -> Iterator[str]:
-    """What the search tried, or why there was none; nothing where none was asked for."""
+    """Mixes that the search tried, or why there was none; nothing where none was asked for."""
     search = profile.search
     if search is None:
         return

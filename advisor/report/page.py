@@ -106,7 +106,7 @@ def lead(*blocks: Block | None, title: str = "Verdict and next step") -> Section
 
 
 def around(failed: blocks.Failures, *answer: Block | None, drawn: bool) -> tuple[Block | None, ...]:
-    """What failed comes first; on a page whose verdict has a chart, after the verdict."""
+    """Failures come first; on a page whose verdict has a chart, after the verdict."""
     return (*answer, failed) if drawn else (failed, *answer)
 
 
@@ -143,7 +143,7 @@ def circumstances(
 
 
 def legend(table: Table) -> str:
-    """What the signs in a table's cells mean, for the forms that show no more than them."""
+    """Meanings of the signs in a table's cells, for the forms that show no more than them."""
     marks = {cell.mark for row in table.rows for cell in row.cells}
     meanings = {"chosen": "→ recommended", "rival": "≈ cannot be distinguished from the best"}
     text = ", ".join(text for mark, text in meanings.items() if mark in marks)

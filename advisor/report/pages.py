@@ -34,9 +34,9 @@ __all__ = [
 ]  # fmt: skip
 
 FORMATS = ("html", "md", "json")
-"""What a notebook's profile is written as, unless it says otherwise."""
+"""Forms of a notebook's profile, unless it says otherwise."""
 PAGES = ("html", "md", "csv")
-"""What there is of a comparison, and of several profiles."""
+"""Forms of a comparison, and of several profiles."""
 
 
 def page_of(subject: Profile | SweepResults | DeviceComparison, *, targets_first: bool = False) -> Page:

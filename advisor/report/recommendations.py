@@ -239,7 +239,7 @@ def _faster(chosen: Recommendation, predicted: bool) -> str:
 
 
 def direction(chosen: Recommendation) -> str:
-    """What follows the ratio to the baseline: faster than it, or the speed of it."""
+    """Words after the ratio to the baseline: faster than it, or the speed of it."""
     speedup, base = chosen.speedup or 1.0, words.code(chosen.baseline or "")
     low, high = chosen.interval or (speedup, speedup)
     if (noun := counted(chosen.objective).noun) != "time":

@@ -118,7 +118,7 @@ def more_figures(
 
 
 def by_gpu(profile: schema.Profile) -> Iterator[Block]:
-    """What each GPU of several does, takes and costs under each measured strategy, the fastest first."""
+    """Work, memory and energy of each GPU of several under each measured strategy, the fastest first."""
     ran, gpus = profile.workload, range(profile.workload.gpus)
     if len(gpus) < 2:
         return

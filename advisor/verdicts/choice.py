@@ -1,4 +1,4 @@
-"""What may be chosen, how far each may be from the best, and which of those near enough is chosen.
+"""Candidates, how far each may be from the best, and which of those near enough is chosen.
 
 Memory decides before time is looked at, and among strategies that time does not tell apart: the smaller
 footprint wins, then the smaller change of code. Multiple comparisons with the best: Hsu, "Constrained

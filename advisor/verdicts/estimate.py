@@ -34,7 +34,7 @@ SUPPOSED_ALONE = 0.15
 """The same of one that has separate processes: on an H200 processes differed by 6 to 15 %. Supposed is the
 largest of these: processes that follow one another are alike, so that few of them show less than there is."""
 LEAST_ALONE = 0.06
-"""What no number of processes that agree makes it less than."""
+"""Its least value, however many processes agree."""
 SUPPOSED_NOISE = 0.15
 """Standard deviation of a block, the largest of an H200's: it counts where rounds are too few to have one."""
 FEWEST_FOR_NOISE = 6

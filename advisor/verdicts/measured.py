@@ -142,7 +142,7 @@ def _apart(rows: Sequence[Measured], objective: Objective) -> Pairs:
 
 
 def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...]:
-    """What counts of each process; frames that overlap count by their median latency alone."""
+    """Times that count of each process; frames that overlap count by their median latency alone."""
     if objective == "energy":
         return ()
     if objective == "latency-p99":
@@ -212,7 +212,7 @@ def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
 
 
 def baseline(profile: Profile) -> Measured | None:
-    """What ratios and break-even compare with: the recommendation's baseline, else `pageable`."""
+    """Base of ratios and break-even: the recommendation's baseline, else `pageable`."""
     named = profile.recommendation.baseline if profile.recommendation else None
     return profile.measured().get(named or BASELINE)
 

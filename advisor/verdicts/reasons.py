@@ -23,7 +23,7 @@ _NOTHING_FITS = "Raise --memory-budget, or make the workload's buffers smaller."
 
 @dataclass(frozen=True)
 class Counted:
-    """What an objective counts, in words."""
+    """The figure that an objective counts, in words."""
 
     noun: str = "time"
     equal: str = "equally fast"
@@ -184,7 +184,7 @@ def least_memory(result: Recommendation, rows: Sequence[Measured]) -> str:
 
 
 def by_memory(rows: Sequence[Predicted], over: Sequence[Predicted], preferences: Preferences) -> list[str]:
-    """What memory decided before time: `rows` fit the budget, `over` do not."""
+    """Decisions of memory, before time: `rows` fit the budget, `over` do not."""
     names = [f"{row.strategy} ({units.size(row.physical_bytes)})" for row in over]
     steps = [*filter(None, [_over_budget(names, preferences)])]
     if preferences.objective == "footprint" and len(rows) > 1:
