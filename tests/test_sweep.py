@@ -25,7 +25,7 @@ from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import gather
 from advisor.report import pages
-from advisor.sweep import Sweep, Swept, parse_sweep
+from advisor.sweep import Sweep, SweepProgress, Swept, parse_sweep
 
 
 def parsed(text: str) -> Sweep:
@@ -225,6 +225,37 @@ def test_ctrl_c_keeps_the_finished_values(tmp_path: Path) -> None:
 def test_ctrl_c_before_the_first_value_is_done_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         swept(SweepLauncher({"1": KeyboardInterrupt}), tmp_path)
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.said: list[object] = []
+
+    def start(self, total: int) -> None:
+        self.said.append(total)
+
+    def begin(self, what: str) -> None:
+        self.said.append(what)
+
+
+def test_progress_names_the_value_and_counts_over_all_of_them() -> None:
+    heard = Heard()
+    progress = SweepProgress(heard, 3)
+    progress.begin("checking the values")
+    progress.end()
+    for label in ("n=1", "n=2", "a_long_parameter=16777216"):
+        progress.value(label)
+        progress.begin("pinned, round 1")
+        progress.end()
+        progress.start(4)
+        for _ in range(3):
+            progress.end()
+    assert heard.said == [
+        "checking the values",
+        "n=1: pinned, round 1", 1 + 3 * 4,
+        "n=2: pinned, round 1", 5 + 2 * 4,
+        "a_long_parameter=…: pinned, round 1", 9 + 4,
+    ]  # fmt: skip
 
 
 def at_n(n: int, **fields: object) -> Profile:
