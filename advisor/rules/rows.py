@@ -52,7 +52,7 @@ class Row:
     synchronize_seconds: float = 0.0
     """Waiting that is part of no stage and of no copy."""
     drawn_over: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The range of this time over another strategy's, draw by draw; only of predicted rows (profiles.py)."""
+    """The range of this time over another strategy's, draw by draw; only of predicted rows."""
     page_locking: PageLocking | None = None
     """What the workload page-locked by itself in its frames; None where that was not observed."""
     huge_share: float | None = None
