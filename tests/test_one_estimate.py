@@ -37,7 +37,17 @@ PATTERNS = {
     "md": re.compile(rf"^\| (?:→ )?`(?P<name>[^`]+)`[^|]*\| {TIME} \|[^×]*?\| (?P<ratio>\d[\d.]*)× \|"),
     "html": re.compile(rf"<title>(?P<name>[^:<]+): {TIME} \([^)]*\),(?: gain)? (?P<ratio>\d[\d.]*)×"),
 }
-WITHOUT = ("cpu", "devices", "history", "nothing", "rule", "rules", "sweep", "versions")
+WITHOUT = (
+    "answers_of_versions",
+    "cpu",
+    "devices",
+    "history",
+    "nothing",
+    "rule",
+    "rules",
+    "sweep",
+    "versions",
+)
 """Pages of which some have no times beside ratios."""
 SIDES = re.compile(rf"^\|? *`?(?P<name>[\w-]+)`?[^|]*?[| ]+{TIME}[| ]+{TIME}[| ]+(?P<ratio>\d[\d.]*)×")
 """BASE, HEAD and the ratio of a comparison."""

@@ -49,14 +49,7 @@ def options() -> Iterator[Case]:
             3 if "-4" in given[1] else 2,
             {"w.py": workload()},
         )
-    for command in (
-        ("no-such-command",),
-        ("profile",),
-        ("report",),
-        ("compare", "a.json"),
-        ("devices", "show", "none"),
-        ("new",),
-    ):
+    for command in (("no-such-command",), ("profile",), ("report",), ("devices", "show", "none"), ("new",)):
         yield Case(f"command: {' '.join(command)[:40]}", command, 2)
     address = ("fleet", "w.py", "--scheduler", "tcp://" + "x" * 100_000)
     yield Case("a long scheduler address", address, 4, FILES, ("the scheduler tcp://",), ("x" * 3000,))
