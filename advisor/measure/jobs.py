@@ -110,7 +110,7 @@ class Settings:
     timeout: float
     """Seconds after which a process is ended, a script only where the user says so."""
     options: Options
-    """As merged from every place that says some; the fields here are what follows from them."""
+    """Merged from the command line, the configuration and the file; the other fields follow from them."""
     command: str
     arguments: tuple[str, ...] | None = None
     """A script's own arguments; None where the file is a workload."""

@@ -21,7 +21,7 @@ from advisor.strategies.schedule import Step
 REREAD_WINDOW = 1 << 16
 """Bytes of mapped memory that every GPU's L1 holds, which calibration reads again and again."""
 PAST_THE_WINDOW = (1.0, 2.0)
-"""Of twice as much no L1 holds anything until it is read again."""
+"""Reused bytes over that window between which L1 hits fall to none: no L1 keeps twice as much."""
 
 BLOCKS = (256, 1024)
 """Threads of a block: what the CUDA C++ Best Practices Guide recommends, and the most, as for tiles of 32."""

@@ -37,9 +37,9 @@ _PAGE = 4096
 LAPSE = 500e-6
 """Seconds between two faults on a page within which they count as thrashing (the driver's default)."""
 PAST_THE_LAPSE = (1.0, 1.4)
-"""Of a frame that is longer: none of its pages stay, since not all of them are touched at its ends."""
+"""Frame time over that lapse from which no page stays: pages are not all touched at the frame's ends."""
 CLEARLY_FASTER = 1.5
-"""Of a frame over the link and one by faults, which is then all over the link."""
+"""Times as fast over the link as by faults, from which the driver leaves all pages on the link."""
 
 
 def timed_steps(at: Context) -> list[Timed]:

@@ -100,7 +100,7 @@ _ANY = -1
 _GAP = 10_000
 """ns."""
 _SHARE_OF_LINK = 0.8
-"""Of a PCIe link's rate as specified, what copies reach: 12 to 13 of 15.75 GB/s on PCIe 3, 25 to 27 of 31.5
+"""Part of a PCIe link's specified rate that copies reach: 12 to 13 of 15.75 GB/s on PCIe 3, 25 to 27 of 31.5
 on PCIe 4, 55 to 57 of 63 on PCIe 5 (advisor/model/defaults.toml)."""
 
 _WAYS = ("to-device", "to-host")

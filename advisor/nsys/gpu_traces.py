@@ -43,9 +43,9 @@ _ARRAYS = {"host-to-array": UP, "array-to-host": DOWN}
 """Copies to and from texture memory cross the link as the others do."""
 _MOST_LENGTHS, _MOST_KERNELS, _MOST_SIZES, _MOST_STREAMS = 1000, 10, 12, 8
 _CHANGES = 3
-"""Of side, from which a range of managed memory goes back and forth: less is one round trip."""
+"""Changes of side from which a range of managed memory goes back and forth: fewer are one round trip."""
 _TURNS = 1.5
-"""Of side in a frame: two are a round trip, which the first and the last frame can lack a part of."""
+"""Changes of side per frame: a round trip is two, of which the first and the last frame can lack one."""
 
 
 @dataclass

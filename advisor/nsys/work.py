@@ -181,7 +181,7 @@ class Calls:
     """The host's CUDA calls of one process; `work` is a position in `WORKS`."""
 
     columns: Columns
-    """Those that memory decides on: copies, waits, allocations and page-locking."""
+    """Calls that memory decides on: copies, waits, allocations and page-locking."""
     light: Columns
     """The others, which are many: begin, length, work and correlation id."""
     unnamed: bool

@@ -44,7 +44,7 @@ class Point:
     detail: str = ""
     href: str = ""
     cell: tuple[Value, ...] = ()
-    """Of two parameters: both values; `value` is the pair in words."""
+    """Both values, where two parameters are swept; `value` is the pair in words."""
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,7 @@ class Rule:
     traced: Traced | None = None
     """The part of an nsys trace that bears on it."""
     judge_line: Callable[[Any, Limits], Finding | None] | None = None
-    """Of a line of a script (a `lines.LineCase`); None where it has nothing to advise."""
+    """Judges a line of a script (a `lines.LineCase`); None where the rule has nothing to say of lines."""
 
     @cached_property
     def text(self) -> RuleText:

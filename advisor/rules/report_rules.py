@@ -25,7 +25,7 @@ _CALL_SECONDS = 5e-6
 _FAULT_SECONDS = 50e-6
 """A page fault takes 10 to 50 µs (ObservUVM)."""
 _SLOW = 0.75
-"""Of the best rate: a link of half the lanes or an older generation is at 0.5, a whole one at 1."""
+"""Part of the best rate; a link of half the lanes or an older generation reaches 0.5 of it."""
 _OVERLAPPED = 0.5
 """The share of the copies that runs beside kernels from which they are overlapped already: a choice."""
 _REPEATED, _LONG = 3, 0.1
@@ -33,7 +33,7 @@ _REPEATED, _LONG = 3, 0.1
 choice; fewer calls do not repeat."""
 _MOSTLY = 0.5
 _HARDLY = 0.01
-"""Of the kernels of the busiest GPU, below which another one has no share of the work: a choice."""
+"""Part of the busiest GPU's kernel time below which another GPU has no share of the work: a choice."""
 
 
 def stopped(moved: Managed) -> float:

@@ -332,14 +332,8 @@ def changes(
     result = []
     for part in parts:
         shares = [
-            Block(
-                each.process,
-                each.round,
-                each.contestant,
-                each.place,
-                math.exp(min(of.get(part, 0.0) / means[0], 50.0)),
-            )
-            for each, of in parted
+            Block(each.process, each.round, each.contestant, each.place, math.exp(min(share, 50.0)))
+            for each, share in ((each, of.get(part, 0.0) / means[0]) for each, of in parted)
         ]
         pairs = _paired(shares, names, entry, 0.0)
         half = float(pairs.half_widths(PARTS_CONFIDENCE, len(parts))[1, 0]) * means[0]

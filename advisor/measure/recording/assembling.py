@@ -313,7 +313,7 @@ class Overheads:
     allocations: float
     """Seconds of all calls of the memory handler."""
     seconds: float
-    """Of the run."""
+    """The run's duration."""
 
     @classmethod
     def measured(cls, recorder: ScriptRecorder, loops: Loops, origins: Origins, seconds: float) -> Overheads:

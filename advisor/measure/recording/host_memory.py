@@ -205,7 +205,7 @@ class LineContents:
     returned: int = 0
     returned_from: Site | None = None
     latest: int = 0
-    """Of those returned, what its line had downloaded last."""
+    """Returned arrays that are what the line had downloaded last."""
     complete: bool = True
     false_share: float = 0.0
     last: tuple[int, int, bool] | None = None

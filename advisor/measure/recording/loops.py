@@ -18,7 +18,7 @@ from typing import Any
 NAME = "__advisor__"
 """In `builtins`, the list that the transformed code calls into."""
 MOST_FRAMES = 64
-"""Of the user's, from the innermost on: deeper ones of a recursion tell no more."""
+"""Stack frames of the user's code that are looked at, from the innermost on."""
 MOST_TIMES = 65_536
 """Iterations whose times are kept; of more, every second, fourth and so on."""
 LAUNCH_SAMPLE = 31

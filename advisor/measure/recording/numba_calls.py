@@ -28,7 +28,7 @@ from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Libr
 MOST_THREADS = 1 << 16
 """All kernels together in Numba's simulator, where each thread is one of Python's: 10 s (0.14 ms each)."""
 MOST_SECONDS = 10.0
-"""Of all kernels there; then their threads end, wherever they are."""
+"""All kernels together in the simulator; then their threads end, wherever they are."""
 _STOPPED = f"stopped: without a GPU kernels have {MOST_SECONDS:.0f} s in all; arrays keep what they have then"
 _NOT_RUN = f"not run: without a GPU kernels have {MOST_THREADS:,} threads in all; arrays keep their values"
 

@@ -33,7 +33,12 @@ from advisor.measure.recording.played import (
     Stream,
     values_of,
 )
-from advisor.measure.recording.played_numerics import kernels, not_run, scipy_modules
+from advisor.measure.recording.played_numerics import (
+    elementwise_kernel,
+    not_run,
+    reduction_kernel,
+    scipy_modules,
+)
 
 _READ = ("load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromiter")
 _MAKING = ("array", "asarray", "asanyarray", "ascontiguousarray")
@@ -64,7 +69,8 @@ def modules() -> dict[str, ModuleType]:
     cupy.random = _random(watch)
     cupy.cuda = _cuda()
     cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: Pool()
-    cupy.ElementwiseKernel, cupy.ReductionKernel = kernels(watch)
+    cupy.ElementwiseKernel = elementwise_kernel(watch)
+    cupy.ReductionKernel = reduction_kernel(watch)
     cupy.testing = _Checks(cupy, watch)
     cupy.RawKernel, cupy.RawModule = _raw_kernels(watch)
     cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function

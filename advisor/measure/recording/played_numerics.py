@@ -47,9 +47,7 @@ class _Unplayable(Exception):
     """More than expressions of numbers."""
 
 
-def kernels(watch: Any) -> tuple[type, type]:
-    """ElementwiseKernel and ReductionKernel."""
-
+def elementwise_kernel(watch: Any) -> type:
     class ElementwiseKernel:
         def __init__(
             self, in_params: str, out_params: str, operation: str, name: str = "kernel", *_: Any, **__: Any
@@ -73,6 +71,10 @@ def kernels(watch: Any) -> tuple[type, type]:
             except (_Unplayable, SyntaxError):
                 not_run(self.name, watch)
 
+    return ElementwiseKernel
+
+
+def reduction_kernel(watch: Any) -> type:
     class ReductionKernel:
         def __init__(self, in_params: str, out_params: str, *operation: Any, **named: Any) -> None:
             names = ("map_expr", "reduce_expr", "post_map_expr", "identity", "name")
@@ -97,7 +99,7 @@ def kernels(watch: Any) -> tuple[type, type]:
                 not_run(self.name, watch)
             return _returned(results, watch)
 
-    return ElementwiseKernel, ReductionKernel
+    return ReductionKernel
 
 
 def not_run(name: str, watch: Any) -> None:

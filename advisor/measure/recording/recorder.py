@@ -34,7 +34,7 @@ class Event:
     non_blocking: bool = False
     """The call asked for an asynchronous copy: non_blocking=True, a stream."""
     host_seconds: float | None = None
-    """Of the call, without `kernel_seconds`; with it where that is None. None: it was not timed."""
+    """Duration of the call, without `kernel_seconds` where that is known. None: it was not timed."""
     kernel_seconds: float | None = None
     """What the call waited for earlier kernels; None where the two were not measured apart."""
     marks: tuple[Any, Any] | None = None
@@ -72,7 +72,7 @@ MOST_MARKS = 64
 FIRST_TIMED, THEN_TIMED = 32, 97
 """Calls of a line that are measured in detail: the first ones, then one in so many, a prime."""
 FIRST_CLOCKED, THEN_CLOCKED = 256, 13
-"""Those that are timed at all: reading the clock is much of what recording costs."""
+"""Calls that are timed at all: reading the clock is much of what recording costs."""
 LOOKS = 3
 """Crossings of each line whose bytes are looked at in any case."""
 LOOKING = 0.0025
@@ -138,7 +138,7 @@ class Record:
     """Where the host memory came from, of those looked at."""
     fresh: int = 0
     allocated: int = 0
-    """Those allocated since the look before, and how many allocations there had been at the last."""
+    """Arrays allocated since the look before, and the count of allocations at the last one."""
     held: list[weakref[Any]] = field(default_factory=list)
     kept: int = 0
     """The last two downloads looked at, and how many were still held two later."""

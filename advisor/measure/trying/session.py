@@ -55,7 +55,7 @@ _LEAST_SPEEDUP = 1.01
 """In the first process, before further ones are spent on a change. With a process's luck of 2 % a gain of 5 %
 stays in 19 of 20; what is dropped has little to gain."""
 _RUNS = 12
-"""Of the script, for changes of lines: results, frames in turns, the patch. In less time allocators wait."""
+"""Runs that changes of lines need: results, frames in turns, patch. Allocators wait for them."""
 _NO_TIME = "left out: the time (--max-seconds) is for changes of lines"
 _NO_FASTER = "dropped early: no faster in its first process"
 _UNPROVED = "faster, but nothing proves that results are equal"
