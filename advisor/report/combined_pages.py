@@ -83,32 +83,46 @@ def devices_page(compared: DeviceComparison) -> Page:
     numbered = numbered_alike([member.profile for member in compared.members])
     members = tuple(replace(m, profile=p) for m, p in zip(compared.members, numbered, strict=True))
     compared = DeviceComparison(members)
-    first, places = compared.members[0].profile, tuple(_places(compared))
-    workload, parameters = words.name(compared.workload), pairs(first.workload.parameters)
-    predicted = all(place.basis == "predicted" for place in places)
-    notes, each, beside = tuple(_notes(compared, places)), "Device by device", "Side by side"
-    origins = tuple(blocks.Fact(p.name, f"{p.basis} {p.origin}") for p in places)
-    settings = (blocks.Fact("parameters", parameters),) * bool(parameters)
-    short = blocks.Facts(origins + settings, forms="txt"), blocks.Banners("note", notes)
+    places = tuple(_places(compared))
+    workload = numbered[0].workload
+    parameters = pairs(workload.parameters)
+    page = Page(
+        "devices",
+        "several devices",
+        words.name(compared.workload),
+        _devices_sections(compared, places, parameters),
+        basis="predicted" if all(place.basis == "predicted" for place in places) else "measured",
+        where=f"on {words.count(len(places), 'device')}",
+        summary=words.line(workload.summary, 300),
+        meta=(f"`{parameters}`",) * bool(parameters),
+        document=_document(places),
+        records=records_of(*numbered),
+    )
+    return described(page, *numbered)
+
+
+def _devices_sections(
+    compared: DeviceComparison, places: Sequence[Place], parameters: str
+) -> tuple[Section, ...]:
+    notes = tuple(_notes(compared, places))
     by_basis = words.grouped(places, lambda place: place.basis).items()
-    over = [_verdict(same, basis) for basis, same in by_basis]
+    verdicts = tuple(_verdict(same, basis) for basis, same in by_basis)
     none = nothing("", "No device has figures: nothing was measured or predicted")
-    answers = Answers(tuple(p.answer for p in places), tuple(over or [none]), linked=False)
+    answers = Answers(tuple(place.answer for place in places), verdicts or (none,), linked=False)
+    origins = tuple(blocks.Fact(place.name, f"{place.basis} {place.origin}") for place in places)
+    settings = (blocks.Fact("parameters", parameters),) * bool(parameters)
+    facts = filled(blocks.Facts(origins + settings, forms="txt"), blocks.Banners("note", notes))
     has_bars = any(place.answer.bars for place in places)
-    sections = (
+    beside, each = "Side by side", "Device by device"
+    return (
         lead(
             *around(blocks.Failures(tuple(_failed(compared))), answers, drawn=has_bars),
             blocks.Banners("note", notes, forms="html"),
         ),
         Section("times", beside, _times(places), nav=beside, closed=True, forms="html txt"),
         Section("devices", each, tuple(map(_card, places)), nav=each, closed=True, forms="html"),
-        Section("each", each, filled(*short), folded=True, forms="md txt"),
+        Section("each", each, facts, folded=True, forms="md txt"),
     )
-    where, document = f"on {words.count(len(places), 'device')}", _document(places)
-    page = Page("devices", "several devices", workload, sections, where=where, document=document)
-    page = replace(page, basis="predicted" if predicted else "measured", records=records_of(*numbered))
-    meta = (f"`{parameters}`",) * bool(parameters)
-    return described(replace(page, summary=words.line(first.workload.summary, 300), meta=meta), *numbered)
 
 
 def _failed(compared: DeviceComparison) -> Iterator[blocks.Failure]:
