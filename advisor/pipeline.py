@@ -241,7 +241,8 @@ def _targets(settings: Settings, profile: Profile) -> tuple[CatalogueEntry, ...]
 def _version_run(
     final: VersionFinal, versions: Versions, labels: tuple[str, str], notes: tuple[str, ...]
 ) -> VersionRun:
-    judged, steps = final.judged(), final.state.steps
+    judged = final.judged()
+    steps = final.state.steps
     hide = here(include_host=versions.head.options.include_host).hide
     return VersionRun(
         judged=judged,

@@ -76,7 +76,8 @@ def compare(
         if run:
             page, rulings = _run(base, head, against, request)
         elif reports:
-            other, named = _without_run(base, head, against, values), (frame or "", nsys)
+            other = _without_run(base, head, against, values)
+            named = (frame or "", nsys)
             page, rulings = _compare_reports(base, other, request, fail_if or (), named)
         else:
             base, head = _saved(base, head)

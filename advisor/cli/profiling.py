@@ -88,7 +88,8 @@ def _refuse(holds: object, message: str, next_step: str) -> None:
 
 def _require_one(merged: Options, targets: Sequence[str], *, swept: bool, printed: bool) -> None:
     """Raises `UsageError` for options of one profile where the command makes several."""
-    count, folder = len(targets), "value" if swept else "workload"
+    count = len(targets)
+    folder = "value" if swept else "workload"
     several = "--sweep" if swept else f"a run of {count} workloads" if count > 1 else ""
     wrong = f"--sweep takes one workload, and there are {count}"
     _refuse(swept and count > 1, wrong, f"Name one: {targets[0]}.")

@@ -133,7 +133,8 @@ class FinalLoop(SessionLoop):
                 left, goes_on = state.share, complete and state.looks + 1 < LOOKS
                 state.share = SPENDING[state.looks] if goes_on else left
                 conclusion = look(state.blocks)
-                state.looks, state.settled = state.looks + 1, conclusion.settled
+                state.looks = state.looks + 1
+                state.settled = conclusion.settled
                 self.dropped = conclusion.dropped
                 step = self.after(conclusion) if goes_on else None
                 if step is not None:
@@ -176,7 +177,8 @@ class FinalLoop(SessionLoop):
     def after(self, conclusion: Look) -> Step | None:
         """The next step; one more process where it is settled with fewer than are asked for."""
         if not conclusion.settled:
-            step, last = conclusion.step, self.results.looks == LOOKS - 1
+            step = conclusion.step
+            last = self.results.looks == LOOKS - 1
             return self._last(step) if step and last else step
         untried = self.results.alone.keys() & self.results.left.keys()
         missing = max(self.plan.processes - self.processes, FEWEST_PROCESSES if untried else 0)

@@ -142,7 +142,10 @@ class Final:
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
     def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
-        spending, frames, most, run = sampling.Spending(), self.job.frames, self._most(), loop.frame
+        spending = sampling.Spending()
+        frames = self.job.frames
+        most = self._most()
+        run = loop.frame
         if self.job.jobs:
             spent, frames = sampling.timed_together(
                 run, self.clock, first, frames, most=most, period=loop.period
@@ -151,7 +154,8 @@ class Final:
         else:
             seconds = sampling.timed_block(run, self.clock, first, frames, most=most, period=loop.period)
             frames = len(seconds)
-        spent_each, kept = spending.per_frame(frames), tuple(seconds[:MOST_FRAMES])
+        spent_each = spending.per_frame(frames)
+        kept = tuple(seconds[:MOST_FRAMES])
         return {"frames": frames, "seconds": sum(seconds), "frame_seconds": kept, **spent_each}
 
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
@@ -161,8 +165,10 @@ class Final:
         measured = sampling.window(frame, first, meters, self.clock, self.job.energy_seconds)
         each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(measured.joules, idle, strict=True))
         together = f", of {len(each)} GPUs together" if len(each) > 1 else ""
-        joules, source = sum(measured.joules), f"{meters[0].source}{together}"
-        gpus, frames = each if together else (), measured.frames * loop.period
+        joules = sum(measured.joules)
+        source = f"{meters[0].source}{together}"
+        gpus = each if together else ()
+        frames = measured.frames * loop.period
         energy = Energy(joules=joules, idle_watts=sum(idle), source=source, gpus=gpus)
         return {"frames": frames, "seconds": measured.seconds, "frame_seconds": (), "energy": energy}
 
@@ -243,7 +249,8 @@ def _attempt(final: Final, request: jobs.FinalRound, place: int) -> jobs.Message
     except Unmetered as problem:
         return jobs.Unmeasurable(reason=str(problem))
     except BaseException as error:  # of the user's code, of the device, or ours
-        job, broken = final.job.job_of(name), False
+        job = final.job.job_of(name)
+        broken = False
         cause = problem_of(error, job, Path(job.file))
         try:
             wait_for_all(final.backend)

@@ -106,7 +106,8 @@ def _difference(name: str, array: Array, expected: Array, length: float, frame: 
     first = np.unravel_index(int(np.argmin(close)), close.shape) if array.ndim else ()
     at = f"at {[int(index) for index in first]} " if whole else ""
     errors = absolute_errors(array, expected) if array.dtype.kind in "fc" else np.zeros(0)
-    finite, worst = errors[np.isfinite(errors)], ""
+    finite = errors[np.isfinite(errors)]
+    worst = ""
     if finite.size:
         worst = f"; the largest error is {finite.max():.3g}, "
         worst += f"rounding explains at most {explained:.3g} near zero"

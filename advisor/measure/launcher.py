@@ -85,7 +85,8 @@ class ProcessLauncher:
             stopped = self._watch(process, job)
         finally:
             end(process, directory)
-        log, outcome = log_tail(directory / jobs.LOG), jobs.read_outcome(directory)
+        log = log_tail(directory / jobs.LOG)
+        outcome = jobs.read_outcome(directory)
         if outcome is not None:
             return Ended(outcome, "finished", log=log)
         if stopped:
@@ -98,7 +99,8 @@ class ProcessLauncher:
     def _watch(self, process: Process, job: jobs.Job | jobs.CalibrationJob) -> Ended | None:
         """Waits for the end; a verdict of our own when it takes too long or too much memory. Exit handlers
         that do not return are no reason to lose a result."""
-        directory, late = Path(job.directory), job.limit_seconds if isinstance(job, jobs.Job) else None
+        directory = Path(job.directory)
+        late = job.limit_seconds if isinstance(job, jobs.Job) else None
         limit = self.timeout if late is None else min(self.timeout, late)
         deadline = time.monotonic() + limit
         while not ended_within(process, _POLL_SECONDS):
@@ -181,7 +183,8 @@ class ProcessSession:
                 pass_fds=(theirs.fileno(),),
                 server=self.server,
             )
-        self._log, self._buffer = self._directory / jobs.LOG, b""
+        self._log = self._directory / jobs.LOG
+        self._buffer = b""
 
     def round(self, request: jobs.FinalRound) -> Iterator[jobs.Message]:
         at = request.order[0]
@@ -304,12 +307,14 @@ def _watch(process: Process, directory: Path, timeout: float) -> str:
             if ending == math.inf and (directory / jobs.OUTCOME).exists():
                 ending = now
             elif ending == math.inf and (why := _excess(now - begin, timeout)):
-                ending, note = now, f"The script was interrupted{why}"
+                ending = now
+                note = f"The script was interrupted{why}"
                 _interrupt(process)
         except KeyboardInterrupt:
             if note:
                 raise
-            ending, note = time.monotonic(), "Interrupted: the record ends where the script did."
+            ending = time.monotonic()
+            note = "Interrupted: the record ends where the script did."
             _interrupt(process)
 
 

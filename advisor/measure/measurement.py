@@ -210,7 +210,8 @@ class Measurement:
         """Each available strategy in a separate process. A short time reaches the first in `order` only."""
         rounds: tuple[tuple[str, ...], ...] = (tuple(order),)
         if not self.screens:
-            generator, count = random.Random(self.settings.options.seed), rounds_of(self.settings)
+            generator = random.Random(self.settings.options.seed)
+            count = rounds_of(self.settings)
             rounds = tuple(tuple(generator.sample(order, len(order))) for _ in range(count))
         self._run = replace(self._run, order=rounds)
         steps = _timed(rounds)

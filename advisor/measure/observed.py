@@ -351,7 +351,8 @@ def workload_text(
     """A workload for `file` whose device stage calls `function` of `source`; `inputs` is an .npz file.
     downloaded: results by their place that the program copies to the host."""
     results = (call.results[place] for place in downloaded if place < len(call.results))
-    folder, reads = source.resolve().parent, _used(call, [a.name for a in results if a.kind == "array"])
+    folder = source.resolve().parent
+    reads = _used(call, [a.name for a in results if a.kind == "array"])
     near = folder == file.resolve().parent
     tensors = ', arrays="torch"' * any(a.tensor for a in call.arrays)
     modes = sorted({_MODES[a.mode] for a in call.arrays} | {"In", "Out"})

@@ -195,7 +195,8 @@ def most_rows(bound: BoundWorkload) -> dict[str, Most]:
 
 def valid_rows(length: str, array: Array, most: Most, frame: int) -> int:
     """The length that the array holds. Raises `WorkloadError` where the buffer has not so many rows."""
-    rows, limits = int(array.flat[0]), f"0 to {most.rows}"
+    rows = int(array.flat[0])
+    limits = f"0 to {most.rows}"
     if not 0 <= rows <= most.rows:
         raise WorkloadError(
             f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it "

@@ -76,7 +76,9 @@ def _apart(text: str, block: Sequence[ast.stmt], line: int) -> tuple[str, int]:
     parts = list(_computed(node)) if isinstance(node, _WHOLE) else []
     if node is None or not parts:
         return text, line
-    rows, shown, indent = text.splitlines(), ast.unparse(node), " " * node.col_offset
+    rows = text.splitlines()
+    shown = ast.unparse(node)
+    indent = " " * node.col_offset
     names = [f"{_TAKEN}{i}" for i in range(1, len(parts) + 1)]
     for name, part in zip(names, map(ast.unparse, parts), strict=True):
         shown = shown.replace(part, name, 1)

@@ -364,7 +364,8 @@ class Recorder:
             return None
         spans = [span for seen in self._seen if (span := self._span(seen, begin, end))]
         spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
-        listed, rest = tuple(spans[:MOST_SPANS]), len(spans[MOST_SPANS:])
+        listed = tuple(spans[:MOST_SPANS])
+        rest = len(spans[MOST_SPANS:])
         return Timeline(source="events", frame_seconds=end - begin, spans=listed, left_out=rest)
 
     def watch(self, action: Action) -> Action:
@@ -383,11 +384,14 @@ class Recorder:
         """Within the frame from `begin` to `end`; None outside of it."""
         action, first, last, marks = entry
         if marks is not None:
-            gpu, anchor = self._backend.gpus[action.gpu], self._anchors[action.gpu]
+            gpu = self._backend.gpus[action.gpu]
+            anchor = self._anchors[action.gpu]
             first, last = (self._zero + gpu.seconds_between(anchor, mark) for mark in marks)
         first, last = max(first, begin), min(last, end)
         if last <= first:
             return None
         gpu_number = action.gpu if marks is not None and len(self._anchors) > 1 else None
-        name, begun, ended = action.label, first - begin, last - begin
+        name = action.label
+        begun = first - begin
+        ended = last - begin
         return Span(track=track(name), label=name, begin_seconds=begun, end_seconds=ended, gpu=gpu_number)

@@ -254,24 +254,29 @@ class Inspector:
                 raise WorkloadError(message, next_step=f"Annotate it {name}: InOut, or do not write to it.")
 
     def _still_poisoned(self, stage: BoundStage, name: str, pattern: Array) -> Array:
-        raw, size = self._read(name, stage.use.place).tobytes(), self.layouts[name].dtype.itemsize
+        raw = self._read(name, stage.use.place).tobytes()
+        size = self.layouts[name].dtype.itemsize
         word = size if size in (1, 2, 4, 8) else 1  # compared word by word: eight times as fast as by bytes
         same = np.frombuffer(raw, f"u{word}") == pattern.view(f"u{word}")
         result: Array = same if word == size else same.reshape(-1, size).all(axis=1)
         return result
 
     def _read(self, name: str, place: Place, index: int = 0) -> Array:
-        placed, layout = self.sets[index % len(self.sets)][name], self.layouts[name]
+        placed = self.sets[index % len(self.sets)][name]
+        layout = self.layouts[name]
         if place == "host" or placed.is_one_memory:
             assert placed.host is not None
             return placed.host
-        copy, gpu = np.empty(layout.shape, layout.dtype), self.backend.gpus[gpu_of(place)]
+        copy = np.empty(layout.shape, layout.dtype)
+        gpu = self.backend.gpus[gpu_of(place)]
         gpu.copy_to_host(copy.ctypes.data, self._pointer(placed, place), layout.nbytes)
         gpu.synchronize()
         return copy
 
     def _fill(self, name: str, stage: BoundStage, pattern: Array) -> None:
-        placed, layout, part = self.sets[0][name], self.layouts[name], stage.parts.get(name)
+        placed = self.sets[0][name]
+        layout = self.layouts[name]
+        part = stage.parts.get(name)
         shaped = pattern.view(layout.dtype).reshape(layout.shape)
         index = part.index if isinstance(part, Region) else ()
         place = stage.use.place

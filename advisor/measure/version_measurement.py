@@ -56,7 +56,8 @@ tenths of a second, so that short blocks which soon follow one another say most.
 MOST_WARM = 0.02
 """Seconds of frames before a block: versions, which share the place of their buffers, are as cold as one
 another."""
-CONCLUDING_SECONDS, CONCLUDING_SHARE = {"cpu": 3.0, "cuda": 1.0}, 1 / 4
+CONCLUDING_SECONDS = {"cpu": 3.0, "cuda": 1.0}
+CONCLUDING_SHARE = 1 / 4
 """Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4.
 With a GPU nothing is predicted: 0.2 to 0.6 s on an H200's host."""
 CONCLUDING_CPU_SECONDS = {"cpu": 1.5, "cuda": 0.5}

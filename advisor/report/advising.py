@@ -65,7 +65,8 @@ def _across(findings: Iterable[Finding]) -> Iterator[Finding]:
         gain = words.on_devices((one.gain, device) for one in same for device in one.devices if one.gain)
         devices = tuple(dict.fromkeys(device for one in same for device in one.devices))
         lines = tuple(dict.fromkeys(line for one in same for line in one.lines))
-        detail, saves = f"On {same[0].where}: {same[0].detail}", f"up to {most.saves}" * bool(most.saves)
+        detail = f"On {same[0].where}: {same[0].detail}"
+        saves = f"up to {most.saves}" * bool(most.saves)
         joined = replace(same[0], devices=devices, detail=detail, evidence=tuple(evidence), lines=lines)
         yield replace(joined, gain=gain, saves=saves, seconds=most.seconds)
 

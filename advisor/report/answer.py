@@ -90,7 +90,9 @@ def where_time_goes(parts: Sequence[Part], strategy: str, base: Sequence[Part], 
 
 
 def parts_table(of: Profile | Prediction, order: Iterable[Timed], caption: str) -> blocks.Table:
-    parts, rows, predicted = parts_of(of), [], isinstance(of, Prediction)
+    parts = parts_of(of)
+    rows = []
+    predicted = isinstance(of, Prediction)
     keys = legend(parts.values())
     for row in order:
         amounts = {part.key: part for part in parts[row.strategy]}

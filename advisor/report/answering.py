@@ -207,12 +207,14 @@ def measured_bars(profile: Profile, notes: Mapping[str, str], parts: Parts) -> I
         figures = figure_of(row, objective)
         if figures is None:
             continue
-        size, is_baseline = row.footprint.physical_bytes, base is not None and base.strategy in group
+        size = row.footprint.physical_bytes
+        is_baseline = base is not None and base.strategy in group
         bar = _bar(group, figures, size, ratios.get(row.strategy), is_baseline, joules=objective == "energy")
         tied = any(signs.get(one) == SIGNS["rival"] for one in group)
         bar = replace(bar, chosen=name in group and name in signs, tied=tied)
         note = words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100)
-        latency, its_parts = notes.get(row.strategy, ""), parts.get(row.strategy, ())
+        latency = notes.get(row.strategy, "")
+        its_parts = parts.get(row.strategy, ())
         yield replace(bar, note=note, latency=latency, parts=its_parts)
 
 
@@ -245,7 +247,8 @@ def predicted_bars(
         names = (first.strategy, *(row.strategy for row in group if row is not first))
         speed = predicted_speed(base, first) if base else None
         bar = _bar(names, seconds_of(first), first.physical_bytes, speed, base in group)
-        latency, its_parts = notes.get(first.strategy, ""), parts.get(first.strategy, ())
+        latency = notes.get(first.strategy, "")
+        its_parts = parts.get(first.strategy, ())
         yield replace(bar, chosen=first.strategy == name, latency=latency, parts=its_parts)
 
 

@@ -264,7 +264,8 @@ def workloads_page(results: WorkloadResults) -> Page:
         method,
     )
     basis: blocks.Basis = "nothing" if not results.has_figures else "predicted" if predicted else "measured"
-    title, records = words.count(len(results.points), "workload"), records_of(*results.profiles)
+    title = words.count(len(results.points), "workload")
+    records = records_of(*results.profiles)
     page = Page(
         "workloads", "several workloads", title, sections, basis=basis, created=created, records=records
     )
@@ -304,7 +305,8 @@ def _workloads_table(results: WorkloadResults, gpu_tracks: list[Track]) -> block
     for i, point in enumerate(results.points):
         cells = tuple(_workload_cell(point, track.stops[i], track) for track in gpu_tracks)
         missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
-        value, inside = words.value(point.value), cells * bool(point.profile)
+        value = words.value(point.value)
+        inside = cells * bool(point.profile)
         rows.append(blocks.Row(value, inside, href=point.href, missing=missing))
     caption = "The recommended strategy of each workload, and its gain over the baseline."
     title = "Recommended, with the gain over the baseline:"

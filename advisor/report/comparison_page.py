@@ -48,7 +48,8 @@ def comparison_page(
     devices = [
         (words.name(d.device.name) if d.basis == "predicted" else where, d) for d in comparison.devices
     ]
-    sides, title = sides_of(comparison, files), f"{words.name(head.workload.name)}, HEAD vs. BASE"
+    sides = sides_of(comparison, files)
+    title = f"{words.name(head.workload.name)}, HEAD vs. BASE"
     sections = tuple(_sections(comparison, devices, rulings, sides))
     meta = tuple(f"{side.label} {side.value}" for side in sides)
     records = compared(comparison, promised_speed(comparison))

@@ -57,7 +57,8 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
         Section("missing", gone, (_missing(missing),) if missing else (), nav=gone, brief=True),
     )
     basis: blocks.Basis = "nothing" if not done else "predicted" if predicted else "measured"
-    where, records = f"on {words.count(len(names), 'device')}", tuple(map(_record, record.rows))
+    where = f"on {words.count(len(names), 'device')}"
+    records = tuple(map(_record, record.rows))
     page = Page("fleet", "fleet", words.name(record.workload), sections, where=where, basis=basis)
     return replace(page, created=words.created(record.created), records=records)
 
@@ -83,7 +84,8 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     tone: blocks.Tone = "inconclusive" if doubtful else "clear" if len(groups) == 1 else "tie"
     headline = f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:]
     remark = ". ".join(filter(None, (costs, _confidence(chosen, rows))))
-    step, reason = _CONFIRM if predicted else _LONGER if doubtful else _APPLY, APART * (len(groups) > 1)
+    step = _CONFIRM if predicted else _LONGER if doubtful else _APPLY
+    reason = APART * (len(groups) > 1)
     return blocks.Verdict(
         "predicted" if predicted else "measured", tone, value, headline, reason, step, remark
     )

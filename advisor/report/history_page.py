@@ -215,7 +215,8 @@ _CLOCKS = ("clocks", "clock throttling")
 
 
 def section(series: Series, name: str, number: int) -> Section:
-    table, stops = _table(series, name), series.track.stops
+    table = _table(series, name)
+    stops = series.track.stops
     memory: list[blocks.Item] = []
     for strategy in series.track.with_figures:
         sizes = [bytes_of(stop.results.get(strategy)) for stop in stops]
@@ -295,7 +296,8 @@ def _steps(series: Series) -> blocks.Table:
         blocks.Column("after / before", notes="95 % interval", brief="change"),
         *blocks.columns("commit", "cause", figures=False),
     )
-    caption, predicted = "Changes, latest first: time after divided by time before.", _is_predicted(series)
+    caption = "Changes, latest first: time after divided by time before."
+    predicted = _is_predicted(series)
     return blocks.Table("steps", "strategy", heads, tuple(rows), caption, "Changes:", predicted=predicted)
 
 
@@ -306,7 +308,8 @@ def _table(series: Series, name: str) -> blocks.Table:
     only *= len(rows) > MOST_ROWS
     heads = tuple(blocks.Column(words.code(each)) for each in strategies)
     caption = f"{_what(series)}{_INTERVAL[series.track.basis]}. {MARKED}{only}"
-    rows, title = kept_rows(rows, MOST_ROWS), f"{_what(series)}, {name}:"
+    rows = kept_rows(rows, MOST_ROWS)
+    title = f"{_what(series)}, {name}:"
     table = blocks.Table("history", "commit", heads, rows, caption, title, predicted=_is_predicted(series))
     return replace(table, brief_notes=False, left_out="strategy")
 

@@ -156,12 +156,14 @@ class _Writer:
         chosen = {i for row in table.rows for i, cell in enumerate(row.cells) if cell.mark == "chosen"}
         matters = chosen if table.left_out else set()
         visible = sorted(sorted(available, key=lambda i: i not in matters)[: self.room.columns])
-        first, right = [escape(table.names, 40)], [table.by_number]
+        first = [escape(table.names, 40)]
+        right = [table.by_number]
         for column in (table.columns[i] for i in visible):
             note = f", {escape(column.note)}" if column.note else ""
             basis = " (predicted)" if column.basis == "predicted" else ""
             heads = [f"{prose(column.head, 80)}{note}{basis}", *filter(None, [escape(column.notes)])]
-            first, right = [*first, *heads], [*right, *[column.figures] * len(heads)]
+            first = [*first, *heads]
+            right = [*right, *[column.figures] * len(heads)]
         rows = kept_rows(table.rows, self.room.rows)
         if table.title:
             yield prose(table.title)

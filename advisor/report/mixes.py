@@ -119,7 +119,8 @@ def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, st
         period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
     except WorkloadError:
         return None
-    buffers, length = {buffer.name: buffer for buffer in ran.buffers}, len(period)
+    buffers = {buffer.name: buffer for buffer in ran.buffers}
+    length = len(period)
     total, frames = dict.fromkeys(traits, 0.0), dict.fromkeys(traits, 0)
     for frame in period:
         moving = [step for step in frame if step.action in ("to-device", "to-host", "to-peer")]

@@ -112,7 +112,8 @@ def around(failed: blocks.Failures, *answer: Block | None, drawn: bool) -> tuple
 
 def panels(verdicts: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Group:
     """Each device's sentence with its chart or table and the reason, beside one another."""
-    panes, alone = [], len(verdicts) == 1
+    panes = []
+    alone = len(verdicts) == 1
     for verdict, drawn in zip(verdicts, figures, strict=True):
         after = Prose("" if alone else verdict.next_step, "Next", kind="next")  # of several, in the fold
         fold = Fold("Why", filled(Prose(verdict.reason), after), open=verdict.tone == "none")

@@ -61,7 +61,8 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     )
     if cpu:
         page = replace(page, basis="predicted" if predicted else "nothing")
-    meta, tool = tuple(filter(None, (parameters, created))), f"advisor {words.name(profile.tool.version)}"
+    meta = tuple(filter(None, (parameters, created)))
+    tool = f"advisor {words.name(profile.tool.version)}"
     page = replace(page, where=_where(profile, leading=leading), meta=meta, tool=tool, created=created)
     return replace(page, summary=words.line(profile.workload.summary, 300))
 
@@ -150,10 +151,8 @@ def _circumstances(profile: Profile) -> Section:
     )
     fold = blocks.Fold("Objective, budget and rule settings", settings, open=True, forms="html txt")
     origin = f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}"
-    notes, facts = (
-        tuple(map(words.line, profile.notes)),
-        {"method": method(profile), "ran": workload(profile)},
-    )
+    notes = tuple(map(words.line, profile.notes))
+    facts = {"method": method(profile), "ran": workload(profile)}
     return circumstances(fold, machine=machine, facts=short, notes=notes, origin=origin, **facts)
 
 
@@ -163,7 +162,8 @@ _PARTS = "The parts of a frame by kind, each a median."
 
 def stages(profile: Profile, *, badge: str = "") -> Iterator[Section]:
     """The parts of each strategy's frame, and what has no figures, named in the title."""
-    cpu, missing = profile.device.kind == "cpu", gaps(profile.results)
+    cpu = profile.device.kind == "cpu"
+    missing = gaps(profile.results)
     ordered = fastest_first(counted(profile))
     rows = ordered.measured().values()
     caption = f"{_PARTS} {overlap_note(profile)}".strip()

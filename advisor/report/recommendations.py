@@ -116,10 +116,12 @@ def _verdict(
 ) -> Verdict:
     said = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
     steps = tuple(words.line(step) for step in chosen.steps if not step.startswith(said))  # the chart has it
-    tone, name = TONES.get(chosen.verdict, "inconclusive"), words.name(device.name)
+    tone = TONES.get(chosen.verdict, "inconclusive")
+    name = words.name(device.name)
     reason = words.line(" ".join(steps) if chosen.steps else chosen.reason)
     step = words.line(chosen.next_step)
-    steps, remark = steps if len(steps) > 1 else (), sure[:1].upper() + sure[1:]
+    steps = steps if len(steps) > 1 else ()
+    remark = sure[:1].upper() + sure[1:]
     return Verdict(basis, tone, name, headline, reason, step, remark, steps)
 
 
@@ -216,7 +218,8 @@ def _claim(chosen: Recommendation) -> str:
     timed = counted(chosen.objective).noun == "time"
     better, worse = ("faster", "slower") if timed else ("better", "worse")
     among = _AMONG["footprint" if chosen.objective == "footprint" else "budget" if chosen.excluded else ""]
-    claim, bound = _CLAIMS[chosen.verdict], shown_bound(chosen.bound)
+    claim = _CLAIMS[chosen.verdict]
+    bound = shown_bound(chosen.bound)
     return claim.format(better=better, worse=worse, bound=bound, among=among)
 
 

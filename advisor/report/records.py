@@ -62,7 +62,8 @@ def compared(comparison: Comparison, promise: PromisedSpeed | None) -> tuple[Rec
     `promise`: the row of HEAD's strategy also has the speedup that BASE promised, and the one measured.
     """
     ratios = {(d.device.name, row.head.strategy): row.ratio for d in comparison.devices for row in d.rows}
-    promised_row, rows = (comparison.head.device.name, promise.strategy) if promise else None, []
+    promised_row = (comparison.head.device.name, promise.strategy) if promise else None
+    rows = []
     for record in sides_of(comparison.base, comparison.head):
         at = (record["device"], record["strategy"]) if record["side"] == "HEAD" else None
         added = _ratio("over_base", ratios.get(at) if at else None)

@@ -132,7 +132,8 @@ def _line(number: int, text: str, its: Sequence[Crossing]) -> blocks.SourceLine:
     indent = " " * (len(flat) - len(flat.lstrip()))
     spent = [s for s in map(line_seconds, its) if s is not None]
     copied = sum(c.bytes for c in its if c.kind != "lock")
-    time, size = units.seconds(sum(spent)) if spent else "", units.size(copied) if copied else ""
+    time = units.seconds(sum(spent)) if spent else ""
+    size = units.size(copied) if copied else ""
     count = words.count(sum(c.count for c in its), "time") if its else ""
     return blocks.SourceLine(number, indent + words.line(flat, 240), time, size, count, marked=bool(its))
 

@@ -194,7 +194,8 @@ def _overview(all_tracks: Sequence[Track], sweep: SweepResults, parameter: str) 
     )
     caption = "The recommended strategy at each value, with its time per frame."
     title = "Recommended at each value:"
-    rows, several = tuple(_rows(sweep.points, cells)), len(devices) > 1 and not sweep.grid
+    rows = tuple(_rows(sweep.points, cells))
+    several = len(devices) > 1 and not sweep.grid
     table = blocks.Table("sweep best", parameter, tuple(heads), rows, caption, title, codes=False)
     table = replace(table, left_out="device", whole=True)
     return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)

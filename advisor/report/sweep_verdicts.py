@@ -46,7 +46,8 @@ def sweep_verdict(track: tracks.Track, parameter: str, confidence: float | None 
         tone = "tie"
     sentence = sentence if headline else _nothing(track, parameter)
     reason = " ".join((*_changes(track, parameter, changed), *_remarks(track, parameter)))
-    step, device = _narrower(track, parameter, changed), words.name(track.device.name)
+    step = _narrower(track, parameter, changed)
+    device = words.name(track.device.name)
     if not (headline or undecided):
         return Verdict("nothing", tone, device, sentence, reason, step, remark)
     return Verdict("predicted" if predicted else "measured", tone, device, sentence, reason, step, remark)
@@ -284,7 +285,8 @@ def _values(sweep: SweepResults, part: int) -> list[Value]:
 
 
 def best(stop: tracks.Stop, safe: str) -> TableCell:
-    chosen, least = stop.optima.chosen, tracks.fastest(stop)
+    chosen = stop.optima.chosen
+    least = tracks.fastest(stop)
     if not chosen or not least:
         return TableCell("undecided" if stop.optima.rivals else NOTHING)
     if stop.optima.overlaps and (safely := stop.seconds(safe)) and safely[0] <= least:

@@ -129,7 +129,8 @@ def by_gpu(profile: schema.Profile) -> Iterator[Block]:
             kernels = [row.stage_seconds[name] for name in stages if name in row.stage_seconds]
             place = row.footprint.places.get(f"gpu{gpu}")
             joules = row.energy.gpus[gpu] if row.energy and row.energy.gpus else None
-            time, size = sum(kernels) if kernels else None, place.peak_bytes if place else None
+            time = sum(kernels) if kernels else None
+            size = place.peak_bytes if place else None
             cells = _cell(time, units.seconds), _cell(size, units.size), _cell(joules, units.joules)
             rows.append(Row(f"{words.name(row.strategy)}, GPU {gpu}", cells))
     columns = (

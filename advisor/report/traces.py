@@ -210,7 +210,8 @@ def _table(base: GpuTrace, head: GpuTrace) -> Table:
         ratio = units.ratio(now / before) if before and now is not None else blocks.NOTHING
         cells = (blocks.NOTHING if t is None else units.seconds(t) if t else "0" for t in times)
         rows.append(row(name, *cells, ratio))
-    names, heads = "per frame" if framed else "in all", tuple(map(Column, ("BASE", "HEAD", "HEAD over BASE")))
+    names = "per frame" if framed else "in all"
+    heads = tuple(map(Column, ("BASE", "HEAD", "HEAD over BASE")))
     return Table("parts", names, heads, tuple(rows), base.label, base.label, codes=False)
 
 

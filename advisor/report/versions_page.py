@@ -33,7 +33,8 @@ def versions_page(comparison: VersionComparison, rulings: Sequence[Ruling] = ())
     named = f"{words.name(comparison.head.workload.name)} on {where}"
     pairs = zip(("BASE", "HEAD"), run.versions, strict=True)
     sides = [blocks.Fact(side, words.line(name, 200)) for side, name in pairs]
-    about, heading = (blocks.Fact("workload", named), *sides), words.name(comparison.head.workload.name)
+    about = (blocks.Fact("workload", named), *sides)
+    heading = words.name(comparison.head.workload.name)
     sections = tuple(_sections(comparison, where, rulings, about))
     page = Page("compare", "comparison", answer(comparison), sections, f"{heading}, HEAD vs. BASE")
     meta = (named, *(f"{side.label} {side.value}" for side in sides))
@@ -44,7 +45,8 @@ def _sections(
     comparison: VersionComparison, where: str, rulings: Sequence[Ruling], about: tuple[blocks.Fact, ...]
 ) -> Iterator[Section]:
     run, device, how = comparison.run, comparison.devices[0], _how(comparison)
-    ratios, apart = figures(device, where, comparison), blocks.Prose(_apart(comparison), forms="html txt")
+    ratios = figures(device, where, comparison)
+    apart = blocks.Prose(_apart(comparison), forms="html txt")
     verdict = blocks.Verdict("measured", "clear", where, answer(comparison), next_step=_next_step(comparison))
     if not (run.judged.decided and run.judged.trusted):
         verdict = replace(verdict, tone="inconclusive")
@@ -79,7 +81,8 @@ def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] 
     """The page where HEAD runs, and BASE fails or has no such workload."""
     first = (blocks.Prose("HEAD runs. Its times will be compared from the next change on."),)
     unexplained = [replace(each, reasons=()) for each in rulings]  # the page's name has the reason
-    name, sections = f"Nothing to compare: {words.line(why.message, 200)}", tuple(gated(unexplained, first))
+    name = f"Nothing to compare: {words.line(why.message, 200)}"
+    sections = tuple(gated(unexplained, first))
     return Page(
         kind="compare", brand="comparison", name=name, meta=(words.name(workload),), sections=sections
     )
@@ -227,5 +230,6 @@ def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] 
     interval = f"{PARTS_CONFIDENCE * 100:g} % interval"
     difference_head = blocks.Column("HEAD - BASE", notes=interval, brief="difference")
     heads = (*blocks.columns("BASE", "HEAD", difference_head), blocks.Column("verdict", figures=False))
-    caption, title = f"Under {words.name(strategy)}. {rest}", f"Parts of a frame under {strategy}:"
+    caption = f"Under {words.name(strategy)}. {rest}"
+    title = f"Parts of a frame under {strategy}:"
     return blocks.Table("parts", "part", heads, tuple(rows), caption=caption, title=title, codes=False)

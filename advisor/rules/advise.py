@@ -296,7 +296,8 @@ def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Stra
     best = best_mix(profile, target, uniform) if profile.method.search != "off" else None
     if best is None:
         return predict(profile, target, [*uniform, *mixes])
-    new, work = best[0], profile.workload
+    new = best[0]
+    work = profile.workload
     known = (m for m in mixes if (m.pipelined, m.assigned(work)) == (new.pipelined, new.assigned(work)))
     chosen = next(known, None) or numbered(new, 1 + len(mixes))
     placing[chosen.name] = chosen

@@ -217,7 +217,8 @@ class LineCase:
         )
 
     def _figures(self, saved: float) -> tuple[Evidence, ...]:
-        predicted, locked = self.ceiling.predicted, min(self.locked_seconds, self.ceiling.seconds)
+        predicted = self.ceiling.predicted
+        locked = min(self.locked_seconds, self.ceiling.seconds)
         figures = [
             Evidence(label="times in a frame", value=self.times, unit="count"),
             Evidence(label="bytes of one", value=self.size, unit="bytes"),

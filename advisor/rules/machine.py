@@ -154,7 +154,9 @@ def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
     if noise is None or not noise.is_the_hosts:
         return ""
     passes = f"fewer passes of host stages over their buffers, {noise.stage}'s first"
-    helps, host, huge = [passes], machine.host, row.huge_share
+    helps = [passes]
+    host = machine.host
+    huge = row.huge_share
     if huge is not None and huge <= MOSTLY and not (host and host.huge_pages == "always"):
         helps.insert(0, f"huge pages, which {units.percent(huge)} of the buffers' memory has ({_THP})")
     if host and host.gpu_numa_node is not None and sum(bool(n.cpus) for n in host.numa_nodes) > 1:

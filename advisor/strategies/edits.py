@@ -130,9 +130,12 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
         raise CannotWrite("the file copies in a stream")
     for name, statement in arrays.items():
         _require_waits(edits, name)
-        made, after, indentation = statement.value, line_after(statement), _indentation(edits, statement)
+        made = statement.value
+        after = line_after(statement)
+        indentation = _indentation(edits, statement)
         if change.library == "numba":
-            cuda, pinned = alias_of(edits.tree, "numba.cuda"), edits.new_name(f"{name}_pinned")
+            cuda = alias_of(edits.tree, "numba.cuda")
+            pinned = edits.new_name(f"{name}_pinned")
             lines = (f"{pinned} = {cuda}.pinned_array_like({name})", f"{pinned}[...] = {name}")
             edits.insert(after, indentation, *lines, f"{name} = {pinned}")
         elif (

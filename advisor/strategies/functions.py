@@ -78,7 +78,8 @@ def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, 
     assigned = [n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)]
     if len(stored) != 1 or len(assigned) != 1:
         raise CannotWrite("not one line of the file makes it")
-    loop, origin = _loop(function, here[0]), assigned[0].lineno
+    loop = _loop(function, here[0])
+    origin = assigned[0].lineno
     if assigned[0] not in tree.body and loop is None:
         raise CannotWrite(f"each call of {function.name} makes it")
     return Change("lock", here[0], origin, loop, tuple(line for line in ups if line != here[0]))

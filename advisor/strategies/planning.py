@@ -235,7 +235,8 @@ class _Tracker(State):
         self._record(stage)
 
     def _to_host(self, name: str, stage: StageUse) -> int:
-        traits, gpu = self.traits[name], min(schedule.gpu_of(at) for at in self.current[name] if at != "host")
+        traits = self.traits[name]
+        gpu = min(schedule.gpu_of(at) for at in self.current[name] if at != "host")
         step = Step("to-host", name, stage.access[name] == "out", self._part(name, stage), gpu=gpu)
         self._give(step, [self._memory(name, schedule.place_of("device", gpu))], [self._memory(name, "host")])
         if traits.blocking:

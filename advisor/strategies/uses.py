@@ -159,7 +159,8 @@ def downloads(tree: ast.Module, statement: ast.stmt, library: Library) -> list[t
     """Calls of a statement that download, each with its array on the GPU. Raises `CannotWrite` without."""
     found = []
     for call in calls_in(statement):
-        function, words = call.func, [*call.args, *(word.value for word in call.keywords)]
+        function = call.func
+        words = [*call.args, *(word.value for word in call.keywords)]
         if library == "cupy" and imported_name(tree, function, "cupy") == "asnumpy" and len(words) == 1:
             found.append((call, words[0]))
         elif isinstance(function, ast.Attribute):

@@ -101,7 +101,8 @@ class Pairs:
 
     def grown(self, factor: float) -> Pairs:
         """The pairs after `factor` times the processes and rounds, if the differences stay."""
-        error, processes = self.error / math.sqrt(factor), math.ceil(self.processes * factor)
+        error = self.error / math.sqrt(factor)
+        processes = math.ceil(self.processes * factor)
         rounds = math.ceil(self.rounds * factor)
         return replace(self, error=error, freedom=self.freedom * factor, processes=processes, rounds=rounds)
 
@@ -271,7 +272,8 @@ def unpaired(rounds: Mapping[str, stats.Rounds]) -> Pairs:
     borrowed = np.minimum(MOST_BORROWED, spare - (counts[:, None] + counts - 2))
     np.fill_diagonal(variance, 0.0)
     freedom = np.clip(shorter + borrowed, 1, None).astype(np.float64)
-    most, luck = int(counts.max(initial=0)), math.sqrt(pooled)
+    most = int(counts.max(initial=0))
+    luck = math.sqrt(pooled)
     return Pairs(tuple(rounds), at[:, None] - at, np.sqrt(variance), freedom, luck, 0.0, most, most)
 
 

@@ -78,7 +78,8 @@ def steps(seconds: Sequence[float], *, series: int = 1) -> tuple[Step, ...]:
     logs = np.clip(logs, near - _OUTLYING * noise, near + _OUTLYING * noise)
     tail = (1 - CONFIDENCE) / 2 / (count - 1) / series
     places = _kept(logs, _proposed(logs / noise, stats.student_upper(tail, count - 2) ** 2), tail)
-    bounds, confirmed = [0, *places, count], []
+    bounds = [0, *places, count]
+    confirmed = []
     for i in range(1, len(bounds) - 1):
         size, error, freedom = _fit(logs, bounds, i)
         likely = stats.student_upper((1 - CONFIDENCE) / 2, freedom)

@@ -222,7 +222,9 @@ def speeds(profile: Profile) -> dict[str, stats.Ratio]:
     base, pairs = baseline(profile), compared(profile)
     if base is None:
         return {}
-    objective, chosen, ratios = profile.preferences.objective, profile.recommendation, {}
+    objective = profile.preferences.objective
+    chosen = profile.recommendation
+    ratios = {}
     for name, row in profile.measured().items():
         above, below = figure_of(base, objective), figure_of(row, objective)
         if chosen and chosen.strategy == name != base.strategy and chosen.speedup and chosen.interval:

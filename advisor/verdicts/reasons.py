@@ -143,7 +143,8 @@ def _saves(result: Recommendation) -> str:
 def _noise(result: Recommendation) -> str:
     if result.verdict != "untrusted" or result.noise is None:
         return ""
-    between, noun = " to ".join(map(units.ratio, result.noise)), counted(result.objective).noun
+    between = " to ".join(map(units.ratio, result.noise))
+    noun = counted(result.objective).noun
     return (
         f"The control, one strategy measured under two names, differs from itself: {between} its own {noun}."
     )
@@ -197,7 +198,8 @@ def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recomme
     least = min(rows, key=lambda row: row.physical_bytes)
     reason = f"No strategy fits the memory budget of {units.size(budget)}: the smallest, "
     reason += f"{least.strategy}, {needs(least)}."
-    excluded, objective = {row.strategy: needs(row) for row in rows}, preferences.objective
+    excluded = {row.strategy: needs(row) for row in rows}
+    objective = preferences.objective
     none = Recommendation(strategy=None, verdict="open", reason=reason, steps=(reason,), excluded=excluded)
     return none.model_copy(update={"next_step": _NOTHING_FITS, "objective": objective})
 
@@ -222,7 +224,8 @@ def _least(rows: Sequence[Candidate]) -> str:
             f"{listing([row.name for row in lean])} {'need' if len(lean) > 1 else 'needs'} the least memory, "
             f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next smallest)"
         )
-    low, high = units.size(smallest), units.size(max(row.physical_bytes for row in lean))
+    low = units.size(smallest)
+    high = units.size(max(row.physical_bytes for row in lean))
     if low == high:
         return f"all need the same memory, {low}"
     return f"their memory, {low} to {high}, counts as equal within {SAME_MEMORY * 100:g} %"

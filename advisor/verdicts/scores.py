@@ -153,7 +153,8 @@ class Timing:
 
 def timings(blocks: Sequence[saved.Block], objective: Objective, confidence: float) -> dict[str, Timing]:
     scored = scores(blocks, "throughput")
-    periods, latencies = times(scored), times(scores(blocks, "time"))
+    periods = times(scored)
+    latencies = times(scores(blocks, "time"))
     counted = times(scores(blocks, objective))
     overlapping = {block.contestant for block in blocks if block.latency_seconds is not None}
     off = margins(scored, tuple(periods), confidence)
@@ -187,7 +188,8 @@ def timed_again(profile: Profile) -> Profile:
     timing_of = {}
     if profile.final is not None and profile.blocks:
         timing_of = timings(profile.blocks, objective, profile.method.confidence)
-    hosts, rows = [stage.name for stage in workload.frame_stages("host")], list(profile.results)
+    hosts = [stage.name for stage in workload.frame_stages("host")]
+    rows = list(profile.results)
     for i, row in enumerate(rows):
         if isinstance(row, Measured) and row.samples == "blocks" and row.strategy in timing_of:
             rows[i] = timed(row, timing_of[row.strategy], objective, hosts, workload.gpus)

@@ -94,7 +94,8 @@ def optima_of(
         return Optima(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
     tied = (chosen.strategy, *chosen.tied_with) if chosen.tied_with else ()
     others = set(overlapping) if tied else set[str]()
-    best, likely = frozenset({chosen.strategy, *tied}), bool(others - {*tied, chosen.strategy})
+    best = frozenset({chosen.strategy, *tied})
+    likely = bool(others - {*tied, chosen.strategy})
     return Optima(best, chosen.strategy, likely, rivals=tied, overlaps=bool(others - {chosen.strategy}))
 
 

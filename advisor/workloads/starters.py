@@ -118,7 +118,8 @@ def outline(program: ProgramTrace | None, report: Path, file: Path) -> str:
     lines = [f'            "{name}": Buffer({shape}, np.float32),' for name, shape in (*inputs, *outputs)]
     used = ", ".join([f"{name}: In" for name, _ in inputs] + [f"{name}: Out" for name, _ in outputs])
     # Arithmetic that takes as long on that GPU as its kernels did, where the catalogue has its rate.
-    entry, seconds = named(gpu.name), gpu.kernel_seconds / gpu.units
+    entry = named(gpu.name)
+    seconds = gpu.kernel_seconds / gpu.units
     rate = entry.figures.flops_per_second if entry else None
     return _TEXT.format(
         file=file.name,

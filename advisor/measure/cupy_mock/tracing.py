@@ -113,7 +113,8 @@ def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES
             seconds.append(clock() - before)
         return size / max(min(seconds), 1e-9)
 
-    read, write = rate(words.max), rate(lambda: words.fill(1))
+    read = rate(words.max)
+    write = rate(lambda: words.fill(1))
     return HostRates(read_bytes_per_second=read, write_bytes_per_second=write)
 
 
@@ -157,7 +158,8 @@ class _Traced:
     def run_frames(self, index: int) -> None:
         """Two frames, since stages may do other work in some; where lengths differ by frame several, and the
         mean of what was valid."""
-        bound, rows = self._run.bound, list[dict[str, int]]()
+        bound = self._run.bound
+        rows = list[dict[str, int]]()
         skipped = {name for s in bound.stages if s.stage.cpu is no_kernel for name in s.use.writes()}
         buffers = bound.workload.buffers
         known = not any(buffer.valid in skipped for buffer in buffers.values())

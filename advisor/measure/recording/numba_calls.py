@@ -181,7 +181,8 @@ class NumbaCalls:
         event.asynchronous = event.non_blocking and event.memory == "pinned"
         event.host = host
         if event.kind == "upload" and array is not None:
-            event.device, event.locate = array, lambda array: (_place(array), None)
+            event.device = array
+            event.locate = lambda array: (_place(array), None)
         self._calls.crossed(event)
 
     def _memory(self, host: Any) -> HostMemory:
@@ -218,7 +219,8 @@ class NumbaCalls:
     def _run_block(self, run: Call, *args: Any) -> None:
         """A block of threads of the simulator, as long as there is time."""
         if self._left > 0:
-            done, begin = threading.Event(), perf_counter()
+            done = threading.Event()
+            begin = perf_counter()
             threading.Thread(target=_stop_late, args=(done, self._left), daemon=True).start()
             try:
                 run(*args)

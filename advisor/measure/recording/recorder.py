@@ -50,7 +50,10 @@ class Event:
     """When its recorder began with it: what is not the call's time since is overhead. None if not timed."""
 
     def __init__(self, kind: CrossingKind, call: str, library: Library, **details: Any) -> None:
-        self.kind, self.call, self.library, self.created = kind, call, library, perf_counter()
+        self.kind = kind
+        self.call = call
+        self.library = library
+        self.created = perf_counter()
         if details:
             self.__dict__.update(details)
 

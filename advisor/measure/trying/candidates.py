@@ -131,8 +131,10 @@ def _uploads(
 
 def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[_Suggestion]:
     """Changes for one crossing, the one that spares more first."""
-    name, place = _name(crossing.place), script.loops[loop].place
-    up, repeats = crossing.kind == "upload", crossing.repeats
+    name = _name(crossing.place)
+    place = script.loops[loop].place
+    up = crossing.kind == "upload"
+    repeats = crossing.repeats
     if crossing.kind not in ("upload", "download"):
         return
     if up and repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
@@ -158,7 +160,8 @@ def _origin(script: ScriptRun, crossing: Crossing, loop: Place) -> Place | None:
     first that its file shows."""
     if crossing.library == "cupy":
         return crossing.origin.place if crossing.origin else None
-    text, at = _source(script, crossing.place), loop.line if loop.file == crossing.place.file else None
+    text = _source(script, crossing.place)
+    at = loop.line if loop.file == crossing.place.file else None
     try:
         arrays = made_once(ast.parse(text), crossing.place.line, crossing.library, at)
     except (CannotWrite, SyntaxError):
@@ -176,7 +179,8 @@ def _source(script: ScriptRun, place: Place) -> str:
 
 
 def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> Iterator[_Suggestion]:
-    text, upload = _source(script, loop), crossing.place.line if crossing.place.file == loop.file else 0
+    text = _source(script, loop)
+    upload = crossing.place.line if crossing.place.file == loop.file else 0
     lines = loader_lines(text, loop.line, upload) if text else ()
     for line in lines if len(lines) == 1 else ():
         place = Place(file=loop.file, line=line, text=text.splitlines()[line - 1].strip())

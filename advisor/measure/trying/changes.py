@@ -104,7 +104,8 @@ class Locked(Imposed):
     before the host goes on."""
 
     def install(self, module: Any) -> None:
-        self._copies, self._memories = LIBRARIES[self.change.library](module), dict[int, Memory]()
+        self._copies = LIBRARIES[self.change.library](module)
+        self._memories = dict[int, Memory]()
         self._copies.replace_uploads(self._replace, self._uploading)
 
     def switch(self, on: bool) -> None:
@@ -165,7 +166,8 @@ class Reused(Imposed):
     """The line downloads into page-locked memory that is kept."""
 
     def install(self, module: Any) -> None:
-        self._copies, self._calls = LIBRARIES[self.change.library](module), dict[int, _Turns]()
+        self._copies = LIBRARIES[self.change.library](module)
+        self._calls = dict[int, _Turns]()
         self._copies.replace_downloads(self._replace, self._downloading)
         self._copies.replace_uploads(self._replace, self._uploading)
 
@@ -191,7 +193,9 @@ class Reused(Imposed):
 
         What it got last it may hold by one name, that of the line: by two it would see it change.
         """
-        kept, shape, last = turns.kept, self._copies.shape(array), turns.last()
+        kept = turns.kept
+        shape = self._copies.shape(array)
+        last = turns.last()
         if reason := self._copies.unfit(array):
             self.refuse(reason)
         elif kept and shape != turns.shape:
@@ -209,7 +213,8 @@ class Reused(Imposed):
         if len(kept) < 2:
             kept.append(self._copies.pinned(array))
             *_, turns.unused = [self._copies.uses(each) for _, each in enumerate(kept)]
-        turns.shape, out = shape, self._copies.view(kept[-1], array)
+        turns.shape = shape
+        out = self._copies.view(kept[-1], array)
         turns.last = weakref.ref(out)
         return out
 
@@ -247,10 +252,12 @@ class Hoisted(Imposed):
         if self._first is None:
             result = self._lifted(copy)
             given = result if array is None else array
-            self._first, self._target = self._copies.clone(given), array
+            self._first = self._copies.clone(given)
+            self._target = array
             self._shape = self._copies.shape(source)
             if self._checks:
-                self._given, self._sent = given, self._copies.flat(source).copy()
+                self._given = given
+                self._sent = self._copies.flat(source).copy()
             return result
         if array is not self._target:
             self.refuse("it uploads into several arrays")

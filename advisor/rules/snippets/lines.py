@@ -246,7 +246,8 @@ def uploaded(line: UserLine, before: str) -> str:
 
 def copied_there(line: UserLine, before: str) -> str:
     """The upload moved out of a loop in which the GPU writes to what it gave."""
-    new, old = line.target, f"{line.target}_once"
+    new = line.target
+    old = f"{line.target}_once"
     made = f"# {before}\n{line.place.text.replace(new, old, 1)}\n"
     if line.library == "numba":
         return f"{made}{new} = cuda.device_array_like({old})\n# in the loop\n{new}.copy_to_device({old})"

@@ -62,7 +62,8 @@ def recommended(
     assert base is not None
     assert head is not None
     before, now = ({each.strategy, *each.tied_with} - {None} for each in (base, head))
-    open_, measured = "open" in (base.verdict, head.verdict), basis == "measured"
+    open_ = "open" in (base.verdict, head.verdict)
+    measured = basis == "measured"
     if not before & now:
         if open_ and not measured:
             return Recommended(*names, "cannot tell", "The predicted ranges overlap.")

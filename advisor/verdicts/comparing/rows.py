@@ -154,7 +154,8 @@ def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[O
         here, there = base.get(strategy), head.get(strategy)
         if has_figures(here) != has_figures(there):
             side: Literal["base", "head"] = "head" if has_figures(here) else "base"
-            lacking, gap = there if has_figures(here) else here, OneSided(strategy, side, "not run", NOT_RUN)
+            lacking = there if has_figures(here) else here
+            gap = OneSided(strategy, side, "not run", NOT_RUN)
             if isinstance(lacking, (Failed, Skipped)):
                 gap = replace(gap, status=lacking.status, reason=lacking.reason)
             gaps.append(gap)
