@@ -264,13 +264,18 @@ def workloads_page(results: WorkloadResults) -> Page:
         method,
     )
     basis: blocks.Basis = "nothing" if not results.has_figures else "predicted" if predicted else "measured"
-    title = words.count(len(results.points), "workload")
-    records = records_of(*results.profiles)
     page = Page(
-        "workloads", "several workloads", title, sections, basis=basis, created=created, records=records
+        "workloads",
+        "several workloads",
+        words.count(len(results.points), "workload"),
+        sections,
+        basis=basis,
+        where=f"on {words.name(first.device.name)}" if first and not predicted else "",
+        created=created,
+        meta=(created,) * bool(created),
+        document=document(results, gpu_tracks),
+        records=records_of(*results.profiles),
     )
-    where = f"on {words.name(first.device.name)}" if first and not predicted else ""
-    page = replace(page, where=where, meta=(created,) * bool(created), document=document(results, gpu_tracks))
     return described(page, *results.profiles)
 
 
@@ -310,8 +315,9 @@ def _workloads_table(results: WorkloadResults, gpu_tracks: list[Track]) -> block
         rows.append(blocks.Row(value, inside, href=point.href, missing=missing))
     caption = "The recommended strategy of each workload, and its gain over the baseline."
     title = "Recommended, with the gain over the baseline:"
-    table = blocks.Table("sweep best", "workload", tuple(columns), tuple(rows), caption, title)
-    return replace(table, left_out="device", whole=True)
+    return blocks.Table(
+        "sweep best", "workload", tuple(columns), tuple(rows), caption, title, left_out="device", whole=True
+    )
 
 
 def _workload_cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:

@@ -53,8 +53,16 @@ def comparison_page(
     sections = tuple(_sections(comparison, devices, rulings, sides))
     meta = tuple(f"{side.label} {side.value}" for side in sides)
     records = compared(comparison, promised_speed(comparison))
-    page = Page("compare", "comparison", title, sections, meta=meta, records=records)
-    return replace(page, basis="predicted") if comparison.predicted else replace(page, where=f"on {where}")
+    return Page(
+        "compare",
+        "comparison",
+        title,
+        sections,
+        basis="predicted" if comparison.predicted else "measured",
+        where="" if comparison.predicted else f"on {where}",
+        meta=meta,
+        records=records,
+    )
 
 
 def _sections(

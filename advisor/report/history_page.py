@@ -74,10 +74,16 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
     title = f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}"
     meta = (" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),)
     records = records_of(*(entry.profile for entry in history.entries))
-    page = Page("history", "history", title, sections, meta=meta, records=records)
-    if not devices:
-        return replace(page, basis="predicted")
-    return replace(page, where=f"on {words.listing(devices)}")
+    return Page(
+        "history",
+        "history",
+        title,
+        sections,
+        basis="measured" if devices else "predicted",
+        where=f"on {words.listing(devices)}" if devices else "",
+        meta=meta,
+        records=records,
+    )
 
 
 def _names(lines: Sequence[Series]) -> list[str]:

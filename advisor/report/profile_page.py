@@ -56,15 +56,20 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
         _circumstances(profile),
     )
     closed = tuple(replace(section, closed=True) for section in sections)
-    page = Page(
-        "report", "memory strategy report", name, closed, profile=profile, records=records_of(profile)
+    return Page(
+        "report",
+        "memory strategy report",
+        name,
+        closed,
+        basis="measured" if not cpu else "predicted" if predicted else "nothing",
+        where=_where(profile, leading=leading),
+        tool=f"advisor {words.name(profile.tool.version)}",
+        created=created,
+        summary=words.line(profile.workload.summary, 300),
+        meta=tuple(filter(None, (parameters, created))),
+        profile=profile,
+        records=records_of(profile),
     )
-    if cpu:
-        page = replace(page, basis="predicted" if predicted else "nothing")
-    meta = tuple(filter(None, (parameters, created)))
-    tool = f"advisor {words.name(profile.tool.version)}"
-    page = replace(page, where=_where(profile, leading=leading), meta=meta, tool=tool, created=created)
-    return replace(page, summary=words.line(profile.workload.summary, 300))
 
 
 def with_headlines(profile: Profile) -> Profile:

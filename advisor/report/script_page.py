@@ -43,12 +43,21 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
     where = f"on {words.name(profile.device.name)}, 1 run observed (overhead about {_overhead(run)})"
     title = f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip()
     sections = tuple(_sections(profile, run, f"advisor {tool}, {created}"))
-    page = Page("report", "what crosses, by line", title, sections, tool=f"advisor {tool}", created=created)
-    page = replace(page, profile=profile, records=records_of(profile), meta=(created,))
-    page = replace(page, summary=words.line(profile.workload.summary, 300))
-    if run.played is None:
-        return replace(page, where=where)
-    return replace(page, basis="predicted" if run.predictions else "nothing")
+    basis: blocks.Basis = "measured" if run.played is None else "predicted" if run.predictions else "nothing"
+    return Page(
+        "report",
+        "what crosses, by line",
+        title,
+        sections,
+        basis=basis,
+        where=where if basis == "measured" else "",
+        tool=f"advisor {tool}",
+        created=created,
+        summary=words.line(profile.workload.summary, 300),
+        meta=(created,),
+        profile=profile,
+        records=records_of(profile),
+    )
 
 
 def _module(file: str) -> str:

@@ -84,14 +84,21 @@ def sweep_page(sweep: SweepResults) -> Page:
         *(_device(t, sweep, parameter, looks, i, alone=alone) for i, t in enumerate(all_tracks, 1)),
         _circumstances(sweep, first, fixed, limits + notes, origin),
     )
-    page = Page("sweep", "memory strategy sweep", workload, sections, where=f"over {span}{on_device}")
-    meta = tuple(filter(None, (f"`{fixed}`" if fixed else "", created)))
-    page = replace(
-        page, basis="predicted" if predicted else "measured", meta=meta, tool=tool, created=created
+    page = Page(
+        "sweep",
+        "memory strategy sweep",
+        workload,
+        sections,
+        basis="predicted" if predicted else "measured",
+        where=f"over {span}{on_device}",
+        tool=tool,
+        created=created,
+        summary=words.line(first.workload.summary, 300) if first else "",
+        meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", created))),
+        document=document(sweep, all_tracks),
+        records=records_of(*sweep.profiles),
     )
-    summary = words.line(first.workload.summary, 300) if first else ""
-    page = replace(page, summary=summary, document=document(sweep, all_tracks))
-    return described(replace(page, records=records_of(*sweep.profiles)), *sweep.profiles)
+    return described(page, *sweep.profiles)
 
 
 def _lead(
@@ -196,8 +203,17 @@ def _overview(all_tracks: Sequence[Track], sweep: SweepResults, parameter: str) 
     title = "Recommended at each value:"
     rows = tuple(_rows(sweep.points, cells))
     several = len(devices) > 1 and not sweep.grid
-    table = blocks.Table("sweep best", parameter, tuple(heads), rows, caption, title, codes=False)
-    table = replace(table, left_out="device", whole=True)
+    table = blocks.Table(
+        "sweep best",
+        parameter,
+        tuple(heads),
+        rows,
+        caption,
+        title,
+        codes=False,
+        left_out="device",
+        whole=True,
+    )
     return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)
 
 
@@ -248,9 +264,19 @@ def _table(track: Track, sweep: SweepResults, parameter: str) -> blocks.Table:
     heads = blocks.Column("best", figures=False), *columns("fastest", *map(words.code, names))
     caption += f" {MARKED}" * (track.basis != "cpu")
     title = f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:"
-    table = blocks.Table("sweep", parameter, heads, tuple(_rows(sweep.points, rows)), caption, title)
-    table = replace(table, codes=False, predicted=predicted, brief_notes=False)
-    return replace(table, left_out="strategy", whole=True)
+    return blocks.Table(
+        "sweep",
+        parameter,
+        heads,
+        tuple(_rows(sweep.points, rows)),
+        caption,
+        title,
+        codes=False,
+        predicted=predicted,
+        brief_notes=False,
+        left_out="strategy",
+        whole=True,
+    )
 
 
 def _rows(points: Sequence[Point], cells: Iterable[Sequence[str | blocks.TableCell]]) -> Iterator[blocks.Row]:
