@@ -147,13 +147,13 @@ def to_host(made: Profile, strategy: str = "pageable") -> float:
 
 
 def test_predictions_take_the_mean_of_what_was_valid(tmp_path: Path) -> None:
-    made = profiled(FILE, "compaction", tmp_path, "n=1500000", max_seconds=20.0)
-    assert made.traffic.valid_bytes == {"kept": 4_000_000.0}
-    more = made.traffic.model_copy(update={"valid_bytes": {"kept": 12_000_000.0}})
+    made = profiled(FILE, "compaction", tmp_path, "n=600000", max_seconds=20.0)
+    assert made.traffic.valid_bytes == {"kept": 1_600_000.0}
+    more = made.traffic.model_copy(update={"valid_bytes": {"kept": 4_800_000.0}})
     whole = predict(made.model_copy(update={"traffic": more, "results": ()}), catalogue.load("h200"))
     row = next(row for row in whole.results if row.strategy == "pageable")
     assert row.terms["to-host"] == pytest.approx(3 * to_host(made), rel=0.1)  # type: ignore[union-attr]
-    assert made.measured()["pageable"].transfer_bytes["to-host"] == pytest.approx(4_000_004, abs=8)
+    assert made.measured()["pageable"].transfer_bytes["to-host"] == pytest.approx(1_600_004, abs=8)
 
 
 def test_code_to_copy_moves_parts() -> None:
