@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 from typing import Any
 
@@ -354,3 +355,14 @@ def test_an_infinity_hides_no_difference(dtype: Any, tmp_path: Path) -> None:
     assert compare(np.array([np.inf, 1, 5], dtype), expected, tmp_path) == differ(1, 3)
     assert compare(np.array([1, 1, 2], dtype), expected, tmp_path) == differ(1, 3)
     assert compare(np.array([-np.inf, 1, 2], dtype), expected, tmp_path) == differ(1, 3)
+
+
+def test_a_process_that_a_stage_forked_keeps_nothing(tmp_path: Path) -> None:
+    """It ends there: its files would be those of the reference run, and it is killed while it writes."""
+    kept = KeptResults(tmp_path)
+    child = os.fork()
+    if child == 0:
+        kept.keep(0, {"a": np.zeros(N)})
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not list(tmp_path.iterdir())

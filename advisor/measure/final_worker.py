@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import os
 import random
 import socket
 import time
@@ -26,7 +27,7 @@ from typing import Any
 from advisor.devices.energy import Meter, Unmetered, metering
 from advisor.measure import jobs, sampling
 from advisor.measure.backends import CpuBackend, open_backend
-from advisor.measure.fork_server import die_with_parent
+from advisor.measure.fork_server import die_with_parent, end_if_forked
 from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.kept_results import LEAST_FRAMES, KeptResults
 from advisor.measure.namespaces import Namespace, start_here
@@ -265,9 +266,10 @@ def main(arguments: list[str]) -> None:
     start_here()
     job = jobs.FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     tell_where_on_request(Path(job.directory))
-    link = socket.socket(fileno=int(descriptor))
+    link, worker = socket.socket(fileno=int(descriptor)), os.getpid()
 
     def send(message: jobs.Message) -> None:
+        end_if_forked(worker)
         link.sendall(jobs.as_line(message).encode("utf-8"))
 
     if job.jobs:

@@ -7,6 +7,7 @@ compared with the reference run's of that index, so that a workload's state may 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from advisor.measure.fork_server import end_if_forked
 from advisor.profiles.base import Record, table
 from advisor.strategies.backend import Array
 from advisor.verdicts.comparing.results import BufferDifference, Results
@@ -44,8 +46,10 @@ class Repeated(Record):
 class KeptResults:
     def __init__(self, directory: Path) -> None:
         self._directory, self._ending, self._bytes = directory, directory / "repeated.json", 0
+        self._worker = os.getpid()
 
     def keep(self, frame: int, results: Mapping[str, Array]) -> None:
+        end_if_forked(self._worker)
         self._bytes += sum(array.nbytes for array in results.values())
         whole = frame < LEAST_FRAMES or self._bytes <= _WHOLE_BYTES
         stored = {name: array if whole else some(array) for name, array in results.items()}

@@ -26,7 +26,7 @@ from advisor.measure import footprint, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
 from advisor.measure.cupy_mock import checks, tracing
-from advisor.measure.fork_server import die_with_parent
+from advisor.measure.fork_server import die_with_parent, end_if_forked
 from advisor.measure.frames import Ranges
 from advisor.measure.jobs import (
     DESCRIPTION,
@@ -105,9 +105,11 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
         secrets.remember(secrets.secret_values((), job.assignments))
         if job.backend == "cpu":  # also from PyTorch and Numba, which would take a GPU that is there
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    here = _identity()
+    here, worker = _identity(), os.getpid()
     try:
-        write_outcome(directory, attempt(job))
+        outcome = attempt(job)
+        end_if_forked(worker)
+        write_outcome(directory, outcome)
     except OSError:
         if here == _identity():
             raise

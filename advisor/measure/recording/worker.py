@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from advisor import units
 from advisor.devices.gpus import gpu_state
 from advisor.errors import AdvisorError, UsageError
-from advisor.measure.fork_server import die_with_parent
+from advisor.measure.fork_server import die_with_parent, end_if_forked
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.recording import played
 from advisor.measure.recording.assembling import Assembler, Overheads
@@ -65,6 +65,7 @@ _PLAYING = f"from {__name__} import play; play({{!r}}); "
 def main(arguments: list[str]) -> None:
     """Leaves a `Recorded` however the script ends, a `Problem` where it cannot begin."""
     die_with_parent(int(arguments[1]))
+    worker = os.getpid()
     job = ScriptJob.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     directory = Path(job.directory).resolve()  # the script may go elsewhere
     secrets.remember(secrets.secret_values(job.arguments, {}))
@@ -72,6 +73,7 @@ def main(arguments: list[str]) -> None:
         outcome: Recorded | Problem = record(job)
     except AdvisorError as error:
         outcome = Problem.of(error)
+    end_if_forked(worker)
     write_outcome(directory, outcome)
 
 
