@@ -11,6 +11,7 @@ from advisor import stats
 from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.launcher import Ended
 from advisor.measure.results import combine, failure
+from advisor.profiles.figures import PageLocking
 
 WORKLOAD = vector_add_workload()
 
@@ -52,6 +53,11 @@ def test_cpu_seconds_are_the_median_of_those_that_were_taken() -> None:
     taken = combined(*(sample(cpu_seconds=s) for s in (0.1, 0.4, 0.2)), sample())
     assert taken.cpu_seconds == 0.2
     assert combined(sample()).cpu_seconds is None
+
+
+def test_page_locking_is_the_median_of_the_processes() -> None:
+    locks = [PageLocking(calls=calls, seconds=calls / 1000) for calls in (7.0, 1.0, 2.0)]
+    assert combined(*(sample(page_locking=each) for each in locks)).page_locking == locks[2]
 
 
 def test_the_median_and_its_interval_are_those_of_the_statistics() -> None:

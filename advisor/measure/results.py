@@ -16,7 +16,7 @@ from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import DESCRIPTION, Description, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.steps import named
-from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, Quantile, StrategyFigures
+from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, PageLocking, Quantile, StrategyFigures
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, Result, Trace, WorkloadRecord
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.scores import accounted
@@ -204,13 +204,18 @@ OUTSIDE = "measured only in the final"
 def frame_figures(
     parts: Sequence[FrameFigures], average: Callable[[Iterable[float]], float]
 ) -> dict[str, Any]:
-    """The row's figures from those of samples or blocks: the average of numbers, else the first; none that
-    no part has."""
+    """The row's figures from those of samples or blocks: the average of numbers, also of page-locking's, else
+    the first; none that no part has."""
     result: dict[str, Any] = {}
     for name in StrategyFigures.model_fields:
         known = [value for part in parts if (value := getattr(part, name, None)) is not None]
-        if known:
-            result[name] = average(known) if isinstance(known[0], float) else known[0]
+        if known and isinstance(known[0], float):
+            result[name] = average(known)
+        elif known and isinstance(known[0], PageLocking):
+            calls = average(locks.calls for locks in known)
+            result[name] = PageLocking(calls=calls, seconds=average(locks.seconds for locks in known))
+        elif known:
+            result[name] = known[0]
     return result
 
 
