@@ -8,7 +8,8 @@ import gc
 import itertools
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -20,10 +21,18 @@ from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]
 Wrap = Callable[[Call], Call]
+MODULES: Mapping[str, Library] = {"cupy": "cupy", "torch": "torch", "numba.cuda": "numba"}
+"""By the module whose import makes a library's calls known."""
 _TURNS = 2000
 """Calls whose cost is measured."""
 _SEQUENCE, _ITEM = 10, 3
 """Places of tp_as_sequence after the head of CPython's PyTypeObject, and of sq_item in PySequenceMethods."""
+
+
+def numba_classes(module: Any) -> tuple[Any, Any]:
+    """Arrays on the GPU and configured kernels of `numba.cuda`; its simulator has neither."""
+    arrays = import_module(f"{module.__name__}.cudadrv.devicearray")
+    return arrays.DeviceNDArray, import_module(f"{module.__name__}.dispatcher")._LaunchConfiguration
 
 
 class Gpu:

@@ -46,7 +46,6 @@ _BLOCKING_OPTION = 13
 class CupyCalls:
     """The recorder of CuPy; `cupyx` allocates through the same functions."""
 
-    module = "cupy"
     library: Library = "cupy"
 
     def install(self, module: Any, recorder: ScriptRecorder) -> None:

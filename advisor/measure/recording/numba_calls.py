@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.cupy_mock.checks import user_line
-from advisor.measure.recording.calls import Call, Calls, Gpu, address, owners, replace
+from advisor.measure.recording.calls import Call, Calls, Gpu, address, numba_classes, owners, replace
 from advisor.measure.recording.played import NAN, Device, fact, values_of
 from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Library
@@ -36,7 +36,6 @@ _NOT_RUN = f"not run: without a GPU kernels have {MOST_THREADS:,} threads in all
 class NumbaCalls:
     """The recorder of numba.cuda."""
 
-    module = "numba.cuda"
     library: Library = "numba"
 
     def install(self, module: Any, recorder: ScriptRecorder) -> None:
@@ -55,11 +54,11 @@ class NumbaCalls:
         if hasattr(module, "FakeCUDAKernel"):  # `simulator` is there without it too, once imported
             self._simulator()
         else:
+            array, kernel = numba_classes(module)
+            self._arrays(array)
             arrays = import_module(f"{module.__name__}.cudadrv.devicearray")
-            self._arrays(arrays.DeviceNDArray)
             if hasattr(arrays, "_to_strided_memory_view"):
                 self.arguments(import_module(f"{module.__name__}.args"))
-            kernel = import_module(f"{module.__name__}.dispatcher")._LaunchConfiguration
             replace(kernel, "__call__", around(self._launch))
         replace(module, "to_device", self._calls.named("cuda.to_device"))
         replace(module, "synchronize", self._calls.synchronizing("cuda.synchronize"))

@@ -35,7 +35,6 @@ _WORK = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 class TorchCalls:
     """The recorder of PyTorch. Where there is no GPU it plays one on the CPU."""
 
-    module = "torch"
     library: Library = "torch"
 
     def install(self, module: Any, recorder: ScriptRecorder) -> None:

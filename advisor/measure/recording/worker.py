@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
@@ -21,7 +21,7 @@ from advisor.measure.fork_server import die_with_parent, end_if_forked
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.recording import played
 from advisor.measure.recording.assembling import Assembler, Overheads
-from advisor.measure.recording.calls import replace
+from advisor.measure.recording.calls import MODULES, replace
 from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.driver_bytes import DriverBytes
 from advisor.measure.recording.host_memory import Contents, Origins
@@ -47,7 +47,6 @@ from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, Library, ScriptRu
 class LibraryRecorder(Protocol):
     """The recorder of one library: `install` is called once the module is imported by the script."""
 
-    module: str
     library: Library
 
     def install(self, module: Any, recorder: Any) -> None: ...
@@ -58,7 +57,11 @@ class LibraryRecorder(Protocol):
     def seconds_between(self, begin: Any, end: Any) -> float: ...
 
 
-LIBRARIES = (CupyCalls, TorchCalls, NumbaCalls)
+RECORDERS: Mapping[Library, type[LibraryRecorder]] = {
+    "cupy": CupyCalls,
+    "torch": TorchCalls,
+    "numba": NumbaCalls,
+}
 _PLAYING = f"from {__name__} import play; play({{!r}}); "
 
 
@@ -152,7 +155,7 @@ class Session:
         self.driver = DriverBytes()
         self.played: list[str] = []
         self.own = OwnFiles.of(Path(job.file), job.module)
-        installs = {each.module: partial(self._install, each()) for each in LIBRARIES}
+        installs = {name: partial(self._install, RECORDERS[each]()) for name, each in MODULES.items()}
         plays = {} if has_gpu else {name: partial(self._play, *how) for name, how in STAND_INS.items()}
         self.finder = Finder(self.own, self.loops, installs, plays)
 

@@ -7,12 +7,11 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from advisor.measure.recording.calls import Call, address
+from advisor.measure.recording.calls import Call, address, numba_classes
 from advisor.profiles.crossings import Library
 
 UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
@@ -213,7 +212,7 @@ class NumbaCopies(CupyCopies):
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
-        self._array = import_module(f"{module.__name__}.cudadrv.devicearray").DeviceNDArray
+        self._array, self._launcher = numba_classes(module)
         self._get = inspect.unwrap(self._array.copy_to_host)
 
     def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
@@ -226,8 +225,7 @@ class NumbaCopies(CupyCopies):
         replace(self.module, "to_device", self._uploading(body, 0, stream=1))
         if assigns:
             replace(self._array, "copy_to_device", self._uploading(body, 1, stream=2))
-            launcher = import_module(f"{self.module.__name__}.dispatcher")._LaunchConfiguration
-            replace(launcher, "__call__", launched)
+            replace(self._launcher, "__call__", launched)
 
     def _wait(self, stream: Any) -> Copy:
         return lambda: self.module.synchronize() if stream else None
@@ -271,8 +269,6 @@ LIBRARIES: Mapping[Library, type[CupyCopies]] = {
     "torch": TorchCopies,
     "numba": NumbaCopies,
 }
-MODULES: Mapping[str, Library] = {"cupy": "cupy", "torch": "torch", "numba.cuda": "numba"}
-"""By the module whose import makes a library's calls known."""
 
 
 def _driver() -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from advisor.measure.recording.calls import Call, replace
+from advisor.measure.recording.calls import Call, numba_classes, replace
 from advisor.measure.recording.running import own_frame
 from advisor.profiles.base import Record
 from advisor.profiles.crossings import Library
@@ -43,9 +43,8 @@ class Downloads:
 
     def install(self, library: Library, module: Any) -> None:
         if library == "numba":
-            arrays = import_module(f"{module.__name__}.cudadrv.devicearray")
-            replace(arrays.DeviceNDArray, "copy_to_host", self._heard)
-            launcher = import_module(f"{module.__name__}.dispatcher")._LaunchConfiguration
+            array, launcher = numba_classes(module)
+            replace(array, "copy_to_host", self._heard)
             replace(launcher, "__call__", functools.partial(self._launched, module.synchronize))
             return
         kind, names = (module.ndarray, _CUPY) if library == "cupy" else (module.Tensor, _TORCH)

@@ -23,10 +23,10 @@ from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob, Settings
 from advisor.measure.launcher import script_job
 from advisor.measure.progress import Progress
+from advisor.measure.recording.calls import MODULES
 from advisor.measure.trying.alternation import AS_IS, TrialTimes, fits, judged, trial_times
 from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates, written_changes
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange, is_variable
-from advisor.measure.trying.libraries import MODULES
 from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
 from advisor.profiles.crossings import ScriptRun

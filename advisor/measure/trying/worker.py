@@ -22,11 +22,12 @@ from advisor.errors import WorkloadError
 from advisor.measure.fork_server import ForkServer, die_with_parent
 from advisor.measure.jobs import LOG, ScriptJob
 from advisor.measure.processes import end, fork_server, log_tail, start
+from advisor.measure.recording.calls import MODULES
 from advisor.measure.recording.loops import Loop, Loops
 from advisor.measure.recording.running import Finder, OwnFiles, program_of, run
 from advisor.measure.trying.alternation import Alternation
 from advisor.measure.trying.changes import Imposed, ScriptChange, imposed, is_variable
-from advisor.measure.trying.libraries import LIBRARIES, MODULES
+from advisor.measure.trying.libraries import LIBRARIES
 from advisor.measure.trying.results import Downloads, Results, WatchedFile
 from advisor.profiles.base import Record
 from advisor.profiles.crossings import Library
