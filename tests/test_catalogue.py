@@ -19,7 +19,6 @@ from advisor.devices.entries import (
     EXPLAINED,
     FLAGS,
     FOLLOWS,
-    GONE,
     WHOLE,
     CatalogueEntry,
     Figures,
@@ -325,11 +324,6 @@ def test_a_file_with_a_few_wrong_bytes_loads_or_is_refused_with_a_message(at: in
     found = attempt(content[:at] + noise + content[at + len(noise) :])
     # Any other exception than a `FileProblem` comes through.
     assert isinstance(found, CatalogueEntry) or found.startswith((": ", " cannot be read: "))
-
-
-def test_an_entry_with_figures_that_nothing_uses_any_more_loads(tmp_path: Path) -> None:
-    more = "".join(f"\n{key} = {{ value = 2e9, source = 'x' }}" for key in GONE)
-    assert entry(tmp_path, CARD.replace("[figures]", f"[figures]{more}")) == entry(tmp_path)
 
 
 # From attributes to the memory class

@@ -89,7 +89,7 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (SAMPLE[:-1] + "".join(f',"k{number}":1' for number in range(800_000)) + "}", "Extra inputs"),
+        (SAMPLE[:-1] + "".join(f',"k{number}":1' for number in range(800_000)) + "}", "at most 20000"),
         (SAMPLE.replace('"blocks":[]', '"blocks":[' + ",".join(["{}"] * 1_000_000) + "]"), "blocks.0"),
         (SAMPLE.replace('"notes":[]', '"notes":[' + ",".join(["1"] * 20_000) + "]"), "notes.0"),
         ("[" * 5_000_000, "more than 4000000 values"),

@@ -128,19 +128,7 @@ def test_the_sample_of_format_2_is_read() -> None:
     assert (again.recommendation.strategy, again.recommendation.verdict) == ("pinned", "fastest")
     assert again.measured()["pinned"].median_seconds != profile.measured()["pinned"].median_seconds
     written = json.loads(SAMPLE.read_text(encoding="utf-8"))
-    assert (written.pop("alternatives"), written.pop("sensitivity")) == ([], []), "an earlier version's"
     assert holds(json.loads(profile.to_json()), written)
-
-
-def test_what_an_earlier_version_kept_is_ignored() -> None:
-    pages = {"bytes": 64, "huge_bytes": 32, "absent": {}}
-    text = changed(lambda p: p["results"][0].update(host_pages={**pages, "nodes": {"0": 1.0}}))
-    assert parse(text, "p.json").results[0].host_pages.model_dump() == pages
-    gpu = {"moment": "before", "clock_seconds": 0.0, "power_watts": 70.0, "process_bytes": 1}
-    board = {"moment": "before", "temperatures_celsius": {"cpu": 40.0}}
-    text = changed(lambda p: p["environment"].update(gpu_readings=[gpu], tegra_readings=[board]))
-    read = parse(text, "p.json").environment
-    assert (read.gpu_readings[0].moment, read.tegra_readings[0].moment) == ("before", "before")
 
 
 def refused(text: str) -> str:
@@ -225,12 +213,6 @@ def test_parts_of_a_script_that_contradict_one_another(
     content = json.loads(builders.script_profile().to_json())
     change(content["script"])
     assert where in refused(json.dumps(content))
-
-
-def test_a_script_s_profile_of_an_earlier_version_is_refused_with_the_reason() -> None:
-    content = json.loads(builders.script_profile().to_json())
-    content["script"] = {"arguments": [], "baseline": "default-pool", "warm_up_seconds": 1.0, "compared": []}
-    assert "compares whole runs of a script" in refused(json.dumps(content))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -139,10 +139,6 @@ class Attribute(Record):
     source: Text
 
 
-GONE = ("zero_copy_strided_read_bytes_per_second", "zero_copy_random_read_bytes_per_second")
-"""Figures that earlier versions measured and nothing used; entries with them still load."""
-
-
 class Figures(Record):
     """The model's inputs. All but the first two may be absent."""
 
@@ -193,13 +189,6 @@ class Figures(Record):
     prefetch_to_device_bytes_per_second: Figure | None = optional("The call and waiting for it")
     prefetch_to_host_bytes_per_second: Figure | None = None
     write_fault_seconds: Figure | None = optional("The CPU's first write to a 4 KiB page that migrated back")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_gone(cls, figures: Any) -> Any:
-        if isinstance(figures, dict):
-            return {key: figure for key, figure in figures.items() if key not in GONE}
-        return figures
 
     @field_validator("*")
     @classmethod

@@ -60,15 +60,6 @@ def table(description: str) -> Any:
     return Field(default_factory=dict, description=description)
 
 
-def deprecated(*keys: str) -> Callable[[dict[str, Any]], None]:
-    """For a published schema: keys that earlier versions wrote and nothing reads."""
-
-    def extend(schema: dict[str, Any]) -> None:
-        schema["properties"].update({key: {"deprecated": True} for key in keys})
-
-    return extend
-
-
 def cleaned(value: Any, clean: Callable[[str, TextKind], str]) -> Any:
     """The record with every text cleaned by its kind, but for those of a few words; shares what stays."""
     record: type[Record] = type(value)

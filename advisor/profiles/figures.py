@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
-from advisor.profiles.base import Name, Record, Text, Word, deprecated, optional, table
+from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.traces import Timeline
 
 MOST_ITERATIONS = 1_000_000
@@ -75,7 +75,6 @@ class PlaceMemory(Record):
 class HostPages(Record):
     """The pages of the buffers' host memory, as the kernel placed them."""
 
-    model_config = ConfigDict(json_schema_extra=deprecated("nodes"))
     bytes: Bytes = Field(description="Host memory of all buffers")
     huge_bytes: Bytes | None = optional("Of these on huge pages, transparent or explicit")
     absent: dict[Word, Text] = Field(default_factory=dict)

@@ -4,105 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from advisor.errors import FileProblem
 from advisor.profiles import secrets
-from advisor.profiles.base import Record, cleaned
+from advisor.profiles.base import cleaned
 from advisor.profiles.consistency import contradictions
 from advisor.profiles.files import as_path, read_unpacked
 from advisor.profiles.redaction import Masking
-from advisor.profiles.schema import FORMAT, GONE, Failed, Measured, Predicted, Profile, Skipped
-from advisor.profiles.system_state import GONE_OF_BOARDS, GONE_OF_GPUS
+from advisor.profiles.schema import FORMAT, Failed, Measured, Predicted, Profile, Skipped
 from advisor.texts import quoted, shortened
 
-MOST = 20_000
-"""Keys of a table with free keys, and items of a list, except frames and blocks: a report shows each."""
-_NUMBERS = {float, int, type(None), ...}
-
-
-def first_problem(value: object, record: type[Record], where: str = "") -> str | None:
-    """The first key of the record, or of those in it, that is missing or unknown, and which of the two.
-
-    Looked for before values are checked: pydantic tells every such key, each with the whole table that it
-    stands in; of a file of 12 MB that takes half a minute and 2 GB.
-    """
-    if not isinstance(value, dict):
-        return None
-    required, known, shown_keys = _keys(record)
-    if missing := [key for key in required if key not in value]:
-        return f"{where}{missing[0]}: Field required"
-    if unknown := value.keys() - known.keys():
-        return f"{where}{shortened(min(unknown))}: Extra inputs are not permitted"
-    for key in shown_keys & value.keys():
-        if isinstance(value[key], (dict, list)) and len(value[key]) > MOST:
-            return f"{where}{key}: there should be at most {MOST} in it, but there are {len(value[key])}"
-    for key, form in known.items():
-        if form is not None and key in value:
-            for place, inner, kind in _within(value[key], form, f"{where}{key}"):
-                if problem := first_problem(inner, kind, f"{place}."):
-                    return problem
-    return None
-
-
-@cache
-def _keys(record: type[Record]) -> tuple[tuple[str, ...], dict[str, Any], frozenset[str]]:
-    """Required keys; all keys, with their type where it holds records; keys whose items a report shows."""
-    fields = record.model_fields
-    required = tuple(name for name, field in fields.items() if field.is_required())
-    forms = {name: field.annotation if _records(field.annotation) else None for name, field in fields.items()}
-    shown_keys = frozenset(n for n, field in fields.items() if not _leaves(field.annotation) <= _NUMBERS)
-    return required, forms, shown_keys - {"blocks", "windows"}
-
-
-def _leaves(form: Any) -> set[Any]:
-    parts = get_args(form) if get_origin(form) is not Annotated else get_args(form)[:1]
-    return {leaf for part in parts for leaf in _leaves(part)} if parts else {form}
-
-
-def _records(form: Any) -> list[type[Record]]:
-    """Record types in a type."""
-    if isinstance(form, type) and not get_args(form):
-        return [form] if issubclass(form, Record) else []
-    return [record for part in get_args(form) for record in _records(part)]
-
-
-def _within(value: object, form: Any, where: str) -> Iterator[tuple[str, object, type[Record]]]:
-    """Each record in a value of this form, with its place and its type."""
-    origin, parts = get_origin(form), get_args(form)
-    if origin is Annotated:
-        yield from _within(value, parts[0], where)
-    elif origin is tuple and isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _within(item, parts[0], f"{where}.{number}")
-    elif origin is dict and isinstance(value, dict):
-        for key, item in value.items():
-            yield from _within(item, parts[1], f"{where}.{key}")
-    elif origin in (Union, UnionType):
-        yield from _in_one_of(value, form, where)
-    elif isinstance(value, dict) and form in _records(form):
-        yield where, value, form
-
-
-def _in_one_of(value: object, form: Any, where: str) -> Iterator[tuple[str, object, type[Record]]]:
-    """`_within` for a union."""
-    kinds = len(_records(form))
-    for part in get_args(form):
-        if get_args(part) or not _records(part):
-            yield from _within(value, part, where)
-        elif kinds == 1:
-            yield where, value, part
-        elif isinstance(value, dict) and value.get("status") == part.model_fields["status"].default:
-            # Records of several kinds in one place differ in their status; pydantic's places name it too.
-            yield f"{where}.{value['status']}", value, part
-
-
+_MOST = 20_000
+"""Keys of a table, and items of a list except numbers, blocks and windows: a report shows each."""
 _MOST_MASKED = 2_000_000
 """Characters."""
 _MOST_VALUES = 4_000_000
@@ -140,10 +58,8 @@ def parse(text: str | bytes, name: str) -> Profile:
     """A profile from JSON; `name` is what messages call it. Raises `FileProblem`."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     content = _content(data, name)
-    if _drop_gone(content):
-        data = to_json(content, inf_nan_mode="constants")
-    if wrong := first_problem(content, Profile):
-        raise _damaged(name, wrong)
+    if too_large := _too_large(content, ""):
+        raise _damaged(name, too_large)
     del content  # its memory is wanted for what follows
     try:
         read = Profile.model_validate_json(data)
@@ -156,30 +72,19 @@ def parse(text: str | bytes, name: str) -> Profile:
     return _harmless(read)
 
 
-def _drop_gone(content: dict[str, Any]) -> bool:
-    """Removes what earlier versions wrote and nothing reads. Returns whether there was any."""
-    machine = content.get("environment")
-    readings = machine if isinstance(machine, dict) else {}
-    of_keys = (
-        ([content], GONE),
-        ([row.get("host_pages") for row in _objects(content.get("results"))], ("nodes",)),
-        (_objects(readings.get("gpu_readings")), GONE_OF_GPUS),
-        (_objects(readings.get("tegra_readings")), GONE_OF_BOARDS),
-    )
-    held = [
-        (record, key)
-        for records, keys in of_keys
-        for record in _objects(records)
-        for key in keys
-        if key in record
-    ]
-    for record, key in held:
-        del record[key]
-    return bool(held)
-
-
-def _objects(values: Any) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+def _too_large(value: Any, where: str) -> str | None:
+    """The first table or list with too many items. Looked for before values are checked: pydantic describes
+    each wrong key of a table, which takes 4 GB for a million of them."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    if len(value) > _MOST:
+        return f"{where or 'a profile'}: there should be at most {_MOST} in it, but there are {len(value)}"
+    for key, inner in items:
+        texts = isinstance(inner, list) and inner and not isinstance(inner[0], (int, float))
+        shown = isinstance(inner, dict) or (texts and key not in ("blocks", "windows"))
+        problem = _too_large(inner, f"{where}.{shortened(str(key))}".lstrip(".")) if shown else None
+        if problem:
+            return problem
+    return None
 
 
 def require_readable(saved: str | bytes, name: str) -> None:
@@ -238,12 +143,6 @@ def _content(data: bytes, name: str) -> dict[str, Any]:
             next_step='Profile again, or use the advisor that wrote it: its version is under "tool".'
             if older
             else "If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
-        )
-    script = content.get("script")
-    if isinstance(script, dict) and "warm_up_seconds" in script:
-        raise FileProblem(
-            f"{name} compares whole runs of a script, as earlier versions of advisor did",
-            next_step="Profile the script again: what it moves is now recorded by line.",
         )
     return content
 

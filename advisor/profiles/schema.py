@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from advisor.profiles import figures
 from advisor.profiles.amounts import Amount, Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
-from advisor.profiles.base import Name, Record, Text, Word, deprecated, optional, table
+from advisor.profiles.base import Name, Record, Text, Word, optional, table
 from advisor.profiles.conclusions import Advice, Preferences, Recommendation
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.files import as_path, write_atomically
@@ -290,14 +290,9 @@ class Prediction(Record):
     confidence: Share | None = optional("Share of simulated devices where it is within 5 % of the best")
 
 
-GONE = ("alternatives", "sensitivity")
-"""Keys that earlier versions wrote and nothing reads."""
-
-
 class Profile(Record):
     """One run of one workload on one device."""
 
-    model_config = ConfigDict(json_schema_extra=deprecated(*GONE))
     format: Literal[2] = 2
     tool: Tool
     created: Word = Field(description="ISO 8601, UTC")

@@ -7,30 +7,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from advisor.profiles.amounts import Bytes, Count, Hertz, Number, Seconds, Share
-from advisor.profiles.base import Record, Text, Word, deprecated, optional, table
+from advisor.profiles.base import Record, Text, Word, optional, table
 
 Moment = Literal["before", "under-load", "after"]
 Limit = Bytes | Literal["unlimited"]
 
 
-GONE_OF_GPUS = (
-    "sm_max_hertz", "memory_hertz", "memory_max_hertz", "power_watts", "memory_used_bytes",
-    "memory_total_bytes", "process_bytes",
-)  # fmt: skip
-GONE_OF_BOARDS = (
-    "gpu_min_hertz", "gpu_max_hertz", "memory_hertz", "memory_max_hertz", "temperatures_celsius",
-    "gpu_memory_bytes",
-)  # fmt: skip
-"""Readings that earlier versions wrote and nothing reads."""
-
-
 class GpuState(Record):
     """One GPU as NVML describes it. No serial number, no UUID, no names of processes."""
 
-    model_config = ConfigDict(json_schema_extra=deprecated(*GONE_OF_GPUS))
     moment: Moment = Field(
         description="before: no process of advisor used the GPU; under-load: right after a frame, in the "
         "process that ran it; after: the last process had ended, so the GPU may already have gone idle"
@@ -65,7 +53,6 @@ class CpuClocks(Record):
 class TegraState(Record):
     """A Jetson board at one moment, from /proc, /sys and nvpmodel's files."""
 
-    model_config = ConfigDict(json_schema_extra=deprecated(*GONE_OF_BOARDS))
     moment: Moment
     board: Word | None = None
     l4t_release: Word | None = optional("Jetson Linux, such as R36.4.3")
