@@ -16,7 +16,7 @@ from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, R
 from advisor.verdicts.comparing.conditions import Condition, differing
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.lines import LineComparison
-from advisor.verdicts.comparing.rows import Cause, Compared, Drift, OneSided
+from advisor.verdicts.comparing.rows import Compared, Drift, OneSided
 from advisor.verdicts.comparing.versions import PromisedSpeed, promised_speed
 
 _LIMIT = 500
@@ -29,13 +29,7 @@ _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
 _STATUSES = ("failed", "inconclusive", "not applicable", "passed")
 """The order in which gates are told: short forms have room for the first of them."""
-_CAUSES: dict[Cause, str] = {
-    "machine": "the machine, since all parts of a frame changed alike",
-    "host": "in the host stages ({by}), caused by the CPU or code that they share",
-    "device": "in the kernels ({by}), caused by the GPU's clocks, the driver or code that they share",
-    "copies": "in the copies ({by}), caused by the link or by what is copied",
-    "unknown": "the machine or the code; the parts of a frame do not show which",
-}
+_SHARED = "the machine, or code that every strategy runs"
 _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
 
@@ -298,17 +292,13 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
 
 
 def _together(drift: Drift | None) -> str:
-    """The change that all strategies share, its part of a frame, and strategies that changed beyond that."""
+    """The change that all strategies share, and strategies that changed beyond it."""
     if drift is None:
         return ""
     sentences = []
     if drift.together:
-        # What the parts of a frame say of a common factor, and what they cannot exclude.
-        by = f"{'+' if drift.seconds > 0 else '-'}{units.seconds(abs(drift.seconds))}"
-        stage = f"stage {words.code(drift.stage)} ({by}), which every strategy runs: likely its code"
-        cause = stage if drift.cause == "stage" else _CAUSES[drift.cause].format(by=by)
         who = f"{'The other' if drift.alone else 'All'} {drift.strategies - len(drift.alone)} strategies"
-        sentences.append(f"{who} of the final are {words.slower(drift.common)}: {cause}.")
+        sentences.append(f"{who} of the final are {words.slower(drift.common)}: {_SHARED}.")
     for name, ratio in drift.alone.items():
         sentences.append(f"{words.code(name)} changed alone: {words.slower(ratio)} relative to the others.")
     return " ".join(sentences)

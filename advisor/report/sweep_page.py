@@ -18,16 +18,7 @@ from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
 from advisor.report.records import records_of
-from advisor.report.sweep_verdicts import (
-    at,
-    cell,
-    crossings,
-    faster_when_larger,
-    grid_tables,
-    relative,
-    span,
-    sweep_verdict,
-)
+from advisor.report.sweep_verdicts import at, cell, crossings, grid_tables, relative, span, sweep_verdict
 from advisor.report.tables import memory_sentence, merged
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
@@ -72,7 +63,6 @@ def sweep_page(sweep: SweepResults) -> Page:
     created = words.created(first.created) if first else ""
     tool = f"advisor {words.name(first.tool.version) if first else __version__}"
     limits = tuple(words.line(note, 500) for note in sweep.notes)
-    limits += tuple(faster_when_larger(sweep, all_tracks, parameter))
     notes = tuple(_notes(sweep, parameter))
     overview = _overview(all_tracks, sweep, parameter)
     alone = not (overview.blocks or sweep.grid)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from advisor import units
 from advisor.profiles.schema import Predicted
@@ -14,11 +13,8 @@ from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Tone, 
 from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
 from advisor.verdicts import tracks
 from advisor.verdicts.reasons import Doubt
-from advisor.verdicts.tracks import place
 
 _MOST_PARTS = 6
-_LESS = 0.01
-"""Least share of time saved that is visible in the three digits of a table."""
 _FINER = 5
 """Number of values to refine with between two neighbours; more where values between them tie."""
 
@@ -32,7 +28,7 @@ def sweep_verdict(track: tracks.Track, parameter: str, confidence: float | None 
     spans = tracks.runs(optima) if _ordered(track) else ()
     changed = tracks.changes(optima, spans)
     one = tracks.one_for_range(track, confidence) if confidence else None
-    headline = best_by_value(track, parameter, tracks.stretches(optima, spans, changed), ties=one is None)
+    headline = best_by_value(track, parameter, spans)
     remark = f"Best: {headline}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
     headline = _for_range(track, parameter, one) if one else headline
     predicted, undecided = track.basis == "predicted", any(s.rivals for s in optima)
@@ -67,9 +63,7 @@ def _for_range(track: tracks.Track, parameter: str, one: tracks.OneForAll) -> st
     return f"{'likely' if likely else 'use'} {words.code(one.strategy)} for {where}: {cost}"
 
 
-def best_by_value(
-    track: tracks.Track, parameter: str, ranges: Sequence[tracks.Stretch], *, ties: bool
-) -> str:
+def best_by_value(track: tracks.Track, parameter: str, ranges: Sequence[tracks.Run]) -> str:
     """The best strategy by ranges of the parameter, or at each value if these have no order."""
     if not _ordered(track):
         parts = []
@@ -78,10 +72,9 @@ def best_by_value(
             likely = "likely " * any(stop.optima.likely for stop in stops)
             parts.append(f"{likely}{words.code(strategy)} at {at(parameter, stops)}")
         return "; ".join(parts)
-    ranges = ranges if ties else [replace(stretch, tied_with=frozenset()) for stretch in ranges]
     parts = [_part(track, parameter, ranges, i) for i in range(len(ranges))]
     if (omitted := len(parts) - _MOST_PARTS + 1) > 1:
-        parts[_MOST_PARTS - 2 : -1] = [words.count(omitted, "more stretch")]
+        parts[_MOST_PARTS - 2 : -1] = [words.count(omitted, "more range")]
     return ", ".join(parts)
 
 
@@ -103,7 +96,7 @@ def at(parameter: str, stops: Sequence[tracks.Stop]) -> str:
     return f"{parameter} = {words.listing([words.value(stop.value) for stop in stops])}"
 
 
-def _part(track: tracks.Track, parameter: str, parts: Sequence[tracks.Stretch], index: int) -> str:
+def _part(track: tracks.Track, parameter: str, parts: Sequence[tracks.Run], index: int) -> str:
     run = parts[index]
     first, last = (words.value(track.stops[i].value) for i in (run.values[0], run.values[-1]))
     alone = len(run.values) == 1
@@ -117,9 +110,7 @@ def _part(track: tracks.Track, parameter: str, parts: Sequence[tracks.Stretch], 
         where = f"from {first} on"
     else:
         where = f"at {first}" if first == last else f"from {first} to {last}"
-    who = f"{'likely ' * run.likely}{words.listing(map(words.code, run.strategies), 'or')}"
-    tied = f" (tied with {words.listing(map(words.code, sorted(run.tied_with)))})" if run.tied_with else ""
-    return f"{who} {where}{tied}"
+    return f"{'likely ' * run.likely}{words.code(run.strategy)} {where}"
 
 
 def _nothing(track: tracks.Track, parameter: str) -> str:
@@ -148,30 +139,8 @@ def _changes(track: tracks.Track, parameter: str, changed: Sequence[tracks.Chang
             f"The best strategy {'likely ' * change.likely}changes from {before} to {after} between "
             f"{parameter} = {words.value(low.value)} and {words.value(high.value)}, two of the tested values."
         )
-        if crossing := place(track, change):
-            whole = isinstance(low.value, int) and isinstance(high.value, int)
-            where = _place(crossing, parameter, whole=whole)
-            yield f"Their times cross {where} on 90 % of simulated devices."
         if not high.seconds(change.before.strategy):
             yield f"{before} has no figures at {words.value(high.value)}."
-
-
-def _place(crossing: tracks.Place, parameter: str, *, whole: bool) -> str:
-    """The place in two digits: simulations are no more precise."""
-
-    def written(value: float) -> str:
-        rounded = float(f"{value:.2g}")
-        return words.value(int(rounded) if whole and rounded >= 1 else rounded)
-
-    if crossing.first is None and crossing.last is None:
-        return f"anywhere from below to above the tested values of {parameter}"
-    if crossing.first is None:
-        last = written(crossing.last or 0.0)
-        return f"at {parameter} = {last} or before, some before the first tested value,"
-    if crossing.last is None:
-        return f"at {parameter} = {written(crossing.first)} or later, some after the last tested value,"
-    first, last = written(crossing.first), written(crossing.last)
-    return f"between {parameter} = {first} and {last}" if first != last else f"near {parameter} = {first}"
 
 
 def _remarks(track: tracks.Track, parameter: str) -> Iterator[str]:
@@ -213,23 +182,6 @@ def _narrower(track: tracks.Track, parameter: str, changed: Sequence[tracks.Chan
         if set(values) - tested:
             return f"Refine: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
     return ""
-
-
-def faster_when_larger(
-    sweep: SweepResults, all_tracks: Sequence[tracks.Track], parameter: str
-) -> Iterator[str]:
-    """The first neighbouring values of which the larger is predicted faster: host stages are timed."""
-    for low, high in pairwise(i for i, point in enumerate(sweep.points) if point.profile and not sweep.grid):
-        before, now = sweep.points[low].profile, sweep.points[high].profile
-        if not before or not now or not now.workload.frame_stages("host"):
-            continue
-        larger = sum(b.bytes for b in now.workload.buffers) > sum(b.bytes for b in before.workload.buffers)
-        ends = [(track.stops[low], track.stops[high]) for track in all_tracks if track.basis == "predicted"]
-        times = [(a.seconds(name), b.seconds(name)) for a, b in ends for name in b.results]
-        if larger and any(a and b and b[0] * (1 + _LESS) < a[0] for a, b in times):
-            here, there = (words.value(sweep.points[i].value) for i in (high, low))
-            yield f"Predicted faster at {parameter} = {here} than at {there}: noise of timed host stages."
-            return
 
 
 def cell(stop: tracks.Stop, strategy: str) -> TableCell:

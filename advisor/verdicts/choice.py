@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def code_change(row: saved.Row) -> int:
     return known.code_change if known else max(strategy.code_change for strategy in STRATEGIES) + 1
 
 
-def by_memory(rows: Sequence[Row], preferences: Preferences) -> list[Row]:
+def by_memory(rows: Sequence[Row], preferences: Preferences | Aim) -> list[Row]:
     """The rows that time may choose from; none where nothing fits the budget."""
     fitting = within(rows, preferences.memory_budget_bytes)
     return leanest(fitting) if preferences.objective == "footprint" else fitting
@@ -89,12 +89,6 @@ def break_tie(equals: Sequence[Among], times: Mapping[str, float], baseline: str
 def worth_a_change(baseline: float, least: float) -> bool:
     """Whether the least footprint of equally fast strategies saves enough of the baseline's, in bytes."""
     return baseline > least + max(least * SAME_MEMORY, LEAST_SAVING)
-
-
-Exclusion = Literal["left", "unmeasured", "budget", "footprint"]
-"""Why a contestant does not compete: it died or gave wrong results in the final, it has no block, it is over
-the memory budget, or the footprint is the objective and another needs less, be it measured in the final or
-screened out before."""
 
 
 @dataclass(frozen=True)
@@ -157,24 +151,12 @@ class Choice:
 
 def competing(
     contestants: Sequence[Contestant], measured: Collection[str], aim: Aim
-) -> tuple[list[Contestant], dict[str, Exclusion]]:
-    """The contestants that may be chosen, and why others may not: memory rules out before time does."""
-    budget = aim.memory_budget_bytes
-    excluded: dict[str, Exclusion] = {}
-    for one in contestants:
-        if one.left:
-            excluded[one.name] = "left"
-        elif one.name not in measured:
-            excluded[one.name] = "unmeasured"
-        elif budget is not None and one.physical_bytes > budget:
-            excluded[one.name] = "budget"
-    fitting = [one for one in contestants if one.name not in excluded]
-    if aim.objective == "footprint":
-        allowed = [one for one in contestants if not one.left]
-        lean = [one for one in leanest(within(allowed, budget)) if one in fitting]
-        excluded |= {one.name: "footprint" for one in fitting if one not in lean}
-        fitting = lean
-    return fitting, excluded
+) -> tuple[list[Contestant], frozenset[str]]:
+    """The contestants that may be chosen, and those over the budget: memory rules out before time does."""
+    here = [one for one in contestants if not one.left]
+    allowed, fitting = by_memory(here, aim), within(here, aim.memory_budget_bytes)
+    over = frozenset(one.name for one in here if one.name in measured and one not in fitting)
+    return [one for one in allowed if one.name in measured], over
 
 
 def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> list[Standing]:

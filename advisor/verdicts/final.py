@@ -98,8 +98,8 @@ class Alias:
 class Verdict:
     """`bound` is U of the chosen one, as a share: 0.014 is "at most 1.4 % from the fastest"; None if unknown.
 
-    `speedup` is the baseline's time over the chosen one's. `over_best` is each competitor's time over the
-    best of the others'. `groups` are the competitors, fastest first, joined where they are clearly within the
+    `speedup` is the baseline's time over the chosen one's, `over_best` each competitor's over the best of the
+    others'. `groups` are the competitors, fastest first, joined where they are clearly within the
     indifference of one another; the first of all needs `saved_bytes` more than the chosen one. `behind` is
     the chosen one's time over that of the first, with an interval at the level of the bound. `undecided` may
     be near enough, and would then be chosen. `noise` is the alias's time over its own under the other name.
@@ -116,7 +116,7 @@ class Verdict:
     saved_bytes: int | None = None
     behind: stats.Ratio | None = None
     noise: stats.Ratio | None = None
-    excluded: Mapping[str, choice.Exclusion] = field(default_factory=dict)
+    over_budget: frozenset[str] = frozenset()
     seconds_more: float | None = None
 
 
@@ -167,11 +167,11 @@ def judge(
     pace: Pace | None = None,
 ) -> Decision:
     """`decide` from differences that are known."""
-    rows, excluded = choice.competing(contestants, pairs.names, aim)
+    rows, over_budget = choice.competing(contestants, pairs.names, aim)
     if not rows:
-        return Decision(Verdict("open", noise=noise, excluded=excluded), False, frozenset())
+        return Decision(Verdict("open", noise=noise, over_budget=over_budget), False, frozenset())
     final = _Final(pairs, rows, aim)
-    decision = replace(final.verdict(), noise=noise, excluded=excluded)
+    decision = replace(final.verdict(), noise=noise, over_budget=over_budget)
     slower = {one.contestant.name for one in final.standings if choice.surely_outside(one, aim)}
     dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
     if noise and not trusted(noise):

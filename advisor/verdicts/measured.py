@@ -170,7 +170,6 @@ def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
 
 
 def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
-    over = {name for name, why in verdict.excluded.items() if why == "budget"}
     group = next((group for group in verdict.groups if verdict.chosen in group), ())
     result = Recommendation(
         strategy=verdict.chosen,
@@ -187,7 +186,7 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
         noise=known(verdict.noise),
         seconds_more=verdict.seconds_more,
         objective=preferences.objective,
-        excluded={row.strategy: needs(row.footprint) for row in rows if row.strategy in over},
+        excluded={row.strategy: needs(row.footprint) for row in rows if row.strategy in verdict.over_budget},
         reason="",
     )
     unchecked = [row.strategy for row in rows if not row.verified]

@@ -77,6 +77,13 @@ def recommend_predicted(
     return chosen.model_copy(update={**reasoned, "objective": "time" if unpredicted else wanted.objective})
 
 
+def draw_ratios(row: Predicted, base: Predicted) -> stats.Floats | None:
+    """The row's time over the base's in each simulated device; None if they hold different devices."""
+    if not row.draws or len(row.drawn) != len(base.drawn):
+        return None
+    return np.asarray(row.likely_seconds / base.likely_seconds * np.divide(row.drawn, base.drawn))
+
+
 def by_time(objective: Objective) -> str:
     """A note where the model chooses by time in place of the objective; else empty."""
     noun = counted(objective).noun

@@ -20,7 +20,7 @@ from advisor import stats
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
-from advisor.verdicts.predicted import PERCENTILES
+from advisor.verdicts.predicted import PERCENTILES, draw_ratios
 from advisor.verdicts.reasons import Doubt, asked_for_one, doubt
 from advisor.verdicts.scores import counted, seconds_of
 
@@ -45,18 +45,6 @@ class Run:
     strategy: str
     values: tuple[int, ...]
     likely: bool
-    tied_with: frozenset[str]
-    """The strategies it is tied with at all of these values."""
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """Neighbouring values with the same best strategy, or with either of the two between which it changes."""
-
-    strategies: tuple[str, ...]
-    values: tuple[int, ...]
-    likely: bool
-    tied_with: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -103,12 +91,8 @@ def runs(optima: Sequence[Optima]) -> tuple[Run, ...]:
     """All values that recommend a strategy, in their order, as runs of the same one."""
     choices = [(index, now.chosen) for index, now in enumerate(optima) if now.chosen]
     same = groupby(choices, key=lambda pair: pair[1])
-    return tuple(_run(strategy or "", [i for i, _ in members], optima) for strategy, members in same)
-
-
-def _run(strategy: str, values: Sequence[int], optima: Sequence[Optima]) -> Run:
-    tied = frozenset.intersection(*(optima[i].best for i in values)) - {strategy}
-    return Run(strategy, tuple(values), any(optima[i].likely for i in values), tied)
+    values = [(strategy or "", tuple(i for i, _ in members)) for strategy, members in same]
+    return tuple(Run(strategy, at, any(optima[i].likely for i in at)) for strategy, at in values)
 
 
 def changes(optima: Sequence[Optima], runs: Sequence[Run]) -> tuple[Change, ...]:
@@ -120,33 +104,6 @@ def changes(optima: Sequence[Optima], runs: Sequence[Run]) -> tuple[Change, ...]
         if low and high:
             crossovers.append(Change(before, after, low[-1], high[0]))
     return tuple(crossovers)
-
-
-def stretches(
-    optima: Sequence[Optima], runs: Sequence[Run], changed: Sequence[Change]
-) -> tuple[Stretch, ...]:
-    """The runs, cut to agree with the changes: between the two values of one, either strategy may be best.
-
-    A run that ties with one neighbour or the other at each of its values leaves only what may be either.
-    """
-    low = {change.before.values: change.low for change in changed}
-    high = {change.after.values: change.high for change in changed}
-    pieces: list[Stretch] = []
-    for run in runs:
-        first, last = high.get(run.values, run.values[0]), low.get(run.values, run.values[-1])
-        values = [i for i in run.values if first <= i <= last]
-        if values:
-            cut = _run(run.strategy, values, optima)
-            pieces.append(Stretch((cut.strategy,), cut.values, cut.likely, cut.tied_with))
-        pieces += [_either(change, optima) for change in changed if change.before == run]
-    return tuple(stretch for stretch in pieces if stretch.values)
-
-
-def _either(change: Change, optima: Sequence[Optima]) -> Stretch:
-    of_both = (*change.before.values, *change.after.values)
-    values = tuple(i for i in of_both if change.low < i < change.high)
-    likely = any(optima[i].likely for i in values)
-    return Stretch((change.before.strategy, change.after.strategy), values, likely)
 
 
 def group(optima: Sequence[Optima]) -> dict[str, list[int]]:
@@ -283,66 +240,12 @@ def _overlapping(prediction: Prediction) -> list[str]:
 
     def may_be_as_fast(row: Predicted, best: Predicted) -> bool:
         """In one of twenty simulated devices, so that what two strategies share cancels; else by ranges."""
-        if not row.draws or len(row.drawn) != len(best.drawn):
+        ratios = draw_ratios(row, best)
+        if ratios is None:
             return row.low_seconds <= best.high_seconds
-        ratios = row.likely_seconds / best.likely_seconds * np.divide(row.drawn, best.drawn)
         return float(np.percentile(ratios, PERCENTILES[0])) <= 1
 
     return [r.strategy for r in rows if best and r.strategy != chosen and may_be_as_fast(r, best)]
-
-
-# Where two strategies take equally long: where their times cross in each simulated device
-
-
-@dataclass(frozen=True)
-class Place:
-    """The ends of the range of 90 % of the simulated devices, as values of the parameter in the order tested;
-    None where it begins before the first of them, or ends beyond the last."""
-
-    first: float | None
-    last: float | None
-
-
-def place(track: Track, change: Change) -> Place | None:
-    """Where the change may lie; None without draws of the same devices at two values of its runs at least.
-
-    Between two values times are taken to change evenly, on a logarithmic scale where all are above 0.
-    """
-    stops = [track.stops[i] for i in (*change.before.values, *change.after.values)]
-    pairs = [(float(s.value), _ratios(s, change.before.strategy, change.after.strategy)) for s in stops]
-    known = [(value, ratios) for value, ratios in pairs if ratios is not None]
-    if len(known) < 2 or len({len(ratios) for _, ratios in known}) > 1:
-        return None
-    values = np.array([value for value, _ in known])
-    logarithmic = bool(np.all(values > 0))
-    scaled = np.log(values) if logarithmic else values
-    # Those beyond the ends are infinite: one of the devices, not between two of them.
-    ends = np.percentile(_crossings(np.array([r for _, r in known])), PERCENTILES, method="inverted_cdf")
-    at = np.interp(ends, np.arange(len(values)), scaled)
-    first, last = np.where(np.isinf(ends), np.nan, np.exp(at) if logarithmic else at)
-    return Place(*(None if np.isnan(x) else float(x) for x in (first, last)))
-
-
-def _ratios(stop: Stop, before: str, after: str) -> stats.Floats | None:
-    """Logarithms of one strategy's time over the other's in each simulated device."""
-    one, other = stop.results.get(before), stop.results.get(after)
-    if not isinstance(one, Predicted) or not isinstance(other, Predicted):
-        return None
-    if not one.draws or len(one.drawn) != len(other.drawn):
-        return None
-    return np.asarray(np.log(one.likely_seconds / other.likely_seconds * np.divide(one.drawn, other.drawn)))
-
-
-def _crossings(ratios: stats.Floats) -> stats.Floats:
-    """In each device, where among the values the first strategy becomes the slower one for good: 0 at the
-    first, infinite before it and beyond the last. `ratios` has a row for each value, a column a device."""
-    faster, (count, devices) = ratios <= 0, ratios.shape
-    last = np.where(faster.any(axis=0), count - 1 - np.argmax(faster[::-1], axis=0), -1)
-    at = np.clip(last, 0, count - 2)
-    low, high = (ratios[i, np.arange(devices)] for i in (at, at + 1))
-    inside = (last >= 0) & (last < count - 1)
-    share = np.divide(-low, high - low, out=np.zeros(devices), where=inside)
-    return np.asarray(np.where(inside, at + share, np.where(last < 0, -np.inf, np.inf)))
 
 
 # One strategy for several devices, or for all values of a sweep: what it loses where it is worst
@@ -410,8 +313,8 @@ def _measured(row: Measured, best: Measured, confidence: float) -> stats.Ratio:
 
 def _predicted(row: Predicted, best: Predicted) -> stats.Ratio:
     """Over the simulated devices, where both rows hold them."""
-    ratio = row.likely_seconds / best.likely_seconds
-    if not row.draws or len(row.drawn) != len(best.drawn):
+    ratio, ratios = row.likely_seconds / best.likely_seconds, draw_ratios(row, best)
+    if ratios is None:
         return stats.Ratio(ratio, ratio, ratio)
-    low, high = np.percentile(ratio * np.divide(row.drawn, best.drawn), PERCENTILES)
-    return stats.Ratio(ratio, min(float(low), ratio), max(float(high), ratio))
+    low, high = map(float, np.percentile(ratios, PERCENTILES))
+    return stats.Ratio(ratio, min(low, ratio), max(high, ratio))

@@ -3,8 +3,8 @@
 In each process of a final all contestants ran side by side, so that what slows the machine slows them all.
 The median over strategies of a process is the common factor (robust: it takes more than half of them to move
 it); what a strategy takes over that median is its own. Both are compared over the processes of the two runs
-as times are (`stats.ratio_interval`), those of strategies at once (Bonferroni). A factor that is common
-need not be the machine's: the parts of a frame, which every strategy has, tell what it is in.
+as times are (`stats.ratio_interval`), those of strategies at once (Bonferroni). A common factor is that of
+the machine, or of code that every strategy runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from advisor import stats
 from advisor.profiles.schema import Failed, Measured, Predicted, Skipped, WorkloadRecord
-from advisor.verdicts.predicted import PERCENTILES
+from advisor.verdicts.predicted import PERCENTILES, draw_ratios
 from advisor.verdicts.scores import bytes_of, seconds_of
 
 Outcome = Literal["slower", "faster", "same", "cannot tell"]
@@ -104,23 +104,16 @@ def ratio_of(
         raise TypeError("measured and predicted times cannot be compared")
     if base == head:
         return stats.Ratio(1.0, 1.0, 1.0)
-    if base.draws and len(base.drawn) == len(head.drawn):
-        return _paired(base, head)
+    ratios = draw_ratios(head, base)
+    if ratios is not None:  # with each side's own noise of what this CPU was timed for, on days of their own
+        before, now = (_timed(side, stream) for stream, side in enumerate((base, head)))
+        ends = np.percentile(ratios * now / before, (50, *PERCENTILES))
+        return stats.Ratio(*map(float, ends))
     return stats.Ratio(
         head.likely_seconds / base.likely_seconds,
         head.low_seconds / base.high_seconds,
         head.high_seconds / base.low_seconds,
     )
-
-
-def _paired(base: Predicted, head: Predicted) -> stats.Ratio:
-    """The ratio in each simulated device, with each side's own noise of what this CPU was timed for."""
-    likely = head.likely_seconds / base.likely_seconds
-    # Streams of their own: what was timed on two days has nothing in common.
-    before, now = (_timed(side, stream) for stream, side in enumerate((base, head)))
-    ratios = likely * np.divide(head.drawn, base.drawn) * now / before
-    low, middle, high = (float(x) for x in np.percentile(ratios, (PERCENTILES[0], 50, PERCENTILES[1])))
-    return stats.Ratio(middle, low, high)
 
 
 def _timed(row: Predicted, stream: int) -> npt.NDArray[np.float64]:
@@ -171,31 +164,21 @@ def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow
 
 
 _Pair = tuple[dict[str, float], dict[str, float]]
-Cause = Literal["machine", "stage", "host", "device", "copies", "unknown"]
-"""machine: all kinds of parts moved alike. stage: one of them. host, device, copies: that kind alone."""
 FEWEST = 3
 """Fewest strategies to find one that changed alone."""
 _NO_TIME = 1e-12
 """Seconds."""
-_MOST_OF_IT = 0.8
-"""The share of a change that a part must account for to be named as its place."""
 _NOTABLE = 0.1
 """The share of a frame from which on a kind of part is worth comparing."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """`common`: HEAD's time over BASE's that the strategies share; `alone`: what a strategy moved beyond it.
-
-    `seconds` is by how much the parts of `cause` grew, or shrank, in the middle strategy; `stage` is the one.
-    """
+    """`common`: HEAD's time over BASE's that strategies share; `alone`: what one moved beyond it."""
 
     strategies: int
     common: stats.Ratio
     alone: dict[str, stats.Ratio]
-    cause: Cause = "unknown"
-    seconds: float = 0.0
-    stage: str = ""
 
     @property
     def together(self) -> bool:
@@ -228,9 +211,7 @@ def drift(rows: Sequence[Compared], workload: WorkloadRecord, confidence: float)
     if 2 * len(alone) >= len(paired):
         return None
     common = _ratio(np.median(head, axis=0), np.median(base, axis=0), confidence)
-    result = Drift(len(paired), common, alone)
-    rest = [pair for row, pair in zip(paired, parts, strict=False) if row.strategy not in alone]
-    return _explained(result, rest) if result.together and rest else result
+    return Drift(len(paired), common, alone)
 
 
 def _alone(
@@ -283,22 +264,7 @@ def _expected(parts: Sequence[_Pair], rows: Sequence[Compared]) -> Iterator[stat
         yield np.array([now / before if before else 1.0 for now, before in zip(grown, whole, strict=True)])
 
 
-def _explained(result: Drift, parts: Sequence[_Pair]) -> Drift:
-    """The drift with its place in a frame, from the parts that every strategy has."""
-    moved = _moved(parts)
-    whole = sum(moved.values())
-    if not whole:
-        return result
-    largest = max(moved, key=lambda name: moved[name] / whole)
-    kinds = {kind: _sum(moved, kind) for kind in _KINDS}
-    cause, seconds = _cause(kinds, _factors(parts), whole, result.common)
-    stage = ""
-    if cause in ("host", "device") and moved[largest] / whole >= _MOST_OF_IT and len(moved) > 1:
-        cause, seconds, stage = "stage", moved[largest], largest.partition(":")[2]
-    return replace(result, cause=cause, seconds=seconds, stage=stage)
-
-
-_KINDS: tuple[Cause, ...] = ("host", "device", "copies")
+_KINDS = ("host", "device", "copies")
 
 
 def _parts(row: Measured, sides: Mapping[str, str]) -> dict[str, float]:
@@ -307,9 +273,9 @@ def _parts(row: Measured, sides: Mapping[str, str]) -> dict[str, float]:
     return {**stages, "copies": row.transfer_seconds + (row.host_copy_seconds or 0.0)}
 
 
-def _factors(parts: Sequence[_Pair]) -> dict[Cause, float]:
+def _factors(parts: Sequence[_Pair]) -> dict[str, float]:
     """The factor by which each kind of part grew in the median strategy, if a notable share of the frame."""
-    factors: dict[Cause, float] = {}
+    factors: dict[str, float] = {}
     for kind in _KINDS:
         sums = [tuple(_sum(side, kind) for side in pair) for pair in parts]
         shares = [
@@ -323,15 +289,3 @@ def _factors(parts: Sequence[_Pair]) -> dict[Cause, float]:
 
 def _sum(parts: Mapping[str, float], kind: str) -> float:
     return sum(seconds for name, seconds in parts.items() if name.partition(":")[0] == kind)
-
-
-def _cause(
-    kinds: Mapping[Cause, float], factors: Mapping[Cause, float], whole: float, common: stats.Ratio
-) -> tuple[Cause, float]:
-    """The machine where several kinds moved alike, in the direction of all; else the kind that most is in."""
-    near = math.log1p(stats.EQUIVALENCE)
-    off = [abs(math.log(factor / common.value)) for factor in factors.values()]
-    if len(factors) > 1 and all(each <= min(near, abs(math.log(common.value)) / 2) for each in off):
-        return "machine", whole
-    kind = max(kinds, key=lambda name: kinds[name] / whole)
-    return (kind, kinds[kind]) if kinds[kind] / whole >= _MOST_OF_IT else ("unknown", whole)
