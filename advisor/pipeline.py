@@ -30,7 +30,7 @@ from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE
 from advisor.measure.revisions import commit_of
-from advisor.measure.trying.session import try_script
+from advisor.measure.trying.session import INTERRUPTED, try_script
 from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
 from advisor.model.measured import timed_by
 from advisor.model.mixing import outlook
@@ -45,6 +45,7 @@ from advisor.profiles.schema import Commit, Predicted, Profile, Result, Tool
 from advisor.profiles.sweeps import was_interrupted as was_interrupted
 from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import HostRates
+from advisor.profiles.trials import Trials
 from advisor.report.profile_page import with_headlines
 from advisor.rules.advise import advise, conclude, like_device, predict_targets, require_rules
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, require_fits
@@ -108,17 +109,16 @@ def profile(
 
 
 def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: Progress) -> Profile:
-    """With what changes of the script's lines gave; after Ctrl-C without. script: with its files as they are
-    named here."""
+    """With what changes of the script's lines gave, also those measured before Ctrl-C. script: with its files
+    as they are named here."""
     try:
         with scratch() as folder:
             trials = try_script(settings, script, concluded.script, progress, folder)
     except KeyboardInterrupt:
-        note = "Interrupted while changes were tried: the page shows what was recorded before."
-        return concluded.model_copy(update={"notes": (*concluded.notes, note)})
-    return anonymous(
-        concluded.model_copy(update={"trials": trials}), include_host=settings.options.include_host
-    )
+        trials = Trials(reason=INTERRUPTED, seconds=0.0)
+    notes = (*concluded.notes, *([INTERRUPTED] if trials.reason == INTERRUPTED else []))
+    complete = concluded.model_copy(update={"trials": trials, "notes": notes})
+    return anonymous(complete, include_host=settings.options.include_host)
 
 
 def _recorded(settings: Settings, context: RunContext) -> Profile:

@@ -22,7 +22,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.trying.candidates import written_changes
 from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.results import Results
-from advisor.measure.trying.session import Session, candidates, try_script
+from advisor.measure.trying.session import MOST_PROCESSES, Session, candidates, try_script
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded
 from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
 from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
@@ -311,19 +311,35 @@ def test_a_promising_change_gets_more_processes(
     assert len({block.process for block in session._blocks}) == processes
 
 
-def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("end", "reason"), [(TimeUp, "--max-seconds"), (KeyboardInterrupt, "Interrupted")])
+def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(
+    end: type[BaseException], reason: str, tmp_path: Path
+) -> None:
     def ending(job: TrialJob) -> TrialRun:
         if job.task == "results" and not job.changes:
-            raise TimeUp
+            raise end
         return runs(job)
 
     runs = Runs(FAST)
     found = played(tmp_path, cast(Runs, ending))
     assert {(t.outcome, bool(t.speedup)) for t in found.trials} == {("open", True)}
     assert (found.patch, bool(found.blocks)) == (None, True)
-    assert "--max-seconds" in found.reason
+    assert reason in found.reason
     kept = played(tmp_path, runs, end=0.0)
     assert (kept.blocks, "--max-seconds" in kept.reason) == ((), True)
+
+
+@pytest.mark.parametrize(("timed", "holds"), [(0, False), (1, True)])
+def test_a_patch_that_was_timed_before_ctrl_c_is_handed_over(timed: int, holds: bool, tmp_path: Path) -> None:
+    def ending(job: TrialJob) -> TrialRun:
+        if job.sources and job.task == "time" and job.process > MOST_PROCESSES + timed:
+            raise KeyboardInterrupt
+        return runs(job)
+
+    runs = Runs(FAST)
+    patch = played(tmp_path, cast(Runs, ending)).patch
+    assert patch
+    assert (patch.equal, patch.holds) == (True, holds)
 
 
 def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) -> None:
@@ -331,7 +347,7 @@ def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) 
     found = played(tmp_path, runs)
     assert found.patch
     assert found.patch.equal
-    assert len(runs.jobs) == 11
+    assert len(runs.jobs) == 9
     unchanged = [job for job in runs.jobs if job.task == "results" and not (job.changes or job.sources)]
     assert len(unchanged) == 1
 
@@ -389,7 +405,7 @@ def test_a_patch_that_is_slower_than_the_script_is_not_handed_over(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("patched", "processes"), [((0.002, 0.0021), 3), ((0.0055, 0.0056), 3), ((0.002, 0.0055), 6)]
+    ("patched", "processes"), [((0.002, 0.0021), 2), ((0.0055, 0.0056), 3), ((0.002, 0.0055), 6)]
 )
 def test_a_patch_gets_more_processes_until_they_tell(
     patched: tuple[float, float], processes: int, tmp_path: Path

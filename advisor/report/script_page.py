@@ -363,7 +363,7 @@ def _patch_sentence(tried: Trials) -> str:
         return "What was faster could not be written as a patch."
     if patch:
         why = patch.reason or (f"got {fast(patch)}" if patch.speedup else "too few of its frames were timed")
-        return f"The patch does not hold: {words.line(why)}."
+        return f"No patch is written: {words.line(why)}."
     if tried.reason:
         proved = any(trial.outcome == "faster" for trial in tried.trials)
         return f"{words.line(tried.reason)} {_NO_PATCH if proved else 'Nothing was proved by then.'}"

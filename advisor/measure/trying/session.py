@@ -31,7 +31,6 @@ from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.trials import Patch, Trial, TrialBlock, Trials
-from advisor.stats import Ratio
 from advisor.strategies.allocators import BY_NAME
 from advisor.strategies.patches import diff
 from advisor.strategies.syntax import loop_lines
@@ -42,7 +41,7 @@ PROCESSES = 2
 MOST_PROCESSES = 5
 """For a change that seems to gain `_WORTH_MORE` and is not sure to: on an H200, two processes of a DataLoader
 with `pin_memory=True` told 1.18x (0.96 to 1.43), of a page-locked camera frame 1.17x (0.95 to 1.44)."""
-PATCHED_PROCESSES, MOST_PATCHED_PROCESSES = 3, 6
+PATCHED_PROCESSES, MOST_PATCHED_PROCESSES = 2, 6
 """Runs of the script as it is and as patched, in turns; as many as the second where they do not tell which is
 faster: on an H200, three of each told 1.23x (0.94 to 1.62) of a patch whose gain was 1.35x."""
 SCREENING = MOST_PROCESSES
@@ -60,7 +59,9 @@ _NO_TIME = "left out: the time (--max-seconds) is for changes of lines"
 _NO_FASTER = "dropped early: no faster in its first process"
 _UNPROVED = "faster, but nothing proves that results are equal"
 _ENDED = "the trials ended before it was timed"
+_NOT_RUN = "the trials ended before it was run"
 _NOT_COMPARED = "the time ended before results were compared"
+INTERRUPTED = "Interrupted while changes were tried: the page shows what was measured before."
 RunTrial = Callable[[TrialJob], TrialRun]
 
 
@@ -125,6 +126,9 @@ class Session:
     _runs: int = 0
     _ended: str = ""
     """Why trials ended before all was tried."""
+    _patch: Patch | None = None
+    _written: tuple[str, ...] = ()
+    """Names of the changes that are in the patch."""
 
     def trials(self, suggested: Sequence[Candidate], most: float) -> Trials:
         """most: seconds of a frame that memory can change. A script that fails unchanged ends them."""
@@ -133,30 +137,30 @@ class Session:
             reason = "No change that can be imposed fits the lines of this loop."
             return Trials(loop=self.loop, reason=reason, seconds=0.0)
         changes = tuple(each.change for each in suggested)
-        patch, written = None, tuple[str, ...]()
         try:
-            kept = self._kept(suggested, changes)
-            patch, written = self._patched(kept, {c.name: c for c in changes}) if kept else (None, ())
+            if kept := self._kept(suggested, changes):
+                self._write_patch(kept, {c.name: c for c in changes})
         except TimeUp:
             self._ended = "The time (--max-seconds) ended before all was tried."
+        except KeyboardInterrupt:
+            self._ended = INTERRUPTED
         except WorkloadError as problem:
             self._ended = f"Trials ended early: {problem.message}. {problem.next_step}"
-        promised = {
-            i: seconds for c in suggested if c.change.name in written for i, seconds in c.promised.items()
-        }
-        if patch and promised:
-            patch = patch.model_copy(update={"promised_seconds": min(sum(promised.values()), most)})
+        in_patch = [each for each in suggested if each.change.name in self._written]
+        promised = {i: seconds for each in in_patch for i, seconds in each.promised.items()}
+        if promised:
+            self._note_patch(promised_seconds=min(sum(promised.values()), most))
         equality = self._unchanged
         return Trials(
             frame_seconds=self._times().seconds.get(AS_IS),
             loop=self.loop,
             trials=tuple(
-                t.model_copy(update={"in_patch": t.name in written}) for t in self._judged(suggested)
+                t.model_copy(update={"in_patch": t.name in self._written}) for t in self._judged(suggested)
             ),
             blocks=tuple(self._blocks),
             compared=equality.compared if equality else (),
             unlike=equality.unlike if equality else (),
-            patch=patch,
+            patch=self._patch,
             runs=self._runs,
             seconds=monotonic() - began,
             reason=self._ended,
@@ -382,10 +386,8 @@ class Session:
             most_seconds=left if left < math.inf else None,
         )
 
-    def _patched(
-        self, kept: Sequence[Trial], changes: Mapping[str, ScriptChange]
-    ) -> tuple[Patch, tuple[str, ...]]:
-        """The patch of these, run and timed; and the names of those that are in it."""
+    def _write_patch(self, kept: Sequence[Trial], changes: Mapping[str, ScriptChange]) -> None:
+        """The patch of these, run and timed. What is known of it stays where the time ends."""
         loop = self.script.loops[self.loop].place
         written, names, left_out = written_changes(kept, changes, loop, self.start)
         sources = {file: after for file, (_, after) in written.items()}
@@ -397,32 +399,33 @@ class Session:
         )
         lines = sum(row[:1] in "+-" and row[:3] not in ("+++", "---") for row in text.splitlines() if row)
         elsewhere = os.path.relpath(folder, self.start) if folder != self.start else ""
-        patch = Patch(text=text, folder=elsewhere, lines=lines, left_out=left_out)
+        reason = _NOT_RUN if text else "none of the changes could be written"
+        self._patch = Patch(text=text, folder=elsewhere, lines=lines, left_out=left_out, reason=reason)
+        self._written = names
         if not text:
-            return patch.model_copy(update={"reason": "none of the changes could be written"}), ()
+            return
         difference = self._difference(self._results("the patch", sources=sources))
-        if difference:
-            return patch.model_copy(update={"equal": False, "reason": difference}), names
-        ratio = self._patch_speedup(sources)
-        figures = {"speedup": ratio.value, "interval": (ratio.low, ratio.high)} if ratio else {}
         unproved = self._as_it_is().unproved
-        equality = {"equal": None, "reason": unproved} if unproved else {"equal": True}
-        return patch.model_copy(update={**equality, **figures}), names
+        equal = False if difference else None if unproved else True
+        self._note_patch(equal=equal, reason=difference or unproved)
+        if not difference:
+            self._time_patch(sources)
 
-    def _patch_speedup(self, sources: Mapping[str, str]) -> Ratio | None:
-        """How much faster the patched script is; None where too few of its frames were timed."""
-        first, ratio = SCREENING + 1, None
+    def _note_patch(self, **figures: object) -> None:
+        assert self._patch is not None
+        self._patch = self._patch.model_copy(update=figures)
+
+    def _time_patch(self, sources: Mapping[str, str]) -> None:
+        """How much faster the patched script is, as far as frames of it were timed."""
+        first = SCREENING + 1
         for process in range(first, first + MOST_PATCHED_PROCESSES):
-            enough = process >= first + PATCHED_PROCESSES
-            if enough and (ratio is None or ratio.low > 1 or ratio.high < 1):
-                break
-            try:
-                self._timed(_AS_IT_IS, process, {AS_IS: ()})
-                self._timed("the patch", process, {PATCHED: ()}, sources=sources)
-            except TimeUp:
-                if not enough:
-                    raise
-                break
+            self._timed(_AS_IT_IS, process, {AS_IS: ()})
+            self._timed("the patch", process, {PATCHED: ()}, sources=sources)
             mine = [b for b in self._blocks if b.process >= first]
             ratio = trial_times(mine, (PATCHED,)).speedups.get(PATCHED)
-        return ratio
+            if ratio is not None:
+                self._note_patch(speedup=ratio.value, interval=(ratio.low, ratio.high))
+            settled = ratio is not None and (ratio.low > 1 or ratio.high < 1)
+            untimed = all(block.contestant != PATCHED for block in mine)
+            if process - first + 1 >= PATCHED_PROCESSES and (settled or untimed):
+                return
