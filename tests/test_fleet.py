@@ -15,7 +15,7 @@ from running import Command
 from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleets import fleet
-from advisor.fleets.fleet import Call, Function, Reply, SchedulerLost
+from advisor.fleets.fleet import Function, Reply, SchedulerLost
 from advisor.fleets.planning import Answer, Gpu, Machine, Task, devices, parse_where
 from advisor.fleets.request import Limits, Package, Request, Selection, gather, unpack
 from advisor.fleets.storage import slug, write_placements
@@ -30,7 +30,7 @@ SOURCE = b"pass\n"
 EVERY = Selection(each=True)
 ALONE = Selection(each=True, one_per_host=True)
 ONE_OF_EACH = Selection()
-QUICK = Limits(task=50, another=3, inspection=5, no_worker=2)
+QUICK = Limits(task=50, another=3, no_worker=2)
 
 
 def gpu(uuid: str, name: str = "NVIDIA H200", **other: Any) -> Gpu:
@@ -58,7 +58,7 @@ def made(task: Task, name: str) -> Profile:
 
 @dataclass
 class Imitated:
-    """A cluster of machines by address. `ends` says what becomes of a task: an answer, "dies", "hangs"."""
+    """A cluster of machines by address. `ends` says what becomes of a task: an answer, "dies"."""
 
     machines: dict[str, Machine | str]
     ends: Callable[[str, Task], Answer | str] = lambda _, task: answered(task)
@@ -70,13 +70,11 @@ class Imitated:
     joins: dict[float, tuple[str, Machine]] = field(default_factory=dict)
     lost_at: float = float("inf")
     interrupted_at: float = float("inf")
-    busy_until: float = 0.0
-    """Of all workers, with tasks of others."""
     locked: set[str] = field(default_factory=set)
     locked_until: float = 0.0
     """By another command."""
     scaled: bool = False
-    _open: dict[Call, tuple[float, str, str]] = field(default_factory=dict)
+    _open: dict[str, tuple[float, str, str, str]] = field(default_factory=dict)
     _number: int = 0
 
     def clock(self) -> float:
@@ -92,49 +90,39 @@ class Imitated:
             raise KeyboardInterrupt
         return list(self.machines)
 
-    def start(self, worker: str, function: Function, text: str = "") -> Call:
+    def start(self, worker: str, function: Function, text: str = "") -> str:
         self._number += 1
-        given = Call(self._number, worker)
+        given = f"call {self._number}"
+        if not worker:
+            self.scaled = True
+            return given
         if function == "profile":
             self.calls.append((worker, Task.model_validate_json(text)))
-        self._open[given] = (self.now + self.seconds * (function == "profile"), function, text)
-        self.most = max(self.most, sum(1 for _, call, _ in self._open.values() if call == "profile"))
+        self._open[given] = (self.now + self.seconds * (function == "profile"), worker, function, text)
+        self.most = max(self.most, sum(1 for _, _, call, _ in self._open.values() if call == "profile"))
         return given
 
     def replies(self, seconds: float) -> Sequence[Reply]:
         self.now += seconds
-        due = [given for given, (when, _, _) in self._open.items() if when <= self.now]
+        due = [given for given, (when, *_) in self._open.items() if when <= self.now]
         found = [self._end(given) for given in due if given in self._open]
         return [each for each in found if each is not None]
 
-    def _end(self, given: Call) -> Reply | None:
-        _, call, text = self._open[given]
-        if call == "inspect" and self.is_busy(given.worker):
-            return None
-        told = self.machines.get(given.worker, "gone")
+    def _end(self, given: str) -> Reply | None:
+        _, worker, call, text = self._open.pop(given)
+        told = self.machines.get(worker, "gone")
         if call == "inspect":
-            del self._open[given]
             if told == "no package":
-                return Reply(given, reason="ModuleNotFoundError", not_installed=True)
-            return Reply(given, told if isinstance(told, str) else told.model_dump_json())
-        what = self.ends(given.worker, Task.model_validate_json(text))
-        if what == "hangs":
-            return None
-        del self._open[given]
+                return Reply(given, worker, reason="ModuleNotFoundError", not_installed=True)
+            return Reply(given, worker, told if isinstance(told, str) else told.model_dump_json())
+        what = self.ends(worker, Task.model_validate_json(text))
         if what == "dies":
-            del self.machines[given.worker]
+            del self.machines[worker]
             return None
-        return Reply(given, what if isinstance(what, str) else what.model_dump_json())
+        return Reply(given, worker, what if isinstance(what, str) else what.model_dump_json())
 
-    def cancel(self, given: Call) -> None:
+    def cancel(self, given: str) -> None:
         self._open.pop(given, None)
-
-    def is_busy(self, worker: str) -> bool:
-        return self.now < self.busy_until
-
-    def scale_up(self) -> Call:
-        self.scaled = True
-        return Call(0, "")
 
     def lock(self, device: str) -> bool:
         if device in self.locked or self.now < self.locked_until:
@@ -230,25 +218,23 @@ def test_a_worker_that_is_lost_and_one_that_comes_back(tmp_path: Path) -> None:
 
 
 def test_others_are_waited_for_and_an_adaptive_cluster_is_asked_for_a_worker(tmp_path: Path) -> None:
-    """A worker busy for longer than an inspection or a task may take; a GPU that another command uses."""
+    """A GPU that another command uses; a cluster that starts a worker for a task."""
     there = machine(gpu("GPU-1"))
     (device,) = devices(there)
     assert replace(device, place="host a").lock == device.lock, "with --one-per-host too"
-    busy = Imitated({"1": there}, busy_until=70.0)
     shared = Imitated({"1": there}, locked_until=20.0)
     adaptive = Imitated({}, joins={1.5: ("1", there)})
-    for number, (cluster, least) in enumerate(((busy, 70), (shared, 20), (adaptive, 1.5))):
+    for number, (cluster, least) in enumerate(((shared, 20), (adaptive, 1.5))):
         assert statuses(run(cluster, tmp_path / f"{number}")) == ["profiled"]
         assert cluster.now >= least
         assert cluster.locked == set()
-    assert (busy.scaled, adaptive.scaled) == (False, True)
+    assert (shared.scaled, adaptive.scaled) == (False, True)
 
 
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
         ("dies", "the worker was lost; no other worker has this device"),
-        ("hangs", "no answer within 50 s; no other worker has this device"),
         (Answer(status="lost", reason="SIGSEGV"), "SIGSEGV; no other worker has this device"),
         ("{}", "the worker's answer cannot be read: status: Field required"),
         (Answer(status="profiled", profile="{}"), 'is not a profile: the key "format" is missing'),

@@ -8,13 +8,10 @@ is missing, need not have it. What comes back is text too.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import logging
-import math
 import queue
 import signal
-import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,14 +24,12 @@ from distributed import Client, Future, LocalCluster, Security, Semaphore
 from distributed.comm import connect
 
 from advisor.errors import FileProblem, NothingMeasured, UsageError
-from advisor.fleets.fleet import Call, Function, Reply, SchedulerLost
+from advisor.fleets.fleet import Function, Reply, SchedulerLost
 from advisor.profiles.files import LARGEST, read_bytes, scratch
 from advisor.profiles.redaction import here
 from advisor.texts import printable, shortened
 
 _CONNECT_SECONDS = 15.0
-_SILENT_SECONDS = 60.0
-"""Workers send a heartbeat every half second to few seconds, however busy their tasks are."""
 _LOCALHOST = "127.0.0.1"
 _CLIENT = {"timeout": _CONNECT_SECONDS, "set_as_default": False, "name": "advisor"}
 _LOCAL = {
@@ -66,47 +61,17 @@ def make_security(ca_file: Path | None, cert: Path | None, key: Path | None) -> 
 
 
 class DaskCluster:
-    """See `advisor.fleets.fleet.Cluster`. A worker without a heartbeat for `silent` seconds is not there:
-    its machine froze, or its network was cut. Dask itself waits for five minutes.
-    """
+    """See `advisor.fleets.fleet.Cluster`."""
 
-    def __init__(
-        self, client: Client, silent: float = _SILENT_SECONDS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._client, self._silent, self._clock = client, silent, clock
-        self._heard: dict[str, tuple[float, float]] = {}
-        """By worker: its last heartbeat by the scheduler's clock, and when that was new here."""
-        self._listened = -math.inf
-        self._numbers = itertools.count(1)
-        self._futures: dict[Call, Future] = {}
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._futures: dict[str, tuple[Future, str]] = {}
+        """Future and worker, by key."""
         self._locks: dict[str, Semaphore] = {}
-        self._done: queue.SimpleQueue[Call] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def workers(self) -> Collection[str]:
-        present = set(self._asked(self._client.nthreads))
-        self._asked(self._listen)
-        now = self._clock()
-        return {w for w in present if w not in self._heard or now - self._heard[w][1] <= self._silent}
-
-    def _listen(self) -> None:
-        """Notes new heartbeats, now and then: Dask's answer for 200 workers is a megabyte."""
-        now = self._clock()
-        if now - self._listened < self._silent / 10:
-            return
-        self._listened, before = now, self._heard
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        beats = {worker: float(about.get("last_seen", now)) for worker, about in workers.items()}
-        self._heard = {
-            worker: before[worker] if worker in before and before[worker][0] == beat else (beat, now)
-            for worker, beat in beats.items()
-        }
-
-    def scale_up(self) -> Call:
-        return self.start("", "inspect")
-
-    def is_busy(self, worker: str) -> bool:
-        own = {future.key for future in self._futures.values()}
-        return any(key not in own for key in self._asked(self._client.processing, [worker]).get(worker, ()))
+        return set(self._asked(self._client.nthreads))
 
     def lock(self, device: str) -> bool:
         """A lease, which expires half a minute after a command was killed."""
@@ -128,18 +93,17 @@ class DaskCluster:
         except Exception as problem:  # whatever a connection that breaks raises
             raise _lost(problem) from None
 
-    def start(self, worker: str, function: Function, text: str = "") -> Call:
+    def start(self, worker: str, function: Function, text: str = "") -> str:
         self._require_scheduler()
-        call = Call(next(self._numbers), worker)
         arguments = repr(text) if function == "profile" else ""
         expression = f"__import__('advisor.fleets.remote', fromlist=['remote']).{function}({arguments})"
         with _quiet():
             future = self._client.submit(
                 eval, expression, workers=[worker] if worker else None, pure=False, retries=0
             )
-        self._futures[call] = future
-        future.add_done_callback(lambda _: self._done.put(call))
-        return call
+        self._futures[future.key] = future, worker
+        future.add_done_callback(lambda done: self._done.put(done.key))
+        return str(future.key)
 
     def replies(self, seconds: float) -> Sequence[Reply]:
         done = []
@@ -148,28 +112,27 @@ class DaskCluster:
             while True:
                 done.append(self._done.get_nowait())
         self._require_scheduler()
-        return [self._reply(call, self._futures.pop(call)) for call in done if call in self._futures]
+        return [self._reply(call, *self._futures.pop(call)) for call in done if call in self._futures]
 
-    def cancel(self, call: Call) -> None:
-        future = self._futures.pop(call, None)
-        if future is not None:
+    def cancel(self, call: str) -> None:
+        if call in self._futures:
             with suppress(Exception):  # it may have ended, or the scheduler be gone
-                future.cancel()
+                self._futures.pop(call)[0].cancel()
 
-    def _reply(self, call: Call, future: Future) -> Reply:
+    def _reply(self, call: str, future: Future, worker: str) -> Reply:
         if future.status == "finished":
             try:
                 result = future.result(timeout=_CONNECT_SECONDS)
             except Exception as problem:
-                return Reply(call, reason=f"its result cannot be fetched: {_line(problem)}")
+                return Reply(call, worker, reason=f"its result cannot be fetched: {_line(problem)}")
             if isinstance(result, str) and len(result) <= 2 * LARGEST:
-                return Reply(call, result)
-            return Reply(call, reason="it sent something other than the text of a result")
+                return Reply(call, worker, result)
+            return Reply(call, worker, reason="it sent something other than the text of a result")
         if future.status == "error":
             raised = future.exception(timeout=_CONNECT_SECONDS)
             missing = isinstance(raised, ImportError) and "advisor" in (raised.name or "")
-            return Reply(call, reason=_line(raised), not_installed=missing)
-        return Reply(call, reason="the worker was lost")
+            return Reply(call, worker, reason=_line(raised), not_installed=missing)
+        return Reply(call, worker, reason="the worker was lost")
 
     def _require_scheduler(self) -> None:
         if (status := self._client.status) != "running":

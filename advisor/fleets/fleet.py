@@ -9,7 +9,6 @@ several workers share, so its own placement and retries do not serve: each call 
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,18 +33,11 @@ _TURN_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call on one worker; `number` tells calls apart."""
-
-    number: int
-    worker: str
-
-
-@dataclass(frozen=True)
 class Reply:
     """The text that a call returned, or why there is none."""
 
-    call: Call
+    call: str
+    worker: str
     text: str | None = None
     reason: str = ""
     not_installed: bool = False
@@ -62,20 +54,14 @@ class Cluster(Protocol):
     def workers(self) -> Collection[str]:
         """Addresses of the live workers."""
 
-    def start(self, worker: str, function: Function, text: str = "") -> Call:
-        """Starts a call on that worker alone."""
+    def start(self, worker: str, function: Function, text: str = "") -> str:
+        """Starts a call on that worker alone, or on any ("": an adaptive cluster starts one). Its key."""
 
     def replies(self, seconds: float) -> Sequence[Reply]:
         """The calls that ended since the last time; waits at most so long for one."""
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: str) -> None:
         """Ends a call."""
-
-    def is_busy(self, worker: str) -> bool:
-        """Whether calls may be queued behind other clients' tasks there."""
-
-    def scale_up(self) -> Call:
-        """Starts a call on any worker, so that an adaptive cluster starts one."""
 
     def lock(self, device: str) -> bool:
         """Locks the device against other commands of the cluster, until `unlock`; False if one has it."""
@@ -85,6 +71,7 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True)
 class _Running:
+    worker: str
     began: float
     item: Item | None = None
     """None for an inspection."""
@@ -100,14 +87,14 @@ class Dispatcher:
         self, cluster: Cluster, request: Request, results: Results, clock: Clock = time.monotonic
     ) -> None:
         self._cluster, self._request, self._results, self._clock = cluster, request, results, clock
-        self._calls: dict[Call, _Running] = {}
+        self._calls: dict[str, _Running] = {}
         self._devices: dict[str, tuple[Device, ...]] = {}
         """By worker; empty for one that is being inspected, or cannot take part."""
         self._keys: set[str] = set()
         self._waiting: list[Item] = []
         self.machines: dict[str, Machine] = {}
-        self._seats: dict[str, int] = {}
-        self._scaling: Call | None = None
+        self._scaling = ""
+        """The call on any worker, while there is none."""
         self._began = self._joined = clock()
 
     def run(self) -> None:
@@ -119,9 +106,9 @@ class Dispatcher:
                     if running is not None and running.item is None:
                         self._inspected(reply)
                     elif running is not None:
-                        self._answered(reply.call.worker, running, _answer(reply))
+                        self._answered(running, _answer(reply))
         finally:
-            for call in [*self._calls, *filter(None, (self._scaling,))]:
+            for call in (*self._calls, self._scaling):
                 self._cluster.cancel(call)
                 if call in self._calls and (device := self._calls[call].device):
                     self._cluster.unlock(device.lock)
@@ -137,26 +124,24 @@ class Dispatcher:
         for worker in self._devices.keys() - present:
             del self._devices[worker]
             self.machines.pop(worker, None)
-            self._seats.pop(worker, None)
-            for call in [call for call in self._calls if call.worker == worker]:
+            for call in [call for call, running in self._calls.items() if running.worker == worker]:
                 self._lose(call, "the worker was lost")
         for worker in sorted(present - self._devices.keys()):
             self._devices[worker] = ()
             self._joined = self._clock()
-            self._calls[self._cluster.start(worker, "inspect")] = _Running(self._joined)
-        self._cancel_late()
+            self._calls[self._cluster.start(worker, "inspect")] = _Running(worker, self._joined)
         self._assign()
         now, limits = self._clock(), self._request.limits
         if self._devices:
             return bool(self._calls or self._waiting or now - self._joined < limits.joining)
         starting = now - self._began < limits.no_worker
-        if starting and self._scaling is None:
-            self._scaling = self._cluster.scale_up()
+        if starting and not self._scaling:
+            self._scaling = self._cluster.start("", "inspect")
         return bool(self._calls or self._waiting or starting)
 
     def _inspected(self, reply: Reply) -> None:
         """Adds the devices of a worker's machine, and tasks for the new ones."""
-        worker, selection = reply.call.worker, self._request.selection
+        worker, selection = reply.worker, self._request.selection
         machine = _machine(reply)
         if isinstance(machine, Unfit):
             self._results.unfit(worker, "", machine)
@@ -164,13 +149,10 @@ class Dispatcher:
         if why := planning.unfit(machine, no_gpu=selection.no_gpu):
             self._results.unfit(worker, machine.host, why)
             return
-        # The lowest number among the host's: a worker that is started again has that of the lost one.
-        seats = {seat for other, seat in self._seats.items() if self.machines[other].host == machine.host}
-        self._seats[worker] = next(number for number in itertools.count(1) if number not in seats)
         self.machines[worker] = machine
         self._devices[worker] = tuple(
             replace(device, place=f"host {device.host}") if selection.one_per_host else device
-            for device in planning.devices(machine, self._seats[worker], no_gpu=selection.no_gpu)
+            for device in planning.devices(machine, no_gpu=selection.no_gpu)
             if planning.fits(device, selection.where)
         )
         for device in self._devices[worker]:
@@ -181,7 +163,7 @@ class Dispatcher:
 
     def _assign(self) -> None:
         places = {running.place for running in self._calls.values()}
-        busy = {call.worker for call in self._calls}
+        busy = {running.worker for running in self._calls.values()}
         waiting, self._waiting = self._waiting, []
         for item in waiting:
             free = [(w, d) for w, d in self._homes(item) if w not in busy and d.place not in places]
@@ -196,7 +178,7 @@ class Dispatcher:
             busy.add(worker)
             task = self._request.task(device, item.value)
             call = self._cluster.start(worker, "profile", task.model_dump_json())
-            self._calls[call] = _Running(self._clock(), item, device)
+            self._calls[call] = _Running(worker, self._clock(), item, device)
             self._results.begun(item)
 
     def _homes(self, item: Item) -> Iterator[tuple[str, Device]]:
@@ -223,40 +205,23 @@ class Dispatcher:
             )
             self._results.ended(item, answer, 0.0)
 
-    def _cancel_late(self) -> None:
-        now, limits = self._clock(), self._request.limits
-        for call, running in list(self._calls.items()):
-            limit = limits.task + limits.slack if running.item else limits.inspection
-            if now - running.began <= limit:
-                continue
-            if self._cluster.is_busy(call.worker):
-                self._calls[call] = replace(running, began=now)
-                self._results.waits(f"{call.worker} is busy with other tasks")
-            elif running.item:
-                self._lose(call, f"no answer within {limits.task:g} s")
-            else:
-                self._lose(call, "")
-                what = f"it did not report its devices within {limits.inspection:g} s"
-                self._results.unfit(call.worker, "", Unfit(what, "Check the worker's log."))
-
-    def _end(self, call: Call) -> _Running:
+    def _end(self, call: str) -> _Running:
         running = self._calls.pop(call)
         if running.device:
             self._cluster.unlock(running.device.lock)
         return running
 
-    def _lose(self, call: Call, reason: str) -> None:
+    def _lose(self, call: str, reason: str) -> None:
         running = self._end(call)
         self._cluster.cancel(call)
-        if running.item:
-            self._answered(call.worker, running, Answer(status="lost", reason=reason))
+        self._answered(running, Answer(status="lost", reason=reason))
 
-    def _answered(self, worker: str, running: _Running, answer: Answer) -> None:
+    def _answered(self, running: _Running, answer: Answer) -> None:
         """Records the answer; a lost task is tried once more elsewhere."""
         item, now = running.item, self._clock()
         if item is None:
             return
-        tried = (*item.tried, worker)
+        tried = (*item.tried, running.worker)
         if answer.status == "lost" and len(tried) < self._request.limits.tries:
             self._waiting.append(replace(item, tried=tried, reason=answer.reason, since=now))
         else:

@@ -131,12 +131,12 @@ class Unfit:
     next_step: str
 
 
-def devices(machine: Machine, seat: int = 1, *, no_gpu: bool = False) -> tuple[Device, ...]:
-    """The machine's GPUs; its CPU where it has none, or none is wanted. `seat`: which worker of its host."""
+def devices(machine: Machine, *, no_gpu: bool = False) -> tuple[Device, ...]:
+    """The machine's GPUs; its CPU where it has none, or none is wanted."""
     if machine.gpus and not no_gpu:
         return tuple(_gpu(machine, gpu, index) for index, gpu in enumerate(machine.gpus))
-    identity = f"{machine.host}|{machine.cpu}|{seat}"
-    return (Device(machine.cpu, "cpu", machine.host, machine.cpu, identity, f"host {machine.host}"),)
+    place = f"host {machine.host}"
+    return (Device(machine.cpu, "cpu", machine.host, machine.cpu, place, place),)
 
 
 def _gpu(machine: Machine, gpu: Gpu, index: int) -> Device:

@@ -176,16 +176,14 @@ class Selection:
 
 @dataclass(frozen=True)
 class Limits:
-    """In seconds. A worker ends its task by itself after `task`; the command waits `slack` more for what it
-    printed, and `another` for a further worker with the device of a lost task. Workers join one after
-    another: no run ends within `joining` of the last that did."""
+    """In seconds. A worker ends its task by itself after `task`. `another` is how long a lost task waits for
+    a further worker with its device. Workers join one by one: a run lasts `joining` beyond the last of them.
+    """
 
     task: float
     another: float = 15.0
-    inspection: float = 60.0
     joining: float = 3.0
     no_worker: float = 30.0
-    slack: float = 10.0
     tries: int = 2
 
 
