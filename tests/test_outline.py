@@ -20,7 +20,6 @@ from advisor.workloads.outline import imported_early, targets
         ("import torch.nn as nn", ["torch"]),
         ("def late():\n    from numba import cuda\n    import torch", ["torch", "numba"]),
         ("import numpy\nimport torchvision", []),
-        ("from .torch import layers", []),
         ("import os, torch\nos.environ['OMP_NUM_THREADS'] = '1'", []),
         ("from os import environ\nimport torch", []),
         ("import torch(", []),

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
@@ -22,7 +22,6 @@ from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.fleets.planning import Device, Task
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.combined import FleetRecord
-from advisor.strategies.syntax import last_name
 from advisor.sweep import Sweep, parse_sweep
 from advisor.version import __version__
 from advisor.workloads import outline
@@ -142,24 +141,11 @@ def _imported(source: bytes, file: Path, folder: Path) -> Iterator[Path]:
         if file.parent != folder:
             return
         raise WorkloadError(f"{file} is not valid Python: {problem}", next_step="Fix the file.") from None
-    for name in dict.fromkeys(_names(tree)):
+    for name in sorted(filter(str.isidentifier, outline.imported(tree))):
         for path in (folder / name, folder / f"{name}.py"):
-            if name.isidentifier() and (path.is_file() or (path.is_dir() and any(path.rglob("*.py")))):
+            if path.is_file() or (path.is_dir() and any(path.rglob("*.py"))):
                 yield path
                 break
-
-
-def _names(tree: ast.AST) -> Iterable[str]:
-    """The first part of each imported name; of `from . import a, b` all names."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ([node.module.partition(".")[0]] if node.module else [a.name for a in node.names])
-        elif isinstance(node, ast.Call) and last_name(node.func) in ("import_module", "__import__"):
-            argument = node.args[0] if node.args else None
-            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                yield argument.value.lstrip(".").partition(".")[0]
 
 
 _NOT_SENT = ("workload", "sweep", "no_gpu", "gpu", "quiet")

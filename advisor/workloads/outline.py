@@ -55,19 +55,30 @@ def imported_early(path: Path) -> list[str]:
     imported, and none that lies beside the file under that name.
     """
     try:
-        nodes = list(ast.walk(parsed(path)))
+        tree = parsed(path)
     except (OSError, ValueError, SyntaxError):
         return []
-    names = {last_name(node) for node in nodes if isinstance(node, ast.expr)}
-    modules = {n.module or "" for n in nodes if isinstance(n, ast.ImportFrom) and not n.level}
-    for node in nodes:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            (modules if isinstance(node, ast.Import) else names).update(alias.name for alias in node.names)
+    names = {last_name(node) for node in ast.walk(tree) if isinstance(node, ast.expr)}
+    names |= {a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}
     if not names.isdisjoint(("environ", "putenv")):
         return []
-    tops = {module.partition(".")[0] for module in modules}
     beside = {name for name in SLOW_IMPORTS for own in (name, f"{name}.py") if (path.parent / own).exists()}
-    return [name for name in SLOW_IMPORTS if name in tops - beside]
+    return [name for name in SLOW_IMPORTS if name in imported(tree) - beside]
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The first part of each imported name; of `from . import a, b` all names."""
+    names = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.update([node.module.partition(".")[0]] if node.module else [a.name for a in node.names])
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("import_module", "__import__"):
+            argument = node.args[0] if node.args else None
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                names.add(argument.value.lstrip(".").partition(".")[0])
+    return names
 
 
 def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
@@ -166,12 +177,9 @@ def _imports_library(file: Path) -> bool:
     names, waiting = set[str](), [file]
     while waiting:
         try:
-            nodes = [*ast.walk(parsed(waiting.pop()))]
+            new = imported(parsed(waiting.pop())) - names
         except (OSError, SyntaxError, ValueError):
             continue
-        modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-        modules += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-        new = {module.partition(".")[0] for module in modules if module} - names
         names |= new
         waiting += [near for name in new if (near := file.parent / f"{name}.py").exists()]
         waiting += [near for name in new for near in islice((file.parent / name).rglob("*.py"), _MOST_FILES)]
