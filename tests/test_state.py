@@ -78,7 +78,7 @@ def test_a_race_is_found_while_frames_overlap(tmp_path: Path) -> None:
     problem = outcome("background", "pinned-pipelined", tmp_path, Hasty)
     assert isinstance(problem, Problem)
     assert problem.cause == "differs"
-    assert not missing(problem.message, "'mask'", "in frame 1")
+    assert not missing(problem.message, "`mask`", "from frame 1 on")
 
 
 @pytest.mark.parametrize("strategy", ["pageable", "pinned-pipelined"])
@@ -93,7 +93,9 @@ def test_frames_of_either_set_are_compared(strategy: str, tmp_path: Path) -> Non
         file.write_bytes(right)
         assert isinstance(problem, Problem)
         assert problem.cause == "differs"
-        assert not missing(problem.message, "1 of 64 elements of 'alarm'", f"in frame {frame}")
+        assert not missing(
+            problem.message, "1.6 % of its elements", "`alarm`", f"from frame {frame} on" if frame else ""
+        )
         assert ("`rng`" in problem.message) == (strategy == "pageable"), "the reference run's own"
 
 
@@ -115,7 +117,7 @@ def test_what_gave_wrong_results_is_recommended_nowhere(tmp_path: Path) -> None:
     for prediction in profile.predictions:
         row = next(row for row in prediction.results if row.strategy == "zero-copy")
         assert isinstance(row, Skipped)
-        assert not missing(row.reason, WRONG_RESULTS, "in frame 12")
+        assert not missing(row.reason, WRONG_RESULTS, "from frame 12 on")
         assert prediction.recommendation.strategy != "zero-copy"
 
 

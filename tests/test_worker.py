@@ -76,8 +76,8 @@ def test_a_strategy_with_other_results_is_failed_however_fast(
     assert good.verified
     assert isinstance(bad, Failed)
     assert bad.reason == (
-        "its results are wrong: 1 of 64 elements of 'b' differ from the reference run in "
-        f"frame {at}; at [3] it is {at + 2}.0 instead of {at + 1}.0; the largest error is 1, rounding "
+        "its results are wrong: `b` differs in 1.6 % of its elements, largest 1 at [3] "
+        f"from frame {at} on: {at + 2}.0 instead of {at + 1}.0 in the reference run; rounding "
         f"explains at most {explained} near zero"
     )
 

@@ -52,7 +52,7 @@ class KeptResults:
         end_if_forked(self._worker)
         self._bytes += sum(array.nbytes for array in results.values())
         whole = frame < LEAST_FRAMES or self._bytes <= _WHOLE_BYTES
-        stored = {name: array if whole else some(array) for name, array in results.items()}
+        stored = {n: array if whole or array.size <= _SOME else some(array) for n, array in results.items()}
         directory = self._directory / str(frame)
         directory.mkdir(parents=True, exist_ok=True)
         for name, array in stored.items():
@@ -75,15 +75,23 @@ class KeptResults:
     ) -> dict[str, str]:
         """The buffers that differ from that frame's, with a sentence for each. lengths: how many elements go
         into one of the buffer's at most, which rounding errors grow with; one that is carried from frame to
-        frame may have as many times the terms. Where fewer elements were kept, those are compared."""
+        frame may have as many times the terms."""
         sentences: dict[str, str] = {}
         for name, array in results.items():
             expected = np.load(self._directory / str(frame) / f"{name}.npy", mmap_mode="r")
-            compared = some(array) if expected.size < array.size else array
-            whole, length = compared is array and array.ndim > 0, lengths.get(name, 1.0) * (frame + 1)
-            if sentence := _difference(name, compared, expected, length, frame, whole=whole):
-                sentences[name] = sentence
+            length = lengths.get(name, 1.0) * (frame + 1)
+            if difference := _buffer_difference(name, frame, array, expected, length):
+                sentences[name] = _against_reference(difference)
         return sentences
+
+
+def _against_reference(difference: BufferDifference) -> str:
+    if difference.shapes:
+        return difference.sentence
+    value, expected = difference.values
+    sentence = f"{difference.sentence}: {value} instead of {expected} in the reference run"
+    most = difference.explained
+    return sentence + (f"; rounding explains at most {most:.3g} near zero" if most else "")
 
 
 def nans(array: Array) -> tuple[int, int]:
@@ -97,31 +105,7 @@ def some(array: Array) -> Array:
     return np.ascontiguousarray(array.reshape(-1)[:: max(1, math.ceil(array.size / _SOME))])
 
 
-def _difference(name: str, array: Array, expected: Array, length: float, frame: int, *, whole: bool) -> str:
-    """What differs, and where first; no place is given if only some elements were kept."""
-    if (array.shape, array.dtype) != (expected.shape, expected.dtype):
-        return f"{name!r} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}"
-    if np.array_equal(array.reshape(-1).view(np.uint8), np.asarray(expected).reshape(-1).view(np.uint8)):
-        return ""
-    close, explained = agreeing(array, expected, length)
-    wrong = int(close.size - np.count_nonzero(close))
-    if not wrong:
-        return ""
-    first = np.unravel_index(int(np.argmin(close)), close.shape) if array.ndim else ()
-    at = f"at {[int(index) for index in first]} " if whole else ""
-    errors = absolute_errors(array, expected) if array.dtype.kind in "fc" else np.zeros(0)
-    finite = errors[np.isfinite(errors)]
-    worst = ""
-    if finite.size:
-        worst = f"; the largest error is {finite.max():.3g}, "
-        worst += f"rounding explains at most {explained:.3g} near zero"
-    return (
-        f"{wrong} of {close.size} elements of {name!r} differ from the reference run in frame {frame}; "
-        f"{at}it is {array[first]} instead of {expected[first]}{worst}"
-    )
-
-
-def agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.NDArray[np.bool_], float]:
+def _agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.NDArray[np.bool_], float]:
     """Which elements agree, and what rounding explains near zero; of two precisions the lower one counts.
     length: how many elements go into one, which rounding errors grow with."""
     kinds = {array.dtype.kind, expected.dtype.kind}
@@ -135,12 +119,6 @@ def agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.ND
     explained = max(tolerance * 1e-3, float(np.finfo(parts[size]).eps) * math.sqrt(length)) * scale
     close = np.isclose(array, expected, rtol=tolerance, atol=explained, equal_nan=True)
     return np.atleast_1d(close), explained
-
-
-def absolute_errors(array: Array, expected: Array) -> npt.NDArray[np.float64]:
-    """Differences of numbers of any kind, as doubles; not finite where one of the two is not."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(np.abs(array.astype(np.complex128) - expected.astype(np.complex128)))
 
 
 def compare_results(base: Path, head: Path) -> Results:
@@ -162,8 +140,7 @@ def compare_results(base: Path, head: Path) -> Results:
         for name in (n for n in results if n in expected and n not in different and frame < limits.get(n, 0)):
             compared[name] = None
             length = lengths[name] * (frame + 1)
-            difference = _buffer_difference(name, frame, results[name], expected[name], length)
-            if difference is not None:
+            if difference := _buffer_difference(name, frame, results[name], expected[name], length):
                 different[name] = difference
     return Results(
         tuple(compared),
@@ -184,29 +161,39 @@ def _buffer_difference(
         array, expected = (each if each.size == least else some(each) for each in (array, expected))
     if array.size != expected.size:
         return BufferDifference(name, frame, shapes=(expected.shape, array.shape))
-    if array.shape != expected.shape:
-        array, expected = array.reshape(-1), expected.reshape(-1)
-    numbers = {array.dtype.kind, expected.dtype.kind} <= set("fciub")
-    if array.dtype != expected.dtype and not numbers:
-        return BufferDifference(name, frame, array.size, array.size)
-    if array.dtype == expected.dtype and np.array_equal(array, expected):  # without `isclose`'s copies
+    expected = expected.reshape(array.shape)
+    if array.dtype == expected.dtype and _same_bytes(array, expected):  # without `isclose`'s copies
         return None
-    close, _ = agreeing(array, expected, length)
-    wrong = int(close.size - np.count_nonzero(close))
-    if not wrong:
-        return None
-    largest, place = _largest(array, expected, close) if numbers else (None, ())
-    whole = place and (frame < LEAST_FRAMES or array.ndim > 1)
-    return BufferDifference(name, frame, wrong, close.size, largest, place if whole else None)
-
-
-def _largest(array: Array, expected: Array, close: Array) -> tuple[float | None, tuple[int, ...]]:
-    """The largest finite error and its place; else the place of the first element that differs."""
+    close, explained = _agreeing(array, expected, length)
     wrong = ~close.reshape(array.shape)
-    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), array.shape)) if array.ndim else ()
-    errors = absolute_errors(array, expected)
-    errors = np.where(np.isfinite(errors) & wrong, errors, -1.0)
-    if not (errors >= 0).any():
-        return None, first
-    at = np.unravel_index(int(np.argmax(errors)), array.shape) if array.ndim else ()
-    return float(errors.max()), tuple(int(i) for i in at)
+    count = int(np.count_nonzero(wrong))
+    if not count:
+        return None
+    place, largest = _worst(array, expected, wrong)
+    is_whole = array.ndim > 1 or frame < LEAST_FRAMES or not _SOME // 2 < array.size <= _SOME
+    return BufferDifference(
+        name,
+        frame,
+        count,
+        array.size,
+        largest,
+        place if place and is_whole else None,
+        values=(str(array[place]), str(expected[place])),
+        explained=explained,
+    )
+
+
+def _same_bytes(array: Array, other: Array) -> bool:
+    return bool(np.array_equal(array.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8)))
+
+
+def _worst(array: Array, expected: Array, wrong: Array) -> tuple[tuple[int, ...], float | None]:
+    """The place of the largest finite error and that error; else the first element that differs."""
+    errors = np.full(array.shape, -1.0)
+    if {array.dtype.kind, expected.dtype.kind} <= set("fciub"):
+        with np.errstate(invalid="ignore", over="ignore"):
+            absolute = np.abs(array.astype(np.complex128) - expected.astype(np.complex128))
+        errors = np.where(np.isfinite(absolute), absolute, -1.0)
+    at = int(np.argmax(np.where(wrong, errors, -2.0)))
+    place = tuple(int(index) for index in np.unravel_index(at, array.shape)) if array.ndim else ()
+    return place, float(errors[place]) if errors[place] >= 0 else None

@@ -23,7 +23,8 @@ class BufferDifference:
     """How one buffer of HEAD differs from BASE's in the first frame in which it does.
 
     `largest` is the largest absolute error, at the index `place` where all elements were compared.
-    `shapes`: of BASE and HEAD, where they are not the same.
+    `shapes`: of BASE and HEAD, where they are not the same. `values`: HEAD's and BASE's where the error is
+    largest. `explained`: what rounding explains near zero.
     """
 
     buffer: str
@@ -33,6 +34,8 @@ class BufferDifference:
     largest: float | None = None
     place: tuple[int, ...] | None = None
     shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    values: tuple[str, str] = ("", "")
+    explained: float = 0.0
 
     @property
     def sentence(self) -> str:
