@@ -25,7 +25,7 @@ from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.util import spec_from_file_location
 from pathlib import Path, PurePosixPath
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from advisor.measure.jobs import Tree
 from advisor.workloads.loading import MODULE_PREFIX
 
 _OURS = "advisor"
+_OUR_FOLDER = Path(__file__).resolve().parents[1]
 _PACKAGES = {"site-packages", "dist-packages"}
 """Where packages are installed, in whatever prefix: ROS has its own in PYTHONPATH."""
 Spec = importlib.machinery.ModuleSpec
@@ -76,13 +77,11 @@ def compiled() -> tuple[str, ...]:
 
 
 def _is_own(name: str, module: object) -> bool:
-    """Neither a library's nor ours; what has no file anywhere stays where it is."""
+    """Whether it is the user's; what has no file anywhere stays where it is."""
     if name.startswith(MODULE_PREFIX):
         return True
-    if name.partition(".")[0] == _OURS:
-        return False
     places = [_origin(module)] if _origin(module) else list(_fact(module, "__path__") or ())
-    return bool(places) and not any(is_library(str(place)) for place in places)
+    return bool(places) and all(is_users(str(place)) for place in places)
 
 
 def _origin(module: object) -> str | None:
@@ -93,6 +92,19 @@ def _origin(module: object) -> str | None:
 def _fact(module: object, name: str) -> Any:
     """The module's own attribute; a lazy module imports others when asked for one that it lacks."""
     return getattr(module, "__dict__", {}).get(name)
+
+
+@cache
+def is_users(place: str) -> bool:
+    """Whether code is neither ours nor a library's; `<string>` and its like are nobody's."""
+    return not (place.startswith("<") or is_library(place) or Path(place).is_relative_to(_OUR_FOLDER))
+
+
+def users_frame(frame: FrameType | None) -> FrameType | None:
+    """The nearest frame of the user's code, from this one outwards."""
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
 
 
 @cache

@@ -28,11 +28,10 @@ from advisor.devices.host import installed
 from advisor.errors import WorkloadError, nearest
 from advisor.measure.cupy_mock.traffic import extent
 from advisor.measure.kept_results import some
+from advisor.measure.namespaces import is_users, users_frame
 from advisor.strategies.backend import Array
 from advisor.workloads.stage_code import referred_to
 
-_OWN = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent))
-_INSTALLED = ("site-packages", "dist-packages")
 _SIGNS = re.compile(
     r"np\.ndarray|cupy\.ndarray|numpy array|bytes-like object|buffer protocol|__array_interface__|"
     r"non-precise type pyobject",
@@ -237,23 +236,12 @@ class Watch:
         return next((name for name, (start, end) in spans if start <= low and high <= end), "")
 
 
-def is_users(file: str) -> bool:
-    """Whether a file is outside of advisor, NumPy and what is installed beside it."""
-    return not file.startswith((*_OWN, "<")) and not any(part in file for part in _INSTALLED)
-
-
 def user_line() -> Place:
-    frame: Any = sys._getframe(1)
-    first = None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_OWN):
-            first = first or frame
-            if is_users(file):
-                break
-        frame = frame.f_back
-    caller = frame or first
-    file, line = (caller.f_code.co_filename, caller.f_lineno) if caller else ("", 0)
+    frame = users_frame(sys._getframe(1))
+    return _place(frame.f_code.co_filename, frame.f_lineno) if frame else Place("", 0, "")
+
+
+def _place(file: str, line: int) -> Place:
     return Place(file, line, linecache.getline(file, line).strip())
 
 
@@ -274,8 +262,7 @@ def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
     if not frames:
         return None
     frame, line = frames[-1]
-    file = frame.f_code.co_filename
-    place = Place(file, line, linecache.getline(file, line).strip())
+    place = _place(frame.f_code.co_filename, line)
     home = type(error).__module__.partition(".")[0]
     library = home if home in _REMEDIES else "torch" if "np.ndarray" in str(error) else ""
     why, write = _REMEDIES.get(library, _OTHER)
@@ -284,7 +271,6 @@ def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
     return Refused(f"{why} ({type(error).__name__})", write, place, next(filter(None, owners), ""))
 
 
-_LIBRARIES = (*_INSTALLED, "/lib/python")
 _WHOLE_BYTES = 64 << 20
 """Size of an array up to which all elements are looked at."""
 _DEPTH = 4
@@ -331,15 +317,9 @@ def _inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from (pair for pair in referred_to(plain) if not isinstance(pair[1], (ModuleType, type)))
         yield from (plain.__kwdefaults__ or {}).items()
         yield from ((f"default {index}", each) for index, each in enumerate(plain.__defaults__ or ()))
-    elif _is_users(type(value)):
+    elif is_users(str(getattr(sys.modules.get(type(value).__module__), "__file__", None) or "<unknown>")):
         yield from ((f"{name}.{key}".lstrip("."), each) for key, each in _own(value).items())
         yield "", _own(type(value)).get("__call__")
-
-
-def _is_users(kind: type) -> bool:
-    """Whether the class is of a module beside the workload: libraries keep state of their own."""
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return bool(file) and not any(part in str(file) for part in _LIBRARIES)
 
 
 def _own(value: Any) -> Mapping[str, Any]:

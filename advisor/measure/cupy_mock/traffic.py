@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal
 
 import numpy as np
 
 from advisor.measure import routines
+from advisor.measure.namespaces import users_frame
 from advisor.measure.routines import torch_seconds
 from advisor.measure.verification import RegionViolation
 from advisor.profiles.schema import Trace
@@ -31,7 +31,6 @@ from advisor.workloads.frameworks.torch_operations import GATHERS, Operation, to
 _ROUTINES = {**dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), "matmul"), "clone": "copy", "copy_": "copy"}
 """PyTorch's operators that read as a routine of routines.toml by another name does: products are cuBLAS's."""
 _TORCH_ROUTINES = ("convolution", "native_batch_norm", "_native_batch_norm_legit", "native_layer_norm")
-_NOT_THE_USERS = ("advisor.measure", "advisor.workloads.frameworks", "numpy", "torch")
 
 
 def extent(array: Array) -> tuple[int, int]:
@@ -304,10 +303,8 @@ class TrafficRecorder:
 
 
 def _caller() -> str | None:
-    """File and line of the user's own call: the first frame outside NumPy, PyTorch and tracing."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_NOT_THE_USERS):
-        frame = frame.f_back
+    """File and line of the user's own call."""
+    frame = users_frame(sys._getframe(1))
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else None
 
 

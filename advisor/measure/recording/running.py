@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,15 +23,13 @@ from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any
 
 from advisor.errors import INTERRUPTED, WorkloadError
-from advisor.measure.cupy_mock.checks import Unknowable, is_users
+from advisor.measure.cupy_mock.checks import Unknowable
 from advisor.measure.jobs import ScriptJob
+from advisor.measure.namespaces import is_users
 from advisor.measure.recording.host_memory import Origins
 from advisor.measure.recording.loops import NAME, Loops
 from advisor.profiles.crossings import PROCESSES
 
-_PACKAGES = ("site-packages", "dist-packages")
-_OURS = str(Path(__file__).resolve().parents[2])
-_PYTHON = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
 _STARTS = re.compile(r"from multiprocessing\.(spawn|forkserver) import")
 _SUBPROCESS = f"{PROCESSES} a subprocess that the script starts: {{}}"
@@ -317,10 +314,7 @@ class OwnFiles:
     def __contains__(self, file: str) -> bool:
         if self.package and _below(file, self.package):
             return True
-        if any(part in _PACKAGES for part in Path(file).parts) or _below(file, _OURS):
-            return False
-        inside = any(_below(file, root) for root in self.roots)
-        return inside and not any(_below(file, folder) for folder in _PYTHON)
+        return any(_below(file, root) for root in self.roots) and is_users(file)
 
 
 def own_frame(frame: FrameType | None, is_own: Callable[[str], bool]) -> FrameType | None:
