@@ -45,6 +45,14 @@ class FakeCupy(types.ModuleType):
             PinnedMemory=type("PinnedMemory", (), {}),
         )
 
+    def asarray(self, array: Any) -> Any:
+        self.calls.append(("asarray", self.current_device))
+        return array
+
+    def asnumpy(self, array: Any) -> Any:
+        self.calls.append(("asnumpy", self.current_device))
+        return array
+
     def ndarray(self, shape: Any, dtype: Any, memptr: Any) -> Any:
         return ("array", shape, dtype, memptr)
 

@@ -494,6 +494,20 @@ def test_what_a_workload_page_locks_is_counted_while_it_is_watched(cupy: FakeCup
     assert gpu.disturbed() is None
 
 
+def test_arrays_of_the_library_are_copied_with_their_gpu_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCupy(count=2)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    backend = CudaBackend(0)
+    backend.open_gpus(2)
+    fake.calls.clear()
+    for gpu in backend.gpus:
+        gpu.download(gpu.upload([1]))
+    assert [call for call in fake.calls if call[0] in ("asarray", "asnumpy")] == [
+        *(("asarray", 0), ("asnumpy", 0), ("asarray", 1), ("asnumpy", 1))
+    ]
+    assert fake.current_device == 0
+
+
 def test_the_calls_of_a_frame_on_two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels with their GPU current; a copy between the GPUs behind an event; nothing the host waits for but
     the result."""

@@ -8,8 +8,8 @@ One non-blocking stream is current for the life of the backend.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,10 @@ class CudaBackend:
         self.index = gpu
         self._first = gpu if first is None else first.index
         self.gpus: tuple[CudaBackend, ...] = (self,)
+        self.upload: Callable[[Any], Any] = cupy.asarray
+        """Through CuPy's pinned pool, then an asynchronous copy (cupy issues 6360, 8090)."""
+        self.download: Callable[[Any], Any] = cupy.asnumpy
+        """Into a new array, whose pages are first touched by the copy."""
         self._portable = self._require_gpu() > 1
         self._device = cupy.cuda.Device(gpu)
         self._reached: set[int] = set()
@@ -84,8 +88,9 @@ class CudaBackend:
         self._runtime.setDevice(self.index)
         self.gpus = (*self.gpus, *others)
         self.__dict__.pop("_joined", None)
-        for gpu in others:
+        for gpu in self.gpus:
             gpu.gpus = self.gpus
+            gpu.upload, gpu.download = gpu._here(self.xp.asarray), gpu._here(self.xp.asnumpy)
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -201,15 +206,14 @@ class CudaBackend:
         with self.current():
             return self.xp.empty(shape, dtype)
 
-    def upload(self, array: Any) -> Any:
-        """cupy.asarray: through CuPy's pinned pool, then an asynchronous copy (cupy issues 6360, 8090)."""
-        with self.current() if len(self.gpus) > 1 else nullcontext():
-            return self.xp.asarray(array)
+    def _here(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The call on this GPU, where there are others."""
 
-    def download(self, array: Any) -> Any:
-        """cupy.asnumpy: into a new array, whose pages are first touched by the copy."""
-        with self.current() if len(self.gpus) > 1 else nullcontext():
-            return self.xp.asnumpy(array)
+        def called(array: Any) -> Any:
+            with self.current():
+                return call(array)
+
+        return called
 
     def malloc_managed(self, nbytes: int) -> int:
         """cudaMallocManaged with cudaMemAttachGlobal, CuPy's default."""
