@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from advisor.report.history_page import MOST_POINTS, MOST_ROWS, history_page
 from advisor.report.pages import render
 from advisor.verdicts.histories import all_series, newest, steps
 
-pytest.importorskip("ruptures", reason="the extra `history` is not installed")
+pytestmark = pytest.mark.skipif(find_spec("ruptures") is None, reason="the extra `history` is not installed")
 TIMES = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.030}
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

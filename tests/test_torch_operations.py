@@ -14,9 +14,15 @@ from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.profiles.schema import Trace
 from advisor.strategies.schedule import StageUse
 
-torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch: Any = None
 N = 64
 SIZE = float(4 * N * N)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported() -> None:
+    """Not while tests are collected, which every process does: it takes more than a second."""
+    globals()["torch"] = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
 def seen(function: Callable[..., Any], **arrays: Any) -> Trace:
