@@ -11,6 +11,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,6 @@ class Source:
     file: Path | None
     first_line: int = 1
 
-    @property
-    def include_directory(self) -> Path | None:
-        return None if self.file is None else self.file.resolve().parent
-
     def place(self, line: int) -> str:
         """`scale.cu, line 3` of the source's third line."""
         if self.file is None:
@@ -56,18 +53,14 @@ def find_source(source: str, caller: str) -> Source:
 
     caller: the file that asks. Raises `FileProblem` for a file that cannot be read.
     """
-    if "\n" not in source and "__global__" not in source:
-        return _file(source, Path(caller))
     asking = Path(caller)
-    try:
-        before, rest, _ = asking.read_text(encoding="utf-8").partition(source)
-    except (OSError, UnicodeDecodeError):
-        rest = ""
-    return Source(source, asking, before.count("\n") + 1) if rest else Source(source, None)
-
-
-def _file(name: str, caller: Path) -> Source:
-    path = caller.parent / name
+    if "\n" in source or "__global__" in source:
+        with suppress(OSError, UnicodeDecodeError):
+            before, found, _ = asking.read_text(encoding="utf-8").partition(source)
+            if found:
+                return Source(source, asking, before.count("\n") + 1)
+        return Source(source, None)
+    path = asking.parent / source
     try:
         return Source(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
@@ -124,8 +117,11 @@ _SCALARS = {
 }
 """CUDA C++'s types on 64-bit Linux, where long has 64 bits, and NumPy's."""
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b")
-_KERNEL = re.compile(r"\b__global__\b")
-_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*(\(?)")
+_KERNEL = re.compile(
+    r"\b__global__\b(?:__\w+__\s*\([^()]*\)|[^(){};])*?\b(?!__)(?P<name>[A-Za-z_]\w*)\s*"
+    r"\((?P<parameters>(?:[^()]|\([^()]*\))*)\)"
+)
+"""With attributes in parentheses before its name."""
 
 
 @dataclass(frozen=True)
@@ -161,16 +157,11 @@ def read_signatures(source: str) -> dict[str, Signature]:
     """All `__global__` functions of a source, by name."""
     plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
     signatures = {}
-    for start in _KERNEL.finditer(plain):
-        named = _named(plain, start.end())
-        if named is None:
-            continue
-        name, end = named
-        inside = plain[end : _closing(plain, end)]
-        parameters = tuple(_parameter(text) for text in _split(inside))
-        if [p.text for p in parameters] == ["void"]:
-            parameters = ()
-        signatures[name] = Signature(name, parameters, not _has_c_linkage(plain, start.start()))
+    for kernel in _KERNEL.finditer(plain):
+        texts = (" ".join(text.split()) for text in re.split(r",(?![^<(]*[>)])", kernel["parameters"]))
+        parameters = tuple(_parameter(text) for text in texts if text not in ("", "void"))
+        linked = _has_c_linkage(plain, kernel.start())
+        signatures[kernel["name"]] = Signature(kernel["name"], parameters, mangled=not linked)
     return signatures
 
 
@@ -184,16 +175,6 @@ def pick_signature(signatures: dict[str, Signature], name: str, where: str) -> S
         return signatures.get(plain)
     step = f"Its __global__ functions: {', '.join(signatures)}."
     raise WorkloadError(f"{where} has no kernel {name!r}{nearest(plain, signatures)}", next_step=step)
-
-
-def require_count(signature: Signature, arguments: Sequence[Any]) -> None:
-    """Raises `WorkloadError` for an argument too few or too many."""
-    if len(arguments) != len(signature.parameters):
-        raise WorkloadError(
-            f"kernel {signature.name!r} was given {len(arguments)} arguments; its signature has "
-            f"{len(signature.parameters)}",
-            next_step=f"Call it as {signature}.",
-        )
 
 
 def as_scalar(signature: Signature, index: int, value: Any) -> np.generic:
@@ -221,53 +202,6 @@ def as_scalar(signature: Signature, index: int, value: Any) -> np.generic:
             )
     number: np.generic = parameter.dtype.type(value)
     return number
-
-
-def require_pointee(signature: Signature, index: int, dtype: np.dtype[Any]) -> None:
-    """Raises `WorkloadError` for an array of another type than the kernel's pointer points to."""
-    wanted = signature.parameters[index].dtype
-    if wanted is None or wanted == dtype or {wanted.itemsize, dtype.itemsize} == {1}:
-        return
-    raise signature.refused(
-        index,
-        f"is an array of {dtype}",
-        f"The kernel reads {wanted}: pass such a buffer, or change the kernel.",
-    )
-
-
-def _named(text: str, position: int) -> tuple[str, int] | None:
-    """The function's name and where its parameters begin; attributes with parentheses come before it."""
-    while True:
-        name = _NAME.search(text, position)
-        if not name or ";" in text[position : name.start()]:
-            return None
-        position = name.end()
-        if name[2]:
-            if not name[1].startswith("__"):
-                return name[1], position
-            position = _closing(text, position) + 1
-
-
-def _closing(text: str, position: int) -> int:
-    """Where the parenthesis that is open at `position` is closed."""
-    depth = 1
-    for index in range(position, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[index], 0)
-        if not depth:
-            return index
-    return len(text)
-
-
-def _split(text: str) -> list[str]:
-    """At the commas that are in no brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "<([{") - (letter in ">)]}")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [" ".join(part.split()) for part in parts if part.strip()]
 
 
 def _parameter(text: str) -> Parameter:
@@ -337,8 +271,13 @@ class Kernel:
         ):
             raise KernelNeedsGpu(f"kernel {self.name!r} runs only on a GPU")
         device = self._device()
-        if self._signature:
-            require_count(self._signature, arguments)
+        signature = self._signature
+        if signature and len(arguments) != len(signature.parameters):
+            raise WorkloadError(
+                f"kernel {self.name!r} was given {len(arguments)} arguments; its signature has "
+                f"{len(signature.parameters)}",
+                next_step=f"Call it as {signature}.",
+            )
         values = tuple(self._argument(index, argument) for index, argument in enumerate(arguments))
         threads = self._extent("block", block)
         if math.prod(threads) > MOST_THREADS:
@@ -381,7 +320,11 @@ class Kernel:
                 raise signature.refused(index, "is an array", LOOK)
             return as_scalar(signature, index, value)
         if foreign is not None:
-            require_pointee(signature, index, np.dtype(foreign["typestr"]))
+            wanted, dtype = signature.parameters[index].dtype, np.dtype(foreign["typestr"])
+            bytewise = wanted is not None and wanted.itemsize == dtype.itemsize == 1
+            if wanted is not None and wanted != dtype and not bytewise:
+                step = f"The kernel reads {wanted}: pass such a buffer, or change the kernel."
+                raise signature.refused(index, f"is an array of {dtype}", step)
             return np.uint64(foreign["data"][0])
         if type(value) is not int:
             raise signature.refused(index, f"is {value!r}, which is not an array on the GPU", LOOK)
@@ -398,8 +341,8 @@ class Kernel:
     def _compile(self) -> Any:
         import cupy
 
-        directory = self._source.include_directory
-        options = (*self._options, *([f"-I{directory}"] if directory else ()))
+        file = self._source.file
+        options = (*self._options, *([f"-I{file.resolve().parent}"] if file else ()))
         mangled = "<" in self.name or (self._signature is not None and self._signature.mangled)
         # A name that is a C++ expression, such as scale<float>, is given to the compiler.
         names = (self.name,) if mangled else None
