@@ -102,7 +102,7 @@ def test_wrong_input_is_told_before_anything_is_measured(
         (("--host", "--out", "x.toml"), 2, "error: --out x.toml: a device entry needs a GPU, or --"),
         ((*BASE, "--out", "x"), 2, "error: --out x does not end in .toml"),
         ((*BASE, "--out", "there.toml"), 2, "error: --out there.toml exists"),
-        ((*BASE, "--out", "folder.toml"), 2, "error: --out folder.toml cannot be written: it is a directory"),
+        ((*BASE, "--out", "folder.toml"), 2, "error: --out folder.toml exists"),
         (("--host", "--base", "no.toml"), 5, "error: no.toml does not exist"),
         (("--host", "--gpu", "0"), 2, "error: --gpu and --host contradict each other"),
         ((*BASE, "--name", " "), 2, "error: --name is empty"),

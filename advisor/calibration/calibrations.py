@@ -5,7 +5,6 @@ one process per group of measurements -> findings -> catalogue entry -> TOML, an
 
 from __future__ import annotations
 
-import os
 import platform
 import tempfile
 import time
@@ -29,8 +28,8 @@ from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.worker import run_job
 from advisor.model.machines import value
+from advisor.profiles import outputs
 from advisor.profiles.files import scratch, write_atomically
-from advisor.profiles.outputs import is_plain
 from advisor.strategies.backend import BackendName
 
 
@@ -200,17 +199,16 @@ def require_free(out: Path | None, *, force: bool) -> None:
     if out is None:
         return
     if out.suffix != ".toml":
-        what = " does not end in .toml; --target recognizes a file by that suffix"
-        step = f"Write --out {out}.toml."
-    elif os.path.lexists(out) and not is_plain(out) and not out.is_dir():
-        what, step = " is a link or not a regular file", "Choose another name."
-    elif out.exists() and not force and not out.is_dir():
-        what, step = " exists", "Choose another name, or add --force to overwrite it."
-    elif reason := _unwritable(out):
-        what, step = f" cannot be written: {reason}", "Choose a directory you can write to."
-    else:
-        return
-    raise UsageError(f"--out {out}{what}", next_step=step)
+        wrong = f"--out {out} does not end in .toml; --target recognizes a file by that suffix"
+        raise UsageError(wrong, next_step=f"Write --out {out}.toml.")
+    outputs.require_new([out], force=force, option="--out ")
+    try:
+        with tempfile.TemporaryFile(dir=out.parent):
+            pass
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        step = "Choose a directory you can write to."
+        raise UsageError(f"--out {out} cannot be written: {reason}", next_step=step) from None
 
 
 def give(calibration: Calibration, out: Path | None) -> str:
@@ -253,15 +251,3 @@ def _figures(calibration: Calibration) -> str:
     figures = calibration.findings.figures()
     width = max(map(len, figures))
     return "\n".join(f"{key:<{width}}  {value(key, figure)}" for key, figure in figures.items())
-
-
-def _unwritable(out: Path) -> str | None:
-    if out.is_dir():
-        return "it is a directory"
-    if out.exists() and not os.access(out, os.W_OK):
-        return "permission denied"
-    try:
-        with tempfile.TemporaryFile(dir=out.parent):
-            return None
-    except OSError as problem:
-        return (problem.strerror or str(problem)).lower()

@@ -87,11 +87,12 @@ def _from_call(file: Path, start: str, given: list[str], *, force: bool) -> list
 
 def _from_function(file: Path, source: Path, function: str, given: list[str], *, force: bool) -> list[Path]:
     from advisor.measure.observed import observe, workload_text
+    from advisor.profiles.outputs import require_new
     from advisor.workloads import starters
 
     inputs = file.with_suffix(".npz")
     starters.require_name(file)
-    starters.require_free([file, inputs], force=force)
+    require_new([file, inputs], force=force)
     call = observe(source, function, inputs, given)
     text = workload_text(file, source, function, call, inputs)
     return [*starters.write(file, text=text, force=force), inputs]
@@ -102,6 +103,7 @@ def _from_line(file: Path, source: Path, line: int, given: list[str], *, force: 
     from advisor.measure.observed import observe, workload_text
     from advisor.measure.stretches import function_at
     from advisor.profiles.files import scratch
+    from advisor.profiles.outputs import require_new
     from advisor.workloads import starters
 
     stretch = function_at(source, line)
@@ -109,7 +111,7 @@ def _from_line(file: Path, source: Path, line: int, given: list[str], *, force: 
         return _from_function(file, source, stretch, given, force=force)
     inputs, part = file.with_suffix(".npz"), file.with_name(f"{file.stem}_part.py")
     starters.require_name(file)
-    starters.require_free([file, inputs, part], force=force)
+    require_new([file, inputs, part], force=force)
     with scratch() as folder:
         program = folder / source.name
         program.write_text(stretch.program, encoding="utf-8")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import keyword
-import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from advisor import units
 from advisor.devices.catalogue import named
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.profiles.files import write_atomically
-from advisor.profiles.outputs import is_plain
+from advisor.profiles.outputs import require_new
 from advisor.profiles.programs import GpuTrace, ProgramTrace
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -38,7 +37,7 @@ def write(file: Path, *, like: str | None = None, text: str | None = None, force
     """
     require_name(file)
     texts = _like(file, like) if like else {file: text or _starter(file)}
-    require_free(texts, force=force)
+    require_new(texts, force=force)
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,17 +61,6 @@ def require_name(file: Path) -> None:
             f"{file.name} would hide the module {file.stem!r} from other imports",
             next_step="Choose another name.",
         )
-
-
-def require_free(paths: Iterable[Path], *, force: bool) -> None:
-    """Raises `UsageError` for a path that exists; with `force` for what is not a file, as a link."""
-    for path in paths:
-        if os.path.lexists(path) and not (force and is_plain(path)):
-            raise UsageError(
-                f"{path} exists" if path.exists() else f"{path} is a link to nothing",
-                next_step="Choose another name"
-                + (", or add --force to replace the file." if is_plain(path) else "."),
-            )
 
 
 def _starter(file: Path) -> str:
