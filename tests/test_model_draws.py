@@ -98,7 +98,7 @@ def test_overlapping_frames_are_not_divided_by_what_counts_them_begin_to_end(
     rows: dict[str, Row], turned: bool
 ) -> None:
     overlapped, plain = rows["pinned-pipelined"], rows["pageable"]
-    assert "pageable" in overlapped.drawn_over
+    assert "pageable" in overlapped.result.over
     row, other = (plain, overlapped) if turned else (overlapped, plain)
     found = row.over(other)
     assert (found.low, found.high) == of_two_ranges(row, other)

@@ -32,11 +32,10 @@ from advisor.profiles.schema import (
 from advisor.rules.advise_lines import conclude_lines
 from advisor.rules.base import Case, Finding, Kind, Limits, Reads, Row, Rule, not_applicable
 from advisor.rules.registry import RULES, by_id, limits
-from advisor.rules.rows import placements, shared
+from advisor.rules.rows import shared, strategy_named
 from advisor.rules.snippets.writing import variants
 from advisor.strategies.mixes import Mix, numbered, strategies_of
 from advisor.strategies.registry import STRATEGIES, Strategy
-from advisor.strategies.schedule import doubled, stage_uses
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import by_time
 from advisor.verdicts.scores import timed_again
@@ -64,92 +63,23 @@ def _case(
     results: Sequence[Result | PredictedResult],
     verdict: Recommendation | None,
 ) -> Case:
-    rows = [_measured_row(r, profile.workload) for r in results if isinstance(r, Measured)]
-    rows += [_predicted_row(r) for r in results if isinstance(r, Predicted)]
+    mixes, budget = strategies_of(profile), profile.preferences.memory_budget_bytes
+    figures = (result for result in results if isinstance(result, (Measured, Predicted)))
+    rows = (
+        Row(each, profile.workload, device.memory_class, strategy_named(each.strategy, mixes), budget)
+        for each in figures
+    )
     traffic = profile.traffic or Trace()
     return Case(
         device=device,
         workload=profile.workload,
-        rows=_placed(rows, profile, device),
+        rows={row.strategy: row for row in rows},
         absent={r.strategy: r.reason for r in results if isinstance(r, (Skipped, Failed))},
         reads=tuple(_reads(profile.workload, traffic)),
         traffic=traffic,
         verdict=verdict,
-        mixes=strategies_of(profile),
+        mixes=mixes,
     )
-
-
-def _placed(rows: Iterable[Row], profile: Profile, device: Device) -> dict[str, Row]:
-    """By strategy, with what each does to the buffers, and whether it fits the memory budget."""
-    budget, mixes = profile.preferences.memory_budget_bytes, strategies_of(profile)
-    return {
-        row.strategy: replace(
-            row,
-            fits=budget is None or row.physical_bytes <= budget,
-            placements=placements(row.strategy, profile.workload, mixes),
-            memory_class=device.memory_class,
-            pinned_bytes=_pinned_bytes(mixes.get(row.strategy), profile.workload)
-            if row.predicted
-            else row.pinned_bytes,
-        )
-        for row in rows
-    }
-
-
-def _measured_row(result: Measured, workload: WorkloadRecord) -> Row:
-    kernels = [(s.gpu, result.stage_seconds.get(s.name, 0.0)) for s in workload.frame_stages("device")]
-    pages = result.host_pages
-    return Row(
-        strategy=result.strategy,
-        seconds=result.median_seconds,
-        interval=result.interval_seconds,
-        device_seconds=sum(seconds for _, seconds in kernels),
-        gpu_seconds={n: sum(s for gpu, s in kernels if gpu == n) for n in range(workload.gpus)},
-        transfer_seconds=result.transfer_seconds,
-        transfer_bytes=sum(result.transfer_bytes.values()) if result.transfer_bytes else None,
-        physical_bytes=result.footprint.physical_bytes,
-        predicted=False,
-        rounds=result.rounds,
-        host_stages={s.name: result.stage_seconds.get(s.name, 0.0) for s in workload.frame_stages("host")},
-        host_copy_seconds=result.host_copy_seconds,
-        pinned_bytes=result.footprint.reserved.get("pinned", 0),
-        synchronize_seconds=result.synchronize_seconds,
-        latency_seconds=result.latency_seconds,
-        verified=result.verified,
-        page_locking=result.page_locking,
-        huge_share=pages.huge_bytes / pages.bytes if pages and pages.huge_bytes is not None else None,
-    )
-
-
-def _predicted_row(result: Predicted) -> Row:
-    kernels = [seconds for term, seconds in result.terms.items() if term.startswith("device:")]
-    return Row(
-        strategy=result.strategy,
-        seconds=result.likely_seconds,
-        interval=(result.low_seconds, result.high_seconds),
-        device_seconds=sum(kernels),
-        transfer_seconds=sum(result.terms.get(term, 0.0) for term in ("to-device", "to-host")),
-        transfer_bytes=None,
-        physical_bytes=result.physical_bytes,
-        predicted=True,
-        host_stages={
-            term.removeprefix("host:"): seconds
-            for term, seconds in result.terms.items()
-            if term.startswith("host:")
-        },
-        host_copy_seconds=result.terms.get("host-copy"),
-        synchronize_seconds=result.terms.get("synchronize", 0.0),
-        latency_seconds=result.latency_seconds,
-        drawn_over=result.over,
-    )
-
-
-def _pinned_bytes(known: Strategy | None, workload: WorkloadRecord) -> int:
-    """What the strategy page-locks by its placements; 0 for one that this version does not know."""
-    sets = doubled(stage_uses(workload, "frame")) if known and known.pipelined else []
-    sizes = {buffer.name: buffer.bytes * (2 if buffer.name in sets else 1) for buffer in workload.buffers}
-    placed = known.placements(workload) if known else {}
-    return sum(sizes[buffer.name] for buffer in shared(workload) if known and placed[buffer.name].locks)
 
 
 def _reads(workload: WorkloadRecord, trace: Trace) -> Iterator[Reads]:

@@ -11,10 +11,11 @@ from advisor.verdicts.reasons import listing
 
 
 def pin_per_frame(case: Case, limits: Limits) -> Finding:
-    looked = [(row, row.page_locking) for row in case.rows.values() if row.page_locking is not None]
-    if not looked:
+    ran = ((row, row.measured) for row in case.rows.values() if row.measured)
+    observed = [(row, figures.page_locking) for row, figures in ran if figures.page_locking is not None]
+    if not observed:
         return not_applicable("Not observed: page-locking calls are recorded only on a GPU.")
-    row, locks = max(looked, key=lambda pair: pair[1].seconds)
+    row, locks = max(observed, key=lambda pair: pair[1].seconds)
     evidence = (
         row.figure(f"{row.strategy}: page-locking calls in a frame", locks.calls, "count"),
         row.figure(f"{row.strategy}: time of these calls", locks.seconds),

@@ -223,7 +223,7 @@ def serial_copies(case: Case, limits: Limits) -> Finding:
             f"{units.seconds(longest)} of {units.seconds(serial.seconds)}."
         )
         return passed(reason, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
-    late = overlapped.latency_seconds
+    late = overlapped.result.latency_seconds
     evidence = [serial.copies(), serial.kernels(), serial.stages()]
     evidence += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
     cause = (
@@ -241,8 +241,8 @@ def _overlapping(serial: Row, overlapped: Row) -> str:
     done = "is predicted to finish" if overlapped.predicted else "finishes"
     more = overlapped.physical_bytes - serial.physical_bytes
     price = f"It takes {units.size(more)} more memory" if more > 0 else ""
-    if overlapped.latency_seconds is not None:
-        after = units.seconds(overlapped.latency_seconds)
+    if overlapped.result.latency_seconds is not None:
+        after = units.seconds(overlapped.result.latency_seconds)
         late = f"latency is {after}; --objective throughput ignores latency"
         price = f"{price}, and {late}" if price else late[0].upper() + late[1:]
     return text(

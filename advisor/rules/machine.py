@@ -156,9 +156,11 @@ def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
     passes = f"fewer passes of host stages over their buffers, {noise.stage}'s first"
     helps = [passes]
     host = machine.host
-    huge = row.huge_share
-    if huge is not None and huge <= MOSTLY and not (host and host.huge_pages == "always"):
-        helps.insert(0, f"huge pages, which {units.percent(huge)} of the buffers' memory has ({_THP})")
+    pages = row.measured.host_pages if row.measured else None
+    if pages and pages.huge_bytes is not None and not (host and host.huge_pages == "always"):
+        huge = pages.huge_bytes / pages.bytes if pages.bytes else 1.0
+        few = f"huge pages, which {units.percent(huge)} of the buffers' memory has ({_THP})"
+        helps[:0] = [few] * (huge <= MOSTLY)
     if host and host.gpu_numa_node is not None and sum(bool(n.cpus) for n in host.numa_nodes) > 1:
         node = host.gpu_numa_node
         helps.insert(0, f"run on the GPU's NUMA node (numactl --cpunodebind={node} --membind={node})")
@@ -317,7 +319,7 @@ def unbalanced_split(case: Case, limits: Limits) -> Finding:
     # The load of each GPU: its kernels, and its share by bytes of the copies with the host.
     moved = _host_bytes(row.strategy, case.workload, case.device)
     each = row.transfer_seconds / (sum(moved.values()) or 1.0)
-    busy = {gpu: row.gpu_seconds.get(gpu, 0.0) + each * part for gpu, part in moved.items()}
+    busy = {gpu: row.gpu_seconds(gpu) + each * part for gpu, part in moved.items()}
     most, mean = max(busy.values()), sum(busy.values()) / len(busy)
     if not mean:
         return not_applicable("The GPUs' kernels and copies took no time that could be measured.")

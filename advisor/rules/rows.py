@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
 
 from advisor import stats, units
 from advisor.profiles.conclusions import Advice, Evidence, Gain, Unit
-from advisor.profiles.figures import PageLocking
-from advisor.profiles.schema import BufferRecord, Device, MemoryClass, Profile, StageRecord, WorkloadRecord
+from advisor.profiles.schema import (
+    BufferRecord,
+    Device,
+    Measured,
+    MemoryClass,
+    Predicted,
+    Profile,
+    StageRecord,
+    WorkloadRecord,
+)
 from advisor.profiles.traces import Direction, StrategyTrace
 from advisor.strategies.placements.base import Movement, Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.strategies.registry import shared as shared
-from advisor.strategies.schedule import Step, stage_uses
+from advisor.strategies.schedule import Step, doubled, stage_uses
+from advisor.verdicts.scores import bytes_of, seconds_of
 
 _ratio = lru_cache(maxsize=512)(stats.ratio_interval)
 """Many rules ask about the same pair."""
@@ -24,44 +33,102 @@ _ratio = lru_cache(maxsize=512)(stats.ratio_interval)
 
 @dataclass(frozen=True)
 class Row:
-    strategy: str
-    seconds: float
-    interval: tuple[float, float]
-    """Interval of the median when measured; the model's low and high when predicted."""
-    device_seconds: float
-    """Kernels alone: the sum of the device stages."""
-    transfer_seconds: float
-    transfer_bytes: int | None
-    """Copied in one frame, both directions; None where it was not recorded."""
-    physical_bytes: int
-    predicted: bool
-    rounds: tuple[tuple[float, ...], ...] = ()
-    """Raw frames of each process; empty when predicted."""
-    host_stages: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each host stage of a frame."""
-    host_copy_seconds: float | None = None
-    """The host's copies to and from external buffers; None where there are none."""
-    pinned_bytes: int = 0
-    """Page-locked memory taken."""
-    latency_seconds: float | None = None
-    """From the start of a frame to its result, where frames overlap."""
-    verified: bool | None = None
-    """Its results were compared with another run's; None when predicted."""
-    fits: bool = True
-    """Within the memory budget, so that it may be proposed."""
-    synchronize_seconds: float = 0.0
-    """Waiting that is part of no stage and of no copy."""
-    drawn_over: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The range of this time over another strategy's, draw by draw; only of predicted rows."""
-    page_locking: PageLocking | None = None
-    """What the workload page-locked by itself in its frames; None where that was not observed."""
-    huge_share: float | None = None
-    """Share of the buffers' host memory on huge pages; None if unknown."""
-    placements: Mapping[str, Placement] = field(default_factory=dict)
-    """How it places each buffer that both sides use; empty for a strategy that this version does not know."""
-    memory_class: MemoryClass | None = None
-    gpu_seconds: Mapping[int, float] = field(default_factory=dict)
-    """Kernels of each GPU of the workload."""
+    """A strategy's figures, measured or predicted, and how it places the buffers that both sides use."""
+
+    result: Measured | Predicted
+    workload: WorkloadRecord
+    memory_class: MemoryClass | None
+    known: Strategy | None
+    """None for a strategy that this version does not know."""
+    budget: int | None = None
+    """Bytes of memory that a proposed strategy may need."""
+
+    @property
+    def strategy(self) -> str:
+        return self.result.strategy
+
+    @property
+    def measured(self) -> Measured | None:
+        return self.result if isinstance(self.result, Measured) else None
+
+    @property
+    def predicted(self) -> bool:
+        return self.measured is None
+
+    @property
+    def seconds(self) -> float:
+        return seconds_of(self.result)[0]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Interval of the median when measured; the model's low and high when predicted."""
+        return seconds_of(self.result)[1:]
+
+    @cached_property
+    def rounds(self) -> tuple[tuple[float, ...], ...]:
+        """Raw frames of each process; empty when predicted."""
+        return self.measured.rounds if self.measured else ()
+
+    @property
+    def physical_bytes(self) -> int:
+        return bytes_of(self.result) or 0
+
+    @property
+    def fits(self) -> bool:
+        """Within the memory budget, so that it may be proposed."""
+        return self.budget is None or self.physical_bytes <= self.budget
+
+    @cached_property
+    def terms(self) -> Mapping[str, float]:
+        """Seconds of each part of a frame, named as a prediction's."""
+        if not isinstance(self.result, Measured):
+            return self.result.terms
+        seconds, copied = self.result.stage_seconds, self.result.host_copy_seconds
+        parts = {"to-device": self.result.transfer_seconds, "synchronize": self.result.synchronize_seconds}
+        parts |= {f"{s.side}:{s.name}": seconds.get(s.name, 0.0) for s in self.workload.frame_stages()}
+        return parts if copied is None else {**parts, "host-copy": copied}
+
+    @property
+    def host_stages(self) -> dict[str, float]:
+        """Seconds of each host stage of a frame."""
+        return {name.removeprefix("host:"): s for name, s in self.terms.items() if name.startswith("host:")}
+
+    @property
+    def device_seconds(self) -> float:
+        """Kernels alone: the sum of the device stages."""
+        return sum(seconds for name, seconds in self.terms.items() if name.startswith("device:"))
+
+    def gpu_seconds(self, gpu: int) -> float:
+        """Kernels of one GPU of the workload."""
+        stages = (stage.name for stage in self.workload.frame_stages("device") if stage.gpu == gpu)
+        return sum(self.terms.get(f"device:{name}", 0.0) for name in stages)
+
+    @property
+    def transfer_seconds(self) -> float:
+        return self.terms.get("to-device", 0.0) + self.terms.get("to-host", 0.0)
+
+    @property
+    def transfer_bytes(self) -> int | None:
+        """Copied in one frame, both directions; None where it was not recorded."""
+        return sum(self.measured.transfer_bytes.values()) or None if self.measured else None
+
+    @property
+    def host_copy_seconds(self) -> float | None:
+        """The host's copies to and from external buffers; None where there are none."""
+        return self.terms.get("host-copy")
+
+    @cached_property
+    def placements(self) -> Mapping[str, Placement]:
+        return placements(self.known, self.workload)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Page-locked memory: taken when measured, by the placements when predicted."""
+        if self.measured:
+            return self.measured.footprint.reserved.get("pinned", 0)
+        twice = doubled(stage_uses(self.workload, "frame")) if self.known and self.known.pipelined else []
+        locked = [buffer for buffer in shared(self.workload) if self.placements[buffer.name].locks]
+        return sum(buffer.bytes * (2 if buffer.name in twice else 1) for buffer in locked)
 
     def places(self, fact: Callable[[Placement], bool]) -> bool:
         return any(fact(placement) for placement in self.placements.values())
@@ -94,7 +161,7 @@ class Row:
 
     @property
     def overlaps(self) -> bool:
-        return self.latency_seconds is not None
+        return self.result.latency_seconds is not None
 
     @property
     def in_place(self) -> bool:
@@ -119,7 +186,7 @@ class Row:
     def parts_seconds(self) -> float:
         """All parts of a frame one after another, as they are timed: its own time, but for the overlap and
         for the waits that timing each part adds."""
-        return self.host_seconds + self.path_seconds + self.synchronize_seconds
+        return self.host_seconds + self.path_seconds + self.terms.get("synchronize", 0.0)
 
     def part(self, seconds: float) -> float:
         """What part of a frame that many of its seconds are: all its parts make 1. 0 where none was timed.
@@ -141,9 +208,10 @@ class Row:
         """Nothing where frames overlap: the draws count the latency, `seconds` the time between frames."""
         if self.overlaps or other.overlaps:
             return None
-        if other.strategy in self.drawn_over:
-            return self.drawn_over[other.strategy]
-        low, high = other.drawn_over.get(self.strategy, (None, None))
+        own, others = (row.result.over if isinstance(row.result, Predicted) else {} for row in (self, other))
+        if other.strategy in own:
+            return own[other.strategy]
+        low, high = others.get(self.strategy, (None, None))
         return (1 / high, 1 / low) if low and high else None
 
     def beats(self, other: Row) -> bool:
@@ -247,11 +315,8 @@ def strategy_named(name: str, mixes: Mapping[str, Strategy] = NO_MIXES) -> Strat
     return mixes.get(name) or next((s for s in STRATEGIES if s.name == name), None)
 
 
-def placements(
-    name: str, workload: WorkloadRecord, mixes: Mapping[str, Strategy] = NO_MIXES
-) -> dict[str, Placement]:
+def placements(known: Strategy | None, workload: WorkloadRecord) -> dict[str, Placement]:
     """How that strategy places each buffer that both sides use; nothing for one not known here."""
-    known = strategy_named(name, mixes)
     placed = known.placements(workload) if known else {}
     return {buffer.name: placed[buffer.name] for buffer in shared(workload) if known}
 

@@ -7,7 +7,7 @@ from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import WRONG_RESULTS
 from advisor.profiles.traces import Wait
 from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
-from advisor.rules.rows import placements
+from advisor.rules.rows import placements, strategy_named
 from advisor.strategies.registry import BASELINE
 
 
@@ -96,7 +96,7 @@ def missing_synchronisation(case: Case, _: Limits) -> Finding:
     if case.machine is None:
         return not_applicable("Nothing ran on this device, so there are no results to compare.")
     wrong = {name: why for name, why in case.failed.items() if why.startswith(WRONG_RESULTS)}
-    agree = [row.strategy for row in case.rows.values() if row.verified]
+    agree = [row.strategy for row in case.rows.values() if row.measured and row.measured.verified]
     if not wrong and not agree:
         return not_applicable("The results of the strategies could not be compared.")
     right = _count("strategies whose results agree", len(agree))
@@ -124,7 +124,7 @@ def missing_synchronisation(case: Case, _: Limits) -> Finding:
 
 def _waits(case: Case, strategy: str) -> bool:
     """Its copies to the host return when all that was on the stream is done."""
-    placed = placements(strategy, case.workload, case.mixes).values()
+    placed = placements(strategy_named(strategy, case.mixes), case.workload).values()
     return any(placement.traits(case.device).blocking for placement in placed)
 
 

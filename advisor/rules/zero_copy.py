@@ -39,7 +39,16 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
     alike = [r for r in quicker if r.in_place and not r.gpu_caches and r.places_all(lambda p: p.locks)]
     better = case.proposal((row for row in quicker if row not in alike), zero_copy)
     if better is None:
-        return _nothing_better(again, case, zero_copy, limits)
+        # Frames that overlap may hide all of their kernels: there is no time to show.
+        others = [row for row in case.rows.values() if row is not zero_copy and row.device_seconds]
+        nearest = min(others, key=lambda row: (row.strategy == BASELINE, row.seconds), default=None)
+        both = [zero_copy, *([nearest] if nearest else [])]
+        times = (f"{r.takes} a frame, {units.seconds(r.device_seconds)} of it in kernels" for r in both)
+        return passed(
+            f"{_counted(again, limits)}, but no other strategy is clearly faster: {'; '.join(times)}.",
+            *(_passes(read, zero_copy) for read in again),
+            *(item for row in both for item in (row.kernels(), row.frame())),
+        )
     worth = (
         f"Kernels {better.take} {units.seconds(zero_copy.device_seconds)} with zero-copy and "
         f"{units.seconds(better.device_seconds)} with {better.strategy}; a whole zero-copy frame takes "
@@ -52,20 +61,6 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
     if case.one_dram:
         title = "Keep re-read buffers in memory the GPU caches"
     return case.swap(zero_copy, better, cause, evidence, worth=worth, title=title)
-
-
-def _nothing_better(again: Sequence[Reads], case: Case, zero_copy: Row, limits: Limits) -> Finding:
-    """Re-reads, or an unknown number of them, that no other strategy but the one in use makes cheaper."""
-    # Frames that overlap may hide all of their kernels: there is no time to show.
-    others = [row for row in case.rows.values() if row is not zero_copy and row.device_seconds]
-    nearest = min(others, key=lambda row: (row.strategy == BASELINE, row.seconds), default=None)
-    both = [zero_copy, *([nearest] if nearest else [])]
-    times = "; ".join(f"{r.takes} a frame, {units.seconds(r.device_seconds)} of it in kernels" for r in both)
-    return passed(
-        f"{_what(again, limits)}, but no other strategy is clearly faster: {times}.",
-        *(_passes(read, zero_copy) for read in again),
-        *(item for row in both for item in (row.kernels(), row.frame())),
-    )
 
 
 def _rereading(case: Case, again: Sequence[Reads], limits: Limits) -> str:
@@ -91,13 +86,10 @@ def _cure(case: Case, better: Row) -> str:
     return f"With {better.strategy}, kernels read device memory, which the GPU caches."
 
 
-def _what(again: Sequence[Reads], limits: Limits) -> str:
-    """What is read more than once in a frame, and what only each frame reads again."""
-    often = [_count(read, limits) for read in again if read.passes >= limits["passes"]]
-    anew = [read.buffer for read in again if read.passes < limits["passes"]]
-    parts = [f"re-read {', '.join(often)}"] if often else []
-    parts += [f"read the same data of {', '.join(anew)} in every frame"] if anew else []
-    return f"Kernels {' and '.join(parts)}" if again else "How often kernels read is not known"
+def _counted(again: Sequence[Reads], limits: Limits) -> str:
+    if not again:
+        return "How often kernels read is not known"
+    return f"Kernels read zero-copy memory again ({'; '.join(_count(read, limits) for read in again)})"
 
 
 def _count(read: Reads, limits: Limits) -> str:
