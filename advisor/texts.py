@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Sequence
 from keyword import iskeyword
 
@@ -18,6 +19,26 @@ def printable(text: str) -> str:
     """The text with control characters and marks of direction as escapes, `\\x1b`; line ends as newlines."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def from_markdown(text: str, width: int = 80) -> str:
+    """Markdown as plain text of that width: paragraphs and items of lists wrapped, code indented."""
+    paragraphs: list[str] = []
+    for number, part in enumerate(re.split(r"```python\n(.*?)\n```", text, flags=re.DOTALL)):
+        if number % 2:
+            paragraphs.append(textwrap.indent(part, "    "))
+            continue
+        for paragraph in filter(None, part.strip().split("\n\n")):
+            items = re.split(r"\n(?=- )", re.sub(r"\*\*|^#+ ", "", paragraph))
+            paragraphs.append("\n".join(_wrapped(item, width) for item in items))
+    return "\n\n".join(paragraphs)
+
+
+def _wrapped(item: str, width: int) -> str:
+    later = "  " * item.startswith("- ")
+    wrapper = textwrap.TextWrapper(width, "", later, break_on_hyphens=False, break_long_words=False)
+    text = wrapper.fill(" ".join(item.split()))
+    return re.sub(r"^-\n *", "- ", text)  # an address that is longer than a line
 
 
 def in_a_line(text: str) -> str:

@@ -27,7 +27,7 @@ from advisor.devices.entries import (
     moves_whole,
 )
 from advisor.errors import FileProblem, UsageError
-from advisor.model.machines import WIDTH, Machine, default, describe_all, describe_one, value
+from advisor.model.machines import Machine, default, describe_all, describe_one, value
 from advisor.model.predict import predict
 from advisor.profiles.schema import MemoryClass, Predicted
 from advisor.strategies.registry import STRATEGIES, concerning
@@ -380,7 +380,7 @@ def test_all_devices_stand_in_a_table_of_80_columns() -> None:
     heading, *rows = printed()
     assert heading == ["device", "name", "memory class", "memory", "bandwidth"]
     assert {row[0] for row in rows} == set(names())
-    assert max(map(len, describe_all().splitlines())) <= WIDTH
+    assert max(map(len, describe_all().splitlines())) <= 80
     assert ["orin-nano", "Jetson Orin Nano 8GB", "tegra-io-coherent", "7.44 GiB", "68.0 GB/s"] in rows
     entries = [load(row[0]) for row in printed()[1:]]
     order = list(FOLLOWS)
@@ -409,26 +409,26 @@ def test_one_device_is_told_with_all_figures_sources_and_consequences(name: str)
     text, entry = describe_one(name), load(name)
     attributes = entry.device().attributes
     words = " ".join(text.split())
-    assert max(map(len, text.splitlines())) <= WIDTH
+    assert max(map(len, text.splitlines())) <= 80
     assert text.startswith(f"{entry.name} ({name})\n")
     assert f"Memory class {entry.memory_class}: {explained(entry.memory_class, attributes)}" in words
     follows = FOLLOWS[entry.memory_class] | ({"managed": WHOLE} if moves_whole(attributes) else {})
     assert all(consequence in words for consequence in follows.values())
     for key, attribute in entry.attributes.items():
-        assert f"{key} = {attribute.value} {attribute.source}" in words
+        assert f"{key} = {attribute.value}: {attribute.source}" in words
     for key in Figures.model_fields:
         figure = getattr(entry.figures, key)
         if figure is None:
             assert key in words.partition("Not known")[2]
         else:
-            assert f"{key} = {value(key, figure)} {figure.source}" in words
+            assert f"{key} = {value(key, figure)}: {figure.source}" in words
 
 
 def test_defaults_are_told_apart_from_what_is_known() -> None:
     known, _, rest = " ".join(describe_one("rtx-3060").split()).partition("Not known;")
     taken, _, without = rest.partition("Not known and not needed by the model")
-    assert re.search(r"fault_seconds = \d\d\.\d µs \(10\.0 µs to 50\.0 µs\) ObservUVM", taken)
+    assert re.search(r"fault_seconds = \d\d\.\d µs \(10\.0 µs to 50\.0 µs\): ObservUVM", taken)
     assert "fault_seconds" not in known
     assert "zero_copy_read_bytes_per_second = " in taken
-    assert "pageable_to_host_bytes_per_second computed from the CPU's copy rate" in without
+    assert "pageable_to_host_bytes_per_second: computed from the CPU's copy rate" in without
     assert "flops_per_second = 12.7 TFLOP/s (12.7 TFLOP/s to 13.2 TFLOP/s)" in known

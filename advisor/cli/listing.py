@@ -25,9 +25,9 @@ def strategies() -> None:
 
 def rules(rule: options.Rule = None) -> None:
     """List the rules, or explain one with an example."""
-    from advisor.rules.registry import RULES, by_id, describe, overview
+    from advisor.rules.registry import RULES, by_id, explain, overview
 
-    print(describe(by_id(rule)) if rule is not None else overview(RULES))
+    print(explain(by_id(rule)) if rule is not None else overview(RULES))
 
 
 def new(

@@ -5,7 +5,6 @@ What is taken for a figure that a catalogue entry leaves out stands in defaults.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,6 +24,7 @@ from advisor.model.terms import Values, constant, log_triangular, triangular
 from advisor.profiles.base import Record
 from advisor.profiles.files import parse_toml
 from advisor.profiles.schema import MemoryClass
+from advisor.texts import from_markdown
 
 PATH = Path(__file__).parent / "defaults.toml"
 
@@ -253,8 +253,6 @@ class Machine:
         return triangular(low, mode, high, name)
 
 
-WIDTH = 80
-
 _HEADINGS = ("device", "name", "memory class", "memory", "bandwidth")
 _WITHOUT = {
     "flops_per_second": "kernels are assumed to be memory-bound",
@@ -267,7 +265,7 @@ _WITHOUT = {
 
 
 def describe_all() -> str:
-    """The devices of the catalogue as a table of 80 columns, by memory class and bandwidth."""
+    """The devices of the catalogue as a table, by memory class and bandwidth."""
     order: tuple[MemoryClass, ...] = get_args(MemoryClass)
     catalogued = [load(name) for name in names()]
     catalogued.sort(key=lambda entry: (order.index(entry.memory_class), _bandwidth(entry)))
@@ -281,23 +279,23 @@ def describe_all() -> str:
 
 
 def describe_one(name_or_path: str, system: System = "linux") -> str:
-    """One device as text of 80 columns: memory class and what follows, figures with sources, defaults taken.
+    """One device as text: memory class and what follows, figures with sources, defaults taken.
 
     Raises `UsageError` for an unknown name, with the nearest, and `FileProblem` for a file that is wrong.
     """
     entry = under(load(name_or_path), system)
     kind, device_attributes = entry.memory_class, entry.device().attributes
-    of_each = entries.FOLLOWS[kind] | ({"managed": entries.WHOLE} if moves_whole(device_attributes) else {})
-    follows = (_wrapped(f"{of:<12}{text}", "  ", " " * 14) for of, text in of_each.items())
+    follows = entries.FOLLOWS[kind] | ({"managed": entries.WHOLE} if moves_whole(device_attributes) else {})
     attributes = ((f"{key} = {a.value}", a.source) for key, a in entry.attributes.items())
+    figures = ((f"{key} = {value(key, figure)}", figure.source) for key, figure in _known(entry).items())
     parts = (
         f"{entry.name} ({entry.origin})",
-        "\n".join((_wrapped(f"Memory class {kind}: {entries.explained(kind, device_attributes)}"), *follows)),
+        _section(f"Memory class {kind}: {entries.explained(kind, device_attributes)}", follows.items()),
         _section("Attributes", attributes),
-        _section("Figures", (_line(key, figure) for key, figure in _known(entry).items())),
+        _section("Figures", figures),
         *_absent(entry),
     )
-    return "\n\n".join(part for part in parts if part)
+    return from_markdown("\n\n".join(parts))
 
 
 def value(key: str, figure: Figure, span: str = " ({} to {})") -> str:
@@ -332,22 +330,17 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
     machine = Machine(entry)
     defaults = [key for key in absent if machine.find(key) is not None]
     without = [key for key in absent if key not in defaults]
-    yield _section("Not known; assumed by the model", (_line(key, machine.assumed[key]) for key in defaults))
+    taken = ((key, machine.assumed[key]) for key in defaults)
+    yield _section(
+        "Not known; assumed by the model",
+        ((f"{key} = {value(key, figure)}", figure.source) for key, figure in taken),
+    )
     reasons = {key: _WITHOUT.get(key, "not used for this memory class") for key in without}
     alike = {why: ", ".join(key for key in without if reasons[key] == why) for why in reasons.values()}
     yield _section("Not known and not needed by the model", ((keys, why) for why, keys in alike.items()))
 
 
-def _line(key: str, figure: Figure) -> tuple[str, str]:
-    return f"{key} = {value(key, figure)}", figure.source
-
-
-def _section(title: str, lines: Iterable[tuple[str, str]]) -> str:
-    """A title, and lines each with what stands below it, indented. Nothing without lines."""
-    indent = " " * 6
-    texts = [f"{_wrapped(head, '  ', indent)}\n{_wrapped(below, indent, indent)}" for head, below in lines]
-    return "\n".join((title, *texts)) if texts else ""
-
-
-def _wrapped(text: str, first: str = "", later: str = "  ") -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+def _section(title: str, items: Iterable[tuple[str, str]]) -> str:
+    """A title above a list; nothing without items."""
+    lines = [f"- {name}: {text}" for name, text in items]
+    return "\n\n".join((title, "\n".join(lines))) if lines else ""

@@ -7,9 +7,8 @@ To add one: write its function in the module of its subject, its text in a file 
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Collection, Mapping, Sequence
+from typing import get_args
 
 from advisor import units
 from advisor.errors import UsageError, nearest
@@ -19,6 +18,7 @@ from advisor.rules import capacity, copies, line_rules, machine, managed, waits,
 from advisor.rules.base import COPYING, PEER, WRITE_COMBINED, Rule, Threshold
 from advisor.rules.snippets.base import opening
 from advisor.strategies.registry import BASELINE
+from advisor.texts import from_markdown
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -152,65 +152,50 @@ def _range(threshold: Threshold) -> str:
     return f"{low} or more" if math.isinf(threshold.high) else f"{low} to {high}"
 
 
-_WIDTH = 80
-
-
 def overview(rules: Sequence[Rule]) -> str:
-    entries = [
-        "\n".join(
-            (
-                *textwrap.wrap(f"{rule.id}: {rule.text.title}", _WIDTH, subsequent_indent="    ", **_WHOLE),
-                *textwrap.wrap(f"on {_classes(rule)}", _WIDTH, initial_indent="    ", **_INDENTED),
-            )
-        )
-        for rule in rules
-    ]
-    return "\n".join(entries)
+    entries = (f"- {rule.id}: {rule.text.title}, on {_classes(rule)}" for rule in rules)
+    return from_markdown("\n".join(entries))
 
 
 def describe(rule: Rule) -> str:
-    needed = [one if isinstance(one, str) else one.example for one in rule.requires]
-    names = [threshold.name for threshold in rule.text.thresholds]
-    parts = [
-        rule.id,
-        rule.text.title,
-        "",
-        *_explanation(rule.text.explanation),
-        "",
-        *_item("Applies to", _classes(rule)),
-        *([] if _is_general(rule) else _item("Elsewhere", rule.text.elsewhere)),
-        *(_item("Needs figures for", ", ".join(needed)) if needed else []),
-        "",
-        *(["Thresholds"] if rule.text.thresholds else ["No thresholds"]),
-        *(line for threshold in rule.text.thresholds for line in _bullet(_described(threshold))),
-        *(_item("Set them with", f"--rule {rule.id}.{names[0]}=VALUE, or in advisor.toml") if names else []),
-        *_item("Silence it with", f"--ignore {rule.id}"),
-        "",
-        *_item("Example", rule.text.example),
-        "",
-        *_code("Bad", rule.text.bad),
-        *_code("Good", rule.text.good),
-        *_code("The functions it calls", opening(rule.text.bad + rule.text.good)),
-        "Sources",
-        *(line for source in rule.text.sources for line in _bullet(source)),
+    """The rule in Markdown, as it stands in docs/rules.md."""
+    text = rule.text
+    needed = ", ".join(f"`{each if isinstance(each, str) else each.example}`" for each in rule.requires)
+    facts = [
+        f"- Applies to: {_classes(rule)}",
+        *([] if _is_general(rule) else [f"- Elsewhere: {text.elsewhere}"]),
+        *([f"- Needs figures for: {needed}"] if needed else []),
+        f"- Silence it with: `--ignore {rule.id}`",
     ]
-    return "\n".join(parts) + "\n"
+    thresholds = ["No thresholds: the intervals decide."]
+    if names := [threshold.name for threshold in text.thresholds]:
+        setting = f"`--rule {rule.id}.{names[0]}=VALUE`, or in `advisor.toml`"
+        thresholds = [f"Thresholds, set with {setting}:", "\n".join(map(_threshold_item, text.thresholds))]
+    paragraphs = (
+        f"## `{rule.id}`",
+        f"**{text.title}.**",
+        text.explanation,
+        "\n".join(facts),
+        *thresholds,
+        *("Bad:", f"```python\n{text.bad}\n```"),
+        *("Good:", f"```python\n{text.good}\n```"),
+        f"Example: {text.example}",
+        "Sources:",
+        "\n".join(f"- {source}" for source in text.sources),
+    )
+    return "\n\n".join(paragraphs) + "\n"
 
 
-def _explanation(text: str) -> Iterator[str]:
-    """Its paragraphs, a blank line between them; items of a list stay items."""
-    for number, paragraph in enumerate(text.split("\n\n")):
-        if number:
-            yield ""
-        for item in paragraph.split("\n- "):
-            listed = paragraph.startswith("- ")
-            words = " ".join(item.removeprefix("- ").split())
-            yield from _bullet(words) if listed else textwrap.wrap(words, _WIDTH, **_WHOLE)
+def explain(rule: Rule) -> str:
+    """The same as plain text, with the functions that its code calls."""
+    functions = opening(rule.text.bad + rule.text.good)
+    called = f"The functions it calls:\n\n```python\n{functions.rstrip()}\n```" if functions else ""
+    return from_markdown(f"{describe(rule)}\n{called}")
 
 
-def _code(label: str, code: str) -> Iterator[str]:
-    if code:
-        yield from (label, "", textwrap.indent(code.rstrip(), "    "), "")
+def _threshold_item(threshold: Threshold) -> str:
+    value = threshold.written(threshold.default)
+    return f"- `{threshold.name}` = {value}: {threshold.meaning}. Source: {threshold.source}"
 
 
 def _is_general(rule: Rule) -> bool:
@@ -219,20 +204,3 @@ def _is_general(rule: Rule) -> bool:
 
 def _classes(rule: Rule) -> str:
     return "all memory classes" if _is_general(rule) else ", ".join(rule.text.memory_classes)
-
-
-def _described(threshold: Threshold) -> str:
-    value = threshold.written(threshold.default)
-    return f"{threshold.name} = {value}: {threshold.meaning}. Source: {threshold.source}"
-
-
-_WHOLE: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
-_INDENTED: dict[str, Any] = {**_WHOLE, "subsequent_indent": "    "}
-
-
-def _item(label: str, text: str) -> list[str]:
-    return textwrap.wrap(f"{label}: {text}", _WIDTH, subsequent_indent="  ", **_WHOLE)
-
-
-def _bullet(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent="  - ", **_INDENTED)

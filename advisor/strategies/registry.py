@@ -5,7 +5,6 @@ To add one: write its placement in `placements/kinds.py`, and list it there (CON
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
@@ -20,6 +19,7 @@ from advisor.strategies.placements.base import Placement
 from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly
 from advisor.strategies.planning import plan
 from advisor.strategies.schedule import Traits, obstacle, stage_uses
+from advisor.texts import from_markdown
 
 AnyStrategy = TypeVar("AnyStrategy")
 SearchedFor = Literal["cards", "one-memory", "external", "between-gpus"]
@@ -145,11 +145,5 @@ def concerning(strategies: Sequence[AnyStrategy], workload: WorkloadRecord) -> t
 
 
 def describe() -> str:
-    """All strategies as text of 80 columns: name, summary, and what it is good and bad for."""
-    return "\n\n".join(
-        f"{strategy.name}: {strategy.summary}\n"
-        + textwrap.fill(
-            " ".join(strategy.description.split()), width=80, initial_indent="  ", subsequent_indent="  "
-        )
-        for strategy in STRATEGIES
-    )
+    """All strategies as plain text: name, summary, and what each is good and bad for."""
+    return from_markdown("\n\n".join(f"- {s.name}: {s.summary}. {s.description}" for s in STRATEGIES))
