@@ -62,9 +62,8 @@ pictures:  ## Take screenshots of the sample reports in Chromium
 docs:  ## Build the documentation as a site with search in site/
 	$(PYTHON) -m mkdocs build --strict
 
-schema:  ## Regenerate the published schemas in docs/
+schema:  ## Regenerate the published schema in docs/
 	$(PYTHON) -m advisor.profiles.reading > docs/profile.schema.json
-	$(PYTHON) -m advisor.profiles.combined > docs/combined.schema.json
 
 accept:  ## Accept the current reports as golden files
 	$(PYTHON) -m pytest tests/test_report.py tests/test_report_sweep.py tests/test_report_compare.py tests/test_device_comparison.py tests/test_rules_explained.py tests/test_history.py tests/test_versions.py --accept

@@ -54,9 +54,14 @@ def test_text_is_quoted_and_every_value_of_a_sweep_is_there() -> None:
     assert text.count("\r\n") == 3
     assert [row["reason"] for row in table(text)] == ['a "quoted", long\nreason', "'=1+1"]
     points = [Point(n, cpu_profile(workload=vector_add_workload(n))) for n in (1, 2)]
-    rows = table(render(page_of(sweep_results("w", "n", [*points, Point(4, status="failed")])), "csv"))
-    assert {row["parameter_n"] for row in rows} == {"1", "2"}
-    assert len(rows) == 2 * len(table(render(page_of(points[0].profile or profile()), "csv")))
+    rows = table(
+        render(
+            page_of(sweep_results("w", "n", [*points, Point(4, status="failed", reason="no memory")])), "csv"
+        )
+    )
+    assert {row["parameter_n"] for row in rows} == {"1", "2", "4"}
+    assert (rows[-1]["kind"], rows[-1]["reason"]) == ("failed", "no memory")
+    assert len(rows) == 1 + 2 * len(table(render(page_of(points[0].profile or profile()), "csv")))
 
 
 def test_lines_of_a_script_have_totals_where_measured_and_one_occurrence_where_predicted() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -64,7 +64,6 @@ def compare(
     few percent, and their results are compared first. A failed gate exits with code 1; an inconclusive gate
     does so only with --strict.
     """
-    from advisor.report.records import to_json
     from advisor.verdicts.comparing.gates import parse_gates
 
     output = Output(out, formats, details, quiet, known=("html", "md", "csv", "json"))
@@ -82,7 +81,7 @@ def compare(
         else:
             base, head = _saved(base, head)
             page, rulings = _compare(base, _without_run(base, head, against, values), request)
-    output.show(replace(page, document=to_json(page.records)))
+    output.show(page)
     _end(rulings, strict=strict, quiet=quiet)
 
 

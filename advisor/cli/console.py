@@ -226,8 +226,8 @@ class Output:
         elif directory is None:
             put(text(page, details=self.details, quiet=self.quiet))
         else:
-            forms = [each for each in self.wanted if each in pages.PAGES or page.profile or page.document]
-            with outputs.output_directory(directory, pages.names(page.kind, forms), aside=aside) as folder:
+            names = pages.names(page.kind, self.wanted)
+            with outputs.output_directory(directory, names, aside=aside) as folder:
                 if aside:
                     make_room(folder, self.quiet)
                 paths = pages.write(page, folder, self.wanted)

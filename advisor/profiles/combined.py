@@ -1,58 +1,14 @@
-"""What is saved of several profiles: sweep.json, workloads.json and devices.json, and a fleet's fleet.json.
-
-Raw samples are in each profile. The JSON Schema of the first three is docs/combined.schema.json.
-"""
+"""What is saved of a fleet: fleet.json, and the row of each device."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.profiles.amounts import Amount, Interval, PositiveSeconds
-from advisor.profiles.base import Name, Record, Text, Word, optional, table
-from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.amounts import Amount
+from advisor.profiles.base import Record, Text, Word, optional, table
 from advisor.profiles.schema import Kind, MemoryClass
-
-
-class Time(Record):
-    """Time per frame of one strategy: measured with its interval, or predicted with its range.
-
-    Where frames overlap, the latency of one, unless the objective is throughput.
-    """
-
-    seconds: PositiveSeconds
-    interval_seconds: Interval
-
-
-class CombinedRow(Record):
-    """One workload at its parameters on one device."""
-
-    workload: Text
-    parameters: dict[Word, int | float | bool | Text]
-    status: Literal["profiled", "failed", "not run"]
-    reason: Text = optional("Why it has no profile", "")
-    report: Text = optional("Its own page, relative to this file; empty where there is none", "")
-    device: Word | None = optional("None where nothing was measured or predicted")
-    kind: Literal["measured", "predicted"] | None = optional("What the row's figures are")
-    recommendation: Recommendation | None = optional("The verdict on that device")
-    times: dict[Name, Time] = table("Of each strategy that has figures there")
-
-
-class Combined(Record):
-    """The figures of a page about several profiles."""
-
-    format: Literal[1] = 1
-    kind: Literal["sweep", "workloads", "devices"] = Field(description="The page's kind, and the file's name")
-    command: Text = ""
-    swept: tuple[Word, ...] = optional("The parameters of a sweep", ())
-    notes: tuple[Text, ...] = optional("What limits the whole of it", ())
-    rows: tuple[CombinedRow, ...]
-
-    def to_json(self) -> str:
-        return self.model_dump_json(indent=1) + "\n"
-
 
 ShortText = Annotated[Text, Field(max_length=2000)]
 ShortWord = Annotated[Word, Field(max_length=2000)]
@@ -99,7 +55,3 @@ class FleetRecord(Record):
     parameter: ShortWord = optional("The swept one", "")
     rows: tuple[Row, ...] = ()
     notes: tuple[ShortText, ...] = ()
-
-
-if __name__ == "__main__":
-    print(json.dumps(Combined.model_json_schema(), indent=1))  # docs/combined.schema.json

@@ -1,4 +1,4 @@
-"""The pages of several devices and of several workloads; and the JSON of those and of a sweep."""
+"""The pages of several devices and of several workloads."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.combined import Combined, CombinedRow, Time
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
-from advisor.profiles.sweeps import DeviceComparison, Point, SweepResults, WorkloadResults
+from advisor.profiles.sweeps import DeviceComparison, Point, WorkloadResults
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
@@ -18,7 +17,7 @@ from advisor.report.machine import environment, pairs
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend
 from advisor.report.recommendations import CONFIRM, failures, nothing, sweep_failures, with_gain
-from advisor.report.records import records_of
+from advisor.report.records import records_of, records_of_points
 from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_sentence
 from advisor.strategies.mixes import numbered_alike
@@ -95,7 +94,6 @@ def devices_page(compared: DeviceComparison) -> Page:
         where=f"on {words.count(len(places), 'device')}",
         summary=words.line(workload.summary, 300),
         meta=(f"`{parameters}`",) * bool(parameters),
-        document=_document(places),
         records=records_of(*numbered),
     )
     return described(page, *numbered)
@@ -129,18 +127,6 @@ def _failed(compared: DeviceComparison) -> Iterator[blocks.Failure]:
     for member in compared.members:
         for failure in failures(member.profile):
             yield replace(failure, headline=f"{failure.headline} (on {words.name(member.device)})")
-
-
-def _document(places: Sequence[Place]) -> str:
-    """devices.json: the verdict and the times of each device."""
-    rows = []
-    for place in places:
-        work = place.profile.workload
-        bare = CombinedRow(
-            workload=work.name, parameters=work.parameters, status="profiled", report=place.href
-        )
-        rows.append(on_device(bare, place.device.name, place.basis, place.stop, place.profile))
-    return Combined(kind="devices", rows=tuple(rows)).to_json()
 
 
 def _places(compared: DeviceComparison) -> Iterator[Place]:
@@ -273,8 +259,7 @@ def workloads_page(results: WorkloadResults) -> Page:
         where=f"on {words.name(first.device.name)}" if first and not predicted else "",
         created=created,
         meta=(created,) * bool(created),
-        document=document(results, gpu_tracks),
-        records=records_of(*results.profiles),
+        records=records_of_points(results),
     )
     return described(page, *results.profiles)
 
@@ -331,53 +316,6 @@ def _workload_cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:
     gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
     name = f"{'likely ' * stop.optima.likely}{words.name(stop.optima.chosen)}"
     return blocks.TableCell(name + gain, words.gain_between(*advice.interval) if advice.interval else "")
-
-
-def document(results: SweepResults, tracks: Sequence[Track]) -> str:
-    """sweep.json or workloads.json: each value or workload on each device of its page."""
-    workloads = isinstance(results, WorkloadResults)
-    swept = () if workloads else results.grid or (results.parameter,)
-    gpu_tracks = [track for track in tracks if track.basis != "cpu"]
-    rows: list[CombinedRow] = []
-    for i, point in enumerate(results.points):
-        rows += _combined_rows(point, i, results, swept, gpu_tracks)
-    kind: Literal["workloads", "sweep"] = "workloads" if workloads else "sweep"
-    combined = Combined(
-        kind=kind, command=results.command, swept=swept, notes=results.notes, rows=tuple(rows)
-    )
-    return combined.to_json()
-
-
-def _combined_rows(
-    point: Point, index: int, results: SweepResults, swept: Sequence[str], tracks: Sequence[Track]
-) -> Iterator[CombinedRow]:
-    """A row for each device that has a result there; one without a device where none has."""
-    at = dict(zip(swept, point.cell or (point.value,), strict=True)) if swept else {}
-    bare = CombinedRow(
-        workload=results.workload if swept else str(point.value),
-        parameters={**(point.profile.workload.parameters if point.profile else {}), **at},
-        status=point.status,
-        reason=point.reason,
-        report=point.href,
-    )
-    there = [track for track in tracks if track.stops[index].results]
-    for track in there:
-        yield on_device(bare, track.device.name, track.basis, track.stops[index], point.profile)
-    if not there:
-        yield bare
-
-
-def on_device(
-    bare: CombinedRow, device: str, basis: Basis, stop: Stop, profile: Profile | None
-) -> CombinedRow:
-    """The row with the verdict and the times that its page shows for that device."""
-    figures = {name: seconds for name in stop.results if (seconds := stop.seconds(name))}
-    times = {
-        name: Time(seconds=middle, interval_seconds=(low, high))
-        for name, (middle, low, high) in figures.items()
-    }
-    of_device = {"device": device, "kind": basis, "recommendation": advised(profile, device, basis)}
-    return bare.model_copy(update={**of_device, "times": times})
 
 
 def advised(profile: Profile | None, device: str, basis: Basis) -> Recommendation | None:

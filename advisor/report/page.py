@@ -44,8 +44,8 @@ class Page:
     """A whole page. `kind` names its files; `basis` says where its figures are from.
 
     `heading` stands over the HTML page in place of the name, where that is the verdict.
-    `profile` is what it was made from, for JSON; `records` are its figures, for CSV; `document` is the JSON
-    of a page of several profiles.
+    `profile` is what it was made from, for JSON; `records` are its figures, for CSV, and for the JSON of a
+    page of several profiles.
     """
 
     kind: str
@@ -61,7 +61,6 @@ class Page:
     meta: tuple[str, ...] = ()
     profile: Profile | None = None
     records: tuple[Record, ...] = ()
-    document: str = ""
 
     def __post_init__(self) -> None:
         """Drops sections without blocks."""

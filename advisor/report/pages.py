@@ -20,7 +20,7 @@ from advisor.report.history_page import history_page
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section
 from advisor.report.profile_page import profile_page, with_headlines
-from advisor.report.records import to_csv
+from advisor.report.records import to_csv, to_json
 from advisor.report.script_lines import lines_comparison_page
 from advisor.report.script_page import script_page
 from advisor.report.sweep_page import sweep_page
@@ -45,8 +45,6 @@ def page_of(subject: Profile | SweepResults | DeviceComparison, *, targets_first
     targets_first: of a profile that was measured, the devices that were predicted come first.
     """
     if isinstance(subject, SweepResults):
-        points = (replace(p, profile=p.profile and with_headlines(p.profile)) for p in subject.points)
-        subject = replace(subject, points=tuple(points))
         return workloads_page(subject) if isinstance(subject, WorkloadResults) else sweep_page(subject)
     if isinstance(subject, DeviceComparison):
         return devices_page(subject)
@@ -57,8 +55,8 @@ def page_of(subject: Profile | SweepResults | DeviceComparison, *, targets_first
 
 
 def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str:
-    """A page as html, md, text, or its figures as csv; or its profile or document as json. `bars` are for a
-    terminal.
+    """A page as html, md, text, or its figures as csv; as json its profile, or the figures of several. `bars`
+    are for a terminal.
 
     Text is txt, which fits a screen, details, which is all of it, or verdict.
     """
@@ -66,10 +64,8 @@ def render(page: Page, form: str, *, bars: bool = False, width: int = 80) -> str
         return terminal.render(page, bars=bars, details=form == "details", width=width)
     if form == "verdict":
         return terminal.verdict(page)
-    if form == "json" and page.profile is not None:
-        return page.profile.to_json()
-    if form == "json" and page.document:
-        return page.document
+    if form == "json":
+        return page.profile.to_json() if page.profile else to_json(page.records)
     if form == "csv":
         return to_csv(page.records)
     return html.render(page) if form == "html" else markdown.render(page)
@@ -81,13 +77,9 @@ def write(page: Page, directory: Path, formats: Sequence[str] = FORMATS) -> list
     `directory` exists. The profile comes first, so that a report that fails loses nothing. Returns the paths.
     Raises `FileProblem` where a file cannot be written.
     """
-    written = []
-    if "json" in formats and page.profile is not None:
-        written.append(outputs.write(directory, "profile.json", page.profile.to_json()))
-    if "json" in formats and page.document:
-        written.append(outputs.write(directory, f"{page.kind}.json", page.document))
-    pages = [form for form in PAGES if form in formats]
-    return written + [outputs.write(directory, f"{page.kind}.{form}", render(page, form)) for form in pages]
+    ordered = [form for form in ("json", *PAGES) if form in formats]
+    pairs = zip(names(page.kind, ordered), ordered, strict=True)
+    return [outputs.write(directory, name, render(page, form)) for name, form in pairs]
 
 
 def names(kind: str, formats: Sequence[str]) -> list[str]:

@@ -12,12 +12,11 @@ from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
 from advisor.report.blocks import columns, row
 from advisor.report.charts import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
-from advisor.report.combined_pages import document
 from advisor.report.machine import CPU_LABEL, CPU_TITLE, ON_CPU, environment, method, pairs, workload
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
-from advisor.report.records import records_of
+from advisor.report.records import records_of_points
 from advisor.report.sweep_verdicts import at, cell, crossings, grid_tables, relative, span, sweep_verdict
 from advisor.report.tables import memory_sentence, merged
 from advisor.strategies.mixes import numbered_alike
@@ -85,8 +84,7 @@ def sweep_page(sweep: SweepResults) -> Page:
         created=created,
         summary=words.line(first.workload.summary, 300) if first else "",
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", created))),
-        document=document(sweep, all_tracks),
-        records=records_of(*sweep.profiles),
+        records=records_of_points(sweep),
     )
     return described(page, *sweep.profiles)
 
