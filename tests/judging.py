@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from builders import MIB, cuda_device, footprint, measured, predicted, prediction, profile
+from rendering import Accepted
 
-from advisor import stats
+from advisor import stats, units
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import (
     AccessMode,
     BufferRecord,
     Device,
     Measured,
-    MemoryClass,
     Predicted,
     Profile,
     Side,
@@ -24,6 +25,12 @@ from advisor.profiles.schema import (
 )
 from advisor.profiles.traces import Traffic
 from advisor.rules.advise import advise
+from advisor.rules.registry import by_id
+
+JETSONS = "tegra tegra-io-coherent tegra-coherent"
+CARDS = "discrete discrete-hmm"
+Cases = Mapping[str, Sequence[tuple[str, str, Sequence[Profile]]]]
+"""By rule: what it concludes, of what, and the runs of which it concludes that."""
 
 
 def row(
@@ -121,17 +128,53 @@ def workload(
     )
 
 
+def on(where: str | Device, *results: Any, **fields: Any) -> list[Profile]:
+    """Runs with these results: one on a device, or one on each of the classes of memory that are named."""
+    devices = [where] if isinstance(where, Device) else [cuda_device(each) for each in where.split()]  # type: ignore[arg-type]
+    return [profile(device=device, results=results, **fields) for device in devices]
+
+
+def judge(rule: str, cases: Cases, accepted: Accepted) -> None:
+    """Each case ends as it says; with which words and figures is in tests/golden/rules."""
+    text = []
+    for conclusion, name, runs in cases[rule]:
+        said: dict[str, list[str]] = {}
+        for run in runs:
+            found = says(rule, run)
+            assert concluded(found) == conclusion, f"{name}: {found.detail}"
+            words = "\n".join(_told(found)).replace(found.device, "the device")
+            said.setdefault(words, []).append(found.device)
+        text += [f"## {name}", *(f"{', '.join(devices)}: {words}" for words, devices in said.items()), ""]
+    accepted("\n".join(text), f"rules/{rule}.txt")
+
+
+def concluded(found: Advice) -> str:
+    """Its outcome; for advice the strategy that is proposed, and the seconds of a frame that it gains."""
+    if found.outcome != "advice":
+        return found.outcome
+    seconds = found.gain.seconds_per_frame if found.gain else None
+    return " ".join([found.strategy or "advice", *([] if seconds is None else [units.seconds(seconds)])])
+
+
+def _told(found: Advice) -> Iterator[str]:
+    yield concluded(found)
+    if found.outcome == "advice":
+        yield f"{found.title} ({found.certainty})"
+    yield found.detail
+    for item in found.evidence:
+        yield f"- {item.label}: {item.value:.6g} {item.unit}{' (predicted)' * item.predicted}"
+    if found.gain:
+        yield f"- gain over {found.gain.over}, {found.gain.basis}: {found.gain.bytes or 0} bytes"
+    if found.snippet:
+        functions = re.findall(r"def (\w+)", found.snippet)
+        yield f"- code: {', '.join(functions) or found.snippet}"
+
+
 def says(rule: str, run: Profile) -> Advice:
     """What one rule concludes; never an error."""
-    (found,) = [advice for advice in advise(run).advice if advice.rule == rule]
+    (found,) = advise(run, (by_id(rule),)).advice
     assert found.outcome != "error", found.detail
     return found
-
-
-def verdict_of(rule: str, *results: Any, on: MemoryClass | Device = "discrete", **fields: Any) -> Advice:
-    """What one rule concludes of these results on a device, or on one of that memory class."""
-    device = on if isinstance(on, Device) else cuda_device(on)
-    return says(rule, profile(device=device, results=results, **fields))
 
 
 def figures(found: Advice) -> dict[str, float]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from builders import cuda_device, profile
-from every import every
-from judging import figures, row, says
+from judging import Cases, judge, row
+from rendering import Accepted
 
 from advisor.profiles.schema import BufferRecord, Profile, StageRecord, WorkloadRecord
 from advisor.rules.advise import advise
@@ -69,56 +69,37 @@ EXAMPLES = {
 }
 
 
-def test_gpus_that_reach_each_other_copy_to_each_other() -> None:
-    found = says("peer-access-off", EXAMPLES["peer-access-off"])
-    assert (found.outcome, found.strategy) == ("advice", "peer")
-    assert figures(found)["copied between GPUs in a frame"] == SIZE
-    assert found.gain.seconds_per_frame == pytest.approx(0.006)
-
-
-@every(
-    ("made", "gpu", "rows", "said"),
-    [
-        (SPLIT, PEERS, (), "No GPU reads what another one writes"),
-        (PIPELINE, APART, (), "cannot access"),
-        (PIPELINE, {}, (), "not known"),
+SLOW_PEER = row("peer", 0.012, kernels=0.001, copies=0.005)
+WAITING_PEER = PEER.model_copy(update={"synchronize_seconds": 0.09})
+CASES: Cases = {
+    "peer-access-off": [
+        ("peer 6.00 ms", "GPUs that reach each other", [EXAMPLES["peer-access-off"]]),
+        ("not-applicable", "nothing crosses", [run(SPLIT, PEERS)]),
+        ("not-applicable", "no access", [run(PIPELINE, APART)]),
+        ("not-applicable", "not known", [run(PIPELINE, {})]),
+        ("pass", "no faster", [run(PIPELINE, PEERS, PAGEABLE, SLOW_PEER)]),
     ],
-)
-def test_there_is_no_access_to_enable(
-    made: WorkloadRecord, gpu: dict[str, Any], rows: Any, said: str
-) -> None:
-    found = says("peer-access-off", run(made, gpu, *rows))
-    assert found.outcome == "not-applicable"
-    assert said in found.detail
+    "host-staged-peer-copy": [
+        ("advice", "GPUs that cannot reach each other", [EXAMPLES["host-staged-peer-copy"]]),
+        ("not-applicable", "they can", [run(PIPELINE, PEERS)]),
+        ("pass", "little of a frame", [run(PIPELINE, APART, WAITING_PEER)]),
+    ],
+    "one-link-for-two": [
+        ("advice 500 µs", "one port", [EXAMPLES["one-link-for-two"]]),
+        ("pass", "two ports", [run(SPLIT, TWO_PORTS)]),
+        ("not-applicable", "not known", [run(SPLIT, {})]),
+    ],
+    "unbalanced-split": [
+        ("advice 250 µs", "three quarters on one", [EXAMPLES["unbalanced-split"]]),
+        ("pass", "halves", [run(SPLIT, PEERS)]),
+        ("not-applicable", "one after the other", [run(PIPELINE, PEERS, first=0.9)]),
+    ],
+}
 
 
-def test_a_peer_that_is_no_faster_is_not_advised() -> None:
-    slow = row("peer", 0.012, kernels=0.001, copies=0.005)
-    assert says("peer-access-off", run(PIPELINE, PEERS, PAGEABLE, slow)).outcome == "pass"
-
-
-def test_gpus_that_cannot_reach_each_other() -> None:
-    found = says("host-staged-peer-copy", EXAMPLES["host-staged-peer-copy"])
-    assert (found.outcome, found.certainty) == ("advice", "likely")
-    assert "GPU 0 and GPU 1" in found.detail
-    assert says("host-staged-peer-copy", run(PIPELINE, PEERS)).outcome == "not-applicable"
-    little = PEER.model_copy(update={"synchronize_seconds": 0.09})
-    assert says("host-staged-peer-copy", run(PIPELINE, APART, little)).outcome == "pass"
-
-
-def test_gpus_that_share_a_link_or_the_work_unevenly() -> None:
-    found = says("one-link-for-two", EXAMPLES["one-link-for-two"])
-    assert found.outcome == "advice"
-    assert "0000:00:01.0" in found.detail
-    assert found.gain.seconds_per_frame == pytest.approx(0.0005)
-    assert says("one-link-for-two", run(SPLIT, TWO_PORTS)).outcome == "pass"
-    assert says("one-link-for-two", run(SPLIT, {})).outcome == "not-applicable"
-    found = says("unbalanced-split", EXAMPLES["unbalanced-split"])
-    assert found.outcome == "advice"
-    assert "GPU 0 is busy" in found.detail
-    assert found.gain.seconds_per_frame == pytest.approx(0.00025)
-    assert says("unbalanced-split", run(SPLIT, PEERS)).outcome == "pass"
-    assert says("unbalanced-split", run(PIPELINE, PEERS, first=0.9)).outcome == "not-applicable"
+@pytest.mark.parametrize("rule", CASES)
+def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
+    judge(rule, CASES, accepted)
 
 
 def test_of_one_gpu_these_rules_say_nothing() -> None:

@@ -1,90 +1,32 @@
-"""Rules about managed memory: faults, turns, and prefetching where it is not supported."""
+"""Rules about managed memory: faults, turns, and prefetching where it is not supported.
+
+They ask how buffers are placed, not what a strategy is called: a mix of placements needs nothing more.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import MIB, cuda_device, profile
-from every import every
-from judging import figures, restless, row, says, verdict_of, workload
+from builders import cuda_device
+from judging import CARDS, JETSONS, Cases, judge, on, restless, row, says, workload
+from rendering import Accepted
 
-from advisor.profiles.schema import MemoryClass
-from advisor.rules.registry import by_id
+from advisor.profiles.schema import BufferRecord, Profile, WorkloadRecord
+from advisor.strategies.placements.base import Placement
+from advisor.strategies.placements.kinds import Managed, Pinned, WriteCombined, ZeroCopyRegistered
+from advisor.strategies.registry import STRATEGIES
 
 PAGEABLE = row("pageable", 0.060, kernels=0.001, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.001, copies=0.010)
 PREFETCHED = row("managed-prefetch", 0.025, kernels=0.001, copies=0.012)
 FAULTING = row("managed", 0.050, kernels=0.021, produce=0.010)
-
-
-# page-fault-migration
-
-
-@every("memory_class", ["discrete", "discrete-hmm"])
-def test_kernels_that_wait_for_pages(memory_class: MemoryClass):
-    rows = (PAGEABLE, PINNED, PREFETCHED, FAULTING)
-    found = verdict_of("page-fault-migration", *rows, on=memory_class)
-    assert (found.outcome, found.strategy, found.certainty) == ("advice", "pinned", "likely")
-    assert found.title != by_id("page-fault-migration").text.title
-    assert found.gain.over == "managed"
-    assert figures(found)["managed: migration rate"] == pytest.approx(192 * MIB / 0.020)
-    assert figures(found)["managed: host stages"] == pytest.approx(0.011)
-
-
-@every(
-    ("waiting", "said"),
-    [(9.5e-6, "goes to pages not in device memory (faults, or"), (11e-6, "goes to faults,")],
-)
-def test_less_than_one_fault_is_not_called_a_fault(waiting: float, said: str):
-    near = {"produce": 2e-6, "consume": 2e-6}
-    resident = row("pinned", 12e-6, kernels=5e-6, copies=2e-6, **near)
-    rows = (resident, row("managed", 22e-6, kernels=5e-6 + waiting, **near))
-    found = verdict_of("page-fault-migration", *rows)
-    assert (found.outcome, found.certainty) == ("advice", "likely")
-    assert said in found.detail
-    assert ("managed: migration rate" in figures(found)) == (said == "goes to faults,")
-
-
-def test_prefetching_is_proposed_where_it_is_the_best():
-    rows = (PAGEABLE, row("pinned", 0.030, kernels=0.001, copies=0.02), PREFETCHED, FAULTING)
-    found = verdict_of("page-fault-migration", *rows)
-    assert found.strategy == "managed-prefetch"
-    assert found.title == by_id("page-fault-migration").text.title
-
-
-@every(
-    ("rows", "outcome", "text"),
-    [
-        ((PINNED, row("managed", 0.050, kernels=0.005)), "pass", "only 4.00 ms"),
-        ((PINNED, row("managed", 0.050, kernels=0.0005)), "pass", "as fast as"),
-        ((PAGEABLE, FAULTING), "pass", "clearly faster"),
-        ((restless(PINNED, 0.6), restless(FAULTING, 0.6)), "pass", "clearly faster"),
-        ((PAGEABLE, PINNED), "not-applicable", "managed"),
-        ((FAULTING, row("zero-copy", 0.01, kernels=0.005)), "not-applicable", "device memory"),
-    ],
-)
-def test_page_faults_keep_quiet(rows: Any, outcome: str, text: str):
-    found = verdict_of("page-fault-migration", *rows)
-    assert found.outcome == outcome
-    assert text in found.detail
-
-
-@every("memory_class", ["tegra", "tegra-io-coherent", "tegra-coherent", "coherent"])
-def test_no_faults_on_one_memory(memory_class: MemoryClass):
-    run = profile(device=cuda_device(memory_class), results=(PAGEABLE, PINNED, FAULTING))
-    assert says("page-fault-migration", run).outcome == "not-applicable"
-
-
-def test_without_pages_that_fault_nothing_is_said():
-    windows = cuda_device("discrete", concurrent_managed_access=0)
-    found = verdict_of("page-fault-migration", PAGEABLE, PINNED, FAULTING, on=windows)
-    assert found.outcome == "not-applicable"
-    assert "whole allocations" in found.detail
-
-
-# ping-pong-migration
-
+SYSTEM = row("system", 0.015, kernels=0.003)
+ATTACHED = row("managed-prefetch", 0.010, kernels=0.001)
+PLAIN = row("managed", 0.014, kernels=0.001)
+WINDOWS = cuda_device("discrete", concurrent_managed_access=0)
+SPARK = cuda_device("coherent", integrated=1)
 SOLVER = workload(
     {"load": "host", "step": "device", "check": "host", "correct": "device", "report": "host"},
     {"state": {"load": "out", "step": "inout", "check": "inout", "correct": "inout", "report": "in"}},
@@ -92,74 +34,130 @@ SOLVER = workload(
 """The side that touches the state changes four times in a frame."""
 
 
-def test_turns_by_the_way_memory_moves():
-    found = verdict_of("ping-pong-migration", PAGEABLE, PINNED, FAULTING, workload=SOLVER)
-    assert (found.outcome, found.strategy) == ("advice", "pinned")
-    assert "state (64.0 MiB) 4 times" in found.detail
-    assert figures(found)["maximum bytes that change sides per frame"] == 256 * MIB
-    device = cuda_device("discrete", concurrent_managed_access=0)
-    found = verdict_of("ping-pong-migration", PAGEABLE, PINNED, FAULTING, on=device)
-    assert (found.outcome, found.strategy) == ("advice", "pinned")
-    assert "moves each managed buffer that the CPU touched whole" in found.detail
-    assert "by faults or prefetch" not in found.detail
-    rows = (PAGEABLE, FAULTING, row("system", 0.015, kernels=0.003))
-    found = verdict_of("ping-pong-migration", *rows, on="coherent")
-    assert (found.outcome, found.strategy) == ("advice", "system")
-    assert "a (64.0 MiB) 2 times" in found.detail
+def waiting(seconds: float) -> list[Profile]:
+    """A frame of 10 µs whose kernels wait so long for managed memory."""
+    near = {"produce": 2e-6, "consume": 2e-6}
+    resident = row("pinned", 12e-6, kernels=5e-6, copies=2e-6, **near)
+    return on("discrete", resident, row("managed", 22e-6, kernels=5e-6 + seconds, **near))
 
 
-@every("device", [cuda_device("tegra-io-coherent"), cuda_device("coherent", integrated=1)])
-def test_nothing_migrates_on_one_dram(device):
-    run = profile(device=device, workload=SOLVER, results=(PAGEABLE, PINNED, FAULTING))
-    assert says("ping-pong-migration", run).outcome == "not-applicable"
+def attaching(*rows: Any, where: str = "tegra-io-coherent", concurrent: int = 0) -> list[Profile]:
+    devices = [cuda_device(each, concurrent_managed_access=concurrent) for each in where.split()]  # type: ignore[arg-type]
+    return [run for device in devices for run in on(device, *rows)]
 
 
-@every(
-    ("rows", "outcome", "text"),
-    [
-        ((PAGEABLE, FAULTING), "pass", "clearly faster"),
-        ((PAGEABLE, PINNED, row("managed", 0.010, kernels=0.001)), "pass", "clearly faster"),
-        ((PAGEABLE, PINNED), "not-applicable", "managed"),
-    ],
-)
-def test_turns_keep_quiet(rows: Any, outcome: str, text: str):
-    found = verdict_of("ping-pong-migration", *rows, workload=SOLVER)
-    assert found.outcome == outcome
-    assert text in found.detail
-
-
-# prefetch-unsupported
-
-ATTACHED = row("managed-prefetch", 0.010, kernels=0.001)
-PLAIN = row("managed", 0.014, kernels=0.001)
-
-
-@every("memory_class", ["tegra-io-coherent", "tegra", "discrete"])
-def test_attaching_where_prefetching_fails(memory_class: MemoryClass):
-    device = cuda_device(memory_class, concurrent_managed_access=0)
-    found = verdict_of("prefetch-unsupported", PAGEABLE, PLAIN, ATTACHED, on=device)
-    assert (found.outcome, found.strategy) == ("advice", "managed-prefetch")
-    assert found.gain.seconds_per_frame == pytest.approx(0.004)
-
-
-@every(
-    ("flags", "rows", "outcome", "text"),
-    [
-        ({"concurrent_managed_access": 1}, (PLAIN, ATTACHED), "not-applicable", "is supported"),
-        ({}, (PLAIN, ATTACHED), "not-applicable", "not known"),
-        ({"concurrent_managed_access": 0}, (PLAIN,), "not-applicable", "managed-prefetch"),
-        ({"concurrent_managed_access": 0}, (ATTACHED,), "not-applicable", "managed"),
-        ({"concurrent_managed_access": 0}, (PLAIN, restless(ATTACHED, 0.5)), "pass", "use neither"),
+CASES: Cases = {
+    "page-fault-migration": [
+        ("pinned 30.0 ms", "kernels wait for pages", on(CARDS, PAGEABLE, PINNED, PREFETCHED, FAULTING)),
+        ("pinned 10.0 µs", "less than one fault is not called a fault", waiting(9.5e-6)),
+        ("pinned 10.0 µs", "one fault", waiting(11e-6)),
         (
-            {"concurrent_managed_access": 0},
-            (PLAIN, ATTACHED, row("zero-copy", 0.009, kernels=0.001)),
-            "pass",
-            "zero-copy",
+            "managed-prefetch 25.0 ms",
+            "prefetching is the best",
+            on("discrete", PAGEABLE, row("pinned", 0.03, kernels=0.001, copies=0.02), PREFETCHED, FAULTING),
         ),
+        *(
+            (
+                "pass",
+                f"kernels of {kernels:g} s",
+                on("discrete", PINNED, row("managed", 0.05, kernels=kernels)),
+            )
+            for kernels in (0.005, 0.0005)
+        ),
+        ("pass", "none is faster", on("discrete", PAGEABLE, FAULTING)),
+        ("pass", "in the noise", on("discrete", restless(PINNED, 0.6), restless(FAULTING, 0.6))),
+        ("not-applicable", "none is managed", on("discrete", PAGEABLE, PINNED)),
+        (
+            "not-applicable",
+            "none is in device memory",
+            on("discrete", FAULTING, row("zero-copy", 0.01, kernels=0.005)),
+        ),
+        ("not-applicable", "one memory", on(f"{JETSONS} coherent", PAGEABLE, PINNED, FAULTING)),
+        ("not-applicable", "whole allocations move", on(WINDOWS, PAGEABLE, PINNED, FAULTING)),
     ],
-)
-def test_prefetch_unsupported_keeps_quiet(flags: Any, rows: Any, outcome: str, text: str):
-    device = cuda_device("tegra-io-coherent", **flags)
-    found = verdict_of("prefetch-unsupported", *rows, on=device)
-    assert found.outcome == outcome
-    assert text in found.detail
+    "ping-pong-migration": [
+        ("pinned 30.0 ms", "four turns", on("discrete", PAGEABLE, PINNED, FAULTING, workload=SOLVER)),
+        ("pinned 30.0 ms", "whole allocations move", on(WINDOWS, PAGEABLE, PINNED, FAULTING)),
+        ("system 35.0 ms", "a coherent link", on("coherent", PAGEABLE, FAULTING, SYSTEM)),
+        (
+            "not-applicable",
+            "one DRAM",
+            [
+                run
+                for device in ("tegra-io-coherent", SPARK)
+                for run in on(device, PAGEABLE, PINNED, FAULTING, workload=SOLVER)
+            ],
+        ),
+        ("pass", "none is faster", on("discrete", PAGEABLE, FAULTING, workload=SOLVER)),
+        (
+            "pass",
+            "managed is the fastest",
+            on("discrete", PAGEABLE, PINNED, row("managed", 0.010, kernels=0.001), workload=SOLVER),
+        ),
+        ("not-applicable", "none is managed", on("discrete", PAGEABLE, PINNED, workload=SOLVER)),
+    ],
+    "prefetch-unsupported": [
+        (
+            "managed-prefetch 4.00 ms",
+            "attaching is faster",
+            attaching(PAGEABLE, PLAIN, ATTACHED, where="tegra-io-coherent tegra discrete"),
+        ),
+        ("not-applicable", "supported", attaching(PLAIN, ATTACHED, concurrent=1)),
+        ("not-applicable", "not known", on("tegra-io-coherent", PLAIN, ATTACHED)),
+        ("not-applicable", "none is attached", attaching(PLAIN)),
+        ("not-applicable", "all are", attaching(ATTACHED)),
+        ("pass", "in the noise", attaching(PLAIN, restless(ATTACHED, 0.5))),
+        ("pass", "zero-copy is faster", attaching(PLAIN, ATTACHED, row("zero-copy", 0.009, kernels=0.001))),
+    ],
+}
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
+    judge(rule, CASES, accepted)
+
+
+class Mixed(Pinned):
+    """One placement for the buffer a, another for the rest."""
+
+    def __init__(self, first: Placement, rest: Placement) -> None:
+        self.first, self.rest = first, rest
+
+    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
+        return self.first if buffer.name == "a" else self.rest
+
+
+def test_rules_ask_how_a_mix_places_its_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = {
+        "mixed": Mixed(Managed(), Pinned()),
+        "combined": Mixed(WriteCombined(), Managed()),
+        "plain": Mixed(Pinned(), Managed()),
+        "cached": ZeroCopyRegistered(),
+    }
+    known = tuple(replace(STRATEGIES[0], name=name, placement=how) for name, how in pairs.items())
+    monkeypatch.setattr("advisor.rules.rows.STRATEGIES", (*STRATEGIES, *known))
+    pinned = row("pinned", 0.010, kernels=0.002, copies=0.004)
+    mixed = row("mixed", 0.020, kernels=0.012, copies=0.003, consume=0.004)
+    managed = row("managed", 0.020, kernels=0.012)
+    quick = row("managed", 0.008, kernels=0.002, consume=0.001)
+    combined = row("combined", 0.020, kernels=0.002, copies=0.010)
+    plain = row("plain", 0.012, kernels=0.002, copies=0.002)
+    for rule, where, rows, outcome, strategy, words in (
+        ("ping-pong-migration", "coherent", (mixed, pinned), "advice", "pinned", "mixed"),
+        ("uncached-host-read", "tegra", (mixed, quick), "advice", "managed", "mixed"),
+        ("write-combined-without-gain", "discrete", (pinned, combined, plain), "advice", "pinned", "plain"),
+        (
+            "coherence-reversed",
+            "tegra-coherent",
+            (managed, row("cached", 0.010, kernels=0.002)),
+            "advice",
+            "cached",
+            "registered",
+        ),
+        ("page-fault-migration", "discrete", (managed, mixed), "not-applicable", None, "in device memory"),
+        ("page-fault-migration", "discrete", (managed, pinned), "advice", "pinned", ""),
+    ):
+        (run,) = on(where, *rows)
+        found = says(rule, run)
+        assert (found.outcome, found.strategy) == (outcome, strategy), found.detail
+        assert words in found.detail
