@@ -265,6 +265,21 @@ def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() 
         assert advise_lines(told, "CPU", None, (target,), Preferences()) == ()
 
 
+@pytest.mark.parametrize(("slower", "left"), [(1.0, 1.0), (2.0, 2.0), (20.0, 3.0)])
+def test_what_makes_host_memory_much_slower_makes_no_link_slower(slower: float, left: float) -> None:
+    """left: what page-locked memory leaves, in times of what the model has it take."""
+    machine, line = Machine(CARD), upload(bytes=FRAMES << 28, memory="pageable")
+    seconds = FRAMES * slower * _likely(line, "", machine)
+    slow = line.model_copy(update={"host_seconds": seconds, "stream_seconds": None})
+    run = script_run(slow)
+    loops = tuple(loop.model_copy(update={"frame_seconds": seconds / FRAMES}) for loop in run.loops)
+    gain = said(concluded(run.model_copy(update={"loops": loops})))["pageable-transfer"].gain
+    assert gain
+    assert gain.seconds_per_frame
+    rest = seconds / FRAMES - gain.seconds_per_frame
+    assert rest / _likely(line, "pinned", machine) == pytest.approx(left, rel=0.02)
+
+
 NO_REUSE = {
     "kept": download(origin=Origin(kind="numpy", each_frame=True, kept=True)),
     "a mapped file": upload(origin=Origin(kind="mmap"), staged=True),
