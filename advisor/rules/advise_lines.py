@@ -108,8 +108,9 @@ def _page_locked(crossing: Crossing, machine: Machine, slower: float, locked: fl
 
 
 _SLOWER_LINK = 3.0
-"""On H200s downloads of 191 MiB into new memory took 10 and 11 times as long as in the model, into page-locked
-memory 1.0 times. Up to 2.9 times, promises scaled so were reached by 76 to 161 % (docs/rules-report.md)."""
+"""On H200s downloads of 191 MiB into new memory took 10 and 11 times as long as in the model, into
+page-locked memory 1.0 times. Up to 2.9 times, promises scaled so were reached by 76 to 161 %
+(docs/rules-report.md)."""
 
 
 def _strongest(case: LineCase, device: str, wanted: Preferences) -> Advice | None:
