@@ -12,7 +12,7 @@ from rendering import markup, shown
 from script_runs import FRAMES, UPLOAD, download, lock, place, played, repeats, script_run, upload, wait
 
 from advisor.devices.catalogue import load
-from advisor.profiles.crossings import PROCESSES, ScriptRun
+from advisor.profiles.crossings import PROCESSES, ScriptRun, SecondCopies
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Patch, Trial, Trials
 from advisor.report import blocks
@@ -51,6 +51,16 @@ def test_a_screen_has_the_ceiling_the_lines_and_the_advice() -> None:
     assert "Memory can change about 610 µs of 6.10 ms (10 %)" in text
     assert re.search(r"13 .*1 × wait +1\.90 ms +holds back line 10", text)
     assert re.search(r"10  Keep one page-locked array for `gray` +\d+ µs of 6.10 ms  \(estimated\)", text)
+
+
+def test_the_measured_ceiling_has_its_interval_which_the_frame_bounds() -> None:
+    run = script_run()
+    twice = SecondCopies(frames=96, seconds=0.8e-3, interval_seconds=(0.7e-3, 7e-3))
+    loops = (run.loops[0].model_copy(update={"second_copies": twice}),)
+    text = " ".join(shown(of(run.model_copy(update={"loops": loops})), "txt").split())
+    assert "Memory can change 820 µs of 6.10 ms (13 %, 12 % to 100 %)" in text
+    assert "in 96 of these frames" in text
+    assert "copies 800 µs (13 %)" in text
 
 
 @every("width", [60, 80, 140])

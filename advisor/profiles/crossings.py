@@ -38,6 +38,14 @@ class Place(Record):
     text: Text = optional("The line itself, without its indentation", "")
 
 
+class SecondCopies(Record):
+    """What copies cost a frame, with what they cost other lines: in some frames each was made twice."""
+
+    frames: Number = Field(description="With second copies; they are in no other time")
+    seconds: Seconds
+    interval_seconds: Interval = Field(description="95 %")
+
+
 class LineLoop(Record):
     """A loop of the script, or of a module of its own, in which the same crossings repeat."""
 
@@ -49,6 +57,7 @@ class LineLoop(Record):
     interval_seconds: Interval | None = optional("95 % of that median")
     seconds: Seconds = Field(description="All iterations, on the host's clock")
     overhead_seconds: Seconds | None = optional("Of these, spent in recording: an estimate")
+    second_copies: SecondCopies | None = optional("None where too few frames had some, or without a GPU")
     named: bool = optional("Chosen by --frame", False)
 
 
@@ -107,7 +116,7 @@ class Crossing(Record):
 class Ceiling(Record):
     """What memory can change in a frame: copies and the waits that could go, on the frame's path.
 
-    Waiting for kernels is not in it, nor what copies cost other lines through caches.
+    Waiting for kernels is not in it. What copies cost other lines is in it where it was measured.
     """
 
     loop: int | None = optional("Index into the loops; None: the whole run")
@@ -115,7 +124,9 @@ class Ceiling(Record):
     wait_seconds: Seconds
     of_seconds: PositiveSeconds | None = optional("Of the frame or run; None where it was not measured")
     predicted: bool = False
-    interval_seconds: Interval | None = optional("Of a prediction: 5th and 95th percentile of the sum")
+    interval_seconds: Interval | None = optional(
+        "Of the sum: 95 % where copies were made twice, 5th and 95th percentile of a prediction"
+    )
     device: Word | None = optional("The device it is predicted for")
 
     @property

@@ -214,7 +214,7 @@ def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict
         sentences.append(f"A frame took {_between(each.base)}, now {_between(each.head)}.")
     if all(ceilings):
         most = (units.seconds(c.seconds) for c in ceilings if c)
-        sentences.append("Memory could change at most {} of it, now {}.".format(*most))
+        sentences.append("Memory could change about {} of it, now {}.".format(*most))
     tone: Literal["clear", "tie"] = "clear" if before != now else "tie"
     return blocks.Verdict("measured", tone, _frames_name(each), change, remark=" ".join(sentences))
 

@@ -22,9 +22,14 @@ from advisor.report.script_lines import files, label, lines_table, loop_name, so
 from advisor.stats import Ratio
 from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
 
-_BOUND = (
-    "Copies on the frame's path and waits that could go. Kernels waited for are not in it, nor what copies "
-    "cost other lines through caches: removing copies by hand gained 0.8 to 1.7 times as much on an H200."
+_BOUND = "Copies on the frame's path and waits that could go. Kernels waited for are not in it"
+_SUMMED = (
+    f"{_BOUND}, nor what copies cost other lines through caches: removing copies by hand gained 0.8 to 1.7 "
+    "times as much on an H200."
+)
+_DOUBLED = (
+    f"{_BOUND}. Measured, with what copies cost other lines: in {{}} of these frames, which are in no other "
+    "figure, each copy was made twice."
 )
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."
@@ -172,8 +177,12 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     whole, share = ceiling.of_seconds or 0.0, ceiling.share or 0.0
     little = is_little(ceiling) and run.is_accounted()
     kernels, other = elsewhere(scope, ceiling)
-    change = f"Memory can change about {units.seconds(ceiling.seconds)} of {units.seconds(whole)}"
-    headline = f"{change} ({units.percent(share)})"
+    change, reason = f"about {units.seconds(ceiling.seconds)} of {units.seconds(whole)}", _SUMMED
+    percents = units.percent(share)
+    if scope.loop and scope.loop.second_copies and ceiling.interval_seconds:
+        change, reason = change.removeprefix("about "), _DOUBLED.format(scope.loop.second_copies.frames)
+        percents += ", {} to {}".format(*(units.percent(end / whole) for end in ceiling.interval_seconds))
+    headline = f"Memory can change {change} ({percents})"
 
     def part(share: float) -> str:  # never 100 % of what has a part elsewhere
         return units.percent(share) if share < 0.1 else f"{min(99, round(100 * share))} %"
@@ -190,7 +199,7 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     frames = f": {words.count(scope.frames, 'frame')} of {units.seconds(whole)}" if scope.loop else ""
     tone: Literal["none", "clear"] = "none" if little else "clear"
     remark = f"{_unit(scope).capitalize()}: {shares}."
-    return blocks.Verdict("measured", tone, f"{name}{frames}", headline, reason=_BOUND, remark=remark)
+    return blocks.Verdict("measured", tone, f"{name}{frames}", headline, reason=reason, remark=remark)
 
 
 def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:
@@ -208,7 +217,7 @@ def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:
         seconds = [c.seconds for c in ceilings]
         most, where = words.seconds_between(min(seconds), max(seconds)), ""
     speedup = f"Predicted: memory can change about {most} of a {_unit(scope)}{loop}{where}"
-    reason = f"{_BOUND} {_NO_FRAME}" * (scope == scopes(run)[0])
+    reason = f"{_SUMMED} {_NO_FRAME}" * (scope == scopes(run)[0])
     yield blocks.Verdict(
         "predicted", "clear", "", speedup, reason=reason, remark=f"{', '.join(bounds)}." * (len(bounds) > 1)
     )

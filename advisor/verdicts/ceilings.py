@@ -5,9 +5,10 @@ A frame is an iteration of the loop that repeats the same crossings; without one
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
-from advisor.profiles.crossings import SHARED, Ceiling, Crossing, LineLoop, ScriptRun
+from advisor.profiles.crossings import SHARED, Ceiling, Crossing, CrossingKind, LineLoop, ScriptRun
 
 LITTLE = 0.03
 """A smaller share of a frame is not worth a change of the code: without it a frame is at most 1.03 times as
@@ -104,11 +105,22 @@ def ceilings(run: ScriptRun) -> tuple[Ceiling, ...]:
 
 def _ceiling(scope: Scope) -> Ceiling:
     assert scope.seconds is not None
-    spent = [(c.kind == "wait", path_seconds(c) or 0.0) for _, c in scope.crossings]
-    copies, waits = (sum(s for waits, s in spent if waits == kind) / scope.frames for kind in (False, True))
+    spent = defaultdict[CrossingKind, float](float)
+    for _, crossing in scope.crossings:
+        spent[crossing.kind] += (path_seconds(crossing) or 0.0) / scope.frames
+    waits, locks = spent["wait"], spent["lock"]
+    copies, between = sum(spent.values()) - waits, None
+    if scope.loop and (twice := scope.loop.second_copies):
+        copies = twice.seconds + locks
+        low, high = (min(s + locks + waits, scope.seconds) for s in twice.interval_seconds)
+        between = low, high
     fit = min(1.0, scope.seconds / (copies + waits)) if copies + waits else 1.0
     return Ceiling(
-        loop=scope.number, copy_seconds=fit * copies, wait_seconds=fit * waits, of_seconds=scope.seconds
+        loop=scope.number,
+        copy_seconds=fit * copies,
+        wait_seconds=fit * waits,
+        of_seconds=scope.seconds,
+        interval_seconds=between,
     )
 
 

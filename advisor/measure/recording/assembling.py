@@ -17,8 +17,19 @@ from advisor.measure.recording.calls import wrapper_costs
 from advisor.measure.recording.host_memory import LineContents, Origins, Source
 from advisor.measure.recording.loops import Loop, Loops, Site, head_cost
 from advisor.measure.recording.recorder import Record, ScriptRecorder
-from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, ScriptRun, SourceExcerpt
+from advisor.profiles.crossings import (
+    ACCOUNTED,
+    Crossing,
+    LineLoop,
+    Origin,
+    Place,
+    Repeats,
+    ScriptRun,
+    SecondCopies,
+    SourceExcerpt,
+)
 
+_COPIES = ("upload", "download", "lock")
 MOST_SAMPLES, BATCHES = 2000, 10
 """Iterations that the interval of a frame's time is made from, in that many stretches of neighbours."""
 LEAST_TURNS = 3
@@ -99,18 +110,30 @@ class Assembler:
             for seconds, number in zip(loop.times, loop.numbers, strict=True)
             if number > warm and seconds > 0
         ]
-        timed = self.recorder.has_gpu and bool(steady)
+        frame = float(np.median(steady)) if self.recorder.has_gpu and steady else None
         return LineLoop(
             place=self._place(loop.file, loop.first),
             last_line=loop.last,
             frames=max(loop.turns, 1),
             warm_up=warm,
-            frame_seconds=float(np.median(steady)) if timed else None,
-            interval_seconds=_interval(steady) if timed and len(steady) >= 2 * BATCHES else None,
+            frame_seconds=frame,
+            interval_seconds=_interval(steady) if frame and len(steady) >= 2 * BATCHES else None,
+            second_copies=self._second_copies(loop, frame, records) if frame else None,
             seconds=loop.seconds,
             overhead_seconds=self.overhead(loop),
             named=loop is self.named,
         )
+
+    def _second_copies(self, loop: Loop, frame: float, records: Sequence[Record]) -> SecondCopies | None:
+        """None too where they stand for less than the loop's copies."""
+        stretches = self.recorder.doubling.loops.get(loop)
+        if stretches is None:
+            return None
+        inside = [r for r in records if loop in (each.loop for each in r.loops) and r.event.kind in _COPIES]
+        spent = [(r.site in stretches.sites, _times(r).get("host_seconds", 0.0)) for r in inside]
+        doubled = sum(seconds for twice, seconds in spent if twice)
+        enough = doubled >= ACCOUNTED * sum(seconds for _, seconds in spent)
+        return stretches.measured(frame) if enough else None
 
     def _crossing(self, group: Sequence[Record], loop: int | None, loops: Sequence[Loop]) -> Crossing:
         first, event = group[0], group[0].event
@@ -331,7 +354,8 @@ class Overheads:
             + recorder.launch_overhead[loop]
             + recorder.launches[loop] * self.launch
             + sum(each.called for each in heads) * self.head
-            + self.allocations * seconds / self.seconds,
+            + self.allocations * seconds / self.seconds
+            + (recorder.doubling.seconds if loop is None else 0.0),
             seconds,
         )
 

@@ -37,7 +37,7 @@ def numba_classes(module: Any) -> tuple[Any, Any]:
 
 class Gpu:
     """A library's streams, by functions of the library's: its current stream, what waits for one, the number
-    of the current GPU, what makes an event, and the milliseconds between two."""
+    of the current GPU, what makes an event, the milliseconds between two, and the bytes that are free."""
 
     def __init__(
         self,
@@ -46,8 +46,10 @@ class Gpu:
         gpu: Call = lambda: 0,
         event: Call = lambda: None,
         elapsed: Call = lambda begin, end: begin.elapsed_time(end),
+        free: Call = lambda: 0,
     ) -> None:
         self._stream, self._wait, self._gpu, self._event, self._elapsed = stream, wait, gpu, event, elapsed
+        self.free = free
         self._spare: defaultdict[int, list[Any]] = defaultdict(list)
 
     def synchronize(self, stream: Any = None) -> None:
@@ -74,8 +76,13 @@ class Gpu:
 class Calls:
     """Notes the calls of one library that cross, with their times."""
 
-    def __init__(self, library: Library, recorder: ScriptRecorder, gpu: Gpu) -> None:
+    def __init__(
+        self, library: Library, recorder: ScriptRecorder, gpu: Gpu, again: Call = lambda *_: None
+    ) -> None:
+        """again: what makes a call's copy once more, in memory of its own, by the name of the call, the call
+        and its arguments; None where that cannot be."""
         self.library: Library = library
+        self._again = again
         self.recorder = recorder
         self._gpu, self._depth = gpu, recorder.depth
         self._scopes = _Scopes()
@@ -135,6 +142,8 @@ class Calls:
         depth.value += 1
         try:
             if event.created is None:
+                if recorder.doubling.is_on:
+                    return self._run_twice(event, call, args, options, blocks, stream)
                 return call(*args, **options)
             begin = perf_counter()
             result = call(*args, **options)
@@ -158,6 +167,20 @@ class Calls:
             result = call(*args, **options)
             event.host_seconds = perf_counter() - called
             event.marks = (first, self._gpu.mark(stream)) if copies else None
+        return result
+
+    def _run_twice(self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any) -> Any:
+        """The result of a call in a frame whose copies are made twice."""
+        doubling = self.recorder.doubling
+        if event.kind not in ("upload", "download") or not doubling.covers(event.site, self._gpu.free):
+            return call(*args, **options)
+        if blocks:
+            self._gpu.synchronize(stream)
+        begin = doubling.clock()
+        result = call(*args, **options)
+        end = doubling.clock()
+        if (again := self._again(event.call, call, args, options)) is not None:
+            doubling.repeat(event.site, begin, end, again)
         return result
 
     def crossed(self, event: Event) -> None:

@@ -54,9 +54,9 @@ class CupyCalls:
         cuda = module.cuda
         gpu = Gpu(
             cuda.get_current_stream, cuda.Stream.synchronize, cuda.runtime.getDevice, cuda.Event,
-            cuda.get_elapsed_time,
+            cuda.get_elapsed_time, lambda: cuda.runtime.memGetInfo()[0],
         )  # fmt: skip
-        self._calls, self.seconds_between = Calls("cupy", recorder, gpu), gpu.seconds_between
+        self._calls, self.seconds_between = Calls("cupy", recorder, gpu, self._again), gpu.seconds_between
         self._kinds: dict[int, tuple[weakref[Any], HostMemory]] = {}
         self._data = module.ndarray.data
         self._get_waits = int(module.__version__.partition(".")[0]) >= _BLOCKING_OPTION
@@ -179,6 +179,20 @@ class CupyCalls:
         event.bytes, event.host = nbytes, result if isinstance(result, np.ndarray) else None
         self._calls.crossed(event)
         return result
+
+    def _again(self, name: str, call: Call, args: Any, options: dict[str, Any]) -> Call | None:
+        if name == "ndarray.set":
+            return lambda: call(self._cupy.empty_like(args[0]), *args[1:])
+        if name not in ("ndarray.get", "cupy.asnumpy"):
+            repeats = name in ("ndarray.tolist", "ndarray.tobytes") or isinstance(args[0], np.ndarray)
+            return functools.partial(call, *args, **options) if repeats else None
+        stream, order, out = (*args[1:], *(None, "C", None)[len(args) - 1 :])[:3]
+        options = {"stream": stream, "order": order, "out": out} | options
+        if options["out"] is not None:
+            pinned = self._memory(options["out"]) == "pinned"
+            like = sys.modules["cupyx"].empty_like_pinned if pinned else np.empty_like
+            options["out"] = like(options["out"])
+        return functools.partial(call, args[0], **options)
 
     def _memory(self, array: Any) -> HostMemory:
         """The kind of memory that a NumPy array is in; anything else becomes one in pageable memory.

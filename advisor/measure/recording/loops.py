@@ -60,6 +60,10 @@ class Loop:
         """Whether a crossing or a launch was noted in it since it was entered, and before that."""
         self.crossed = self.last_crossed = 0
         """Iterations with a crossing, and the last of them."""
+        self.stretches: Any = None
+        """Where copies of some iterations are made twice: the times of all."""
+        self.again = 0.0
+        """Seconds of second copies in this iteration."""
         self._before = (0, 0.0, 0.0)
         """Its turns, seconds and whole seconds when it was entered."""
         self.quiet = 0
@@ -80,7 +84,7 @@ class Loop:
 
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
-        self.begun = None  # it may have been left by return or by an exception
+        self.begun, self.again = None, 0.0  # it may have been left by return or by an exception
         self._forget_idle()
         self.entered = self._clock() if self.approached is None else self.approached
         self.approached = None
@@ -103,10 +107,7 @@ class Loop:
     def head(self) -> None:
         now = self._clock()
         if self.begun is not None:
-            seconds = now - self.begun
-            self.seconds += seconds
-            if not self.turns % self.stride:
-                self._keep(seconds)
+            self._end(now - self.begun)
         self.begun, self.open = now, True
         self.turns += 1
         self.called += 1
@@ -114,12 +115,18 @@ class Loop:
         if self.quiet >= FAST_ITERATIONS:
             self._look(now)
 
+    def _end(self, seconds: float) -> None:
+        """After an iteration of so many seconds."""
+        seconds -= self.again
+        self.again = 0.0
+        self.seconds += seconds
+        is_doubled = self.stretches is not None and self.stretches.ended(seconds)
+        if not self.turns % self.stride and not is_doubled:
+            self._keep(seconds)
+
     def leave(self) -> None:
         if self.begun is not None:
-            seconds = self._clock() - self.begun
-            self.seconds += seconds
-            if not self.turns % self.stride:
-                self._keep(seconds)
+            self._end(self._clock() - self.begun)
             self.begun = None
         if self.entered is not None:
             self.whole += self._clock() - self.entered

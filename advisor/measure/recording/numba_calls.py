@@ -47,9 +47,10 @@ class NumbaCalls:
             lambda: module.get_current_device().id,
             lambda: module.event(timing=True),
             lambda begin, end: module.event_elapsed_time(begin, end),
+            lambda: module.current_context().get_memory_info()[0],
         )
         self.seconds_between = gpu.seconds_between
-        self.watch(Calls("numba", recorder, gpu), recorder)
+        self.watch(Calls("numba", recorder, gpu, self._again), recorder)
         around = self._calls.around
         if hasattr(module, "FakeCUDAKernel"):  # `simulator` is there without it too, once imported
             self._simulator()
@@ -127,6 +128,14 @@ class NumbaCalls:
         self._recorder.read(_place(array))
         self._cross(event, array, result if ary is None else ary)
         return result
+
+    def _again(self, name: str, call: Call, args: Any, _: Any) -> Call | None:
+        array, host, *stream = args or (None, None)
+        if name.endswith("copy_to_device"):
+            return lambda: call(self._cuda.device_array_like(array), host, *stream)
+        if name.endswith("copy_to_host") and (host is None or self._memory(host) == "pageable"):
+            return lambda: call(array, None, *stream)
+        return None
 
     def _upload(self, call: Call, array: Any, ary: Any, stream: Any = 0) -> Any:
         if not isinstance(ary, np.ndarray):

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any
 from weakref import ref as weakref
 
+from advisor.measure.recording.doubling import Doubling
 from advisor.measure.recording.host_memory import Contents, LineContents, Origins, Source
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Clock, Lines, Loop, Loops, Site
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
@@ -190,6 +191,7 @@ class ScriptRecorder:
         self._looking = self._look_seconds = 0.0
         """Seconds of all looks, and of the last one."""
         self._thread = threading.get_ident()
+        self.doubling = Doubling(clock)
         os.register_at_fork(after_in_child=self.stop)
 
     def stop(self) -> None:
@@ -203,9 +205,14 @@ class ScriptRecorder:
         if site is None:
             return False
         site.asked = asked = site.asked + 1
+        if self.doubling.is_on:
+            event.created = None
+            return False
         is_sampled = asked <= FIRST_TIMED or asked % THEN_TIMED == 0
         if not is_sampled and asked > FIRST_CLOCKED and asked % THEN_CLOCKED:
             event.created = None
+        if asked % THEN_TIMED == FIRST_TIMED + 1:
+            self.doubling.consider(site)
         return is_sampled
 
     def crossed(self, event: Event) -> None:

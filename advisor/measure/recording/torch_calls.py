@@ -44,8 +44,14 @@ class TorchCalls:
             played_torch.play(module, recorder.not_seen)
         cuda = module.cuda
         event = functools.partial(cuda.Event, enable_timing=True)
-        gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event)
-        self._calls, self.seconds_between = Calls("torch", recorder, gpu), gpu.seconds_between
+        gpu = Gpu(
+            cuda.current_stream,
+            cuda.Stream.synchronize,
+            cuda.current_device,
+            event,
+            free=lambda: cuda.mem_get_info()[0],
+        )
+        self._calls, self.seconds_between = Calls("torch", recorder, gpu, self._again), gpu.seconds_between
         self._copies()
         self._cuda_types()
         self._waits()
@@ -90,6 +96,17 @@ class TorchCalls:
         if result.is_cuda == up:
             self._cross(event, tensor, result)
         return result
+
+    def _again(self, name: str, call: Call, args: Any, options: Any) -> Call | None:
+        """Without gradients, which would keep what the copy was made of. Subclasses may do anything."""
+        torch = self._torch
+        if name == "Tensor.copy_":
+            pinned = not args[0].is_cuda and args[0].is_pinned()
+            args = torch.empty_like(args[0], pin_memory=pinned), *args[1:]
+        elif name.startswith("Tensor.") and type(args[0]) not in (torch.Tensor, torch.nn.Parameter):
+            return None
+        again: Call = torch.no_grad()(functools.partial(call, *args, **options))
+        return again
 
     def _goes_to_gpu(self, name: str, tensor: Any, arguments: Any) -> bool:
         """Whether the result will be on the GPU: where arguments name no device, where the tensor is."""
