@@ -23,6 +23,7 @@ from advisor.devices.energy import require_meter
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
 from advisor.errors import FileProblem, NothingToCompare, UsageError
+from advisor.measure.contest import VersionFinal
 from advisor.measure.jobs import Description, Settings
 from advisor.measure.launcher import Ahead, Launcher, ProcessLauncher, record
 from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEstimate, Run
@@ -31,7 +32,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE
 from advisor.measure.revisions import commit_of
 from advisor.measure.trying.session import INTERRUPTED, try_script
-from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
+from advisor.measure.version_measurement import VersionMeasurement, Versions
 from advisor.model.measured import timed_by
 from advisor.model.mixing import outlook
 from advisor.model.predict import predict

@@ -11,10 +11,10 @@ from running import REPOSITORY, cpu_settings, sample, unstarted
 
 from advisor import pipeline
 from advisor.measure import worker
+from advisor.measure.final import Session
 from advisor.measure.jobs import FinalJob, Job, TraceRun
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Silent
-from advisor.measure.sessions import Session
 from advisor.profiles.conclusions import Advice, Objective
 from advisor.profiles.schema import Predicted, Prediction, Profile
 from advisor.strategies.registry import STRATEGIES

@@ -24,6 +24,7 @@ from advisor import configuration
 from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure.backends import Machine
+from advisor.measure.final import Session
 from advisor.measure.jobs import (
     DESCRIPTION,
     BlockDone,
@@ -45,7 +46,6 @@ from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.measurement import Measurement, MixEstimate, Run
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
-from advisor.measure.sessions import Session
 from advisor.profiles.figures import Block, Energy
 from advisor.profiles.schema import Device, Trace
 from advisor.strategies.backend import BackendName

@@ -14,11 +14,12 @@ from builders import cuda_device
 from fakes import FakeClock
 from running import FakeLauncher, asked, sample
 
+from advisor.measure.contest import VersionFinal
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Message, RoundDone
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
-from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions
+from advisor.measure.version_measurement import VersionMeasurement, Versions
 from advisor.profiles.figures import Block
 from advisor.profiles.schema import Device, Measured
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose

@@ -15,12 +15,12 @@ from fakes import FakeClock, job
 from running import FakeLauncher, FakeSession, asked, measured_run, sample
 
 from advisor.measure.contest import BLOCK_SECONDS, Contest
+from advisor.measure.final import Session
 from advisor.measure.jobs import FinalJob, Job, Settings
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import Clock
-from advisor.measure.sessions import Session
 from advisor.profiles.schema import Measured, Skipped
 from advisor.verdicts.measured import decided
 

@@ -9,23 +9,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from builders import cuda_device
+from builders import cuda_device, measured
 from every import every
 from fakes import FakeClock, RecordingBackend, job
 from field import InProcess
 from machines import FakeNvml, h200, make_tree, nano, nvml_error, orin, thor
 from running import REPOSITORY, FakeSession, cpu_settings
+from test_contest import settings
 
 from advisor import pipeline
 from advisor.devices.energy import Meter, Rails, Unmetered, counted, metering, rails_watts, require_meter
 from advisor.devices.host import Machine, Tree
 from advisor.errors import UsageError
-from advisor.measure.contest import NO_TIME, Windows, after_final
+from advisor.measure.contest import NO_TIME, Contest
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import WINDOW_SECONDS, idle_watts, window
 from advisor.profiles.conclusions import Preferences
+from advisor.profiles.figures import Block
+from advisor.verdicts.final import Pace
 from advisor.workloads.loading import prepare
 
 ADDRESS = "0000:3B:00.0"
@@ -220,31 +223,31 @@ def test_idle_power_is_what_is_counted_while_nothing_runs() -> None:
 # After the final
 
 
-def taken(session: FakeSession, clock: FakeClock, seconds: float) -> Windows:
-    found = Windows()
-    after_final(found, ["pinned", "zero-copy"], lambda: session, clock, clock.now + seconds, 0.5, 2)
-    return found
-
-
-def session(clock: FakeClock, **options: object) -> FakeSession:
-    both = {name: name for name in ("pinned", "zero-copy")}
-    made = FinalJob(
-        base=job(), process=3, contestants=both, frames=5, block_seconds=0.05,
-        energy_seconds=WINDOW_SECONDS, directory="",
-    )  # fmt: skip
-    given = {"joules": {"pinned": 0.5, "zero-copy": 0.4}, "seconds": {"pinned": 0.01}, **options}
-    return FakeSession(made, wait=clock.advance, **given)  # type: ignore[arg-type]
+def windows(seconds: float) -> Contest:
+    """A final whose blocks are there, with so many seconds left."""
+    clock = FakeClock()
+    rows = {name: measured(name, 0.01, rounds=1) for name in ("pinned", "zero-copy")}
+    given = {"joules": {"pinned": 0.5, "zero-copy": 0.4}, "seconds": {"pinned": 0.01}}
+    made = Contest(
+        settings(), job(), rows, Path(), lambda asked: FakeSession(asked, wait=clock.advance, **given), clock
+    )
+    made.state.blocks.append(block := Block(
+        process=2, round=0, place=0, contestant="pinned", frames=1, seconds=0.01, frame_seconds=()
+    ))  # fmt: skip
+    made.deadline = clock.now + seconds
+    made.take_windows(Pace(0.5, 0.1))
+    assert {window.process for window in made.windows.blocks} <= {block.process + 1}
+    return made
 
 
 def test_every_contestant_has_a_window_while_there_is_time() -> None:
-    clock = FakeClock()
-    found = taken(session(clock), clock, 30.0)
-    assert [block.contestant for block in found.blocks] == ["pinned", "zero-copy"]
-    assert found.blocks[0].joules == pytest.approx(0.5, rel=0.01)
-    short = taken(session(clock), clock, 5.2)
-    assert [block.contestant for block in short.blocks] == ["pinned"]
-    assert short.why("zero-copy") == NO_TIME
-    assert taken(session(clock), clock, 3.0).blocks == []
+    found = windows(30.0).windows.blocks
+    assert [block.contestant for block in found] == ["pinned", "zero-copy"]
+    assert found[0].joules == pytest.approx(0.5, rel=0.01)
+    short = windows(5.2)
+    assert [block.contestant for block in short.windows.blocks] == ["pinned"]
+    assert short.no_window == NO_TIME
+    assert windows(3.0).windows.blocks == []
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from every import every
 from fakes import FakeClock
 
-from advisor.measure.final import FinalLoop, FinalState, Look, Plan
+from advisor.measure.final import FinalLoop, FinalState, Look
 from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem
 from advisor.profiles.figures import Block
 from advisor.verdicts.final import Step
@@ -86,12 +86,15 @@ class Hall:
 
     def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> FinalState:
         contestants = {name: name.removesuffix(AGAIN) for name in names}
-        plan = Plan(contestants, self.clock.now + seconds, processes, 7, self.frame_seconds)
         final = FinalLoop(
             results=self.held,
-            clock=lambda: self.clock.now,
-            plan=plan,
             start=self._start,
+            clock=lambda: self.clock.now,
+            deadline=self.clock.now + seconds,
+            seed=7,
+            contestants=contestants,
+            frame_seconds=self.frame_seconds,
+            least_processes=processes,
             keep=self.kept.append,
         )
         final.hold(self._look)
@@ -99,7 +102,7 @@ class Hall:
         assert self.kept == self.held.blocks
         return self.held
 
-    def _start(self, process: int, names: Mapping[str, str]) -> FakeSession:
+    def _start(self, process: int, names: Sequence[str]) -> FakeSession:
         assert all(session.closed for session in self.sessions), "one process at a time"
         self.clock.now += 1.0
         session = FakeSession(

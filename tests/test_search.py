@@ -50,10 +50,13 @@ POOL = ("pageable", "pinned", "zero-copy", "managed-prefetch")
 
 @dataclass
 class Slow:
-    """A session whose blocks take 0.3 s each, one after another."""
+    """A session whose blocks take 0.3 s each, one after another, until its time is over."""
 
     of: FakeSession
     clock: FakeClock
+
+    def __post_init__(self) -> None:
+        self.end = self.clock.now + self.of.job.limit_seconds
 
     def ready(self) -> bool:
         return self.of.ready()
@@ -61,6 +64,8 @@ class Slow:
     def round(self, request: FinalRound) -> Iterator[Message]:
         for message in self.of.round(request):
             self.clock.advance(0.3)
+            if self.clock.now > self.end:
+                return
             yield message
 
     def close(self) -> None:

@@ -26,12 +26,13 @@ from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simu
 
 from advisor import api, configuration, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
+from advisor.measure.contest import VersionFinal
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
 from advisor.measure.launcher import Ahead, Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
-from advisor.measure.version_measurement import VersionFinal, VersionMeasurement, Versions, require_both
+from advisor.measure.version_measurement import VersionMeasurement, Versions, require_both
 from advisor.profiles import outputs
 from advisor.profiles.figures import Block
 from advisor.profiles.files import scratch

@@ -1,30 +1,45 @@
-"""From screening to the final and back: who takes part, how long a block is, windows for energy, the rows."""
+"""Finals of strategies and of versions: who takes part, how long a block is, windows for energy, the rows."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
 from advisor import units
-from advisor.measure.final import LEAST, FinalLoop, FinalState, Look, Plan
-from advisor.measure.jobs import FinalJob, FinalRound, Job, Settings
+from advisor.measure.final import (
+    LEAST,
+    LEAST_FRAMES,
+    Alternating,
+    ContestantFailed,
+    FinalLoop,
+    FinalState,
+    Look,
+    RoundResults,
+    Session,
+    SessionLoop,
+    frames_of_block,
+)
+from advisor.measure.jobs import FinalJob, Job, Settings
 from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE, OUTSIDE, figures
 from advisor.measure.sampling import IDLE_SECONDS, LONGEST_TICK, WINDOW_SECONDS, Clock
-from advisor.measure.sessions import LEAST_FRAMES, RoundResults, Session, SessionLoop, frames_of_block
 from advisor.measure.steps import named
-from advisor.profiles.conclusions import Preferences, counts_latency
+from advisor.profiles.conclusions import Objective, Preferences, counts_latency
 from advisor.profiles.figures import Block, FinalRecord, rounds
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.choice import Contestant, leanest, within
-from advisor.verdicts.final import Pace
+from advisor.verdicts.final import FEWEST_PROCESSES, Pace
 from advisor.verdicts.measured import SCREENED, decided
-from advisor.verdicts.scores import Timing, timed, timings
+from advisor.verdicts.scores import Timing, scores, timed, timings
+from advisor.verdicts.versions import BASE, HEAD, Entry, Judged, Question, frame_parts, judged
+from advisor.verdicts.versions import named as version_name
 
 SCREENED_OUT = 2.0
 """Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
@@ -39,48 +54,18 @@ LEAST_SECONDS = 4.0
 COMPARED_SECONDS = 0.2
 """The quickest contestant's frames that are compared in each one's first block."""
 AGAIN = " (again)"
-
-
+VERSION_BLOCK_SECONDS = 0.03
+"""Frames of a block of versions. On an H200 blocks of 50 and of 100 ms differed alike: by what else the host
+does in some tenths of a second, so that short blocks which soon follow one another say most."""
+VERSION_MOST_WARM = 0.02
+"""Seconds of frames before a block: versions, which share the place of their buffers, are as cold as one
+another."""
+LEAST_FINAL = LEAST_SECONDS / 4
+"""With less time left none is begun; it has fewer contestants than one of strategies."""
+MOST_WAITING = 5
+"""How many seconds of a frame on the CPU device, whose blocks do not count waiting for a core, are one at
+most: the others may be waits of its own."""
 NO_TIME = "no time left after the final; raise --max-seconds"
-
-
-@dataclass
-class Windows(RoundResults):
-    absent: str = NO_TIME
-
-    def why(self, name: str) -> str:
-        if name in self.left:
-            return f"it failed in its energy window: {self.left[name].message}"
-        return self.unmeasurable or self.absent
-
-
-def after_final(
-    windows: Windows,
-    names: Sequence[str],
-    start: Callable[[], Session],
-    clock: Clock,
-    deadline: float,
-    spare: float,
-    warm_frames: int,
-) -> None:
-    """One process that takes a window of each contestant in turn, as many as end before the deadline.
-    windows: is filled as they end, so that Ctrl-C leaves what there is. spare: seconds that a process takes
-    to start, and a contestant's buffers to be placed. warm_frames: before each window."""
-    each = WINDOW_SECONDS + 2 * LONGEST_TICK + spare
-    if clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
-        return
-    loop = SessionLoop(windows, clock)
-
-    def requests() -> Iterator[FinalRound]:
-        for place, name in enumerate(names):
-            if clock() + each > deadline:
-                return
-            yield FinalRound(round=place, order=(name,), warm_frames=warm_frames)
-
-    if not loop.run(start, requests()):
-        windows.absent = "the energy process did not start"
-    elif loop.broken_by:
-        windows.absent = f"the energy process ended during {loop.broken_by}"
 
 
 @dataclass
@@ -97,7 +82,9 @@ class Contest:
     gpus: int = 1
     state: FinalState = field(default_factory=FinalState)
     dropped: frozenset[str] = frozenset()
-    windows: Windows = field(default_factory=Windows)
+    windows: RoundResults = field(default_factory=RoundResults)
+    no_window: str = NO_TIME
+    """Why there is no window for energy, where nothing else says so."""
     deadline: float = 0.0
     unheld: str = "the final did not start"
     """Why there are no blocks, where there are none."""
@@ -141,7 +128,6 @@ class Contest:
             self.unheld = "no time was left for the final; raise --max-seconds"
             return
         options = self.settings.options
-        plan = Plan(self.names, deadline, options.rounds, options.seed, self.quickest)
 
         def look(blocks: Sequence[Block]) -> Look:
             decision = decided(blocks, self.entered, self._preferences, self.record())
@@ -151,30 +137,55 @@ class Contest:
             return Look(decision.settled, self.dropped, decision.step)
 
         progress.begin("the final")
-        FinalLoop(results=self.state, clock=self.clock, plan=plan, start=self._start, keep=keep).hold(look)
+        FinalLoop(
+            results=self.state,
+            start=self._start,
+            clock=self.clock,
+            deadline=deadline,
+            seed=options.seed,
+            contestants=self.names,
+            frame_seconds=self.quickest,
+            least_processes=options.rounds,
+            keep=keep,
+        ).hold(look)
         if self.state.pace and self._preferences.objective != "energy":
             progress.begin("energy of a frame")
-            self._take_windows(self.state.pace, deadline)
+            self.take_windows(self.state.pace)
         progress.end()
 
-    def _take_windows(self, pace: Pace, deadline: float) -> None:
-        """All that did not leave, those measured to the end first, what may break the process last."""
+    def take_windows(self, pace: Pace) -> None:
+        """One process that takes a window of each contestant that did not leave, as many as end before the
+        deadline: those measured to the end first, what may break the process last."""
+        each = WINDOW_SECONDS + 2 * LONGEST_TICK + pace.process_seconds
+        if self.clock() + IDLE_SECONDS + LONGEST_TICK + each > self.deadline:
+            return
         here = [row.strategy for row in self.entered if row.strategy not in self.state.left]
         names = sorted(here, key=lambda name: (name in self.state.alone, name in self.dropped))
-        process = 1 + max(block.process for block in self.state.blocks)
+        start = partial(self._start, energy_seconds=WINDOW_SECONDS)
+        loop = SessionLoop(self.windows, start, self.clock, self.settings.options.seed)
+        loop.processes = 1 + max(block.process for block in self.state.blocks)
+        with closing(loop):
+            going = loop.open(names)
+            if not going:
+                self.no_window = "the energy process did not start"
+            for name in names:
+                if not going or self.clock() + each > self.deadline:
+                    break
+                going = loop.ask([name], self.state.warm_frames or 0)
+        if loop.broken_by:
+            self.no_window = f"the energy process ended during {loop.broken_by}"
 
-        def start() -> Session:
-            return self._start(process, {name: name for name in names}, WINDOW_SECONDS)
+    def _no_window(self, name: str) -> str:
+        if name in self.windows.left:
+            return f"it failed in its energy window: {self.windows.left[name].message}"
+        return self.windows.unmeasurable or self.no_window
 
-        warm = self.state.warm_frames or 0
-        after_final(self.windows, names, start, self.clock, deadline, pace.process_seconds, warm)
-
-    def _start(self, process: int, contestants: Mapping[str, str], energy_seconds: float = 0.0) -> Session:
-        single = list(contestants) if len(contestants) == 1 else []
+    def _start(self, process: int, names: Sequence[str], energy_seconds: float = 0.0) -> Session:
+        single = list(names) if len(names) == 1 else []
         job = FinalJob(
             base=self.base,
             process=process,
-            contestants=dict(contestants),
+            contestants={name: self.names[name] for name in names},
             frames=self.frames,
             block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
@@ -228,7 +239,7 @@ class Contest:
             return _outside(row, self.unheld) if self.possible else row
         steady = [block for block in blocks if block.energy is None]
         windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
-        more = figures(steady, windows, self.windows.why(row.strategy))
+        more = figures(steady, windows, self._no_window(row.strategy))
         measured, objective = with_blocks(row.model_copy(update=more), blocks), self._preferences.objective
         return timed(measured, timings_of[row.strategy], objective, _hosts(blocks), self.gpus)
 
@@ -263,3 +274,149 @@ def _hosts(blocks: Sequence[Block]) -> set[str]:
 def _outside(row: Measured, reason: str) -> Measured:
     absent = dict.fromkeys(("p95", "p99", "energy"), OUTSIDE)
     return row.model_copy(update={"outside": reason, "absent": absent})
+
+
+@dataclass
+class VersionFinal:
+    """HEAD and BASE under each strategy, in rounds of blocks, until the question is answered.
+
+    jobs: each version's measuring job. rows: what screening measured, by version and strategy. why_apart: why
+    the versions cannot share a process; empty where they can.
+    """
+
+    entry: Entry
+    question: Question
+    jobs: Mapping[str, Job]
+    rows: Mapping[str, Mapping[str, Measured]]
+    directory: Path
+    session: Callable[[FinalJob], Session]
+    period: int = 1
+    objective: Objective = "time"
+    clock: Clock = time.monotonic
+    why_apart: str = ""
+    state: FinalState = field(default_factory=FinalState)
+    attempts: int = 0
+    began: float = 0.0
+    """When it was held, on the clock."""
+    deadline: float = math.inf
+    screened: bool = False
+    """No round of both was measured; the blocks are the medians of screening."""
+
+    def __post_init__(self) -> None:
+        self.quickest = min(
+            max(self._screened_seconds(version, name), self.rows[version][name].median_seconds / waiting)
+            for waiting in [MOST_WAITING if self.jobs[HEAD].backend == "cpu" else 1]
+            for version in (BASE, HEAD)
+            for name in self.entry.strategies
+        )
+        self.frames = frames_of_block(self.quickest, VERSION_BLOCK_SECONDS, self.period)
+
+    def run(self, deadline: float, progress: Progress) -> None:
+        """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
+        self.began = self.clock()
+        try:
+            self._hold(deadline, progress)
+        except ContestantFailed:
+            name, problem = next(iter(self.state.left.items()))
+            self.why_apart = f"{name} failed next to the other version ({problem.message})"
+            self.entry = Entry(self.entry.strategies, apart=True)
+            self.state = FinalState()
+            self._hold(deadline, progress)
+        if not self.state.left and not self.judged().ratios:
+            self._compare_screening()
+
+    def _compare_screening(self) -> None:
+        """The time did not reach a round of both: one process of each leaves the answer open."""
+        self.screened, self.entry = True, Entry(self.entry.strategies, apart=True)
+        self.why_apart = "--max-seconds ended before a round of both, so one process of each is compared"
+        self.state = FinalState()
+        for place, version in enumerate((BASE, HEAD)):
+            one = Block(process=0, round=0, place=place, contestant="", frames=1, seconds=1, frame_seconds=())
+            for name in self.entry.strategies:
+                row = {
+                    "contestant": version_name(version, name),
+                    "seconds": self._screened_seconds(version, name),
+                }
+                self.state.blocks.append(one.model_copy(update=row))
+
+    def _screened_seconds(self, version: str, strategy: str) -> float:
+        """A frame's, without waiting for a core: at a load of 15, of two processes of the same code one
+        waited in its few frames, and took 12 times as long.
+        """
+        row = self.rows[version][strategy]
+        return min(row.median_seconds, row.cpu_seconds or math.inf)
+
+    def judged(self) -> Judged:
+        blocks, state = scores(self.state.blocks, self.objective), self.state
+        return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
+
+    def row(self, version: str, strategy: str, judged: Judged) -> Measured:
+        """The screened row with the times of the final: those whose ratio was judged, where one was."""
+        row, name = self.rows[version][strategy], version_name(version, strategy)
+        blocks = [block for block in self.state.blocks if block.contestant == name]
+        if self.screened or not blocks:
+            return row
+        timing = timings(self.state.blocks, self.objective, CONFIDENCE)[name]
+        if both := judged.seconds.get(strategy):
+            timing = replace(timing, seconds=both[(BASE, HEAD).index(version)])
+        hosts, row = {stage for block in blocks for stage in block.host_seconds}, with_blocks(row, blocks)
+        if self.jobs[HEAD].backend == "cpu":
+            row = row.model_copy(update={"stage_seconds": {**row.stage_seconds, **self._stages(name)}})
+        return timed(row, timing, self.objective, hosts, 1)
+
+    def _stages(self, name: str) -> dict[str, float]:
+        """Seconds of each stage by the clock of the steps, without the time that it waits for a core."""
+        parts = [frame_parts(each) for each in self.state.steps if each.contestant == name]
+        labels = [label for label in (parts[0] if parts else ()) if ":" in label]
+        return {label.partition(":")[2]: mean(each.get(label, 0.0) for each in parts) for label in labels}
+
+    def _hold(self, deadline: float, progress: Progress) -> None:
+        if deadline - self.clock() < LEAST_FINAL:
+            return
+        self.attempts += 1
+        self.deadline = deadline
+
+        def look(_: Sequence[Block]) -> Look:
+            verdict = self.judged()
+            shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in verdict.ratios.items())
+            progress.begin(f"HEAD / BASE: {shown}")
+            resting: frozenset[str] = frozenset()
+            if not verdict.settled and verdict.processes >= FEWEST_PROCESSES:
+                resting = frozenset(n for n, s in self.entry.names.items() if s not in verdict.next)
+            return Look(verdict.complete, resting, verdict.step)
+
+        progress.begin("HEAD against BASE")
+        FinalLoop(
+            results=self.state,
+            start=self._start,
+            clock=self.clock,
+            deadline=deadline,
+            seed=self.jobs[HEAD].seed,
+            contestants=self.entry.names,
+            frame_seconds=self.quickest,
+            least_processes=FEWEST_PROCESSES,
+            same_work=False,
+            most_warm=VERSION_MOST_WARM,
+            all_or_none=not self.entry.apart,
+        ).hold(look)
+        progress.end()
+
+    def _start(self, process: int, names: Sequence[str]) -> Session:
+        if not self.entry.apart:
+            return self.session(self._job(process, names, "both"))
+        sides = {version: [n for n in names if n.startswith(version)] for version in (BASE, HEAD)}
+        each = {v: self.session(self._job(process, held, v)) for v, held in sides.items() if held}
+        return Alternating({name: each[v] for v, held in sides.items() for name in held})
+
+    def _job(self, process: int, names: Sequence[str], side: str) -> FinalJob:
+        return FinalJob(
+            base=self.jobs[HEAD],
+            process=process,
+            contestants={name: self.entry.names[name] for name in names},
+            frames=self.frames,
+            block_seconds=VERSION_BLOCK_SECONDS,
+            compare=1 if not self.state.rounds else 0,
+            limit_seconds=max(self.deadline - self.clock(), 0.0),
+            directory=str(self.directory / f"final-{self.attempts}-{process}-{side}"),
+            jobs={name: self.jobs[BASE if name.startswith(BASE) else HEAD] for name in names},
+        )

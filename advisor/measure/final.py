@@ -1,8 +1,8 @@
-"""The final: processes that each hold all contestants, asked for rounds of blocks until it is settled.
+"""Processes of many contestants, driven round after round: the search for a mix, the final, energy windows.
 
-Every round is a random order of all contestants that are left. After each step (some processes, some rounds
-in each) the figures are looked at, and what they say tells the next step. What is measured is handed on block
-by block.
+The final asks processes that each hold all contestants for rounds of blocks until it is settled. Every round
+is a random order of all contestants that are left. After each step (some processes, some rounds in each) the
+figures are looked at, and what they say tells the next step.
 
 A contestant that fails beside the others goes on in separate processes, one beside each of theirs
 and with as many rounds. One that fails again leaves the final.
@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Protocol
 
-from advisor.measure.jobs import BlockDone, FinalRound, Problem
-from advisor.measure.sampling import settled
-from advisor.measure.sessions import RoundResults, Session, SessionLoop
+from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem, RoundDone, Unmeasurable
+from advisor.measure.sampling import Clock, settled
 from advisor.profiles.figures import Block
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.final import FEWEST_PROCESSES, LOOKS, SPENDING, Pace, Step, first_step
 
+LEAST_FRAMES = 2
+"""Frames of a block. More do not average out how newly placed buffers differ (4 % on an H200, frames 2 %)."""
 LEAST = 2
 """Contestants: with one there is nothing to compare."""
 LEAST_WARM, MOST_WARM = 0.005, 0.06
@@ -33,6 +35,155 @@ MOST_STARTS = 3
 """Processes in a row that may fail to start."""
 
 
+class Session(Protocol):
+    """A process that waits for rounds."""
+
+    def ready(self) -> bool:
+        """Waits until it can take rounds; False where it ended before."""
+
+    def round(self, request: FinalRound) -> Iterable[Message]:
+        """The round's messages; a `Left` for a contestant whose process died or hung is the last."""
+
+    def close(self) -> None:
+        """Ends the process."""
+
+
+@dataclass
+class RoundResults:
+    """The results of the rounds so far; Ctrl-C leaves them as they are."""
+
+    blocks: list[Block] = field(default_factory=list)
+    left: dict[str, Problem] = field(default_factory=dict)
+    kept_setup: bool = False
+    """Function and set-up ran once for each contestant and process, since they take longer than a block."""
+    unmeasurable: str = ""
+    """Why energy could not be measured, where each block was to be a window for it."""
+    steps: list[Block] = field(default_factory=list)
+    """Versions only: blocks with what each step of a frame took after them, in place of their host stages."""
+
+
+@dataclass
+class SessionLoop:
+    """Drives one process at a time and collects its results."""
+
+    results: RoundResults
+    start: Callable[[int, Sequence[str]], Session]
+    """Makes the process of that number with those contestants."""
+    clock: Clock
+    seed: int
+    session: Session | None = None
+    processes: int = 0
+    """Started so far."""
+    rounds: int = 0
+    """In the process that runs."""
+    broken_by: str = ""
+    """The contestant with which the last process ended."""
+    starting: float = 0.0
+    """Seconds that starting processes took."""
+    measuring: float = 0.0
+    """Seconds that rounds took."""
+
+    def open(self, names: Sequence[str]) -> bool:
+        """The next process; False where it did not start."""
+        self.processes += 1
+        return self.open_beside(names)
+
+    def open_beside(self, names: Sequence[str]) -> bool:
+        """One more of the same number."""
+        self.rounds, begin = 0, self.clock()
+        self.session = self.start(self.processes - 1, names)
+        ready = self.session.ready()
+        self.starting += self.clock() - begin
+        if not ready:
+            self.close()
+        return ready
+
+    def in_random_order(self, names: Sequence[str]) -> list[str]:
+        return random.Random(f"{self.seed}-{self.processes}-{self.rounds}").sample(names, len(names))
+
+    def ask(self, order: Sequence[str], warm_frames: int) -> bool:
+        """The next round, a block of each; False where the process cannot go on."""
+        assert self.session is not None
+        request, begin = (
+            FinalRound(round=self.rounds, order=tuple(order), warm_frames=warm_frames),
+            self.clock(),
+        )
+        going = all(self._receive(message) for message in self.session.round(request))
+        self.measuring += self.clock() - begin
+        self.rounds += 1
+        return going
+
+    def close(self) -> None:
+        if self.session is not None:
+            self.session.close()
+            self.session = None
+
+    def block(self, done: BlockDone) -> None:
+        self.results.blocks.append(done.block)
+        if done.steps:
+            self.results.steps.append(done.block.model_copy(update={"host_seconds": done.steps}))
+
+    def leave(self, name: str, problem: Problem) -> None:
+        self.results.left[name] = problem
+
+    def _receive(self, message: Message) -> bool:
+        if isinstance(message, BlockDone):
+            self.block(message)
+        elif isinstance(message, RoundDone):
+            self.results.kept_setup |= message.kept_setup
+        elif isinstance(message, Unmeasurable):
+            self.results.unmeasurable = message.reason
+            return False
+        elif isinstance(message, Left):
+            self.leave(message.contestant, message.problem)
+            if message.broken:
+                self.broken_by = message.contestant
+                self.close()
+                return False
+        return True
+
+
+@dataclass
+class Alternating:
+    """Versions of the code that cannot share a process: a process each, whose blocks alternate. sessions:
+    each contestant's."""
+
+    sessions: Mapping[str, Session]
+
+    def ready(self) -> bool:
+        return all(session.ready() for session in self._each)
+
+    def round(self, request: FinalRound) -> Iterator[Message]:
+        """See `Session`: each block is a request of its own to the process that has the contestant."""
+        complete = False
+        for place, name in enumerate(request.order):
+            single = request.model_copy(update={"order": (name,)})
+            for message in self.sessions[name].round(single):
+                if isinstance(message, RoundDone):
+                    complete |= message.kept_setup
+                    continue
+                if isinstance(message, BlockDone):
+                    block = message.block.model_copy(update={"place": place})
+                    message = message.model_copy(update={"block": block})
+                yield message
+                if isinstance(message, Left) and message.broken:
+                    return
+        yield RoundDone(round=request.round, kept_setup=complete)
+
+    def close(self) -> None:
+        for session in self._each:
+            session.close()
+
+    @property
+    def _each(self) -> list[Session]:
+        return list({id(session): session for session in self.sessions.values()}.values())
+
+
+def frames_of_block(quickest: float, seconds: float, period: int, least: int = LEAST_FRAMES) -> int:
+    """Whole periods, so that the quickest contestant's take that many seconds."""
+    return math.ceil(max(least, math.ceil(seconds / quickest)) / period) * period
+
+
 @dataclass(frozen=True)
 class Look:
     """What a look at the blocks concluded: whether to stop, who is not measured until the next one, what is
@@ -41,24 +192,6 @@ class Look:
     settled: bool
     dropped: frozenset[str] = frozenset()
     step: Step | None = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    contestants: Mapping[str, str]
-    """Name to strategy."""
-    deadline: float
-    """On the clock: no round begins that would end after it."""
-    processes: int
-    """The least number, where the time allows them."""
-    seed: int
-    frame_seconds: float
-    """A frame of the quickest contestant."""
-    same_work: bool = True
-    """All do the same work, so that their loops must run as often; versions of the code need not."""
-    most_warm: float = MOST_WARM
-    all_or_none: bool = False
-    """The first contestant that fails ends the final."""
 
 
 class ContestantFailed(Exception):
@@ -105,18 +238,24 @@ def unequal(
 @dataclass(kw_only=True)
 class FinalLoop(SessionLoop):
     results: FinalState
-    plan: Plan
-    start: Callable[[int, Mapping[str, str]], Session]
-    """Makes the process of that number with those contestants."""
+    deadline: float
+    """On the clock: no round begins that would end after it."""
+    contestants: Mapping[str, str]
+    """Name to strategy."""
+    frame_seconds: float
+    """A frame of the quickest contestant."""
+    least_processes: int
+    """Where the time allows them."""
     keep: Callable[[Block], None] = lambda _: None
     """Hears of every block as it ends."""
+    same_work: bool = True
+    """All do the same work, so that their loops must run as often; versions of the code need not."""
+    most_warm: float = MOST_WARM
+    all_or_none: bool = False
+    """The first contestant that fails ends the final."""
     dropped: frozenset[str] = frozenset()
     beside: tuple[str, ...] = ()
     """Contestants with a separate process beside the one that runs."""
-    processes: int = 0
-    """Started so far; the number of the next."""
-    rounds: int = 0
-    """In the process that runs."""
     warming: list[Sequence[float]] = field(default_factory=list)
     """Seconds of the frames before each block of the last round."""
 
@@ -145,7 +284,7 @@ class FinalLoop(SessionLoop):
     @property
     def active(self) -> list[str]:
         gone = self.results.left.keys() | self.results.alone.keys() | self.dropped
-        company = [name for name in self.plan.contestants if name not in gone]
+        company = [name for name in self.contestants if name not in gone]
         return company + [name for name in self.results.alone if name not in self.dropped]
 
     @property
@@ -157,7 +296,7 @@ class FinalLoop(SessionLoop):
         if not self._open_next() or not self._round():
             return None
         assert self.results.pace is not None
-        return first_step(self.plan.deadline - self.clock(), self.results.pace)
+        return first_step(self.deadline - self.clock(), self.results.pace)
 
     def take(self, step: Step) -> bool:
         """Its processes and rounds; False where the time was up, or nobody was left, before."""
@@ -181,7 +320,7 @@ class FinalLoop(SessionLoop):
             last = self.results.looks == LOOKS - 1
             return self._last(step) if step and last else step
         untried = self.results.alone.keys() & self.results.left.keys()
-        missing = max(self.plan.processes - self.processes, FEWEST_PROCESSES if untried else 0)
+        missing = max(self.least_processes - self.processes, FEWEST_PROCESSES if untried else 0)
         rounds = max(1, round(self.results.rounds / max(self.processes, 1)))
         return Step(missing, rounds) if missing > 0 else None
 
@@ -189,9 +328,9 @@ class FinalLoop(SessionLoop):
         """Before the last look all the time that is left is spent, in processes of that many rounds."""
         pace = self.results.pace
         assert pace is not None
-        share = len(self.active) / len(self.plan.contestants)
+        share = len(self.active) / len(self.contestants)
         each = pace.process_seconds + step.rounds * pace.round_seconds * share
-        return Step(max(step.processes, int((self.plan.deadline - self.clock()) / each)), step.rounds)
+        return Step(max(step.processes, int((self.deadline - self.clock()) / each)), step.rounds)
 
     def _open_next(self) -> bool:
         """The next process, ready. One that cannot start, for want of memory say, is tried again."""
@@ -200,27 +339,22 @@ class FinalLoop(SessionLoop):
                 return False
             names = self.company
             self.beside = tuple(name for name in self.active if name not in names)
-            self.processes, self.rounds = self.processes + 1, 0
-            if self._start(names):
+            if self.open(names):
                 return True
         return False
-
-    def _start(self, names: Sequence[str]) -> bool:
-        contestants = {name: self.plan.contestants[name] for name in names}
-        return self.open(lambda: self.start(self.processes - 1, contestants))
 
     def _round(self) -> bool:
         """A block of everybody who is left; False where there is no time for one, or nobody to compare."""
         names = self.company
         if len(self.active) < LEAST or not self._in_time(0, names):
             return False
-        self._ask(names, self.rounds)
+        self._ask(names)
         if self.company != names and self.results.alone.keys() >= set(self.company):
             self.close()  # nobody is left who shares it
         if self.results.warm_frames is None:
-            least = math.ceil(max(LEAST_WARM / self.plan.frame_seconds - 1, 0))
+            least = math.ceil(max(LEAST_WARM / self.frame_seconds - 1, 0))
             self.results.warm_frames = max(least, settled(frames for frames in self.warming if frames))
-        self.rounds, self.results.rounds = self.rounds + 1, self.results.rounds + 1
+        self.results.rounds += 1
         self._note_pace()
         return not self.results.unmeasurable and (self.session is not None or self._open_next())
 
@@ -232,33 +366,30 @@ class FinalLoop(SessionLoop):
         """Rounds of one that failed beside the others; False if the time is up before."""
         if not self._in_time(1, [name]):
             return False
-        if not self._start([name]):
-            if self.clock() >= self.plan.deadline:
+        if not self.open_beside([name]):
+            if self.clock() >= self.deadline:
                 return False
             self.leave(name, Problem(cause="device", message="its own process did not start"))
-        for number in range(rounds):
-            if self.session is None or name not in self.results.alone:
-                break
+        while self.session is not None and name in self.results.alone and self.rounds < rounds:
             if not self._in_time(0, [name]):
                 return False
-            self._ask([name], number)
+            self._ask([name])
         self.close()
         return True
 
-    def _ask(self, names: Sequence[str], number: int) -> None:
-        generator = random.Random(f"{self.plan.seed}-{self.processes}-{number}")
-        order, strategy_of = generator.sample(names, len(names)), self.plan.contestants
-        if not self.plan.same_work:  # versions under one strategy, which are compared, follow one another
-            strategies = [strategy_of[name] for name in order]
-            order.sort(key=lambda name: strategies.index(strategy_of[name]))
+    def _ask(self, names: Sequence[str]) -> None:
+        order = self.in_random_order(names)
+        if not self.same_work:  # versions under one strategy, which are compared, follow one another
+            strategies = [self.contestants[name] for name in order]
+            order.sort(key=lambda name: strategies.index(self.contestants[name]))
         warm = self.results.warm_frames
         if warm is None:
-            warm = math.ceil(self.plan.most_warm / self.plan.frame_seconds)
+            warm = math.ceil(self.most_warm / self.frame_seconds)
         warm = max(warm, int(self.results.kept_setup))  # the others ran since
         self.warming = []
-        self.ask(FinalRound(round=number, order=tuple(order), warm_frames=warm))
-        contestants = self.plan.contestants if self.plan.same_work else {}
-        for name, problem in unequal(self.results.blocks, self.processes - 1, number, contestants):
+        self.ask(order, warm)
+        contestants = self.contestants if self.same_work else {}
+        for name, problem in unequal(self.results.blocks, self.processes - 1, self.rounds - 1, contestants):
             self.results.alone.pop(name, None)
             self.results.left[name] = problem
 
@@ -272,16 +403,16 @@ class FinalLoop(SessionLoop):
     def leave(self, name: str, problem: Problem) -> None:
         """For good where it was alone, or is a second name; else its second name does so, and it goes on."""
         super().leave(name, problem)
-        if self.plan.all_or_none:
+        if self.all_or_none:
             raise ContestantFailed
-        if self.results.alone.pop(name, None) is None and self.plan.contestants[name] == name:
+        if self.results.alone.pop(name, None) is None and self.contestants[name] == name:
             self.results.alone[name] = problem
-            others = (other for other, of in self.plan.contestants.items() if of == name != other)
+            others = (other for other, of in self.contestants.items() if of == name != other)
             self.results.left |= dict.fromkeys(others, problem)
 
     def _in_time(self, starts: int, names: Sequence[str]) -> bool:
         pace = self.results.pace
         if pace is None:
-            return self.clock() < self.plan.deadline
-        each = pace.round_seconds * len(names) / len(self.plan.contestants)
-        return self.clock() + starts * pace.process_seconds + each <= self.plan.deadline
+            return self.clock() < self.deadline
+        each = pace.round_seconds * len(names) / len(self.contestants)
+        return self.clock() + starts * pace.process_seconds + each <= self.deadline

@@ -25,6 +25,7 @@ from advisor.errors import WorkloadError
 from advisor.measure import jobs
 from advisor.measure.backends import CpuBackend
 from advisor.measure.backends.cuda_calls import Driver
+from advisor.measure.final import Session
 from advisor.measure.fork_server import PASSED, ForkServer, Process
 from advisor.measure.processes import (
     Popen,
@@ -38,7 +39,6 @@ from advisor.measure.processes import (
     start,
 )
 from advisor.measure.processes import wait as ended_within
-from advisor.measure.sessions import Session
 from advisor.workloads.outline import script_record
 
 _POLL_SECONDS = 0.25

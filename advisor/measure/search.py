@@ -10,17 +10,17 @@ best uniform strategy at most.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from advisor.measure.jobs import FinalJob, FinalRound, Job
+from advisor.measure.final import RoundResults, Session, SessionLoop, frames_of_block
+from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.results import CONFIDENCE
 from advisor.measure.sampling import Clock
-from advisor.measure.sessions import RoundResults, Session, SessionLoop, frames_of_block
 from advisor.profiles.figures import Search, SearchMode, Tried
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.stats import student_upper
@@ -77,12 +77,11 @@ class MixSearch:
     period: int = 1
     results: RoundResults = field(default_factory=RoundResults)
     names: dict[str, mixes.Placed] = field(default_factory=dict)
-    processes: int = 0
-    starting: float = _START
 
     def run(self, seconds: float) -> tuple[Search, list[dict[str, str]]]:
         begin = self.clock()
         self.deadline = begin + seconds
+        self.loop = SessionLoop(self.results, self._start, self.clock, self.base.seed)
         self.choices = mixes.choices(self.workload, self.device)
         names = {name for some in self.choices.values() for name in some}
         starts = sorted((n for n in self.screened if n in names), key=self.screened.__getitem__)
@@ -117,7 +116,7 @@ class MixSearch:
         for turn in range(MOST_TURNS):
             for group in groups:
                 left = [name for name in group if name not in self.results.left]
-                if self.clock() + self.starting > self.deadline:
+                if self.clock() + self._starting > self.deadline:
                     return "time ran out" if turn == 0 else ""
                 self._rounds([self.best_uniform, *left], self.best_uniform, FEWEST_ROUNDS, prune=False)
         return ""
@@ -136,7 +135,7 @@ class MixSearch:
             candidates = [name for name in new if name not in self.results.left][:CANDIDATES]
             if not candidates:
                 return ""
-            if self.clock() + 2 * self.starting > self.deadline:
+            if self.clock() + 2 * self._starting > self.deadline:
                 return "time ran out"
             self._rounds(list(dict.fromkeys([self.best_uniform, now, *candidates])), now, MOST_ROUNDS)
             tried |= set(candidates)
@@ -150,7 +149,7 @@ class MixSearch:
         """Further processes of the mixes that may be better yet: in one alone, luck hides what they gain."""
         for _ in range(MOST_PROCESSES):
             open_ones = [one for one in self._tried() if one.most > 1 + CLOSE][:CANDIDATES]
-            if not open_ones or self.clock() + 2 * self.starting > self.deadline:
+            if not open_ones or self.clock() + 2 * self._starting > self.deadline:
                 return
             names = [self.best_uniform, *(mixes.label(one.placements) for one in open_ones)]
             self._rounds(names, self.best_uniform, 2 * FIRST_LOOK, prune=False)
@@ -162,35 +161,32 @@ class MixSearch:
 
     def _rounds(self, names: list[str], now: str, most: int, *, prune: bool = True) -> None:
         """Blocks of these in one process, in random order, while one may be better and time is left."""
-        loop = SessionLoop(self.results, self.clock, self.deadline)
-
-        def requests() -> Iterator[FinalRound]:
-            self.starting, left = loop.starting, list(names)
-            for number in range(most):
-                if self.clock() > self.deadline or len(left) < 2:
-                    return
-                order = random.Random(f"{self.base.seed}-{self.processes}-{number}").sample(left, len(left))
-                yield FinalRound(round=number, order=tuple(order), warm_frames=self.warm)
+        loop, left = self.loop, names
+        with closing(loop):
+            going = loop.open(names)
+            while going and loop.rounds < most and len(left) > 1 and self.clock() <= self.deadline:
+                going = loop.ask(loop.in_random_order(left), self.warm)
                 left = [name for name in left if name not in self.results.left]
-                if prune and number + 1 >= FIRST_LOOK:
+                if prune and loop.rounds >= FIRST_LOOK:
                     left = self._promising(left, now)
 
-        loop.run(lambda: self._start(names), requests())
+    @property
+    def _starting(self) -> float:
+        """Seconds that a process is taken to need."""
+        return self.loop.starting / self.loop.processes if self.loop.processes else _START
 
-    def _start(self, names: Sequence[str]) -> Session:
+    def _start(self, process: int, names: Sequence[str]) -> Session:
         records = {name: mixes.mix(mixes.PREFIX, self.names[name]).record() for name in names}
-        directory = str(self.directory / f"search-{self.processes}")
-        self.processes += 1
         return self.session(
             FinalJob(
                 base=self.base.model_copy(update={"mixes": records}),
-                process=self.processes - 1,
+                process=process,
                 contestants={name: name for name in names},
                 frames=self.frames,
                 block_seconds=BLOCK_SECONDS,
                 capped=True,
                 limit_seconds=max(self.deadline - self.clock(), 0.0),
-                directory=directory,
+                directory=str(self.directory / f"search-{process}"),
             )
         )
 
@@ -202,7 +198,7 @@ class MixSearch:
 
     def _gain(self, name: str, over: str) -> tuple[float, float, float]:
         """How much faster it is in the last process, as a logarithm: mean, upper and lower end."""
-        here = [block for block in self.results.blocks if block.process == self.processes - 1]
+        here = [block for block in self.results.blocks if block.process == self.loop.processes - 1]
         times = {(block.round, block.contestant): block.period_seconds for block in here}
         pairs = [(at, (at[0], over)) for at in times if at[1] == name and (at[0], over) in times]
         gaps = np.array([math.log(times[other] / times[own]) for own, other in pairs])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import mean
 
 from advisor import units
 from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, UsageError, WorkloadError
-from advisor.measure.contest import LEAST_SECONDS, with_blocks
-from advisor.measure.final import ContestantFailed, FinalLoop, FinalState, Look, Plan
-from advisor.measure.jobs import Description, FinalJob, Job, Settings
+from advisor.measure.contest import LEAST_FINAL, VersionFinal
+from advisor.measure.jobs import Description, Settings
 from advisor.measure.kept_results import compare_results
 from advisor.measure.launcher import Ahead, Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
@@ -22,40 +20,19 @@ from advisor.measure.measurement import REFERENCE, RESULTS, TRACE, Measurement, 
 from advisor.measure.processes import DIED
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
-from advisor.measure.sessions import Alternating, Session, frames_of_block
-from advisor.profiles.conclusions import Objective
-from advisor.profiles.figures import Block
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured
 from advisor.profiles.secrets import MASK
 from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 from advisor.texts import listed
 from advisor.verdicts.comparing.results import Results, changed_work
-from advisor.verdicts.final import FEWEST_PROCESSES
-from advisor.verdicts.scores import scores, timed, timings
-from advisor.verdicts.versions import (
-    BASE,
-    CONFIDENCE,
-    HEAD,
-    Entry,
-    Judged,
-    Question,
-    frame_parts,
-    judged,
-    named,
-)
+from advisor.verdicts.versions import BASE, HEAD, Entry, Question, named
 
 SCREENING = {HEAD: 0.2, BASE: 0.5}
 """Share of the time left that the screening of a version may take: HEAD's looks for the strategy to
 recommend, as far as it comes, and BASE's has those alone that are compared."""
 NAMED = 0.05
 """Share of the time left that each strategy named by the user may take."""
-BLOCK_SECONDS = 0.03
-"""Frames of a block. On an H200 blocks of 50 and of 100 ms differed alike: by what else the host does in some
-tenths of a second, so that short blocks which soon follow one another say most."""
-MOST_WARM = 0.02
-"""Seconds of frames before a block: versions, which share the place of their buffers, are as cold as one
-another."""
 CONCLUDING_SECONDS = {"cpu": 3.0, "cuda": 1.0}
 CONCLUDING_SHARE = 1 / 4
 """Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4.
@@ -64,11 +41,6 @@ CONCLUDING_CPU_SECONDS = {"cpu": 1.5, "cuda": 0.5}
 """They take 0.9 and 0.3, and wait for a core as the start did: 4 to 9 times that at a load of 10."""
 CONCLUDING_PREDICTIONS = 30
 """They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
-LEAST_FINAL = LEAST_SECONDS / 4
-"""With less time left none is begun; it has fewer contestants than one of strategies."""
-MOST_WAITING = 5
-"""How many seconds of a frame on the CPU device, whose blocks do not count waiting for a core, are one at
-most: the others may be waits of its own."""
 _MOST_VALUES = 3
 _LONGER = "Run again with a longer --max-seconds."
 
@@ -304,145 +276,4 @@ def require_both(final: VersionFinal) -> None:
             f"{name} failed in the comparison: {problem.message}",
             next_step=problem.next_step,
             detail=problem.detail,
-        )
-
-
-@dataclass
-class VersionFinal:
-    """HEAD and BASE under each strategy, in rounds of blocks, until the question is answered.
-
-    jobs: each version's measuring job. rows: what screening measured, by version and strategy. why_apart: why
-    the versions cannot share a process; empty where they can.
-    """
-
-    entry: Entry
-    question: Question
-    jobs: Mapping[str, Job]
-    rows: Mapping[str, Mapping[str, Measured]]
-    directory: Path
-    session: Callable[[FinalJob], Session]
-    period: int = 1
-    objective: Objective = "time"
-    clock: Clock = time.monotonic
-    why_apart: str = ""
-    state: FinalState = field(default_factory=FinalState)
-    attempts: int = 0
-    began: float = 0.0
-    """When it was held, on the clock."""
-    deadline: float = math.inf
-    screened: bool = False
-    """No round of both was measured; the blocks are the medians of screening."""
-
-    def __post_init__(self) -> None:
-        self.quickest = min(
-            max(self._screened_seconds(version, name), self.rows[version][name].median_seconds / waiting)
-            for waiting in [MOST_WAITING if self.jobs[HEAD].backend == "cpu" else 1]
-            for version in (BASE, HEAD)
-            for name in self.entry.strategies
-        )
-        self.frames = frames_of_block(self.quickest, BLOCK_SECONDS, self.period)
-
-    def run(self, deadline: float, progress: Progress) -> None:
-        """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
-        self.began = self.clock()
-        try:
-            self._hold(deadline, progress)
-        except ContestantFailed:
-            name, problem = next(iter(self.state.left.items()))
-            self.why_apart = f"{name} failed next to the other version ({problem.message})"
-            self.entry = Entry(self.entry.strategies, apart=True)
-            self.state = FinalState()
-            self._hold(deadline, progress)
-        if not self.state.left and not self.judged().ratios:
-            self._compare_screening()
-
-    def _compare_screening(self) -> None:
-        """The time did not reach a round of both: one process of each leaves the answer open."""
-        self.screened, self.entry = True, Entry(self.entry.strategies, apart=True)
-        self.why_apart = "--max-seconds ended before a round of both, so one process of each is compared"
-        self.state = FinalState()
-        for place, version in enumerate((BASE, HEAD)):
-            one = Block(process=0, round=0, place=place, contestant="", frames=1, seconds=1, frame_seconds=())
-            for name in self.entry.strategies:
-                row = {"contestant": named(version, name), "seconds": self._screened_seconds(version, name)}
-                self.state.blocks.append(one.model_copy(update=row))
-
-    def _screened_seconds(self, version: str, strategy: str) -> float:
-        """A frame's, without waiting for a core: at a load of 15, of two processes of the same code one
-        waited in its few frames, and took 12 times as long.
-        """
-        row = self.rows[version][strategy]
-        return min(row.median_seconds, row.cpu_seconds or math.inf)
-
-    def judged(self) -> Judged:
-        blocks, state = scores(self.state.blocks, self.objective), self.state
-        return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
-
-    def row(self, version: str, strategy: str, judged: Judged) -> Measured:
-        """The screened row with the times of the final: those whose ratio was judged, where one was."""
-        row, name = self.rows[version][strategy], named(version, strategy)
-        blocks = [block for block in self.state.blocks if block.contestant == name]
-        if self.screened or not blocks:
-            return row
-        timing = timings(self.state.blocks, self.objective, CONFIDENCE)[name]
-        if both := judged.seconds.get(strategy):
-            timing = replace(timing, seconds=both[(BASE, HEAD).index(version)])
-        hosts, row = {stage for block in blocks for stage in block.host_seconds}, with_blocks(row, blocks)
-        if self.jobs[HEAD].backend == "cpu":
-            row = row.model_copy(update={"stage_seconds": {**row.stage_seconds, **self._stages(name)}})
-        return timed(row, timing, self.objective, hosts, 1)
-
-    def _stages(self, name: str) -> dict[str, float]:
-        """Seconds of each stage by the clock of the steps, without the time that it waits for a core."""
-        parts = [frame_parts(each) for each in self.state.steps if each.contestant == name]
-        labels = [label for label in (parts[0] if parts else ()) if ":" in label]
-        return {label.partition(":")[2]: mean(each.get(label, 0.0) for each in parts) for label in labels}
-
-    def _hold(self, deadline: float, progress: Progress) -> None:
-        if deadline - self.clock() < LEAST_FINAL:
-            return
-        self.attempts += 1
-        self.deadline = deadline
-        plan = Plan(
-            self.entry.names,
-            deadline,
-            FEWEST_PROCESSES,
-            self.jobs[HEAD].seed,
-            self.quickest,
-            same_work=False,
-            most_warm=MOST_WARM,
-            all_or_none=not self.entry.apart,
-        )
-
-        def look(_: Sequence[Block]) -> Look:
-            verdict = self.judged()
-            shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in verdict.ratios.items())
-            progress.begin(f"HEAD / BASE: {shown}")
-            resting: frozenset[str] = frozenset()
-            if not verdict.settled and verdict.processes >= FEWEST_PROCESSES:
-                resting = frozenset(n for n, s in self.entry.names.items() if s not in verdict.next)
-            return Look(verdict.complete, resting, verdict.step)
-
-        progress.begin("HEAD against BASE")
-        FinalLoop(results=self.state, clock=self.clock, plan=plan, start=self._start).hold(look)
-        progress.end()
-
-    def _start(self, process: int, contestants: Mapping[str, str]) -> Session:
-        if not self.entry.apart:
-            return self.session(self._job(process, contestants, "both"))
-        sides = {v: {n: s for n, s in contestants.items() if n.startswith(v)} for v in (BASE, HEAD)}
-        each = {v: self.session(self._job(process, held, v)) for v, held in sides.items() if held}
-        return Alternating({name: each[v] for v, held in sides.items() for name in held})
-
-    def _job(self, process: int, contestants: Mapping[str, str], side: str) -> FinalJob:
-        return FinalJob(
-            base=self.jobs[HEAD],
-            process=process,
-            contestants=dict(contestants),
-            frames=self.frames,
-            block_seconds=BLOCK_SECONDS,
-            compare=1 if not self.state.rounds else 0,
-            limit_seconds=max(self.deadline - self.clock(), 0.0),
-            directory=str(self.directory / f"final-{self.attempts}-{process}-{side}"),
-            jobs={name: self.jobs[BASE if name.startswith(BASE) else HEAD] for name in contestants},
         )
