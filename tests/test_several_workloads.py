@@ -49,16 +49,12 @@ def test_each_runs_in_turn_and_one_that_fails_stops_no_other(command: Command, f
     rows = json.loads((out / "workloads.json").read_text())["rows"]
     assert list(dict.fromkeys(row["workload"] for row in rows)) == ["counter", "second", "broken"]
     (broken,) = (row for row in rows if row["workload"] == "broken")
-    assert broken["kind"] == "failed"
-    assert "no such camera" in broken["reason"]
+    assert (broken["kind"], broken["reason"]) == ("failed", "workload 'broken' raised ValueError")
     held = json.loads((out / "counter" / "profile.json").read_text())
     advised = held["predictions"][0]["recommendation"]
     best = next(row for row in rows if row["workload"] == "counter" and row.get("recommended"))
-    assert (best["kind"], best["strategy"], best["gain"]) == (
-        "predicted",
-        advised["strategy"],
-        advised["speedup"],
-    )
+    assert best["kind"] == "predicted"
+    assert (best["strategy"], best["gain"]) == (advised["strategy"], advised["speedup"])
     assert f"{advised['strategy']}, {advised['speedup']:.2f}×" in said.out
     with (out / "workloads.csv").open(newline="") as file:
         assert {row["workload"] for row in csv.DictReader(file)} == {"counter", "second", "broken"}
