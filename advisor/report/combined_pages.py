@@ -22,32 +22,13 @@ from advisor.report.sweep_verdicts import cell
 from advisor.report.tables import gaps, memory_sentence
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.reasons import Doubt, all_failed, doubt
-from advisor.verdicts.scores import counted
-from advisor.verdicts.tracks import (
-    Agreement,
-    Basis,
-    Stop,
-    Track,
-    agreement,
-    measured_stop,
-    one_for_all,
-    predicted_stop,
-    tracks,
-)
+from advisor.verdicts.tracks import Basis, Stop, Track, measured_stop, one_for_all, predicted_stop, tracks
 from advisor.version import __version__
 
-_REASONS: dict[Doubt, str] = {
-    "failed": "the workload failed there",
-    "host only": "no stage runs on the device",
-    "alone": "only one strategy has figures",
-    "": "there are too few figures",
-}
 _TIMES = (
     "Time per frame with the interval of the median below; for predicted devices, the likely time and its "
     "range."
 )
-APART = "No strategy is the best on all of them: choose one for each device."
 _GpuBasis = Literal["measured", "predicted"]
 
 
@@ -65,12 +46,6 @@ class Place:
     @property
     def name(self) -> str:
         return words.name(self.device.name)
-
-    @property
-    def doubt(self) -> Doubt:
-        if self.basis == "predicted":
-            return self.stop.doubt
-        return "failed" if all_failed(self.profile) else doubt(self.profile)
 
     @property
     def origin(self) -> str:
@@ -170,48 +145,28 @@ def _card(place: Place) -> blocks.Group:
 
 
 def _verdict(places: Sequence[Place], basis: _GpuBasis) -> blocks.Verdict:
-    common, predicted = agreement([place.stop.optima for place in places]), basis == "predicted"
-    remark = ""
-    if not predicted:  # what one strategy for all of them would cost where it is the worst choice
-        rows = [counted(place.profile).measured() for place in places]
-        one = one_for_all(rows, max(place.profile.method.confidence for place in places))
-        remark = words.one_for_all(one.strategy, one.cost, places[one.device].name) if one else ""
-    who = words.count(len(places), f"{basis} device")
-    if common is None:
-        return nothing(who, f"Nothing is recommended on {_where(places)}")
-    sentence = _sentence(places, common)
-    silent = [p for i, p in enumerate(places) if not any(i in where for where in common.groups.values())]
-    reasons = [] if common.everywhere else [APART]
-    if silent:
-        why = words.listing(dict.fromkeys(_REASONS[place.doubt] for place in silent))
-        reasons.append(f"Nothing is recommended on {_where(silent)}: {why}.")
-    tone: blocks.Tone = "inconclusive" if not common.sure else "clear" if common.everywhere else "tie"
+    """Each strategy with its devices, and what one for all of them costs where it is the worst choice."""
+    who, names = words.count(len(places), f"{basis} device"), [place.name for place in places]
+    known = [place.stop.optima for place in places if place.stop.known]
+    if not known:
+        return nothing(who, f"Nothing is recommended on {words.listing(names)}")
+    choices = list(map(_choice, places))
+    sentence = words.on_devices(zip(choices, names, strict=True), len(places))
+    unsure = any(optima.likely or not optima.best for optima in known)
+    tone: blocks.Tone = "inconclusive" if unsure else "clear" if len(set(choices)) == 1 else "tie"
+    one = one_for_all([p.stop for p in places], max(p.profile.method.confidence for p in places))
+    remark = words.one_for_all(one.strategy, one.cost, names[one.device]) if one else ""
+    predicted = basis == "predicted"
     headline = f"Predicted: {sentence}" if predicted else sentence[:1].upper() + sentence[1:]
     step = "Run `advisor profile` on the device to confirm." * predicted
-    return blocks.Verdict(basis, tone, who, headline, " ".join(reasons), step, remark)
+    return blocks.Verdict(basis, tone, who, headline, next_step=step, remark=remark)
 
 
-def _sentence(places: Sequence[Place], common: Agreement) -> str:
-    """The strategy that all devices agree on; else each strategy with its devices."""
-    every = {1: _where(places), 2: "both devices"}.get(len(places), f"all {len(places)} devices")
-    whole = sum(map(len, common.groups.values())) == len(places)
-    likely = {place.answer.likely for place in places}
-    if common.unanimous and whole and len(likely) == 1:
-        return f"{'likely' if likely.pop() else 'use'} {words.code(common.unanimous)} on {every}"
-    if common.everywhere and whole and not common.unanimous:
-        verb, names = "use" if common.sure else "likely", map(words.code, sorted(common.everywhere))
-        return f"{verb} {words.listing(names, 'or')}: tied for fastest on {every}"
-    # Each strategy with its devices, the likely ones apart, as each device's own verdict says it.
-    named = ((strategy, places[i]) for strategy, indices in common.groups.items() for i in indices)
-    phrases = []
-    for name, place in named:
-        phrase = f"{'likely' if place.answer.likely else 'use'} {words.code(name)}" if name else "undecided"
-        phrases.append((phrase, place.name))
-    return words.on_devices(phrases)
-
-
-def _where(places: Sequence[Place]) -> str:
-    return words.listing(place.name for place in places)
+def _choice(place: Place) -> str:
+    """The device's recommendation, likely where its own verdict says so."""
+    if chosen := place.stop.optima.chosen:
+        return f"{'likely' if place.answer.likely else 'use'} {words.code(chosen)}"
+    return "undecided" if place.stop.known else "no recommendation"
 
 
 def _notes(compared: DeviceComparison, places: Sequence[Place]) -> Iterator[str]:

@@ -14,8 +14,7 @@ from advisor.profiles.combined import FleetRecord
 from advisor.profiles.combined import Row as FleetRow
 from advisor.profiles.sweeps import link
 from advisor.report import blocks, words
-from advisor.report.blocks import RatioScale, columns, ratio_axis, row
-from advisor.report.combined_pages import APART
+from advisor.report.blocks import columns, row
 from advisor.report.page import Page, Section, filled, lead
 from advisor.report.recommendations import UNSURE, nothing
 from advisor.report.records import Record
@@ -23,7 +22,6 @@ from advisor.verdicts.tracks import OneForAll, least_cost
 
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
 _VERDICTS = {"near": "none clearly faster", "open": "undecided", "untrusted": "not trusted"}
-_MOST_NAMED = 4
 SIDE_BY_SIDE = "devices.html"
 _CONFIRM = "Start a worker on a machine with a GPU to confirm."
 _LONGER = "Run again with a larger --max-seconds: a verdict is undecided."
@@ -73,29 +71,30 @@ def _verdict(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     chosen = [row for row in rows if row.strategy]
     if not chosen:
         return _predicted(value, rows)
-    groups = words.grouped(chosen, lambda row: row.strategy)
+    alike = len({row.strategy for row in chosen}) == 1
     one, measured = least(rows), [row for row in rows if row.costs]
     doubtful = [row for row in chosen if row.verdict in ("open", "untrusted")]
-    headline = "; ".join(
-        f"use {words.code(str(name))} on {_where(each, rows)}" for name, each in groups.items()
-    )
+    choices = ((f"use {words.code(str(row.strategy))}", words.name(row.device)) for row in chosen)
+    headline = words.on_devices(choices, len(rows))
     predicted = all(row.basis == "predicted" for row in chosen)
     costs = words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else ""
-    tone: blocks.Tone = "inconclusive" if doubtful else "clear" if len(groups) == 1 else "tie"
+    tone: blocks.Tone = "inconclusive" if doubtful else "clear" if alike else "tie"
     headline = f"Predicted: {headline}" if predicted else headline[:1].upper() + headline[1:]
     remark = ". ".join(filter(None, (costs, _confidence(chosen, rows))))
     step = _CONFIRM if predicted else _LONGER if doubtful else _APPLY
-    reason = APART * (len(groups) > 1)
-    return blocks.Verdict(
-        "predicted" if predicted else "measured", tone, value, headline, reason, step, remark
-    )
+    basis: blocks.Basis = "predicted" if predicted else "measured"
+    return blocks.Verdict(basis, tone, value, headline, next_step=step, remark=remark)
 
 
 def _confidence(chosen: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
     settled = sum(row.verdict not in ("open", "untrusted") for row in chosen)
     if any(row.basis == "predicted" for row in chosen):
         return f"Predicted on {words.count(len(chosen), 'device')}."
-    every = f"Settled on {_where(rows, rows)}." if len(rows) > 1 else "Settled."
+    every = (
+        f"Settled on {words.devices([row.device for row in rows], len(rows))}."
+        if len(rows) > 1
+        else "Settled."
+    )
     return every if settled == len(rows) else f"Settled on {settled} of {words.count(len(rows), 'device')}."
 
 
@@ -112,14 +111,6 @@ def _predicted(value: str, rows: Sequence[FleetRow]) -> blocks.Verdict:
     return blocks.Verdict("predicted", "inconclusive", value, headline, remark=remark, next_step=_CONFIRM)
 
 
-def _where(some: Sequence[FleetRow], rows: Sequence[FleetRow]) -> str:
-    if len(some) == len(rows) > 1:
-        return f"all {len(rows)} devices" if len(rows) > 2 else "both devices"
-    if len(some) > _MOST_NAMED:
-        return words.count(len(some), "device")
-    return words.listing(words.name(row.device) for row in some)
-
-
 def least(rows: Sequence[FleetRow]) -> OneForAll | None:
     """The one strategy for all measured devices that costs the least where it is the worst choice.
 
@@ -134,19 +125,18 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
     """A row for each device and value: the strategy, and what the one for all costs there."""
     best = {value: least(rows) for value, rows in words.grouped(done, lambda row: row.value).items()}
     costs = [row.costs.get(one.strategy) if (one := best[row.value]) else None for row in done]
-    axis, costed = ratio_axis([(cost, cost) for cost in costs if cost]), any(costs)
-    swept, rows = [words.name(record.parameter)] if record.parameter else [], []
+    costed, rows = any(costs), []
+    swept = [words.name(record.parameter)] if record.parameter else []
     heads = columns(*swept, "strategy", "verdict", figures=False)
-    if costed:
-        strips = blocks.Column(" to ".join(axis.ends), figures=False, forms="html")
-        heads += strips, blocks.Column("one strategy for all", brief="one for all")
+    heads += (blocks.Column("one strategy for all", brief="one for all"),) * costed
     for each, cost in zip(done, costs, strict=True):
         value = [words.name(each.value.partition("=")[2])] * len(swept)
         basis = each.basis if each.predicted else blocks.NOTHING
         href = link(f"{each.folder}/report.html") if each.folder else ""
-        cells: tuple[str | blocks.TableCell, ...]
         verdict = _VERDICTS.get(each.verdict, each.verdict) if each.verdict else basis
-        cells = (*value, _strategy(each), verdict, *(_cost(axis, cost) if costed else ()))
+        slower = "slower" * bool(cost and cost > 1 + stats.EQUIVALENCE)
+        for_all = blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost, mark=slower)
+        cells = (*value, _strategy(each), verdict, *[for_all] * costed)
         rows.append(row(words.name(each.device), *cells, href=href, rank=-(cost or 0.0)))
     if not done:
         return None
@@ -162,15 +152,6 @@ def _strategy(row: FleetRow) -> blocks.TableCell:
         return blocks.TableCell(words.name(row.strategy), mark="chosen")
     choices = words.on_devices((words.name(one.strategy), words.name(one.device)) for one in row.predicted)
     return blocks.TableCell(choices or row.basis)
-
-
-def _cost(axis: RatioScale, cost: float | None) -> tuple[blocks.TableCell, ...]:
-    """The time of the one strategy for all relative to the best one's; a prediction has none."""
-    if not cost:
-        return blocks.TableCell(""), blocks.TableCell(blocks.NOTHING)
-    mark = "slower" * (cost > 1 + stats.EQUIVALENCE)
-    strip = blocks.TableCell("", mark=mark, strip=axis.strip(cost, 1.0, cost))
-    return strip, blocks.TableCell(units.ratio(cost), sort=cost)
 
 
 def _missing(rows: Sequence[FleetRow]) -> blocks.Items:

@@ -27,7 +27,7 @@ def sweep_verdict(track: tracks.Track, parameter: str, confidence: float | None 
     optima = [stop.optima for stop in track.stops]
     spans = tracks.runs(optima) if _ordered(track) else ()
     changed = tracks.changes(optima, spans)
-    one = tracks.one_for_range(track, confidence) if confidence else None
+    one = tracks.one_for_all(track.stops, confidence) if confidence else None
     headline = best_by_value(track, parameter, spans)
     remark = f"Best: {headline}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
     headline = _for_range(track, parameter, one) if one else headline
@@ -55,7 +55,7 @@ def _ordered(track: tracks.Track) -> bool:
 
 def _for_range(track: tracks.Track, parameter: str, one: tracks.OneForAll) -> str:
     """One strategy for all values, and what it costs at the value where it is the worst choice."""
-    stops = [stop for stop in track.stops if stop.optima.best or stop.optima.rivals]
+    stops = [stop for stop in track.stops if stop.known]
     first, last, worst = (words.value(stop.value) for stop in (stops[0], stops[-1], track.stops[one.device]))
     where = f"{parameter} = {first} to {last}" if _ordered(track) else f"all values of {parameter}"
     likely = any(stop.optima.likely for stop in stops)
@@ -156,7 +156,7 @@ def _remarks(track: tracks.Track, parameter: str) -> Iterator[str]:
     if overlapping:
         likely = ": likely, not certain" * any(stop.optima.likely for stop in track.stops)
         yield f"Predicted ranges overlap at {overlapping} of {words.count(len(profiled), 'value')}{likely}."
-    silent = [stop for stop in profiled if not stop.optima.best and not stop.optima.rivals]
+    silent = [stop for stop in profiled if not stop.known]
     if len(silent) < len(profiled):
         for doubt, where in words.grouped(silent, lambda stop: stop.doubt).items():
             place = at(parameter, where)
@@ -204,7 +204,7 @@ def cell(stop: tracks.Stop, strategy: str) -> TableCell:
 
 def grid_tables(track: tracks.Track, sweep: SweepResults, confidence: float | None) -> Iterator[Table]:
     """The best strategies; then, for forms that show no notes, the one choice relative to them."""
-    one = tracks.one_for_range(track, confidence) if confidence else None
+    one = tracks.one_for_all(track.stops, confidence) if confidence else None
     safe, device = one.strategy if one else "", words.name(track.device.name)
     prefix = "Predicted best" if track.basis == "predicted" else "Best"
     cells = _grid_table(track, sweep, f"{prefix} strategy on {device}:", lambda stop: best(stop, safe))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,6 +22,8 @@ Key = TypeVar("Key")
 NAME_LENGTH = 60
 PROSE_LENGTH = 1_000
 BLOCK_LENGTH = 6_000
+_MOST_NAMED = 6
+"""Devices."""
 
 # Control characters, the marks that make text read otherwise than it is, and lone surrogates, which cannot be
 # encoded.
@@ -108,10 +110,17 @@ def one_for_all(strategy: str, cost: Ratio, device: str) -> str:
     return f"One strategy for all: {name(strategy)}, {at_most(cost, f'on {name(device)}')}"
 
 
-def on_devices(phrases: Iterable[tuple[str, str]]) -> str:
-    """`pinned` on A and B; `zero-copy` on C: from pairs of a text and its device."""
+def on_devices(phrases: Iterable[tuple[str, str]], of: int = 0) -> str:
+    """`pinned` on A and B; `zero-copy` on C: from pairs of a text and its device, `of` so many."""
     alike = grouped(phrases, lambda pair: pair[0]).items()
-    return "; ".join(f"{text} on {listing(device for _, device in same)}" for text, same in alike)
+    return "; ".join(f"{text} on {devices([device for _, device in same], of)}" for text, same in alike)
+
+
+def devices(names: Sequence[str], of: int = 0) -> str:
+    """A and B; both devices; all 3 devices, where these are all that there are."""
+    if len(names) == of > 1:
+        return "both devices" if of == 2 else f"all {of} devices"
+    return listing(names) if len(names) <= _MOST_NAMED else count(len(names), "device")
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:

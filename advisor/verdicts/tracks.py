@@ -115,40 +115,6 @@ def group(optima: Sequence[Optima]) -> dict[str, list[int]]:
     return groups
 
 
-# Several devices
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Over the devices, by index, of which something is known.
-
-    `everywhere` may be the best on each of them; `sure` says that no device is undecided; `groups` are the
-    devices by the strategy they recommend, those without one under None.
-    """
-
-    everywhere: frozenset[str]
-    sure: bool
-    groups: dict[str | None, tuple[int, ...]]
-
-    @property
-    def unanimous(self) -> str | None:
-        """The one strategy that all devices recommend; None where they do not."""
-        return next(iter(self.groups)) if len(self.groups) == 1 else None
-
-
-def agreement(optima: Sequence[Optima]) -> Agreement | None:
-    """The strategies that devices have in common; None where nothing is known of any."""
-    known = {i: s for i, s in enumerate(optima) if s.best or s.rivals}
-    if not known:
-        return None
-    groups: dict[str | None, list[int]] = {}
-    for index, answers in known.items():
-        groups.setdefault(answers.chosen, []).append(index)
-    everywhere = frozenset.intersection(*(answers.best | set(answers.rivals) for answers in known.values()))
-    sure = all(answers.best and not answers.likely for answers in known.values())
-    return Agreement(everywhere, sure, {strategy: tuple(where) for strategy, where in groups.items()})
-
-
 Basis = Literal["measured", "predicted", "cpu"]
 _UNKNOWN = Optima()
 AnyResult = Measured | Predicted | Failed | Skipped
@@ -162,6 +128,11 @@ class Stop:
     results: dict[str, AnyResult]
     optima: Optima = _UNKNOWN
     doubt: Doubt = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether something is known of its best strategies."""
+        return bool(self.optima.best or self.optima.rivals)
 
     def seconds(self, strategy: str) -> tuple[float, float, float] | None:
         """Likely or median time of a frame, and the ends of its range or interval; None without figures."""
@@ -262,16 +233,11 @@ class OneForAll:
     device: int
 
 
-def one_for_all(devices: Sequence[Mapping[str, Measured]], confidence: float) -> OneForAll | None:
-    """`least_cost`, with the intervals of what was measured on each device."""
-    return least_cost([_costs(rows, confidence) for rows in devices])
-
-
-def one_for_range(track: Track, confidence: float) -> OneForAll | None:
-    """`least_cost` over the values with a verdict; the strategy that all recommend, if there is one."""
-    judged = [i for i, stop in enumerate(track.stops) if stop.optima.best or stop.optima.rivals]
-    chosen = [track.stops[i].optima.chosen for i in judged]
-    costs = [_costs(track.stops[i].results, confidence) for i in judged]
+def one_for_all(stops: Sequence[Stop], confidence: float) -> OneForAll | None:
+    """`least_cost` over devices or values with a verdict; what all of them recommend, where that is one."""
+    judged = [i for i, stop in enumerate(stops) if stop.known]
+    chosen = [stops[i].optima.chosen for i in judged]
+    costs = [_costs(stops[i].results, confidence) for i in judged]
     same = chosen[0] if len(set(chosen)) == 1 and all(chosen[0] in each for each in costs) else None
     if same:
         costs = [{same: each[same]} for each in costs]
