@@ -136,8 +136,10 @@ def _table(record: FleetRecord, done: Sequence[FleetRow]) -> blocks.Table | None
         verdict = _VERDICTS.get(each.verdict, each.verdict) if each.verdict else basis
         slower = "slower" * bool(cost and cost > 1 + stats.EQUIVALENCE)
         for_all = blocks.TableCell(units.ratio(cost) if cost else blocks.NOTHING, sort=cost, mark=slower)
-        cells = (*value, _strategy(each), verdict, *[for_all] * costed)
-        rows.append(row(words.name(each.device), *cells, href=href, rank=-(cost or 0.0)))
+        strategy, last = _strategy(each), [for_all] * costed
+        rows.append(
+            row(words.name(each.device), *value, strategy, verdict, *last, href=href, rank=-(cost or 0.0))
+        )
     if not done:
         return None
     caption = _CAPTION + _COSTS * costed
