@@ -142,7 +142,7 @@ def judge(rule: str, cases: Cases, accepted: Accepted) -> None:
         for run in runs:
             found = says(rule, run)
             assert concluded(found) == conclusion, f"{name}: {found.detail}"
-            words = "\n".join(_told(found)).replace(found.device, "the device")
+            words = "\n".join(told(found)).replace(found.device, "the device")
             said.setdefault(words, []).append(found.device)
         text += [f"## {name}", *(f"{', '.join(devices)}: {words}" for words, devices in said.items()), ""]
     accepted("\n".join(text), f"rules/{rule}.txt")
@@ -156,7 +156,7 @@ def concluded(found: Advice) -> str:
     return " ".join([found.strategy or "advice", *([] if seconds is None else [units.seconds(seconds)])])
 
 
-def _told(found: Advice) -> Iterator[str]:
+def told(found: Advice) -> Iterator[str]:
     yield concluded(found)
     if found.outcome == "advice":
         yield f"{found.title} ({found.certainty})"

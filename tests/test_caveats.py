@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from every import every
-from running import missing
+from rendering import Accepted
 
 from advisor.devices.environment import cautions
 from advisor.profiles.system_state import CpuClocks, GpuState, Moment, TegraState
@@ -19,166 +18,96 @@ def board(moment: Moment = "after", **figures: Any) -> TegraState:
     return TegraState(moment=moment, **figures)
 
 
-def one(gpus: list[GpuState], boards: list[TegraState] | None = None) -> str:
-    (warning,) = cautions(gpus, boards or [])
-    return warning
-
-
-def test_nothing_amiss_is_nothing_said() -> None:
-    assert cautions([], []) == ()
-    assert cautions([gpu("before"), gpu()], [board("before"), board()]) == ()
-    healthy: dict[str, Any] = {
-        "throttle_reasons": (),
-        "other_processes": 0,
-        "link_generation": 5,
-        "link_generation_max": 5,
-        "link_width": 16,
-        "link_width_max": 16,
-        "performance_state": 0,
-        "utilization": 0.0,
-        "throttled_seconds": {"power": 3.0},
-    }
-    assert cautions([gpu("before", 0.0, **healthy), gpu("after", 60.0, **healthy)], []) == ()
-
-
-# Throttling
-
-
-@every(
-    ("reason", "remedy"),
-    [
-        ("power cap", "nvidia-smi -pl"),
-        ("thermal slowdown by the hardware", "cooling"),
-        ("hardware slowdown", "nvidia-smi -q -d PERFORMANCE"),
-        ("power brake", "power supply"),
-        ("sync boost", "sync boost group"),
-    ],
-)
-def test_throttling_names_the_reason_and_the_remedy(reason: str, remedy: str) -> None:
-    warning = one([gpu("under-load", throttle_reasons=(reason,)), gpu(throttle_reasons=())])
-    assert f"The GPU throttled ({reason})" in warning
-    assert remedy in warning
-
-
-@every(("seconds", "warns"), [(0.5, False), (1.5, True)])
-def test_counters_show_what_was_over_before_the_last_reading(seconds: float, warns: bool) -> None:
-    readings = [
-        gpu("before", 100.0, throttled_seconds={"heat": 7.0, "power": 1.0}),
-        gpu("after", 200.0, throttled_seconds={"heat": 7.0 + seconds, "power": 1.0}),
-    ]
-    found = cautions(readings, [])
-    assert bool(found) is warns
-    if warns:
-        assert "heat for 1.5 %" in found[0]
-        assert "cooling" in found[0]
-
-
-def test_counters_that_tell_no_difference_are_no_reason() -> None:
-    assert cautions([gpu(seconds=5.0, throttled_seconds={"heat": 1e6})], []) == ()
-    readings = [gpu(throttled_seconds={"power": 0.0}), gpu(seconds=9.0, throttled_seconds={"heat": 8.0})]
-    assert cautions(readings, []) == ()
-
-
-# Sharing
-
-
-@every(
-    ("clocks", "warns"),
-    [((1_500_000_000, 1_980_000_000), True), ((1_900_000_000, 1_980_000_000), False), ((), False)],
-)
-def test_clocks_are_told_where_they_moved_under_load(clocks: tuple[int, ...], warns: bool) -> None:
-    loaded = [gpu("under-load", sm_hertz=hertz) for hertz in clocks]
-    readings = [gpu("before", sm_hertz=345_000_000), *loaded, gpu(sm_hertz=345_000_000)]
-    if not warns:
-        assert cautions(readings, []) == ()
-    else:
-        assert "between 1.50 GHz and 1.98 GHz under load" in one(readings)
-
-
-def test_other_processes_with_their_memory() -> None:
-    warning = one([gpu("before", other_processes=0), gpu(other_processes=1, other_processes_bytes=3 << 30)])
-    assert not missing(warning, "1 other process ", "3.00 GiB")
-    assert "--gpu" in warning
-    assert one([gpu(other_processes=2)]).startswith("2 other processes ")
-
-
-@every(
-    ("moment", "share", "warns"),
-    [("before", 0.35, True), ("before", 0.05, False), ("under-load", 1.0, False), ("after", 1.0, False)],
-)
-def test_a_busy_gpu_counts_only_before_we_use_it(moment: Moment, share: float, warns: bool) -> None:
-    found = cautions([gpu(moment, utilization=share)], [])
-    assert bool(found) is warns
-    if warns:
-        assert "35 % busy" in found[0]
-
-
-# The link
-
-
 def link(generation: int, width: int, **figures: Any) -> dict[str, Any]:
-    return {
-        "link_generation": generation,
-        "link_generation_max": 4,
-        "link_width": width,
-        "link_width_max": 16,
-        **figures,
-    }
+    best = {"link_generation_max": 4, "link_width_max": 16}
+    return {"link_generation": generation, "link_width": width, **best, **figures}
 
 
-def test_a_slow_link_with_its_figures_and_cost() -> None:
-    warning = one([gpu("under-load", **link(3, 8))])
-    assert not missing(warning, "generation 3 ×8", "generation 4 ×16")
-    assert "4.00× as long" in warning
-    assert "2.00× as long" in one([gpu("after", **link(4, 8, performance_state=8))])
-    readings = [gpu("before", **link(1, 16, performance_state=0)), gpu("under-load", **link(4, 16))]
-    assert cautions(readings, []) == ()
-    assert cautions([gpu("under-load", link_generation=1, link_width=1)], []) == ()
+def clocked(*hertz: int) -> list[GpuState]:
+    """Clocks under load, between those of an idle GPU."""
+    loaded = [gpu("under-load", sm_hertz=each) for each in hertz]
+    return [gpu("before", sm_hertz=345_000_000), *loaded, gpu(sm_hertz=345_000_000)]
 
 
-@every(
-    ("moment", "state", "warns"),
-    [
-        ("under-load", 8, True),
-        ("after", 0, True),
-        ("after", 2, True),
-        ("after", 3, False),
-        ("after", None, False),
+def heated(seconds: float) -> list[GpuState]:
+    """So much of 100 s too hot."""
+    after = {"heat": 7.0 + seconds, "power": 1.0}
+    return [
+        gpu("before", 100.0, throttled_seconds={"heat": 7.0, "power": 1.0}),
+        gpu("after", 200.0, throttled_seconds=after),
+    ]
+
+
+def governed(governor: str, hertz: int) -> TegraState:
+    return board(cpu=CpuClocks(governors=(governor,), hertz=hertz, max_hertz=2_000_000_000))
+
+
+HEALTHY: dict[str, Any] = {
+    "throttle_reasons": (), "other_processes": 0, "link_generation": 5, "link_generation_max": 5,
+    "link_width": 16, "link_width_max": 16, "performance_state": 0, "utilization": 0.0,
+    "throttled_seconds": {"power": 3.0},
+}  # fmt: skip
+IDLE = gpu("before", **link(1, 16, performance_state=0))
+OVER_CURRENT = [
+    board(moment, over_current_events={"under voltage": 4, "average over-current": events})  # type: ignore[arg-type]
+    for moment, events in (("before", 9), ("after", 12))
+]
+Readings = GpuState | TegraState
+WARNED: dict[str, list[Readings]] = {
+    **{
+        f"throttled by {reason}": [gpu("under-load", throttle_reasons=(reason,)), gpu(throttle_reasons=())]
+        for reason in (
+            "power cap", "thermal slowdown by the hardware", "hardware slowdown", "power brake", "sync boost",
+        )
+    },
+    "counters show what was over before the last reading": [*heated(1.5)],
+    "clocks that moved under load": [*clocked(1_500_000_000, 1_980_000_000)],
+    "another process": [
+        gpu("before", other_processes=0), gpu(other_processes=1, other_processes_bytes=3 << 30),
     ],
-)
-def test_an_idle_gpu_may_lower_its_generation(moment: Moment, state: int | None, warns: bool) -> None:
-    assert bool(cautions([gpu(moment, **link(1, 16, performance_state=state))], [])) is warns
-
-
-# Jetson boards
-
-
-def test_what_a_board_tells() -> None:
-    warning = one([], [board(power_mode="15W", best_power_mode="MAXN_SUPER")])
-    assert not missing(warning, "15W", "MAXN_SUPER")
-    assert "nvpmodel -m" in warning
-    assert cautions([], [board(power_mode="MAXN", best_power_mode="MAXN")]) == ()
-    before = board("before", over_current_events={"under voltage": 4, "average over-current": 9})
-    after = board(over_current_events={"under voltage": 4, "average over-current": 12})
-    assert "over-current 3 times" in one([], [before, after])
-    assert cautions([], [before, before]) == ()
-    assert cautions([], [after]) == ()
-    hot = board("before", throttle_alerts=("gpu-throttle-alert",))
-    assert "gpu-throttle-alert" in one([], [hot, board(throttle_alerts=())])
-
-
-@every(
-    ("governor", "hertz", "warns"),
-    [
-        ("schedutil", 1_000_000_000, True),
-        ("schedutil", 1_950_000_000, False),
-        ("performance", 1_000_000_000, False),
+    "other processes": [gpu(other_processes=2)],
+    "busy before we use it": [gpu("before", utilization=0.35)],
+    "an older generation and fewer lanes": [gpu("under-load", **link(3, 8))],
+    "fewer lanes": [gpu("after", **link(4, 8, performance_state=8))],
+    "generation 1 under load": [gpu("under-load", **link(1, 16, performance_state=8))],
+    "generation 1 and not idle": [gpu("after", **link(1, 16, performance_state=2))],
+    "a power mode of a board": [board(power_mode="15W", best_power_mode="MAXN_SUPER")],
+    "over-current": [*OVER_CURRENT],
+    "a board that throttled": [board("before", throttle_alerts=("gpu-throttle-alert",)), board()],
+    "a governor that keeps the CPU slow": [governed("schedutil", 1_000_000_000)],
+}  # fmt: skip
+QUIET: dict[str, list[Readings]] = {
+    "nothing read": [],
+    "nothing known": [gpu("before"), gpu(), board("before"), board()],
+    "healthy": [gpu("before", 0.0, **HEALTHY), gpu("after", 60.0, **HEALTHY)],
+    "hot for half a percent": [*heated(0.5)],
+    "one counter": [gpu(seconds=5.0, throttled_seconds={"heat": 1e6})],
+    "different counters": [
+        gpu(throttled_seconds={"power": 0.0}), gpu(seconds=9.0, throttled_seconds={"heat": 8.0}),
     ],
-)
-def test_a_governor_that_keeps_the_cpu_slow(governor: str, hertz: int, warns: bool) -> None:
-    cpu = CpuClocks(governors=(governor,), hertz=hertz, max_hertz=2_000_000_000)
-    found = cautions([], [board(cpu=cpu)])
-    assert bool(found) is warns
-    if warns:
-        assert not missing(found[0], "schedutil", "1.00 GHz of 2.00 GHz")
-        assert "jetson_clocks" in found[0]
+    "steady clocks": [*clocked(1_900_000_000, 1_980_000_000)],
+    "clocks of an idle GPU": [*clocked()],
+    "hardly used before": [gpu("before", utilization=0.05)],
+    "busy with us": [gpu("under-load", utilization=1.0), gpu("after", utilization=1.0)],
+    "a link that rose under load": [IDLE, gpu("under-load", **link(4, 16))],
+    "no best link known": [gpu("under-load", link_generation=1, link_width=1)],
+    "an idle GPU lowers its generation": [gpu("after", **link(1, 16, performance_state=3))],
+    "a GPU that may be idle does": [gpu("after", **link(1, 16, performance_state=None))],
+    "the best power mode": [board(power_mode="MAXN", best_power_mode="MAXN")],
+    "over-current long ago": [OVER_CURRENT[0], OVER_CURRENT[0]],
+    "over-current, when is not known": [OVER_CURRENT[1]],
+    "a governor that does not": [governed("schedutil", 1_950_000_000)],
+    "slow by request": [governed("performance", 1_000_000_000)],
+}  # fmt: skip
+
+
+def warnings(readings: list[Readings]) -> tuple[str, ...]:
+    boards = [each for each in readings if isinstance(each, TegraState)]
+    return cautions([each for each in readings if isinstance(each, GpuState)], boards)
+
+
+def test_a_warning_says_what_and_what_to_do(accepted: Accepted) -> None:
+    text = "".join(f"{name}: {' | '.join(warnings(readings))}\n" for name, readings in WARNED.items())
+    accepted(text, "cautions.txt")
+    assert [name for name, readings in WARNED.items() if len(warnings(readings)) != 1] == []
+    assert {name: said for name, readings in QUIET.items() if (said := warnings(readings))} == {}

@@ -1,19 +1,20 @@
-"""Reading exports of nsys: small ones built after the documented schema of two versions, and wrong files."""
+"""Reading exports of nsys: built after the schema of two versions, recorded ones, and wrong files."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from every import every
 from nsys_exports import THREAD, Export, Version
+from rendering import Accepted
 
 from advisor.errors import FileProblem
 from advisor.nsys.database import opened
 from advisor.nsys.exports import FileTrace, read
 from advisor.nsys.ranges import ranges_of
-from advisor.profiles.traces import Activity, Copies, Kernels, Migrations, Synchronizations
 
 US, MS = 1_000, 1_000_000
 BOTH: tuple[Version, ...] = ("2022.4", "2023.4")
@@ -61,88 +62,93 @@ def managed(path: Path) -> Path:
     return export.done()
 
 
+def late_work(path: Path) -> Path:
+    """A kernel that runs after the last frame, and one that was launched after it."""
+    export = Export(path).strategy("pinned-pipelined")
+    for call, begin, end in ((19, 21, 23), (25, 26, 27)):
+        export.call(call * MS, correlation=call)
+        export.kernel(begin * MS, end * MS, "add", correlation=call)
+    return export.done()
+
+
+def overlapping(path: Path, *frames: str) -> Path:
+    """A letter for each step of a frame; of overlapping frames the last has a part of the steps."""
+    export = Export(path)
+    export.domain()
+    export.range("strategy:pinned-pipelined", 0, 100 * MS)
+    for index, steps in enumerate(frames or ("cab", "cab", "c"), 3):
+        begin = 10 * index * MS
+        export.range("frame", begin, begin + 9 * MS, payload=index)
+        for number, step in enumerate(steps):
+            export.range(f"host:{step}", begin + number * MS, begin + (number + 1) * MS)
+    return export.done()
+
+
+def another_domain(path: Path) -> Path:
+    export = Export(path)
+    export.domain("someone", 1)
+    export.range("strategy:pinned", 0, 100 * MS)
+    export.range("frame", 10 * MS, 20 * MS, payload=3)
+    export.copy(11 * MS, 13 * MS, 300, "HTOD", "PAGEABLE", "_DEVICE")
+    export.kernel(14 * MS, 15 * MS, "mine")
+    return export.done()
+
+
+def two_strategies(path: Path) -> Path:
+    export = Export(path)
+    export.domain()
+    for number, name in enumerate(("pageable", "zero-copy")):
+        begin = (10 + 30 * number) * MS
+        export.range(f"strategy:{name}", begin, begin + 20 * MS)
+        export.range("frame", begin, begin + 10 * MS, payload=5)
+        export.kernel(begin + MS, begin + (2 + number) * MS, "add")
+    return export.done()
+
+
+DATA = Path(__file__).parent / "data" / "nsys"
+BUILT: dict[str, Callable[[Path], Path]] = {
+    "pinned": pinned,
+    "managed": managed,
+    "late-work": late_work,
+    "overlapping": overlapping,
+    "another-domain": another_domain,
+    "two-strategies": two_strategies,
+}
+RECORDED = [path.stem for path in sorted(DATA.glob("*.sqlite"))]
+"""By real nsys: `vector_add` of three buffers on an H200, 16 MiB each, 4 MiB where managed; and on a CPU,
+of which nothing of CUDA was seen. How they were made stands in tests/data/nsys/README.md."""
+
+
+@pytest.mark.parametrize("name", [*BUILT, *RECORDED])
+def test_what_is_read_of_an_export(name: str, tmp_path: Path, accepted: Accepted) -> None:
+    told = read(BUILT[name](tmp_path / "a.sqlite") if name in BUILT else DATA / f"{name}.sqlite")
+    spans = {"timeline": {"spans"}} if name in RECORDED else set[str]()
+    text = told.model_dump_json(indent=1, exclude_none=True, exclude={"strategies": {"__all__": spans}})
+    accepted(f"{text}\n", f"traces/{name}.json")
+
+
 @pytest.mark.parametrize("version", BOTH)
 @pytest.mark.parametrize("shift", [0, 7])
 def test_kinds_are_joined_by_name(tmp_path: Path, version: Version, shift: int) -> None:
     (trace,) = read(pinned(tmp_path / "a.sqlite", version, shift)).strategies
-    assert (trace.strategy, trace.frames, trace.frame_seconds) == ("pinned", 2, 0.01)
-    assert trace.activity == Activity(
-        copies=(
-            Copies(
-                kind="host-to-device",
-                source="pinned",
-                destination="device",
-                count=2,
-                bytes=600,
-                seconds=0.006,
-            ),
-        ),
-        migrations=(),
-        kernels=(Kernels(name="add", count=2, seconds=0.002),),
-        synchronizations=(Synchronizations(kind="stream sync", count=2, seconds=0.008),),
-    )
+    (plain,) = read(pinned(tmp_path / "b.sqlite")).strategies
+    assert trace == plain
     assert trace.copied_bytes("host-to-device", source="pinned") == 300
     assert trace.copied_bytes("host-to-device", source="pageable") == 0
     assert trace.activity.copies
     assert trace.activity.copies[0].bytes_per_second == pytest.approx(600 / 0.006)
 
 
-def test_work_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
-    (trace,) = read(pinned(tmp_path / "a.sqlite")).strategies
-    steps = {step.name: step for step in trace.ranges}
-    assert list(steps) == ["host:produce", "to-device", "device:add", "synchronize"]
-    assert steps["host:produce"].activity.copies == ()
-    assert steps["to-device"].activity.copies == trace.activity.copies
-    assert steps["device:add"].activity.kernels == trace.activity.kernels
-    assert steps["synchronize"].activity.kernels == ()
-    assert steps["synchronize"].activity.synchronizations == trace.activity.synchronizations
-    assert (steps["host:produce"].count, steps["host:produce"].seconds) == (2, 0.002)
-
-
-def test_work_that_runs_after_the_last_frame_belongs_to_it(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite").strategy("pinned-pipelined")
-    export.call(19 * MS, correlation=7)
-    export.kernel(21 * MS, 23 * MS, "add", correlation=7)
-    export.call(25 * MS, correlation=8)
-    export.kernel(26 * MS, 27 * MS, "add", correlation=8)
-    (trace,) = read(export.done()).strategies
-    assert trace.activity.kernels == (Kernels(name="add", count=1, seconds=0.002),)
-    assert trace.idle_share == 1
-
-
-def test_idle_time_and_allocations_by_kind(tmp_path: Path) -> None:
-    """Idle: outside of copies and kernels."""
-    (trace,) = read(pinned(tmp_path / "a.sqlite")).strategies
-    assert trace.idle_share == pytest.approx(0.6)
-    assert trace.allocations
-    sizes = {a.kind: (a.count, a.bytes, a.largest_bytes) for a in trace.allocations}
-    assert sizes == {"pinned": (1, 4096, 4096), "device": (2, 768, 512)}
-
-
-def test_migrations_and_faults_of_the_frame_alone(tmp_path: Path) -> None:
+def test_bytes_that_migrated(tmp_path: Path) -> None:
     (trace,) = read(managed(tmp_path / "a.sqlite")).strategies
-    assert trace.activity.migrations == (
-        Migrations(direction="to-device", cause="page fault", count=1, bytes=65536, seconds=0.001),
-        Migrations(direction="to-host", cause="page fault", count=1, bytes=131072, seconds=0.001),
-        Migrations(direction="to-device", cause="speculative prefetch", count=1, bytes=4096, seconds=1e-9),
-    )
     assert trace.migrated_bytes("to-device") == 65536 + 4096
     assert trace.migrated_bytes("to-device", "page fault") == 65536
     assert trace.faults() == (2, 16)
-    steps = {step.name: step.activity for step in trace.ranges}
-    assert (steps["synchronize"].gpu_page_faults, steps["host:consume"].cpu_page_faults) == (16, 2)
-    assert steps["device:add"].gpu_page_faults == 0
-    assert trace.idle_share == pytest.approx(0.8, abs=1e-3)
 
 
-def test_what_has_no_table_was_not_observed(tmp_path: Path) -> None:
-    (of_copies,) = read(pinned(tmp_path / "a.sqlite")).strategies
-    assert of_copies.faults() == (None, None)
-    assert set(of_copies.absent) == {"cpu_page_faults", "gpu_page_faults"}
-    (of_pages,) = read(managed(tmp_path / "b.sqlite")).strategies
-    assert of_pages.activity.kernels is None
-    assert of_pages.allocations is None
-    assert {"kernels", "synchronizations", "allocations", "calls"} <= set(of_pages.absent)
+def test_a_frame_with_other_steps_than_usual_is_kept(tmp_path: Path) -> None:
+    (trace,) = read(overlapping(tmp_path / "a.sqlite", "a", "a", "b")).strategies
+    assert (trace.frames, [step.count for step in trace.ranges]) == (3, [2, 1])
 
 
 def test_no_table_of_copies_beside_kernels_means_that_there_were_none(tmp_path: Path) -> None:
@@ -164,41 +170,57 @@ def test_managed_memory_that_was_not_seen_to_move_is_no_figure(tmp_path: Path) -
     (trace,) = read(export.done()).strategies
     assert trace.activity.copies
     assert trace.activity.migrations is None
-    assert trace.absent["migrations"].startswith(
-        "managed memory was allocated, but nsys recorded no migration"
-    )
+    told = "managed memory was allocated, but nsys recorded no migration"
+    assert trace.absent["migrations"].startswith(told)
 
 
-@pytest.mark.parametrize(
-    ("frames", "kept", "counts"), [(("cab", "cab", "c"), 2, [2, 2, 2]), (("a", "a", "b"), 3, [2, 1])]
+# What is known to be true of the H200's
+
+
+@every(
+    ("strategy", "up", "down"),
+    [
+        ("pageable", "pageable", "pageable"),
+        ("staged", "pinned", "pageable"),
+        ("pinned", "pinned", "pinned"),
+        ("pinned-pipelined", "pinned", "pinned"),
+    ],
 )
-def test_a_frame_with_a_part_of_the_usual_steps_is_left_out_and_one_with_others_kept(
-    frames: tuple[str, ...], kept: int, counts: list[int], tmp_path: Path
+def test_two_uploads_and_one_download_of_the_kind_that_the_strategy_says(
+    strategy: str, up: str, down: str
 ) -> None:
-    """Of overlapping frames the last has a part of the steps."""
-    export = Export(tmp_path / "a.sqlite")
-    export.domain()
-    export.range("strategy:pinned-pipelined", 0, 100 * MS)
-    for index, steps in enumerate(frames, 3):
-        begin = 10 * index * MS
-        export.range("frame", begin, begin + 9 * MS, payload=index)
-        for number, step in enumerate(steps):
-            export.range(f"host:{step}", begin + number * MS, begin + (number + 1) * MS)
-    (trace,) = read(export.done()).strategies
-    assert (trace.frames, [step.count for step in trace.ranges]) == (kept, counts)
+    (trace,) = read(DATA / f"h200-{strategy}.sqlite").strategies
+    copies = {(c.kind, c.source, c.destination): (c.count, c.bytes) for c in trace.activity.copies or ()}
+    n = trace.frames
+    assert copies == {
+        ("host-to-device", up, "device"): (2 * n, 2 * n << 24),
+        ("device-to-host", "device", down): (n, n << 24),
+    }
 
 
-def test_the_timeline_has_the_hosts_steps_and_the_gpus_work(tmp_path: Path) -> None:
-    (trace,) = read(pinned(tmp_path / "a.sqlite")).strategies
-    assert trace.timeline
-    assert trace.timeline.source == "nsys"
-    drawn = [(s.track, s.label, s.begin_seconds, s.end_seconds) for s in trace.timeline.spans]
-    assert drawn == [
-        ("host", "host:produce", 0.0, 0.002),
-        ("copy", "host-to-device, pinned", 0.003, 0.006),
-        ("host", "synchronize", 0.003, 0.007),
-        ("kernel", "add", 0.006, 0.007),
-    ]
+@every("strategy", ["pageable", "staged", "pinned"])
+def test_the_gpu_idles_but_for_its_copies_and_kernels(strategy: str) -> None:
+    path = DATA / f"h200-{strategy}.sqlite"
+    (trace,) = read(path).strategies
+    done = sum(work.seconds for work in (*(trace.activity.copies or ()), *(trace.activity.kernels or ())))
+    with sqlite3.connect(path) as export:
+        (total,) = export.execute(
+            "SELECT SUM(end - start) FROM NVTX_EVENTS JOIN StringIds ON id = textId "
+            "WHERE value = 'frame' AND int64Value > 2"
+        ).fetchone()
+    assert trace.idle_share == pytest.approx(1 - done / (total / 1e9), abs=1e-6)
+
+
+def test_managed_memory_moves_whole_both_ways_and_its_timeline_is_whole() -> None:
+    (trace,) = read(DATA / "h200-managed.sqlite").strategies
+    assert [trace.migrated_bytes(way) for way in ("to-device", "to-host")] == [3 << 22] * 2
+    assert trace.timeline.left_out == 0
+    assert len(trace.timeline.spans) <= 300
+    moved = [span for span in trace.timeline.spans if span.track == "migration"]
+    assert moved[-1].begin_seconds > 0.7 * trace.timeline.frame_seconds
+    many = [span for span in moved if span.merged > 1]
+    assert many
+    assert all(0 < span.worked_seconds < span.end_seconds - span.begin_seconds for span in many)
 
 
 def test_very_many_migrations_are_drawn_as_few(tmp_path: Path) -> None:
@@ -212,22 +234,6 @@ def test_very_many_migrations_are_drawn_as_few(tmp_path: Path) -> None:
         ("migration", 1000, pytest.approx(0.005, rel=1e-3))
     ]
     assert trace.timeline.spans[0].worked_seconds == pytest.approx(0.004)
-
-
-def test_another_domains_ranges_are_not_ours(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite")
-    export.domain("someone", 1)
-    export.range("strategy:pinned", 0, 100 * MS)
-    export.range("frame", 10 * MS, 20 * MS, payload=3)
-    export.copy(11 * MS, 13 * MS, 300, "HTOD", "PAGEABLE", "_DEVICE")
-    export.kernel(14 * MS, 15 * MS, "mine")
-    told = read(export.done())
-    assert told.strategies == ()
-    assert told.program
-    (gpu,) = told.program.gpus
-    assert (gpu.seconds, gpu.idle_seconds) == (0.004, 0.001)
-    assert gpu.flows
-    assert gpu.flows[0].memory == "pageable"
 
 
 def test_ranges_of_each_thread_that_calls_cuda_but_none_inside_another(tmp_path: Path) -> None:
@@ -244,46 +250,11 @@ def test_ranges_of_each_thread_that_calls_cuda_but_none_inside_another(tmp_path:
     assert set((last - first).tolist()) == {8 * MS}
 
 
-def test_frames_that_are_not_closed_or_of_several_strategies(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite")
-    export.domain()
-    for number, name in enumerate(("pageable", "zero-copy")):
-        begin = (10 + 30 * number) * MS
-        export.range(f"strategy:{name}", begin, begin + 20 * MS)
-        export.range("frame", begin, begin + 10 * MS, payload=5)
-        export.kernel(begin + MS, begin + (2 + number) * MS, "add")
-    told = read(export.done())
-    assert [(t.strategy, t.activity.kernels and t.activity.kernels[0].seconds) for t in told.strategies] == [
-        ("pageable", 0.001),
-        ("zero-copy", 0.002),
-    ]
+def test_a_frame_that_is_not_closed_is_left_out(tmp_path: Path) -> None:
     export = Export(tmp_path / "b.sqlite").strategy("pinned", None)
     export.range("frame", 21 * MS, None, payload=4)
     (trace,) = read(export.done()).strategies
     assert trace.frames == 1
-
-
-DATA = Path(__file__).parent / "data" / "nsys"
-
-
-@every(("name", "tool"), [("cpu-2022.4.2", None), ("cpu-2023.4.4", "2023.4.4.54")])
-def test_exports_by_real_nsys(name: str, tool: str | None) -> None:
-    """Without a GPU, so that nothing of CUDA was observed."""
-    told = read(DATA / f"{name}.sqlite")
-    assert told.tool == (tool and f"NVIDIA Nsight Systems {tool}")
-    (trace,) = told.strategies
-    assert (trace.strategy, trace.frames) == ("pageable", 3)
-    assert [(step.name, step.count) for step in trace.ranges] == [
-        ("host:produce", 3),
-        ("to-device", 6),
-        ("device:add", 3),
-        ("to-host", 3),
-        ("host:consume", 3),
-    ]
-    inside = sum(step.seconds * step.count for step in trace.ranges) / 3
-    assert 0.5 * trace.frame_seconds < inside <= trace.frame_seconds
-    assert trace.activity == Activity()
-    assert trace.idle_share is None
 
 
 # Wrong input

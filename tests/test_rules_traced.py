@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import builders
-import pytest
 from every import every
+from judging import told
+from rendering import Accepted
 from test_nsys_exports import managed, pinned
 
 from advisor.nsys.exports import read
@@ -22,15 +23,14 @@ H200 = Path(__file__).parent / "data" / "h200-traced.json"
 """vector_add, n = 2**22, on an H200 with `--trace nsys`; some strategies, without their own timelines."""
 
 
-def traced(tmp_path: Path, **names: str) -> NsysTrace:
+def traced(folder: Path, **exports: str) -> NsysTrace:
     """Of the exports that tests build, each under another strategy's name."""
     makers = {"pinned": pinned, "managed": managed}
-    found: list[StrategyTrace] = []
-    tmp_path.mkdir(exist_ok=True)
-    for name, maker in names.items():
-        (one,) = read(makers[maker](tmp_path / f"{name}.sqlite")).strategies
-        found.append(one.model_copy(update={"strategy": name}))
-    return NsysTrace(tool="nsys 2023.4.4", strategies=tuple(found))
+    seen: list[StrategyTrace] = []
+    for name, maker in exports.items():
+        (one,) = read(makers[maker](folder / f"{len([*folder.iterdir()])}.sqlite")).strategies
+        seen.append(one.model_copy(update={"strategy": name}))
+    return NsysTrace(tool="nsys 2023.4.4", strategies=tuple(seen))
 
 
 def profile(trace: NsysTrace) -> Profile:
@@ -42,40 +42,24 @@ def advice(rule: str, **fields: Any) -> Advice:
     return Advice(rule=rule, **{**given, **fields})
 
 
-def figures(trace: NsysTrace, rule: str, **fields: Any) -> dict[str, float]:
-    (one,) = with_trace(profile(trace), [advice(rule, **fields)])
-    return {evidence.label: evidence.value for evidence in one.evidence}
+def test_what_the_driver_saw_is_evidence(tmp_path: Path, accepted: Accepted) -> None:
+    """Of exports that tests build, and of an H200."""
+    of_pages, of_copies = traced(tmp_path, managed="managed"), {"pageable": "managed", "pinned": "pinned"}
+    cases = [
+        ("page-fault-migration", of_pages),
+        ("ping-pong-migration", of_pages),
+        ("pageable-transfer", traced(tmp_path, pageable="pinned")),
+        ("staged-transfer", traced(tmp_path, staged="pinned")),
+        ("serial-copies", traced(tmp_path, **of_copies)),
+        ("serial-copies", traced(tmp_path, pageable="pinned")),
+    ]
+    built = [with_trace(profile(trace), [advice(rule)])[0] for rule, trace in cases]
+    there = [one for one in advise(load(H200)).advice if any("nsys" in e.label for e in one.evidence)]
+    text = ["\n".join([one.rule, *told(one), ""]) for one in (*built, *there)]
+    accepted("\n".join(text), "traced-advice.txt")
 
 
-@pytest.mark.parametrize("rule", ["page-fault-migration", "ping-pong-migration"])
-def test_migrations_and_faults(tmp_path: Path, rule: str) -> None:
-    assert figures(traced(tmp_path, managed="managed"), rule) == {
-        "managed: migrated to the GPU, recorded by nsys, per frame": 65536 + 4096,
-        "managed: migrated to the host, recorded by nsys, per frame": 131072,
-        "managed: page faults by the CPU, recorded by nsys, per frame": 2,
-        "managed: page faults by the GPU, recorded by nsys, per frame": 16,
-    }
-
-
-@pytest.mark.parametrize(
-    ("rule", "strategy"), [("pageable-transfer", "pageable"), ("staged-transfer", "staged")]
-)
-def test_the_kind_of_memory_that_the_driver_saw(tmp_path: Path, rule: str, strategy: str) -> None:
-    label = f"{strategy}: copied host-to-device from pinned memory, recorded by nsys, per frame"
-    assert figures(traced(tmp_path, **{strategy: "pinned"}), rule) == {label: 300}
-
-
-def test_the_idle_gpu(tmp_path: Path) -> None:
-    both = traced(tmp_path / "both", pageable="managed", pinned="pinned")
-    assert figures(both, "serial-copies") == {
-        "pinned: GPU idle, recorded by nsys, per frame": pytest.approx(0.006),
-        "pinned: that frame, slowed by tracing": 0.01,
-    }
-    baseline = figures(traced(tmp_path / "one", pageable="pinned"), "serial-copies")
-    assert baseline["pageable: GPU idle, recorded by nsys, per frame"] == pytest.approx(0.006)
-
-
-@pytest.mark.parametrize(
+@every(
     "fields",
     [
         {"device": "Another GPU"},
@@ -85,15 +69,8 @@ def test_the_idle_gpu(tmp_path: Path) -> None:
     ],
 )
 def test_advice_on_something_else_stays_as_it_is(tmp_path: Path, fields: dict[str, str]) -> None:
-    given = advice(fields.pop("rule", "page-fault-migration"), **fields)
+    given = advice(**{"rule": "page-fault-migration", **fields})
     assert with_trace(profile(traced(tmp_path, managed="managed")), [given]) == (given,)
-
-
-def test_advising_brings_it_in(tmp_path: Path) -> None:
-    rows = (builders.measured("pageable", 0.01), builders.measured("pinned", 0.005))
-    made = advise(builders.profile(results=rows, trace=traced(tmp_path, pageable="pinned")))
-    (one,) = (a for a in made.advice if a.rule == "pageable-transfer")
-    assert any("recorded by nsys" in evidence.label for evidence in one.evidence)
 
 
 # A cause that the driver did not see
@@ -124,8 +101,7 @@ def test_a_cause_that_was_not_seen_is_in_doubt(rule: str, strategy: str, activit
     watched = profile(seeing(strategy, **activity))
     (one,) = with_trace(watched, [advice(rule, certainty="measured")])
     assert one.certainty == "likely"
-    rule_of = by_id(rule)
-    assert rule_of.traced.unseen in one.detail
+    assert by_id(rule).traced.unseen in one.detail
     (predicted,) = with_trace(watched, [advice(rule, certainty="predicted")])
     assert predicted.certainty == "predicted"
     (passed,) = with_trace(watched, [advice(rule, outcome="pass")])
@@ -147,71 +123,3 @@ def test_a_cause_that_was_seen_or_not_watched_stands(
 ) -> None:
     (one,) = with_trace(profile(seeing(strategy, **activity)), [advice(rule, certainty="measured")])
     assert (one.detail, one.certainty) == ("d", "measured")
-
-
-# On an H200
-
-MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def advised() -> dict[str, Advice]:
-    made = advise(load(H200))
-    return {one.rule: one for one in made.advice if one.device == made.device.name}
-
-
-def seen_there(one: Advice) -> dict[str, float]:
-    end = ", recorded by nsys, per frame"
-    return {e.label.removesuffix(end): e.value for e in one.evidence if e.label.endswith(end)}
-
-
-@pytest.mark.parametrize(
-    ("rule", "outcome", "expected"),
-    [
-        (
-            "pageable-transfer",
-            "advice",
-            {
-                "pageable: copied host-to-device from pageable memory": 32 * MIB,
-                "pageable: copied device-to-host into pageable memory": 16 * MIB,
-            },
-        ),
-        (
-            "staged-transfer",
-            "advice",
-            {
-                "staged: copied host-to-device from pinned memory": 32 * MIB,
-                "staged: copied device-to-host into pageable memory": 16 * MIB,
-            },
-        ),
-        (
-            "page-fault-migration",
-            "advice",
-            {
-                "managed: migrated to the GPU": 48 * MIB,
-                "managed: migrated to the host": 48 * MIB,
-                "managed: page faults by the CPU": 144,
-                "managed: page faults by the GPU": 229.6,
-            },
-        ),
-        (
-            "ping-pong-migration",
-            "pass",
-            {
-                "managed: migrated to the GPU": 48 * MIB,
-                "managed: migrated to the host": 48 * MIB,
-                "managed: page faults by the CPU": 144,
-                "managed: page faults by the GPU": 229.6,
-            },
-        ),
-        ("serial-copies", "pass", {"pinned: GPU idle": pytest.approx(2.797e-3, rel=1e-3)}),
-    ],
-)
-def test_the_drivers_evidence_of_an_h200(
-    advised: dict[str, Advice], rule: str, outcome: str, expected: dict[str, float]
-) -> None:
-    one = advised[rule]
-    assert (one.outcome, seen_there(one)) == (outcome, expected)
-    inferred = rule == "page-fault-migration"
-    sure = "likely" if inferred else "measured"
-    assert one.certainty == (sure if outcome == "advice" else None)
