@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import cpu_profile, profile, vector_add_workload
+from builders import cpu_profile, vector_add_workload
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
@@ -303,7 +303,6 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
     ("other", "message"),
     [
         (at_n(1), "a and b both have the same parameters"),
-        (profile(workload=vector_add_workload(2)), "a and b are from two devices: Test CPU and Test"),
         (
             at_n(2).model_copy(
                 update={"workload": vector_add_workload(2).model_copy(update={"sha256": "1"})}

@@ -19,10 +19,11 @@ from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, NothingMeasured
 from advisor.fleets import planning
-from advisor.fleets.planning import Answer, Device, Item, Machine, Unfit, wrong
+from advisor.fleets.planning import Answer, Device, Item, Machine, Unfit
 from advisor.fleets.request import Request
 from advisor.fleets.storage import Results, Write
 from advisor.measure.progress import Progress
+from advisor.profiles.base import first_error
 from advisor.profiles.combined import FleetRecord, Row
 from advisor.profiles.redaction import hidden
 
@@ -234,7 +235,7 @@ def _answer(reply: Reply) -> Answer:
     try:
         return Answer.model_validate_json(reply.text)
     except ValidationError as problem:
-        return Answer(status="failed", reason=f"the worker's answer cannot be read: {wrong(problem)}")
+        return Answer(status="failed", reason=f"the worker's answer cannot be read: {first_error(problem)}")
 
 
 def _machine(reply: Reply) -> Machine | Unfit:
@@ -245,7 +246,7 @@ def _machine(reply: Reply) -> Machine | Unfit:
     try:
         return Machine.model_validate_json(reply.text)
     except ValidationError as problem:
-        what = f"its report of its devices cannot be read: {wrong(problem)}"
+        what = f"its report of its devices cannot be read: {first_error(problem)}"
         return Unfit(what, "Install the same version of advisor there.")
 
 

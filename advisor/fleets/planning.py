@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from advisor.devices.entries import EXPLAINED
 from advisor.errors import UsageError, nearest
@@ -67,12 +67,6 @@ class Answer(Record):
     next_step: Text = ""
     detail: Text = ""
     exit_code: Annotated[int, Field(ge=2, le=70)] = optional("Of `advisor profile` with that failure", 4)
-
-
-def wrong(problem: ValidationError) -> str:
-    """The first error in a record, as one line."""
-    first = problem.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
 
 
 KEYS = ("memory_class", "name", "kind", "host", "cpu")

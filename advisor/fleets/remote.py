@@ -21,12 +21,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from advisor.devices.entries import memory_class
 from advisor.devices.host import ROOT, Tree, cpu_model
 from advisor.errors import AdvisorError, NothingMeasured
-from advisor.fleets.planning import Answer, Gpu, Machine, Task, wrong
+from advisor.fleets.planning import Answer, Gpu, Machine, Task
 from advisor.fleets.request import unpack
 from advisor.measure.backends import driver_version, gpu_count, has_cupy
 from advisor.measure.backends.cuda_calls import Driver
@@ -36,6 +34,7 @@ from advisor.measure.processes import cause_of_death, end, keep_short, log_tail,
 from advisor.profiles.files import read_unpacked, scratch, write_atomically
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
+from advisor.texts import shortened
 from advisor.version import __version__
 
 ANSWER = "answer.json"
@@ -67,17 +66,14 @@ def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
 
     wanted: whether the task is still to run; asked now and then, and the process ends when it is not.
     """
-    try:
-        task = Task.model_validate_json(text)
-    except ValidationError as problem:
-        return Answer(status="failed", reason=f"the task cannot be read: {wrong(problem)}").model_dump_json()
     with scratch() as folder:
         files = folder / "files"
         files.mkdir()
         try:
+            task = Task.model_validate_json(text)
             unpack(task.files, files)
         except (AdvisorError, OSError, ValueError) as problem:
-            reason = f"the files cannot be unpacked: {problem}"
+            reason = f"the task cannot be read: {shortened(problem, 300)}"
             return Answer(status="failed", reason=reason).model_dump_json()
         return _run(task.model_copy(update={"files": {}}), folder, wanted or _still_wanted)
 

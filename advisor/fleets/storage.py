@@ -18,10 +18,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
-from advisor.fleets.planning import Answer, Device, Item, Unfit, wrong
+from advisor.fleets.planning import Answer, Device, Item, Unfit
 from advisor.fleets.request import Request
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
+from advisor.profiles.base import first_error
 from advisor.profiles.combined import FleetRecord, PredictedChoice, Row, RowStatus
 from advisor.profiles.files import read_bytes
 from advisor.profiles.redaction import here
@@ -198,7 +199,7 @@ def require_same(folder: Path, record: FleetRecord) -> None:
         before = FleetRecord.model_validate_json(read_bytes(path, _LARGEST))
     except ValidationError as problem:
         raise FileProblem(
-            f"{path} is damaged: {wrong(problem)}", next_step="Remove it and run again."
+            f"{path} is damaged: {first_error(problem)}", next_step="Remove it and run again."
         ) from None
     if before.request != record.request:
         raise UsageError(

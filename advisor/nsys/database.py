@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from advisor.errors import FileProblem
 from advisor.profiles import files
+from advisor.profiles.base import first_error
 
 Integers = npt.NDArray[np.int64]
 BLOCK = 200_000
@@ -155,12 +156,10 @@ class Database:
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         return iter(self._run(query, parameters))
 
-    def blocks(
-        self, table: str, columns: Sequence[str], where: str = "", first: int = MOST_ROWS + 1
-    ) -> Iterator[dict[str, Integers]]:
+    def blocks(self, table: str, columns: Sequence[str], where: str = "") -> Iterator[dict[str, Integers]]:
         """Integer columns of a table in blocks of rows; `UNKNOWN` for NULL, and for a column it has not.
 
-        Only the `first` rows. Those without a start, a size or a kind, or with an end before the start, are
+        Rows without a start, a size or a kind, or with an end before the start, are
         left out and counted in `unusable`. Raises ValueError for more than `MOST_ROWS`.
         """
         there = self._columns.get(table, frozenset())
@@ -170,7 +169,7 @@ class Database:
             for c in columns
         ]
         condition = f" WHERE {where}" if where else ""
-        cursor = self._run(f"SELECT {', '.join(chosen)} FROM {table}{condition} LIMIT {first}")
+        cursor = self._run(f"SELECT {', '.join(chosen)} FROM {table}{condition} LIMIT {MOST_ROWS + 1}")
         form = np.dtype([(column, np.int64) for column in columns])
         rows = 0
         while len(block := np.fromiter(islice(cursor, BLOCK), form)):
@@ -257,8 +256,7 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
 def _wrong(damage: Exception) -> str:
     """What is damaged, in one line."""
     if isinstance(damage, ValidationError):
-        first = damage.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return first_error(damage)
     no_number = isinstance(damage, (TypeError, OverflowError)) or "invalid literal" in str(damage)
     return _NO_NUMBER if no_number else str(damage)
 

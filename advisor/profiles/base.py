@@ -8,7 +8,7 @@ from functools import cache
 from operator import is_
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
 
 
@@ -58,6 +58,12 @@ def optional(description: str, default: object = None) -> Any:
 def table(description: str) -> Any:
     """A dictionary, empty where nothing is known."""
     return Field(default_factory=dict, description=description)
+
+
+def first_error(problem: ValidationError) -> str:
+    """The first wrong key of a record, and what is wrong with it."""
+    first = problem.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:500]
 
 
 def cleaned(value: Any, clean: Callable[[str, TextKind], str]) -> Any:

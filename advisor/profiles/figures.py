@@ -129,14 +129,19 @@ class Energy(GpuEnergy):
     gpus: tuple[GpuEnergy, ...] = optional("Of several GPUs: each, by its number in the workload", ())
 
 
-class Block(FrameFigures):
-    """Consecutive frames of one contestant, all with the same frame indices as the others' of that round."""
+class RoundBlock(Record):
+    """What tells a block of frames from others."""
 
     process: Count
     round: Count
     place: Count = Field(description="In the round's order")
     contestant: Word
     frames: Number
+
+
+class Block(RoundBlock, FrameFigures):
+    """Consecutive frames of one contestant, all with the same frame indices as the others' of that round."""
+
     seconds: PositiveSeconds = Field(description="All frames together, by contiguous timestamps")
     frame_seconds: tuple[Seconds, ...] = Field(description="The first frames, at most 200; none for energy")
     latency_seconds: PositiveSeconds | None = optional("Mean latency of a frame, where frames overlap")

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from advisor.errors import FileProblem
 from advisor.profiles import secrets
-from advisor.profiles.base import cleaned
+from advisor.profiles.base import cleaned, first_error
 from advisor.profiles.consistency import contradictions
 from advisor.profiles.files import as_path, read_unpacked
 from advisor.profiles.redaction import Masking
@@ -64,9 +64,7 @@ def parse(text: str | bytes, name: str) -> Profile:
     try:
         read = Profile.model_validate_json(data)
     except ValidationError as problem:
-        first = problem.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise _damaged(name, f"{where}: {first['msg']}") from None
+        raise _damaged(name, first_error(problem)) from None
     if conflict := next(contradictions(read), None):
         raise _damaged(name, ": ".join(conflict))
     return _harmless(read)

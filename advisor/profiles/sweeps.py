@@ -17,7 +17,6 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from advisor.errors import UsageError
-from advisor.profiles import sweeps
 from advisor.profiles.reading import require_plausible
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile, WorkloadRecord
@@ -137,18 +136,10 @@ def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResu
     (first_path, first), *others = loaded
     for path, profile in others:
         require_same_version(f"{first_path} and {path}", first, profile, _TOGETHER)
-    _require_one_device(loaded, "", _TOGETHER)
     names = _swept(loaded)
     points = [point_of(profile, names, page_beside(path, directory)) for path, profile in loaded]
     which = names[0] if len(names) == 1 else names
     return sweep_results(first.workload.name, which, points, first.command, _mixed(loaded))
-
-
-def are_workloads(loaded: Sequence[tuple[Path, Profile]]) -> bool:
-    """Whether the profiles are of different workloads: other names, or other files with other contents."""
-    works = [profile.workload for _, profile in loaded]
-    names, files, contents = ({getattr(w, key) for w in works} for key in ("name", "file", "sha256"))
-    return len(names) > 1 or (len(files) > 1 and len(contents) > 1)
 
 
 def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> WorkloadResults:
@@ -165,7 +156,15 @@ def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) ->
                 f"the profiles are of different workloads, but {other} and {path} are both of {name}",
                 next_step=_EACH,
             )
-    _require_one_device(loaded, "the profiles are of different workloads, but ", _EACH)
+    path, device = loaded[0][0], loaded[0][1].device
+    for other, profile in loaded:
+        if _device(profile) != _device(loaded[0][1]):
+            devices = f"{device.name} and {profile.device.name}"
+            raise UsageError(
+                f"the profiles are of different workloads, but {path} and {other} are from two devices: "
+                f"{devices}",
+                next_step=_EACH,
+            )
     names = [profile.workload.name for _, profile in loaded]
     points = [
         Point(
@@ -179,12 +178,8 @@ def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) ->
     return WorkloadResults("", "workload", tuple(points), commands[0] if len(commands) == 1 else "")
 
 
-def _require_one_device(loaded: Sequence[tuple[Path, Profile]], where: str, next_step: str) -> None:
-    path, device = loaded[0][0], loaded[0][1].device
-    for other, profile in loaded:
-        if (profile.device.kind, profile.device.name) != (device.kind, device.name):
-            names = f"{device.name} and {profile.device.name}"
-            raise UsageError(f"{where}{path} and {other} are from two devices: {names}", next_step=next_step)
+def _device(profile: Profile) -> tuple[str, str]:
+    return profile.device.kind, profile.device.name
 
 
 def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
@@ -300,10 +295,12 @@ def combine(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepRes
             f"{script} is a profile of a script; a combined page needs profiles of a workload",
             next_step=f"Report it alone: advisor report {script}.",
         )
-    if sweeps.are_workloads(loaded):
-        return sweeps.gather_workloads(loaded, directory)
-    devices = {(profile.device.kind, profile.device.name) for _, profile in loaded}
-    return sweeps.gather(loaded, directory) if len(devices) == 1 else compare_devices(loaded, directory)
+    works = [profile.workload for _, profile in loaded]
+    names, files, contents = ({getattr(w, key) for w in works} for key in ("name", "file", "sha256"))
+    if len(names) > 1 or (len(files) > 1 and len(contents) > 1):
+        return gather_workloads(loaded, directory)
+    devices = {_device(profile) for _, profile in loaded}
+    return gather(loaded, directory) if len(devices) == 1 else compare_devices(loaded, directory)
 
 
 def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> DeviceComparison:
@@ -311,26 +308,18 @@ def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> 
     for path, profile in loaded:
         require_plausible(profile, str(path))
     (first_path, first), *others = loaded
+    devices = {_device(first): first_path}
     for path, profile in others:
-        sweeps.require_same_version(f"{first_path} and {path}", first, profile, _PER_DEVICE)
+        names = f"{first_path} and {path}"
+        require_same_version(names, first, profile, _PER_DEVICE)
         ours, theirs = first.workload.parameters, profile.workload.parameters
         differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         if differing:
             differences = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
-            names = f"{first_path} and {path}"
-            raise UsageError(
-                f"{names} are from different devices and also differ in {differences}", next_step=_PER_DEVICE
-            )
-    _require_different_devices(loaded)
-    members = (Member(profile, sweeps.page_beside(path, directory)) for path, profile in loaded)
-    return DeviceComparison(tuple(members))
-
-
-def _require_different_devices(loaded: Sequence[tuple[Path, Profile]]) -> None:
-    paths: dict[tuple[str, str], Path] = {}
-    for path, profile in loaded:
-        device = (profile.device.kind, profile.device.name)
-        if device in paths:
+            wrong = f"{names} are from different devices and also differ in {differences}"
+            raise UsageError(wrong, next_step=_PER_DEVICE)
+        other = devices.setdefault(_device(profile), path)
+        if other != path:
             step = "Omit one of them, or compare the two: advisor compare."
-            raise UsageError(f"{paths[device]} and {path} are both of {profile.device.name}", next_step=step)
-        paths[device] = path
+            raise UsageError(f"{other} and {path} are both of {profile.device.name}", next_step=step)
+    return DeviceComparison(tuple(Member(each, page_beside(path, directory)) for path, each in loaded))

@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from advisor.profiles.amounts import Count, Interval, Number, Positive, PositiveSeconds, Seconds
+from advisor.profiles.amounts import Count, Interval, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Record, Text, Word, optional
 from advisor.profiles.crossings import Place
+from advisor.profiles.figures import RoundBlock
 
 ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist", "allocator"]
 TrialOutcome = Literal["faster", "not-faster", "open", "differs", "refused"]
@@ -21,14 +22,9 @@ more frames could tell. differs: other results.
 refused: it was not measured, or not kept, for the reason told."""
 
 
-class TrialBlock(Record):
+class TrialBlock(RoundBlock):
     """Consecutive frames of the script's loop under one contestant, without the first after a switch."""
 
-    process: Count
-    round: Count
-    place: Count = Field(description="In the round's order")
-    contestant: Word
-    frames: Number
     seconds: PositiveSeconds = Field(description="All frames together, until the GPU is done")
 
 

@@ -121,12 +121,12 @@ def _strategy(name: str, facts: dict[str, Any]) -> Strategy:
 STRATEGIES = tuple(starmap(_strategy, read_toml(Path(__file__).with_name("strategies.toml")).items()))
 
 
-def by_name(name: str, strategies: Sequence[Strategy] = STRATEGIES) -> Strategy:
+def by_name(name: str) -> Strategy:
     """The strategy of that name. Raises `UsageError`, with the nearest names."""
-    for strategy in strategies:
+    for strategy in STRATEGIES:
         if strategy.name == name:
             return strategy
-    names = [strategy.name for strategy in strategies]
+    names = [strategy.name for strategy in STRATEGIES]
     step = f"Choose from {', '.join(names)} (see `advisor strategies`)."
     raise UsageError(f"there is no strategy {name!r}{nearest(name, names, 2)}", next_step=step)
 

@@ -16,7 +16,6 @@ from advisor.profiles.outputs import require_new
 from advisor.profiles.programs import GpuTrace, ProgramTrace
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_NAME = "starter"
 _TAKEN = {"numpy", "cupy", "torch", "numba", "advisor", "parts", "cuda", "onnxruntime", "cv2"}
 
 
@@ -64,11 +63,14 @@ def require_name(file: Path) -> None:
 
 
 def _starter(file: Path) -> str:
+    text = _template("starter.py").replace("starter.py", file.name)
+    return text.replace("def starter(", f"def {function_name(file)}(")
+
+
+def _template(name: str) -> str:
     installed = _PACKAGE / "templates"
     folder = installed if installed.is_dir() else _PACKAGE.parent / "templates"
-    text = (folder / f"{_NAME}.py").read_text(encoding="utf-8")
-    function = function_name(file)
-    return text.replace(f"{_NAME}.py", file.name).replace(f"def {_NAME}(", f"def {function}(")
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def function_name(file: Path) -> str:
@@ -109,7 +111,7 @@ def outline(program: ProgramTrace | None, report: Path, file: Path) -> str:
     entry = named(gpu.name)
     seconds = gpu.kernel_seconds / gpu.units
     rate = entry.figures.flops_per_second if entry else None
-    return _TEXT.format(
+    return _template("outline.txt").format(
         file=file.name,
         report=report.name,
         function=function_name(file),
@@ -145,40 +147,3 @@ def _buffers(gpu: GpuTrace, way: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         for _ in range(count if count <= _MOST else 1):
             yield f"{name}{number}", (items,) if count <= _MOST else (count, items)
             number += 1
-
-
-_TEXT = '''"""{what}
-
-Outlined from {report}: the sizes are those of its copies, and the stages stand for its own. Replace them, or
-predict it as it is: advisor profile {file} --no-gpu --target h200.
-"""
-
-import numpy as np
-
-from advisor import Buffer, In, Out, Workload, device, host, workload
-
-
-@workload
-def {function}() -> Workload:
-    """{what}"""
-
-    def produce({produced}, frame: int) -> None:
-        # What writes the data that is uploaded.
-{fills}
-
-    def compute(xp, {used}) -> None:
-        # Stands for the kernels, which took {kernels} in the report: it reads each input once.
-        total = {sums}
-{writes}
-
-    def consume({read}) -> None:
-        # What reads the data that is downloaded.
-{reads}
-
-    return Workload(
-        buffers={{
-{buffers}
-        }},
-        frame=[host(produce), device(compute{flops}), host(consume)],
-    )
-'''
