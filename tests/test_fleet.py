@@ -16,8 +16,9 @@ from advisor.cli import fleets
 from advisor.errors import FileProblem, NothingMeasured, UsageError
 from advisor.fleets import fleet
 from advisor.fleets.fleet import Function, Reply, SchedulerLost
-from advisor.fleets.planning import Answer, Gpu, Machine, Task, devices, parse_where
-from advisor.fleets.request import Limits, Package, Request, Selection, gather, unpack
+from advisor.fleets.planning import Answer, Machine, Task, parse_where
+from advisor.fleets.planning import Device as FleetDevice
+from advisor.fleets.request import Package, Request, Selection, gather, unpack
 from advisor.fleets.storage import slug, write_placements
 from advisor.measure.progress import Silent
 from advisor.profiles.combined import Row
@@ -30,20 +31,23 @@ SOURCE = b"pass\n"
 EVERY = Selection(each=True)
 ALONE = Selection(each=True, one_per_host=True)
 ONE_OF_EACH = Selection()
-QUICK = Limits(task=50, another=3, no_worker=2)
 
 
-def gpu(uuid: str, name: str = "NVIDIA H200", **other: Any) -> Gpu:
-    return Gpu(**{"uuid": uuid, "name": name, "memory_class": "discrete", "integrated": False, **other})
+def gpu(uuid: str, name: str = "NVIDIA H200") -> dict[str, Any]:
+    return {"name": name, "memory_class": "discrete", "identity": uuid, "place": uuid, "uuid": uuid}
 
 
-def jetson(name: str = "Orin") -> Gpu:
-    return gpu("", name, memory_class="tegra-io-coherent", integrated=True)
+def jetson(name: str = "Orin") -> dict[str, Any]:
+    return {"name": name, "memory_class": "tegra-io-coherent"}
 
 
-def machine(*gpus: Gpu, host: str = "a", **other: Any) -> Machine:
-    told = {"host": host, "advisor": __version__, "python": "3.11.7", "cpu": "CPU", "driver_cuda": 13000}
-    return Machine(**{**told, "cupy": "14.2", "cupy_cuda": 13, "gpus": gpus, **other})
+def machine(*gpus: dict[str, Any], host: str = "a", **other: Any) -> Machine:
+    told = {"host": host, "advisor": __version__, "python": "3.11.7", "driver_cuda": 13000}
+    here, place = {"host": host, "cpu": "CPU"}, f"host {host}"
+    cpu = FleetDevice(name="CPU", kind="cpu", identity=place, place=place, **here)
+    board = {"kind": "cuda", "identity": place, "place": place, **here}
+    cards = tuple(FleetDevice(**{**board, **each}) for each in gpus)
+    return Machine(**{**told, "cupy": "14.2", "cupy_cuda": 13, "cpu": cpu, "gpus": cards, **other})
 
 
 def made(task: Task, name: str) -> Profile:
@@ -141,8 +145,8 @@ def answered(task: Task, name: str = "NVIDIA H200") -> Answer:
 def request(wanted: Selection = ONE_OF_EACH, values: tuple[str, ...] = ("",), **options: Any) -> Request:
     package = Package("w.py", {"w.py": SOURCE})
     files, command = package.packed(), "advisor fleet w.py"
-    task = Task(file="w.py", options=options, files=files, seconds=QUICK.task, command=command)
-    return Request(package, "vector_add", task, values, wanted, QUICK)
+    task = Task(file="w.py", options=options, files=files, seconds=50, command=command)
+    return Request(package, "vector_add", task, values, wanted, wait=2, another=3)
 
 
 def run(
@@ -220,8 +224,9 @@ def test_a_worker_that_is_lost_and_one_that_comes_back(tmp_path: Path) -> None:
 def test_others_are_waited_for_and_an_adaptive_cluster_is_asked_for_a_worker(tmp_path: Path) -> None:
     """A GPU that another command uses; a cluster that starts a worker for a task."""
     there = machine(gpu("GPU-1"))
-    (device,) = devices(there)
-    assert replace(device, place="host a").lock == device.lock, "with --one-per-host too"
+    (device,) = there.devices(no_gpu=False)
+    elsewhere = device.model_copy(update={"place": "host a"})
+    assert elsewhere.lock == device.lock, "with --one-per-host too"
     shared = Imitated({"1": there}, locked_until=20.0)
     adaptive = Imitated({}, joins={1.5: ("1", there)})
     for number, (cluster, least) in enumerate(((shared, 20), (adaptive, 1.5))):

@@ -33,7 +33,7 @@ from advisor.fleets import dask_cluster, fleet, remote
 from advisor.fleets.dask_cluster import DaskCluster, connected, local
 from advisor.fleets.fleet import SchedulerLost
 from advisor.fleets.planning import Answer, Task
-from advisor.fleets.request import Limits, Request, Selection, gather
+from advisor.fleets.request import Request, Selection, gather
 from advisor.measure.progress import Silent
 from advisor.profiles.combined import Row
 from advisor.profiles.schema import Profile
@@ -142,10 +142,10 @@ def until_joined(address: str, count: int) -> None:
         until(lambda: len(cluster.workers()) == count)
 
 
-def run(address: str, file: Path, out: Path, limits: Limits, *, resume: bool = False) -> fleet.Outcome:
+def run(address: str, file: Path, out: Path, *, resume: bool = False) -> fleet.Outcome:
     package = gather(file)
-    task = Task(file=package.file, options=QUICK, files=package.packed(), seconds=limits.task)
-    request = Request(package, "tiny", task, ("",), Selection(), limits)
+    task = Task(file=package.file, options=QUICK, files=package.packed(), seconds=300)
+    request = Request(package, "tiny", task, ("",), Selection(), another=2, joining=0.5)
     out.mkdir(exist_ok=True)
     with connected(address, None, None) as cluster:
         return fleet.run(request, cluster, out, Silent(), write=save, tell=lambda _: None, resume=resume)
@@ -163,8 +163,7 @@ def sixteen(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[f
     odd = ["twin:dies", "twin:plain", "alone:dies", "old:old", "bare:bare", "slow:slow", "real:real"]
     with scheduler() as (address, _), workers(address, workload, folder, *plain, *odd):
         until_joined(address, 16)
-        limits = Limits(task=300, another=2, joining=0.5)
-        return run(address, workload, folder / "out", limits), folder / "out"
+        return run(address, workload, folder / "out"), folder / "out"
 
 
 def by_status(outcome: fleet.Outcome) -> dict[str, list[Row]]:
@@ -193,7 +192,6 @@ def test_a_workload_with_a_package_is_profiled_where_it_was_sent(sixteen: tuple[
 
 
 def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, tmp_path: Path) -> None:
-    limits = Limits(task=300, another=2, joining=0.5)
     hosts = ("a:plain", "b:plain", "c:hangs")
     out = tmp_path / "out"
 
@@ -206,13 +204,13 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
         until_joined(address, 3)
         killer = threading.Thread(target=kill_once_two_are_done, args=(process,))
         killer.start()
-        stopped = run(address, workload, out, limits)
+        stopped = run(address, workload, out)
         killer.join()
     assert isinstance(stopped.stopped, SchedulerLost)
     assert {s: len(r) for s, r in by_status(stopped).items()} == {"profiled": 2, "not run": 1}
     with scheduler() as (address, _), workers(address, workload, tmp_path, "c:plain", "a:dies"):
         until_joined(address, 2)
-        again = run(address, workload, out, limits, resume=True)
+        again = run(address, workload, out, resume=True)
     assert [row.status for row in again.rows] == ["profiled"] * 3
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +19,7 @@ from advisor.fleets import fleet as fleets
 from advisor.fleets import storage
 from advisor.fleets.fleet import Cluster, Outcome
 from advisor.fleets.planning import parse_where
-from advisor.fleets.request import Limits, Request, Selection, make_request
+from advisor.fleets.request import Request, Selection, make_request
 from advisor.measure.options import Options
 from advisor.measure.progress import make_progress
 from advisor.profiles import outputs, schema
@@ -120,9 +119,8 @@ def prepare(
     sources = configuration.places(source)
     options = configuration.merged(sources)
     configuration.parse_formats(options.formats)
-    limits = Limits(task_seconds or 3 * options.max_seconds + 120, no_worker=wait)
-    selection = replace(selection, no_gpu=options.no_gpu)
-    return make_request(sources, selection, limits, send, command), options
+    request = make_request(sources, selection, send, command, wait=wait, task_seconds=task_seconds)
+    return request, options
 
 
 def clusters(

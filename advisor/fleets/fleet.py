@@ -19,18 +19,20 @@ from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, NothingMeasured
 from advisor.fleets import planning
-from advisor.fleets.planning import Answer, Device, Item, Machine, Unfit
+from advisor.fleets.planning import Answer, Device, Item, Machine
 from advisor.fleets.request import Request
 from advisor.fleets.storage import Results, Write
 from advisor.measure.progress import Progress
 from advisor.profiles.base import first_error
 from advisor.profiles.combined import FleetRecord, Row
 from advisor.profiles.redaction import hidden
+from advisor.version import __version__
 
 Clock = Callable[[], float]
 Function = Literal["inspect", "profile"]
 """A function of `advisor.fleets.remote`."""
 _TURN_SECONDS = 0.25
+_TRIES = 2
 
 
 @dataclass(frozen=True)
@@ -132,10 +134,10 @@ class Dispatcher:
             self._joined = self._clock()
             self._calls[self._cluster.start(worker, "inspect")] = _Running(worker, self._joined)
         self._assign()
-        now, limits = self._clock(), self._request.limits
+        now = self._clock()
         if self._devices:
-            return bool(self._calls or self._waiting or now - self._joined < limits.joining)
-        starting = now - self._began < limits.no_worker
+            return bool(self._calls or self._waiting or now - self._joined < self._request.joining)
+        starting = now - self._began < self._request.wait
         if starting and not self._scaling:
             self._scaling = self._cluster.start("", "inspect")
         return bool(self._calls or self._waiting or starting)
@@ -144,16 +146,17 @@ class Dispatcher:
         """Adds the devices of a worker's machine, and tasks for the new ones."""
         worker, selection = reply.worker, self._request.selection
         machine = _machine(reply)
-        if isinstance(machine, Unfit):
+        if isinstance(machine, NothingMeasured):
             self._results.unfit(worker, "", machine)
             return
-        if why := planning.unfit(machine, no_gpu=selection.no_gpu):
+        no_gpu = self._request.template.no_gpu
+        if why := planning.unfit(machine, no_gpu=no_gpu):
             self._results.unfit(worker, machine.host, why)
             return
         self.machines[worker] = machine
         self._devices[worker] = tuple(
-            replace(device, place=f"host {device.host}") if selection.one_per_host else device
-            for device in planning.devices(machine, no_gpu=selection.no_gpu)
+            device.model_copy(update={"place": f"host {device.host}"} if selection.one_per_host else {})
+            for device in machine.devices(no_gpu=no_gpu)
             if planning.fits(device, selection.where)
         )
         for device in self._devices[worker]:
@@ -196,7 +199,7 @@ class Dispatcher:
         inspecting = any(running.item is None for running in self._calls.values())
         if inspecting or next(self._homes(item), None) is not None:
             self._waiting.append(replace(item, since=now))
-        elif now - (item.since or now) < self._request.limits.another:
+        elif now - (item.since or now) < self._request.another:
             self._waiting.append(replace(item, since=item.since or now))
         else:
             answer = Answer(
@@ -223,7 +226,7 @@ class Dispatcher:
         if item is None:
             return
         tried = (*item.tried, running.worker)
-        if answer.status == "lost" and len(tried) < self._request.limits.tries:
+        if answer.status == "lost" and len(tried) < _TRIES:
             self._waiting.append(replace(item, tried=tried, reason=answer.reason, since=now))
         else:
             self._results.ended(item, answer, now - running.began)
@@ -238,16 +241,18 @@ def _answer(reply: Reply) -> Answer:
         return Answer(status="failed", reason=f"the worker's answer cannot be read: {first_error(problem)}")
 
 
-def _machine(reply: Reply) -> Machine | Unfit:
+def _machine(reply: Reply) -> Machine | NothingMeasured:
     if reply.not_installed:
-        return planning.NOT_INSTALLED
+        step = f"Install it: pip install 'gpu-memory-advisor[fleet]=={__version__}'"
+        return NothingMeasured("advisor is not installed there", next_step=step)
     if reply.text is None:
-        return Unfit(f"it cannot report its devices: {reply.reason}", "Check the worker's log.")
+        what = f"it cannot report its devices: {reply.reason}"
+        return NothingMeasured(what, next_step="Check the worker's log.")
     try:
         return Machine.model_validate_json(reply.text)
     except ValidationError as problem:
         what = f"its report of its devices cannot be read: {first_error(problem)}"
-        return Unfit(what, "Install the same version of advisor there.")
+        return NothingMeasured(what, next_step="Install the same version of advisor there.")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from advisor.devices.entries import EXPLAINED
-from advisor.errors import UsageError, nearest
+from advisor.errors import NothingMeasured, UsageError, nearest
 from advisor.profiles.base import Record, optional, table
 from advisor.profiles.files import LARGEST
 from advisor.profiles.schema import Kind, MemoryClass
@@ -21,13 +21,35 @@ Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=20_000)]
 
 
-class Gpu(Record):
-    """A GPU as the CUDA driver shows it. `uuid` as CUDA_VISIBLE_DEVICES takes it."""
+class Device(Record):
+    """A GPU of a machine, or its CPU.
 
-    uuid: Name
+    Only one profile at a time runs at a `place`: a GPU, a whole board whose GPU shares its memory, a host.
+    """
+
     name: Name
-    memory_class: MemoryClass
-    integrated: bool
+    kind: Kind
+    host: Name
+    cpu: Name
+    identity: Name
+    place: Name
+    uuid: Name | None = optional("As CUDA_VISIBLE_DEVICES takes it; None leaves that as it is")
+    memory_class: MemoryClass | None = None
+
+    @property
+    def model(self) -> str:
+        """The GPU, its memory and the host's CPU: same model, same strategy. Without a GPU, also the host."""
+        own = self.host if self.kind == "cpu" else ""
+        return "|".join((self.kind, self.name, self.memory_class or "", self.cpu, own))
+
+    @property
+    def lock(self) -> str:
+        """Name of its lock on the cluster: the same for all commands, whatever their options."""
+        return sha256((self.identity if self.kind == "cuda" else self.place).encode()).hexdigest()
+
+    def key(self, *, each: bool) -> str:
+        """Identifies the device's results without revealing UUID or host."""
+        return sha256((self.identity if each else self.model).encode()).hexdigest()[:16]
 
 
 class Machine(Record):
@@ -36,11 +58,14 @@ class Machine(Record):
     host: Name
     advisor: Name
     python: Name
-    cpu: Name
+    cpu: Device
+    gpus: Annotated[tuple[Device, ...], Field(max_length=256)] = ()
     cupy: Name | None = optional("Version; None where it is not installed")
     cupy_cuda: Annotated[int, Field(gt=0)] | None = optional("The CUDA release that CuPy is built for")
     driver_cuda: Annotated[int, Field(gt=0)] | None = optional("The newest CUDA of the driver: 13000")
-    gpus: Annotated[tuple[Gpu, ...], Field(max_length=256)] = ()
+
+    def devices(self, *, no_gpu: bool) -> tuple[Device, ...]:
+        return self.gpus if self.gpus and not no_gpu else (self.cpu,)
 
 
 class Task(Record):
@@ -75,38 +100,6 @@ _KINDS = ("cuda", "cpu")
 
 
 @dataclass(frozen=True)
-class Device:
-    """A GPU of a machine, or the machine's CPU where it has none.
-
-    Only one profile at a time runs at a `place`: a GPU, a whole board whose GPU shares its memory, a host.
-    """
-
-    name: str
-    kind: Kind
-    host: str
-    cpu: str
-    identity: str
-    place: str
-    uuid: str | None = None
-    memory_class: MemoryClass | None = None
-
-    @property
-    def model(self) -> str:
-        """The GPU, its memory and the host's CPU: same model, same strategy. Without a GPU, also the host."""
-        own = self.host if self.kind == "cpu" else ""
-        return "|".join((self.kind, self.name, self.memory_class or "", self.cpu, own))
-
-    @property
-    def lock(self) -> str:
-        """Name of its lock on the cluster: the same for all commands, whatever their options."""
-        return sha256((self.identity if self.kind == "cuda" else self.place).encode()).hexdigest()
-
-    def key(self, *, each: bool) -> str:
-        """Identifies the device's results without revealing UUID or host."""
-        return sha256((self.identity if each else self.model).encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True)
 class Item:
     """One profile to make: a device, or another one like it, and a value of the swept parameter."""
 
@@ -119,59 +112,25 @@ class Item:
     """When a worker with such a device was last there."""
 
 
-@dataclass(frozen=True)
-class Unfit:
-    reason: str
-    next_step: str
-
-
-def devices(machine: Machine, *, no_gpu: bool = False) -> tuple[Device, ...]:
-    """The machine's GPUs; its CPU where it has none, or none is wanted."""
-    if machine.gpus and not no_gpu:
-        return tuple(_gpu(machine, gpu, index) for index, gpu in enumerate(machine.gpus))
-    place = f"host {machine.host}"
-    return (Device(machine.cpu, "cpu", machine.host, machine.cpu, place, place),)
-
-
-def _gpu(machine: Machine, gpu: Gpu, index: int) -> Device:
-    identity = gpu.uuid if gpu.uuid and not gpu.integrated else f"{machine.host}|{gpu.name}|{index}"
-    return Device(
-        gpu.name,
-        "cuda",
-        machine.host,
-        machine.cpu,
-        identity,
-        f"host {machine.host}" if gpu.integrated else identity,
-        # A board has one GPU, and older drivers of boards take no UUID there.
-        None if gpu.integrated else gpu.uuid or None,
-        gpu.memory_class,
-    )
-
-
-def unfit(machine: Machine, *, no_gpu: bool = False) -> Unfit | None:
+def unfit(machine: Machine, *, no_gpu: bool = False) -> NothingMeasured | None:
     """Why this machine cannot make a comparable profile; None if it can."""
     if machine.advisor != __version__:
-        return Unfit(
+        return NothingMeasured(
             f"advisor {machine.advisor} is installed there, {__version__} here",
-            f"Install the same version there: pip install gpu-memory-advisor=={__version__}",
+            next_step=f"Install the same version there: pip install gpu-memory-advisor=={__version__}",
         )
     if not machine.gpus or no_gpu:
         return None
     release = (machine.driver_cuda or 0) // 1000
     extra = "cuda13" if release >= 13 else "cuda12"
     if machine.cupy is None:
-        return Unfit("CuPy is not installed there", f"Install it: pip install 'gpu-memory-advisor[{extra}]'")
+        step = f"Install it: pip install 'gpu-memory-advisor[{extra}]'"
+        return NothingMeasured("CuPy is not installed there", next_step=step)
     if machine.cupy_cuda and release and machine.cupy_cuda > release:
-        return Unfit(
-            f"CuPy {machine.cupy} there is built for CUDA {machine.cupy_cuda}, its driver supports {release}",
-            f"Install the matching one: pip install 'gpu-memory-advisor[{extra}]', or update the driver.",
-        )
+        built_for = f"CuPy {machine.cupy} there is built for CUDA {machine.cupy_cuda}"
+        step = f"Install the matching one: pip install 'gpu-memory-advisor[{extra}]', or update the driver."
+        return NothingMeasured(f"{built_for}, its driver supports {release}", next_step=step)
     return None
-
-
-NOT_INSTALLED = Unfit(
-    "advisor is not installed there", f"Install it: pip install 'gpu-memory-advisor[fleet]=={__version__}'"
-)
 
 
 def differing(machines: Mapping[str, Machine]) -> Iterator[str]:

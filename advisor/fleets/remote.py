@@ -24,7 +24,7 @@ from typing import Any
 from advisor.devices.entries import memory_class
 from advisor.devices.host import ROOT, Tree, cpu_model
 from advisor.errors import AdvisorError, NothingMeasured
-from advisor.fleets.planning import Answer, Gpu, Machine, Task
+from advisor.fleets.planning import Answer, Device, Machine, Task
 from advisor.fleets.request import unpack
 from advisor.measure.backends import driver_version, gpu_count, has_cupy
 from advisor.measure.backends.cuda_calls import Driver
@@ -160,15 +160,17 @@ _CUPY = re.compile(r"cupy(?:-cuda(\d+)x)?", re.IGNORECASE)
 
 def machine() -> Machine:
     cupy, built_for = _cupy()
+    host, cpu = socket.gethostname(), (cpu_model(Tree(ROOT)) or platform.machine())[:300]
+    place = f"host {host}"
     return Machine(
-        host=socket.gethostname(),
+        host=host,
         advisor=__version__,
         python=platform.python_version(),
-        cpu=(cpu_model(Tree(ROOT)) or platform.machine())[:300],
+        cpu=Device(name=cpu, kind="cpu", host=host, cpu=cpu, identity=place, place=place),
+        gpus=tuple(_gpus(host, cpu)),
         cupy=cupy,
         cupy_cuda=built_for,
         driver_cuda=driver_version(),
-        gpus=tuple(_gpus()),
     )
 
 
@@ -181,18 +183,25 @@ def _cupy() -> tuple[str | None, int | None]:
     return "unknown" if has_cupy() else None, None
 
 
-def _gpus() -> Iterator[Gpu]:
+def _gpus(host: str, cpu: str) -> Iterator[Device]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     for index in range(gpu_count()):
         with suppress(NothingMeasured):
             gpu = Driver(index)
             device, number = gpu.device(), gpu.uuid()
             # A part of a GPU (MIG) has its name from CUDA_VISIBLE_DEVICES.
-            name = visible[index].strip() if index < len(visible) else ""
-            prefixed = name if name.startswith("MIG-") else f"GPU-{number}"
-            yield Gpu(
-                uuid=prefixed if number else "",
-                name=device.name or "GPU",
+            visible_name = visible[index].strip() if index < len(visible) else ""
+            uuid = visible_name if visible_name.startswith("MIG-") else f"GPU-{number}" if number else None
+            # A board has one GPU, and older drivers of boards take no UUID there.
+            integrated, name = bool(device.attributes.get("integrated")), device.name or "GPU"
+            identity = uuid if uuid and not integrated else f"{host}|{name}|{index}"
+            yield Device(
+                name=name,
+                kind="cuda",
+                host=host,
+                cpu=cpu,
+                identity=identity,
+                place=f"host {host}" if integrated else identity,
+                uuid=None if integrated else uuid,
                 memory_class=memory_class(device.attributes),
-                integrated=bool(device.attributes.get("integrated")),
             )

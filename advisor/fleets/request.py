@@ -156,21 +156,7 @@ _NOT_SENT = ("workload", "sweep", "no_gpu", "gpu", "quiet")
 class Selection:
     each: bool = False
     where: dict[str, str] = field(default_factory=dict)
-    no_gpu: bool = False
     one_per_host: bool = False
-
-
-@dataclass(frozen=True)
-class Limits:
-    """In seconds. A worker ends its task by itself after `task`. `another` is how long a lost task waits for
-    a further worker with its device. Workers join one by one: a run lasts `joining` beyond the last of them.
-    """
-
-    task: float
-    another: float = 15.0
-    joining: float = 3.0
-    no_worker: float = 30.0
-    tries: int = 2
 
 
 @dataclass(frozen=True)
@@ -184,14 +170,18 @@ class Request:
     """The task of every worker, but for its GPU and the value."""
     values: tuple[str, ...]
     selection: Selection
-    limits: Limits
+    wait: float = 30.0
+    """Seconds to wait for the first worker; `another`: for a further one with the device of a lost task.
+    Workers join one by one: a run lasts `joining` beyond the last of them."""
+    another: float = 15.0
+    joining: float = 3.0
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of values on the pages, where they differ."""
 
     @property
     def digest(self) -> str:
-        task, no_gpu = self.template, self.selection.no_gpu
-        inputs = (self.package.digest, task.workload, task.options, self.values, no_gpu, __version__)
+        task = self.template
+        inputs = (self.package.digest, task.workload, task.options, self.values, task.no_gpu, __version__)
         return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
 
     def key(self, device: Device) -> str:
@@ -216,9 +206,11 @@ class Request:
 def make_request(
     sources: Sequence[OptionSource],
     selection: Selection,
-    limits: Limits,
     send: Sequence[Path],
     arguments: Sequence[str],
+    *,
+    wait: float,
+    task_seconds: float | None,
 ) -> Request:
     options = configuration.merged(sources)
     file, name = outline.file_and_name(options.workload)
@@ -227,7 +219,7 @@ def make_request(
     sweep, parameters = _sweep_of(options)
     prefix = f"{sweep.parameter}=" if sweep else ""
     template = Task(
-        no_gpu=selection.no_gpu,
+        no_gpu=options.no_gpu,
         file=package.file,
         workload=name,
         options=_sent(options, parameters),
@@ -235,7 +227,7 @@ def make_request(
         no_environment=options.no_environment,
         command=command_line(arguments),
         files=package.packed(),
-        seconds=limits.task,
+        seconds=task_seconds or 3 * options.max_seconds + 120,
     )
     return Request(
         package,
@@ -243,7 +235,7 @@ def make_request(
         template,
         tuple(f"{prefix}{value}" for value in sweep.values) if sweep else ("",),
         selection,
-        limits,
+        wait,
         labels={f"{prefix}{value}": f"{prefix}{label}" for value, label in sweep.labels.items()}
         if sweep
         else {},

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
-from advisor.fleets.planning import Answer, Device, Item, Unfit
+from advisor.fleets.planning import Answer, Device, Item
 from advisor.fleets.request import Request
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
@@ -83,12 +83,12 @@ class Results:
         self._progress.start(self._total)
         return values
 
-    def unfit(self, worker: str, host: str, why: Unfit) -> None:
+    def unfit(self, worker: str, host: str, why: AdvisorError) -> None:
         """Adds a row, without the worker's address unless hosts may be named."""
         name = host if host and self._request.template.include_host else f"worker {len(self.unfit_rows) + 1}"
-        row = Row(task=worker, device=name, status="unfit", reason=why.reason, next_step=why.next_step)
+        row = Row(task=worker, device=name, status="unfit", reason=why.message, next_step=why.next_step)
         self.unfit_rows.append(row)
-        self._tell(f"{worker}: {why.reason}\n  next: {why.next_step}")
+        self._tell(f"{worker}: {why.message}\n  next: {why.next_step}")
 
     def waits(self, reason: str) -> None:
         if reason not in self._waits:
