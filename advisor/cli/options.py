@@ -131,8 +131,8 @@ TraceFile = Annotated[Path, _argument("FILE", "A .nsys-rep of any program, or it
 _FRAME = "NVTX range that is one frame (default: what repeats, if anything does)."
 Frame = Annotated[_Text, _named("NAME", _FRAME, "--frame")]
 _TRACE_FAIL_IF = (
-    "Gate: the id of a rule that must not give advice, advice for all of them, or ceiling=10% for the most "
-    "that memory may change. Repeatable."
+    "Gate: the id of a rule that must not give advice, advice for all of them, or ceiling=10% for what "
+    "memory may change. Repeatable."
 )
 TraceFailIf = Annotated[list[str] | None, _named("GATE", _TRACE_FAIL_IF, "--fail-if")]
 _TRACE_OUT = "Write the page to this directory; - writes to stdout."

@@ -114,7 +114,7 @@ class Link(Record):
 
 
 class Ceiling(Record):
-    """The most that memory can change; waiting for kernels is not counted."""
+    """What memory can change; waiting for kernels is not counted, nor what copies cost other lines."""
 
     seconds: Seconds
     share: Share

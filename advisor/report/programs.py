@@ -19,8 +19,9 @@ from advisor.report.timelines import timeline_view
 from advisor.rules.report_rules import CALLED
 
 SLOWER = (
-    "Recording usually slows a program; these times are the report's own. Waiting for kernels is not "
-    "counted, nor are kernels that read host memory in place, which a report does not show."
+    "Recording usually slows a program; these times are the report's own. What memory can change leaves out "
+    "waiting for kernels, and what a report does not show: what copies cost other lines through caches, and "
+    "kernels that read host memory in place."
 )
 _WAYS = {"host-to-device": "upload", "device-to-host": "download", "peer-to-peer": "peer copy"}
 _LINKS = {"host-to-device": "to-device", "device-to-host": "to-host"}
@@ -116,7 +117,7 @@ def _ceiling(gpu: GpuTrace) -> str:
         return ""
     most, whole = units.seconds(gpu.ceiling.seconds / gpu.units), units.seconds(gpu.seconds / gpu.units)
     of = f"a frame of {whole}" if gpu.frames else whole
-    return f"Memory can change at most {most} of {of} ({units.percent(gpu.ceiling.share)})"
+    return f"Memory can change about {most} of {of} ({units.percent(gpu.ceiling.share)})"
 
 
 def _parts(gpu: GpuTrace) -> str:

@@ -174,7 +174,7 @@ _PARTS: tuple[tuple[str, Callable[[GpuTrace], float | None]], ...] = (
     ("of these, overlapping kernels", lambda gpu: gpu.hidden_seconds),
     ("migrations", lambda gpu: gpu.managed.seconds if gpu.managed else None),
     ("idle", lambda gpu: gpu.idle_seconds),
-    ("memory can change at most", lambda gpu: gpu.ceiling.seconds if gpu.ceiling else None),
+    ("memory can change about", lambda gpu: gpu.ceiling.seconds if gpu.ceiling else None),
 )
 
 

@@ -84,7 +84,7 @@ def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
 
 
 def ceiling(gpu: GpuTrace, *, in_place: bool = False) -> Ceiling:
-    """The most that memory can change: copies and migrations that no kernel hides, what pages that move by
+    """What memory can change: copies and migrations that no kernel hides, what pages that move by
     faults stop, and idle time in calls that copy, wait, allocate or page-lock; all idle time where the report
     has no calls. in_place: kernels too."""
     idle = gpu.idle_seconds if gpu.removable_seconds is None else gpu.removable_seconds
@@ -142,7 +142,7 @@ def _exchanged(gpus: Sequence[GpuTrace]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ReportGate:
-    """One `--fail-if`: a rule, `advice` for all of them, or the most that memory may change."""
+    """One `--fail-if`: a rule, `advice` for all of them, or how much memory may change."""
 
     text: str
     limit: float | None = None
