@@ -114,6 +114,8 @@ class Code:
     in_place: Mapping[str, bool]
     """Data that arrives elsewhere can be used where it is."""
     plan: Plan
+    at: Callable[[str], str] = str
+    """Where the program keeps the array of a name."""
 
     def opening(self) -> list[str]:
         ways = self.ways.values()
@@ -128,42 +130,42 @@ class Code:
     def _attaches(self) -> bool:
         return any(way.attaches for way in self.ways.values())
 
-    def allocation(self, name: str, at: Callable[[str], str] = str) -> Iterator[str]:
+    def allocation(self, name: str) -> Iterator[str]:
         """A buffer's memory, and what to do about data that arrives in memory the program does not choose."""
         step = Step("to-device", name, gpu=min(gpus_of(self.buffers[name], self.workload), default=0))
         for line in self.ways[name].allocate:
-            yield self.filled(line, step, at=at)
+            yield self.filled(line, step)
         if self.buffers[name].external and self.in_place[name]:
             yield f"# The data of {name} arrives in other memory: register and use that memory instead."
         elif self.buffers[name].external:
             yield f"# The data of {name} arrives in other memory: the np.copyto to or from {name} remains."
 
-    def move(self, step: Step, stream: str = "stream", at: Callable[[str], str] = str) -> str:
+    def move(self, step: Step, stream: str = "stream") -> str:
         """A copy or prefetch of a buffer, or of a part of it; the CPU's reading of a length."""
         if step.action == "length":
-            return f"{at(step.name)}_rows = int({at(step.name)}.item())"
+            return f"{self.at(step.name)}_rows = int({self.at(step.name)}.item())"
         way, on_gpu = self.ways[step.name], self.library.on_gpu
         line = {"to-device": way.to_device, "to-host": way.to_host}.get(step.action, on_gpu.to_peer)
         if isinstance(step.part, Region):
-            return self._region(step, step.part, line, stream, at)
-        part = f"[:{at(step.part)}_rows]" if isinstance(step.part, str) else ""
-        return self.filled(line, step, stream, at, part)
+            return self._region(step, step.part, line, stream)
+        part = f"[:{self.at(step.part)}_rows]" if isinstance(step.part, str) else ""
+        return self.filled(line, step, stream, part)
 
-    def _region(self, step: Step, region: Region, line: str, stream: str, at: Callable[[str], str]) -> str:
+    def _region(self, step: Step, region: Region, line: str, stream: str) -> str:
         """Moves a region; one that is not contiguous not by CuPy's set and get, which refuse it."""
         buffer = self.buffers[step.name]
         spans_of = region.spans(buffer.bytes // math.prod(buffer.shape))
         way = self.ways[step.name]
         if not way.copies or (len(spans_of) == 1 and spans_of[0].height == 1):
-            return self.filled(line, step, stream, at, _subscript(region))
+            return self.filled(line, step, stream, _subscript(region))
         to_device = step.action == "to-device"
         if way.rebinds or len(spans_of) > 1:
             line = "{device} = cupy.asarray({host})" if to_device else "{host} = cupy.asnumpy({device})"
-            return self.filled(line, step, stream, at, _subscript(region))
+            return self.filled(line, step, stream, _subscript(region))
         (s,) = spans_of
         ends = (
-            f"{at(step.name)}.ctypes.data + {s.offset}",
-            f"{at(on_device(step.name, step.gpu))}.data.ptr + {s.offset}",
+            f"{self.at(step.name)}.ctypes.data + {s.offset}",
+            f"{self.at(on_device(step.name, step.gpu))}.data.ptr + {s.offset}",
         )
         source, target = ends if to_device else reversed(ends)
         kind = "memcpyHostToDevice" if to_device else "memcpyDeviceToHost"
@@ -172,17 +174,15 @@ class Code:
             f"{s.height}, cupy.cuda.runtime.{kind}, {stream}.ptr)"
         )
 
-    def filled(
-        self, line: str, step: Step, stream: str = "stream", at: Callable[[str], str] = str, part: str = ""
-    ) -> str:
-        """A way's line for a step's buffer, or that part of it; `at` says where an array is kept."""
+    def filled(self, line: str, step: Step, stream: str = "stream", part: str = "") -> str:
+        """A way's line for a step's buffer, or that part of it."""
         name, buffer = step.name, self.buffers[step.name]
         # A structured dtype is recorded as the list that makes it.
         dtype = buffer.dtype if buffer.dtype.startswith(("[", "{")) else f'"{buffer.dtype}"'
         filled = line.format(
-            host=at(name) + part,
-            device=at(on_device(name, step.gpu)) + part,
-            source=at(on_device(name, step.source)) + part,
+            host=self.at(name) + part,
+            device=self.at(on_device(name, step.gpu)) + part,
+            source=self.at(on_device(name, step.source)) + part,
             gpu=step.gpu,
             stream=stream,
             shape=buffer.shape,
@@ -190,16 +190,15 @@ class Code:
         )
         return filled if len(filled) <= _MOST else filled.partition("  #")[0]
 
-    def stage_comment(self, step: Step, at: Callable[[str], str] = str) -> str:
+    def stage_comment(self, step: Step) -> str:
         """What the user's own stage does, with the arrays it gets on its side."""
         suffix = on_device("", step.gpu) if step.action == "device" else ""
         gpu = f"GPU {step.gpu}" if self.workload.gpus > 1 else "the GPU"
         touched = {b.name: b.access[step.name] for b in self.workload.buffers if step.name in b.access}
-        parts = [
-            f"{verb} {', '.join(at(n + suffix * (n in self.ways)) for n, m in touched.items() if m in modes)}"
-            for verb, modes in (("reads", ("in", "inout")), ("writes", ("out", "inout")))
-            if any(mode in modes for mode in touched.values())
-        ]
+        parts = []
+        for verb, modes in (("reads", ("in", "inout")), ("writes", ("out", "inout"))):
+            names = [name + suffix * (name in self.ways) for name, mode in touched.items() if mode in modes]
+            parts += [f"{verb} {', '.join(map(self.at, names))}"] if names else []
         return f"# your {step.name}, on {gpu if suffix else 'the CPU'}: {'; '.join(parts)}".rstrip(": ")
 
 

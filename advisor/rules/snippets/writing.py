@@ -10,7 +10,7 @@ Its calls were run on an H200 with CUDA 13.0, CuPy 14.2, PyTorch 2.11 and Numba 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain, groupby
 
 from advisor.profiles.schema import Device, Loop, WorkloadRecord
@@ -184,18 +184,22 @@ def overlapping(code: Code) -> str | None:
     if any(move and "{stream}" not in move for move in moves):
         return None
     twice = [n for n in code.buffers if n in doubled(stage_uses(code.workload, "frame"))]
-    writer = _Writer(code, frozenset(twice))
+
+    def slot(name: str) -> str:
+        return f"slot.{name}" if name.removesuffix("_device") in twice else name
+
     first, (head, body, tail) = code.plan.first, _cut(code.plan.steady)
     once = [s for s in first if s not in code.plan.steady and s.action in ("length", "to-device")]
+    of_slot = replace(code, at=slot)
     lines = [
         *code.opening(),
         *_buffers(code, twice),
-        *(f"{writer.move(s, 'kernels')}  # once, after set-up" for s in once),
+        *(f"{_bare_move(of_slot, s, 'kernels')}  # once, after set-up" for s in once),
         *("", "", "def begin(slot):"),
         '    """Enqueues a frame up to the point where the CPU must wait for it."""',
-        *writer.begin(head, body),
+        *_begin(of_slot, head, body),
         *("", "", "def finish(slot):", '    """Waits for that frame only, then completes it."""'),
-        *writer.finish(tail),
+        *_finish(of_slot, tail),
         *_LOOP.splitlines(),
     ]
     return "\n".join(lines) + "\n"
@@ -217,7 +221,7 @@ def _buffers(code: Code, twice: Sequence[str]) -> Iterator[str]:
     yield from ("", "", "class Slot:", '    """The buffers of one frame in flight."""', "")
     yield "    def __init__(self):"
     for name in twice:
-        yield from (f"        {line}" for line in code.allocation(name, at="self.{}".format))
+        yield from (f"        {line}" for line in replace(code, at="self.{}".format).allocation(name))
     if not twice:
         yield "        pass"
     yield from ("", "", "slots = [Slot(), Slot()]")
@@ -235,56 +239,45 @@ def _cut(steady: Sequence[Step]) -> tuple[Sequence[Step], Sequence[Step], Sequen
     return steady[:kernel], steady[kernel:end], steady[end:]
 
 
-@dataclass(frozen=True)
-class _Writer:
-    """Writes steps with the buffers of a slot, and those that there is one of."""
+def _bare_move(code: Code, step: Step, stream: str) -> str:
+    """A copy on that stream, without its comment."""
+    return code.move(step, stream).partition("  #")[0]
 
-    code: Code
-    twice: frozenset[str]
 
-    def _at(self, name: str) -> str:
-        return f"slot.{name}" if name.removesuffix("_device") in self.twice else name
-
-    def _stage(self, step: Step) -> str:
-        return self.code.stage_comment(step, self._at)
-
-    def move(self, step: Step, stream: str) -> str:
-        """A copy on that stream, without its comment."""
-        return self.code.move(step, stream, self._at).partition("  #")[0]
-
-    def begin(self, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
-        for step in head:
-            yield f"    {self.move(step, 'uploads') if step.action in MOVES else self._stage(step)}"
-        yield "    kernels.wait_event(uploads.record())"
-        last = "kernels"
-        for step in body:
-            if step.action == "to-host":
-                yield "    downloads.wait_event(kernels.record())"
-                yield f"    {self.move(step, 'downloads')}"
-                last = "downloads"
-            else:
-                yield from self._on_kernels(step)
-        yield f"    slot.done = {last}.record()"
-
-    def finish(self, tail: Sequence[Step]) -> Iterator[str]:
-        yield "    slot.done.synchronize()"
-        queued = False
-        for step in tail:
-            if step.action == "host":
-                yield f"    {self._stage(step)}"
-            elif step.action == "length":
-                yield f"    {self.move(step, 'kernels')}"
-            elif step.action != "synchronize":
-                queued = True
-                yield from self._on_kernels(step)
-            elif queued:
-                queued = False
-                yield "    kernels.synchronize()"
-
-    def _on_kernels(self, step: Step) -> Iterator[str]:
-        if step.action == "device":
-            yield "    with kernels:"
-            yield f"        {self._stage(step)}"
-            yield "        pass"
+def _begin(code: Code, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
+    for step in head:
+        moves = step.action in MOVES
+        yield f"    {_bare_move(code, step, 'uploads') if moves else code.stage_comment(step)}"
+    yield "    kernels.wait_event(uploads.record())"
+    last = "kernels"
+    for step in body:
+        if step.action == "to-host":
+            yield "    downloads.wait_event(kernels.record())"
+            yield f"    {_bare_move(code, step, 'downloads')}"
+            last = "downloads"
         else:
-            yield f"    {self.move(step, 'kernels')}"
+            yield from _on_kernels(code, step)
+    yield f"    slot.done = {last}.record()"
+
+
+def _finish(code: Code, tail: Sequence[Step]) -> Iterator[str]:
+    yield "    slot.done.synchronize()"
+    queued = False
+    for step in tail:
+        if step.action == "host":
+            yield f"    {code.stage_comment(step)}"
+        elif step.action == "length":
+            yield f"    {_bare_move(code, step, 'kernels')}"
+        elif step.action != "synchronize":
+            queued = True
+            yield from _on_kernels(code, step)
+        elif queued:
+            queued = False
+            yield "    kernels.synchronize()"
+
+
+def _on_kernels(code: Code, step: Step) -> Iterator[str]:
+    if step.action == "device":
+        yield from ("    with kernels:", f"        {code.stage_comment(step)}", "        pass")
+    else:
+        yield f"    {_bare_move(code, step, 'kernels')}"
