@@ -101,12 +101,8 @@ def duplicate_allocation(case: Case, limits: Limits) -> Finding:
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
         fastest = min(once, key=lambda row: row.seconds)
-        reason = (
-            f"{names} would hold the buffers once ({units.size(fastest.physical_bytes)} instead of "
-            f"{twice}), but may be slower: {fastest.takes} a frame, {units.times(fastest.over(baseline))} "
-            f"that of {BASELINE}."
-        )
-        return passed(reason, *evidence, baseline.frame(), fastest.frame())
+        reason = f"{names} would hold the buffers once, but may be slower: {fastest.takes} a frame"
+        return passed(f"{reason}, {baseline.takes}.", *evidence, baseline.frame(), fastest.frame())
     better = min([row for row in as_fast if row is case.chosen] or as_fast, key=lambda row: row.seconds)
     cause = (
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
@@ -145,21 +141,15 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         little = f"{units.size(needed)} of the device's {units.size(total)}, {units.percent(share)}"
         return passed(f"The buffers need {little}.", *evidence)
-    cause = text(
+    cause = (
         f"{'The buffers, each held once, need' if case.one_dram else 'The buffers of the kernels need'} "
-        f"{units.size(needed)}, {units.percent(share)} of the {units.size(total)} of {case.device.name}.",
-        _follows(case, share),
+        f"{units.size(needed)}, {units.percent(share)} of the {units.size(total)} of {case.device.name}."
     )
     subject = case.fastest(case.of(_PAGED))
     better = case.proposal(case.rows.values(), subject) if subject else None
     if subject is None or better is None:
-        refused = (
-            f"{name} has no figures: {why}."
-            for name, why in case.absent.items()
-            if "memory" in why and ("needs" in why or "not enough" in why)
-        )
         large = [b.name for b in case.workload.buffers if case.one_dram or kernels & b.access.keys()]
-        return advice(text(cause, next(refused, ""), _SPLIT), *evidence, lines=case.lines(large))
+        return advice(text(cause, _SPLIT), *evidence, lines=case.lines(large))
     return case.swap(subject, better, cause, evidence, worth=text(better.compared(subject), _SPLIT))
 
 
@@ -167,17 +157,3 @@ _SPLIT = (
     "Split the frame into parts that fit and reuse the same buffers: then every strategy is possible, "
     "and copies of one part can overlap kernels of another."
 )
-
-
-def _follows(case: Case, share: float) -> str:
-    """What becomes of it: nothing is given up before memory is full, nor anywhere that pages cannot move."""
-    if case.one_dram:
-        return "The system and other programs need part of that DRAM too."
-    if share <= 1:
-        return "That barely fits: contexts, code and other programs need memory too."
-    concurrent = case.device.attributes.get("concurrent_managed_access")
-    if concurrent is None:
-        return ""
-    if not concurrent:
-        return "Without concurrentManagedAccess not even managed memory can be larger than the GPU's."
-    return "Managed memory evicts pages to make room and migrates them back later."

@@ -32,13 +32,22 @@ def pageable_transfer(case: Case, limits: Limits) -> Finding:
         took = units.seconds(locked.transfer_seconds)
         same = f"The same copies from page-locked memory {locked.take} {took}."
     rows = {row.strategy: row for row in (baseline, locked or better, better)}
-    cause = text(
-        f"Copies from and to pageable memory take {_of_frame(baseline)}.", _driver_staging(case, better), same
-    )
+    where = f"On {case.device.name} they copy within the DRAM that CPU and GPU share"
+    if not case.one_dram:
+        stages = "may stage" if case.device.memory_class == "coherent" else "stages"
+        where = f"The driver {stages} them in its own page-locked buffer, and the host waits"
+    taken = f"Copies from and to pageable memory take {_of_frame(baseline)}."
+    cause = text(taken, f"{where}; {better.strategy} {_copies_less(better)}.", same)
     evidence: list[Evidence] = [item for row in rows.values() for item in (row.copies(), *row.rate())]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop the copies: CPU and GPU share one memory" if shared else None
     return case.swap(baseline, better, cause, evidence, title=title)
+
+
+def _copies_less(better: Row) -> str:
+    if better.overlaps:
+        return "copies while other work continues"
+    return "copies from page-locked memory" if better.transfer_seconds else "makes no copies"
 
 
 def _of_frame(row: Row) -> str:
@@ -46,23 +55,6 @@ def _of_frame(row: Row) -> str:
     share = units.percent(row.part(row.transfer_seconds))
     predicted = ", predicted" * row.predicted
     return f"{units.seconds(row.transfer_seconds)} of {row.strategy}'s frame ({share}{predicted})"
-
-
-def _driver_staging(case: Case, better: Row) -> str:
-    if case.one_dram:
-        moved = f"On {case.device.name} they copy within the DRAM that CPU and GPU share"
-        if better.overlaps:
-            return f"{moved}; {better.strategy} copies too, while other work continues."
-        if better.transfer_seconds:
-            return f"{moved}; {better.strategy} still copies, but faster."
-        return f"{moved}; {better.strategy} needs none."
-    passes = "may stage them in" if case.device.memory_class == "coherent" else "passes them through"
-    staged = f"The driver {passes} its own page-locked buffer, and the host waits"
-    if better.overlaps:
-        return f"{staged}; {better.strategy} copies from page-locked memory while other work continues."
-    if better.transfer_seconds:
-        return f"{staged}; from page-locked memory the copy engine reads directly."
-    return f"{staged}; {better.strategy} makes none."
 
 
 TRACED_PAGEABLE = Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory")
@@ -88,14 +80,11 @@ def staged_transfer(case: Case, limits: Limits) -> Finding:
     evidence += [better.copies(), *better.rate()]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
-    moved = "copies once" if better.transfer_seconds else "makes no copies"
-    if better.overlaps:
-        moved = "copies while other work continues"
     pool = f" The pool holds another {units.size(staged.pinned_bytes)} of page-locked memory."
     cause = (
         "cupy.asarray of a NumPy array first copies it on the CPU into CuPy's page-locked pool, then to "
         f"the device{', in the same DRAM' if case.one_dram else ''}: including downloads, "
-        f"{_of_frame(staged)}.{pool if staged.pinned_bytes else ''} {better.strategy} {moved}."
+        f"{_of_frame(staged)}.{pool if staged.pinned_bytes else ''} {better.strategy} {_copies_less(better)}."
     )
     return case.swap(staged, better, cause, evidence, title=title)
 

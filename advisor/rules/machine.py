@@ -132,7 +132,7 @@ def unstable_measurement(case: Case, limits: Limits) -> Finding:
         )
     detail = text(
         f"The median of {worst.strategy} is known only to ±{units.percent(width)}, and the candidates for "
-        f"the best are closer together: {_scatter(worst, 'blocks' if case.blocks else 'frames')}.",
+        "the best are closer together.",
         _of_the_host(worst, noise, case.machine),
         _seen(case.machine, noise),
         _again(case.method, bool(case.blocks)),
@@ -183,21 +183,6 @@ def _half_width(row: Row) -> float:
 
 def _processes(row: Row) -> list[float]:
     return [median(frames) for frames in row.rounds if frames]
-
-
-def _scatter(worst: Row, unit: str) -> str:
-    """Whether processes differ, or already the frames or blocks of the worst one; as shares of the median."""
-    medians = _processes(worst)
-    between = (max(medians) - min(medians)) / worst.seconds
-    ordered = [sorted(frames) for frames in worst.rounds if frames]
-    # The middle half of the frames of a process.
-    within = max(f[(3 * len(f)) // 4 - (len(f) % 4 == 0)] - f[len(f) // 4] for f in ordered) / worst.seconds
-    if between > within:
-        return (
-            f"its processes differ by {units.percent(between)}, more than the {unit} of one process "
-            f"({units.percent(within)}): what a process gets at its start, such as page placement, decides"
-        )
-    return f"the {unit} of one process already vary by {units.percent(within)}: there is another cause"
 
 
 def _seen(machine: Environment, noise: Noise | None) -> str:

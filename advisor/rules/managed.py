@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.devices.entries import moves_whole
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import Case, Finding, Kind, Limits, not_applicable, passed, text
+from advisor.rules.base import Case, Finding, Kind, Limits, not_applicable, passed
 from advisor.rules.rows import Row, Traced, changes_of_side, migrations, shared
 from advisor.strategies.registry import BASELINE
 
@@ -37,14 +37,9 @@ def page_fault_migration(case: Case, limits: Limits) -> Finding:
     touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
     if touched and waiting >= _FAULT_SECONDS:
         evidence += [managed.figure("managed: migration rate", touched / waiting, "bytes_per_second")]
-    baseline = case.rows.get(BASELINE)
-    if baseline is not None and managed.host_seconds > baseline.host_seconds:
-        # Pages go back by faults too, in the CPU's own stages.
-        evidence += [managed.stages(), baseline.stages()]
     if better is None:
         return passed(f"{cause} But no other strategy is clearly faster.", *evidence)
     title = None if "prefetched" in better.movements else "Avoid managed memory that faults page by page"
-    cause = text(cause, _prefetched(case, better))
     return case.swap(managed, better, cause, evidence, title=title, inferred=True)
 
 
@@ -64,18 +59,6 @@ def _cause(managed: Row, resident: Row, waiting: float) -> str:
         f"Kernels {managed.take} {units.seconds(managed.device_seconds)} on managed memory and "
         f"{units.seconds(resident.device_seconds)} on device memory ({resident.strategy}): "
         f"{units.percent(managed.part(waiting))} of a frame goes to {pages}."
-    )
-
-
-def _prefetched(case: Case, better: Row) -> str:
-    """What prefetching makes of it, also where another strategy is proposed."""
-    fetching = (row for row in case.rows.values() if "prefetched" in row.movements)
-    row = next(filter(_on_the_device, fetching), None)
-    if row is None or row is better:
-        return ""
-    return (
-        f"With prefetch, kernels {row.take} {units.seconds(row.device_seconds)} and migrations "
-        f"{units.seconds(row.transfer_seconds)}."
     )
 
 
@@ -156,11 +139,9 @@ def prefetch_unsupported(case: Case, _: Limits) -> Finding:
         return passed(
             f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *evidence
         )
-    beaten = BASELINE in case.rows and attached.beats(case.baseline)
-    worth = text(attached.compared(plain), "It beats the baseline too." if beaten else "")
     cause = (
         f"{fact} cudaStreamAttachMemAsync replaces it: cudaMemAttachSingle before a kernel cleans the "
         "CPU's caches once, cudaMemAttachHost returns the memory to the CPU, and buffers that no kernel "
         "uses are not affected."
     )
-    return case.swap(plain, attached, cause, [flag], worth=worth)
+    return case.swap(plain, attached, cause, [flag])

@@ -61,9 +61,6 @@ def host_bound_frame(case: Case, limits: Limits) -> Finding:
             f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
             f"{' as predicted' if subject.predicted else ''}: the placement of the data matters."
         )
-        if (chosen := case.chosen) is not None and chosen is not subject and chosen.parts_seconds:
-            left = units.percent(chosen.part(chosen.host_seconds))
-            reason += f" With {chosen.strategy} they are {left}."
         return passed(reason, *_evidence(subject))
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
         most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"

@@ -56,7 +56,9 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
     )
     evidence = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
     evidence += [zero_copy.copies(), better.copies()]
-    cause = f"{_rereading(case, again, limits)} {_cure(case, better)}"
+    memory = "memory that the GPU caches" if better.gpu_caches else "other memory"
+    where = memory if case.one_dram else "the card's own memory"
+    cause = f"{_rereading(case, again, limits)} With {better.strategy}, kernels read {where}."
     title = "Copy once instead of reading through the link"
     if case.one_dram:
         title = "Keep re-read buffers in memory the GPU caches"
@@ -72,18 +74,6 @@ def _rereading(case: Case, again: Sequence[Reads], limits: Limits) -> str:
     amount = units.size(sum(read.bytes * read.passes for read in again))
     crosses = f" Up to {amount} cross it per frame." if again else ""
     return f"{begin} every pass not served by caches crosses the link.{crosses}"
-
-
-def _cure(case: Case, better: Row) -> str:
-    if not case.one_dram:
-        return f"With {better.strategy}, kernels read the card's own memory."
-    if better.places(lambda placed: placed.managed):
-        if better.gpu_caches:
-            return "Managed memory is cached on both sides and also needs no copy."
-        return "Managed memory is not cached there either, but kernels on it are faster here."
-    if better.in_place:
-        return f"With {better.strategy}, kernels read pageable memory, which Thor's GPU caches in its L2."
-    return f"With {better.strategy}, kernels read device memory, which the GPU caches."
 
 
 def _counted(again: Sequence[Reads], limits: Limits) -> str:
