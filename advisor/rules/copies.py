@@ -205,12 +205,7 @@ def serial_copies(case: Case, limits: Limits) -> Finding:
         reason = f"the recommended {chosen.strategy} is as fast without a second set of buffers."
         return passed(reason, chosen.frame(), overlapped.frame())
     if not overlapped.beats(serial):
-        copies, kernels = (serial.transfer_seconds, "copies"), (serial.device_seconds, "kernels")
-        longest, which = max((serial.host_seconds, "host stages"), copies, kernels)
-        reason = (
-            f"Overlapping frames are not clearly faster than {serial.strategy}: the {which} alone take "
-            f"{units.seconds(longest)} of {units.seconds(serial.seconds)}."
-        )
+        reason = f"Overlapping frames are not clearly faster: {overlapped.takes} a frame, {serial.takes}."
         return passed(reason, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
     late = overlapped.result.latency_seconds
     evidence = [serial.copies(), serial.kernels(), serial.stages()]
@@ -229,16 +224,13 @@ def serial_copies(case: Case, limits: Limits) -> Finding:
 def _overlapping(serial: Row, overlapped: Row) -> str:
     done = "is predicted to finish" if overlapped.predicted else "finishes"
     more = overlapped.physical_bytes - serial.physical_bytes
-    price = f"It takes {units.size(more)} more memory" if more > 0 else ""
-    if overlapped.result.latency_seconds is not None:
-        after = units.seconds(overlapped.result.latency_seconds)
-        late = f"latency is {after}; --objective throughput ignores latency"
-        price = f"{price}, and {late}" if price else late[0].upper() + late[1:]
+    late = overlapped.result.latency_seconds
     return text(
         f"{overlapped.strategy} {done} {units.times(serial.over(overlapped))} as many frames per second: "
         f"{units.seconds(overlapped.seconds)} between finished frames, {units.seconds(serial.seconds)} "
         f"with {serial.strategy}.",
-        f"{price}." if price else "",
+        f"It takes {units.size(more)} more memory." if more > 0 else "",
+        f"Latency is {units.seconds(late)}; --objective throughput ignores latency." if late else "",
     )
 
 

@@ -51,15 +51,11 @@ def numa_remote(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
         return passed(f"{little}: the NUMA node of host memory makes little difference.", *evidence)
-    node, asked_for = host.gpu_numa_node, case.method.numa
-    measured = "with host memory on that node, where the system allowed it"
-    if asked_for not in ("local", str(node)):
-        where = "a node remote from it" if asked_for == "remote" else f"node {asked_for}"
-        measured = f"with host memory on {where}, as requested"
+    node = host.gpu_numa_node
     detail = (
-        f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These "
-        f"figures were taken {measured}. An unbound program gets memory on whichever node it starts, and "
-        f"{units.percent(share)} of a frame of {row.strategy} is copies and kernels. Start it with "
+        f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These figures "
+        f"were taken with --numa {case.method.numa}. An unbound program gets memory on whichever node it "
+        f"starts, and {units.percent(share)} of a frame of {row.strategy} is copies and kernels. Start it with "
         f"numactl --cpunodebind={node} --membind={node}. To see the effect, compare runs with --numa "
         "local and --numa remote."
     )
@@ -83,9 +79,7 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
     evidence = [Evidence(label=label, value=value, unit="count") for label, value in figures.items()]
     runs = link.runs
     if link.factor <= 1:
-        best = "the best that NVML reports for this GPU and system"
-        unseen = "NVML does not report whether another slot has more lanes"
-        return passed(f"The link runs at {runs}, {best}; {unseen}.", *evidence)
+        return passed(f"The link runs at {runs}, the best that NVML reports for this system.", *evidence)
     runs += f"; this GPU and system can do {link.best}"
     # The recommended strategy where it copies, else page-locked copies, which are bound by the link. Not one
     # whose copies run beside other work: what they spare is not their time.

@@ -7,7 +7,6 @@ from advisor.devices.entries import moves_whole
 from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Kind, Limits, not_applicable, passed
 from advisor.rules.rows import Row, Traced, changes_of_side, migrations, shared
-from advisor.strategies.registry import BASELINE
 
 _SUBJECT = "managed"
 _FAULT_SECONDS = 10e-6
@@ -72,12 +71,6 @@ TRACED_FAULTS = Traced(
 
 MANAGED = Kind("managed", lambda row: row.places(lambda placed: placed.managed))
 
-_BY_PAGES = "At each change the touched pages migrate, by faults or prefetch."
-_WHOLE = (
-    "Without concurrentManagedAccess nothing migrates by pages: the driver moves each managed buffer that "
-    "the CPU touched whole to the GPU before the next launch, and back when the CPU touches it."
-)
-
 
 def ping_pong_migration(case: Case, limits: Limits) -> Finding:
     managed = min(case.of(MANAGED), key=lambda row: row.seconds)
@@ -102,14 +95,10 @@ def ping_pong_migration(case: Case, limits: Limits) -> Finding:
     others = [row for row in case.rows.values() if not MANAGED.has(row)]
     better = case.proposal(others, managed)
     if better is not None:
-        cause += f" {_WHOLE if whole else _BY_PAGES}"
+        moves = "whole buffers move" if whole else "the touched pages migrate, by faults or prefetch"
+        cause = f"{cause} At each change {moves}."
         return case.swap(managed, better, cause, [*evidence, better.kernels()])
-    nearest = case.fastest(row for row in others if row.strategy != BASELINE)
-    beside = f", {nearest.takes}" if nearest else ""
-    evidence += [nearest.frame()] if nearest else []
-    return passed(
-        f"{cause} But no other strategy is clearly faster: {managed.takes} a frame{beside}.", *evidence
-    )
+    return passed(f"{cause} But no other strategy is clearly faster: {managed.takes} a frame.", *evidence)
 
 
 TRACED_TURNS = Traced((MANAGED.example,), migrations)

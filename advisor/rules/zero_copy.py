@@ -6,17 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
-from advisor.rules.base import (
-    WRITE_COMBINED,
-    Case,
-    Finding,
-    Kind,
-    Limits,
-    advice,
-    not_applicable,
-    passed,
-    text,
-)
+from advisor.rules.base import WRITE_COMBINED, Case, Finding, Kind, Limits, advice, not_applicable, passed
 from advisor.rules.rows import Reads, Row, shared
 from advisor.strategies.registry import BASELINE
 
@@ -194,13 +184,11 @@ def coherence_reversed(case: Case, _: Limits) -> Finding:
     cached, uncached, chosen = case.of(CACHED), case.of(UNCACHED), case.chosen
     subject = case.rows.get(UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
-        still = f"the recommended {chosen.strategy} is still better here"
-        reason = f"{still}: {chosen.takes} a frame, {cached[0].takes}."
+        reason = f"{chosen.strategy} is better here: {chosen.takes} a frame, {cached[0].takes}."
         return passed(reason, chosen.frame(), cached[0].frame())
     better = case.proposal(cached, subject)
     if better is None:
-        free = f"The GPU does not cache {subject.strategy} memory, at no measurable cost"
-        reason = f"{free}: {subject.takes} a frame, {cached[0].takes}."
+        reason = f"Cached memory is not clearly faster: {subject.takes} a frame, {cached[0].takes}."
         return passed(reason, subject.kernels(), cached[0].kernels())
     kind = "registered" if better.places(lambda placed: placed.own.registered) else "ordinary"
     cause = (
@@ -240,8 +228,7 @@ def uncached_host_read(case: Case, limits: Limits) -> Finding:
         return passed(f"{reason}: reading page-locked memory costs the CPU nothing here.", *evidence)
     better = case.proposal(cached, subject)
     if better is None:
-        none = "no strategy other than the baseline is clearly faster overall"
-        return passed(f"{reason}, but {none}.", *evidence)
+        return passed(f"{reason}, but no other strategy is clearly faster.", *evidence)
     cause = (
         f"On {case.device.name} the CPU does not cache page-locked memory: every read goes to DRAM. "
         f"{', '.join(stages)} read{'s' if len(stages) == 1 else ''} {', '.join(readers)}: "
@@ -274,14 +261,8 @@ def system_memory_available(case: Case, _: Limits) -> Finding:
         f"Kernels on {case.device.name} can use the address of a NumPy array directly: no copies, no "
         "page-locking, no special allocation."
     )
-    if rival is None:
-        return case.swap(baseline, system, cause, [system.kernels()])
-    beside = (
-        f"{rival.strategy}, with dedicated memory, {'would take' if rival.predicted else 'takes'} "
-        f"{units.seconds(rival.seconds)}."
-    )
-    worth = text(system.compared(baseline), beside)
-    return case.swap(baseline, system, cause, [system.kernels(), rival.frame()], worth=worth)
+    evidence = [system.kernels(), *([rival.frame()] if rival else [])]
+    return case.swap(baseline, system, cause, evidence)
 
 
 def _kept(why: str, system: Row, other: Row) -> Finding:
@@ -342,10 +323,9 @@ def write_combined_without_gain(case: Case, _: Limits) -> Finding:
     slower = [(row, plain) for row, plain in pairs if plain.beats(row)]
     if not slower:
         row, plain = next((pair for pair in pairs if pair[0] is case.chosen), pairs[0])
-        takes = "is predicted to take" if row.predicted else "takes"
-        how = f"{row.strategy} {takes} {units.times(row.over(plain))} the time of {plain.strategy}"
-        pays = "pays" if row.beats(plain) else "is neither clearly slower nor clearly worth the restrictions"
-        return passed(f"{how}: write-combining {pays}.", row.frame(), plain.frame())
+        times = f"{units.times(row.over(plain))} the time of {plain.strategy}"
+        reason = f"Write-combining does not clearly cost time: {row.strategy} has {times}."
+        return passed(reason, row.frame(), plain.frame())
     row, plain = max(slower, key=lambda pair: pair[0].over(pair[1]).value)
     chosen = [one for one in [case.chosen] if one is not None and not WRITE_COMBINED.has(one)]
     better = case.proposal((*chosen, plain), row) or plain
