@@ -55,8 +55,8 @@ def numa_remote(case: Case, limits: Limits) -> Finding:
     detail = (
         f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These figures "
         f"were taken with --numa {case.method.numa}. An unbound program gets memory on whichever node it "
-        f"starts, and {units.percent(share)} of a frame of {row.strategy} is copies and kernels. Start it with "
-        f"numactl --cpunodebind={node} --membind={node}. To see the effect, compare runs with --numa "
+        f"starts, and {units.percent(share)} of a frame of {row.strategy} is copies and kernels. Start it "
+        f"with numactl --cpunodebind={node} --membind={node}. To see the effect, compare runs with --numa "
         "local and --numa remote."
     )
     return advice(detail, *evidence, inferred=True)
