@@ -56,7 +56,7 @@ def crossing(line: int, kind: str, **more: object) -> dict[str, object]:
     place = {"file": "camera.py", "line": line}
     call = "cupy.asarray" if kind == "upload" else "ndarray.get"
     common = {"place": place, "kind": kind, "call": call, "library": "cupy", "loop": 0, "memory": "pageable"}
-    return {**common, "count": 300, "bytes": 300 * 16384, "frames": 300, **more}
+    return {**common, "count": 300, "bytes": 300 << 17, "frames": 300, **more}
 
 
 def origin(line: int, each_frame: bool = False) -> dict[str, object]:
@@ -189,6 +189,15 @@ def suggested(text: str, kind: str, library: str, **more: object) -> list[tuple[
     script = ScriptRun.model_validate_json(json.dumps(record))
     found = candidates(script, 0, Path("/there"), (advice.model_copy(update={"advice": repeated}),))
     return [(each.trial.name, each.trial.title, each.trial.promised_seconds) for each in found]
+
+
+def test_copies_that_return_before_they_are_made_are_not_page_locked() -> None:
+    inline = [
+        crossing(9, "upload", origin=origin(4)),
+        crossing(13, "download", origin=origin(13, each_frame=True)),
+    ]
+    record = RECORD | {"crossings": [each | {"bytes": 300 << 16} for each in inline]}
+    assert candidates(ScriptRun.model_validate_json(json.dumps(record)), 0, Path("/there")) == ()
 
 
 def test_tensors_and_numbas_arrays_are_page_locked_where_the_file_shows_what_makes_them() -> None:

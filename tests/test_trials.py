@@ -18,7 +18,7 @@ from every import every
 from advisor.measure.trying import results
 from advisor.measure.trying.alternation import AS_IS, Alternation, TrialTimes, judged, trial_times
 from advisor.measure.trying.changes import NonBlocking, PinnedLoader, ScriptChange
-from advisor.profiles.trials import Trial, TrialBlock
+from advisor.profiles.trials import Trial, TrialBlock, TrialOutcome
 
 
 class Loop:
@@ -103,7 +103,8 @@ def outcomes(seconds: dict[str, float], *, jitter: float = 0.01, frames: int = 3
     loop.turns = loop.new(1)
     blocks += loop.run(frames)
     trials = [trial(name) for name in seconds if name != AS_IS]
-    return {each.name: each for each in judged(trials, trial_times(blocks), {"wrong": "out differs"})}
+    left: dict[str, tuple[TrialOutcome, str]] = {"wrong": ("differs", "out differs")}
+    return {each.name: judged(each, trial_times(blocks), left.get(each.name), "") for each in trials}
 
 
 def test_what_is_proven_faster_is_told_with_its_interval() -> None:
@@ -117,11 +118,12 @@ def test_what_is_proven_faster_is_told_with_its_interval() -> None:
 
 
 def test_a_change_that_was_dropped_untimed_is_undecided() -> None:
-    dropped = {"lock-5": "dropped early: no faster in its first process"}
-    (found,) = judged([trial("lock-5")], TrialTimes({}, {}), {}, dropped)
-    assert (found.outcome, "too few frames" in found.reason) == ("open", True)
-    (found,) = judged([trial("lock-5")], TrialTimes({"as-is": 1e-3, "lock-5": 1e-3}, {}), {}, dropped)
-    assert (found.outcome, found.reason) == ("not-faster", dropped["lock-5"])
+    dropped: tuple[TrialOutcome, str] = "not-faster", "dropped early: no faster in its first process"
+    found = judged(trial("lock-5"), TrialTimes({}, {}), dropped, "too few frames")
+    assert (found.outcome, found.reason) == ("open", "too few frames")
+    times = TrialTimes({"as-is": 1e-3, "lock-5": 1e-3}, {})
+    found = judged(trial("lock-5"), times, dropped, "too few frames")
+    assert (found.outcome, found.reason) == dropped
 
 
 def test_identical_code_is_seldom_called_faster() -> None:
@@ -226,6 +228,17 @@ def test_a_loader_made_at_the_line_gives_page_locked_batches() -> None:
     finally:
         loader.__init__ = before
     assert [each.pin_memory for each in loaders] == [True, False]
+
+
+@pytest.mark.parametrize("at", [0, 4096, 40_000, -1])
+def test_a_large_array_is_compared_by_sums_that_each_byte_changes(at: int) -> None:
+    array = np.random.default_rng(1).random(40_960 + 3)
+    digest, other = results._bytes(array), array.copy()
+    other.view(np.uint8)[8 * at] ^= 1
+    assert len(digest) < array.nbytes / 5
+    assert results._bytes(array[::1]) == digest != results._bytes(other)
+    assert results._bytes(array[::-1]) != digest
+    assert results._bytes(np.roll(array, 4096)) != digest
 
 
 def test_tensors_are_compared_by_their_bytes() -> None:

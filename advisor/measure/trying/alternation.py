@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import stats
-from advisor.profiles.trials import Trial, TrialBlock
+from advisor.profiles.trials import Trial, TrialBlock, TrialOutcome
 from advisor.verdicts.estimate import SUPPOSED_NOISE, Block, paired, times
 from advisor.verdicts.final import known, ratio
 
@@ -180,39 +180,23 @@ def trial_times(blocks: Iterable[TrialBlock], alone: Collection[str] = ()) -> Tr
     return TrialTimes(seconds, {name: one for name, one in speedups.items() if known(one)})
 
 
-def judged(
-    trials: Sequence[Trial],
-    measured: TrialTimes,
-    differing: Mapping[str, str],
-    dropped: Mapping[str, str] | None = None,
-    untimed: str = "the loop has too few frames: run it with more",
-) -> tuple[Trial, ...]:
-    """The trials with their figures and outcomes. differing: those with other results, in words. dropped:
-    those that a first process left out, with the reason. untimed: why others have no figures."""
-    left_out = dropped or {}
-    return tuple(
-        _judged(trial, measured, differing.get(trial.name, ""), left_out.get(trial.name, ""), untimed)
-        for trial in trials
-    )
-
-
-def _judged(trial: Trial, measured: TrialTimes, difference: str, dropped: str, untimed: str) -> Trial:
-    if trial.outcome == "refused":
-        return trial
-    speedup = measured.speedups.get(trial.name)
-    figures: dict[str, object] = {"frame_seconds": measured.seconds.get(trial.name)}
+def judged(trial: Trial, measured: TrialTimes, left: tuple[TrialOutcome, str] | None, untimed: str) -> Trial:
+    """The trial with its figures and outcome. left: how it left the trials, and why. untimed: why one that
+    did not has no figures."""
+    if left and left[0] == "refused":
+        return trial.model_copy(update={"outcome": left[0], "reason": left[1]})
+    speedup, seconds = measured.speedups.get(trial.name), measured.seconds.get(trial.name)
+    figures: dict[str, object] = {"frame_seconds": seconds}
     if speedup is not None:
         figures |= {"speedup": speedup.value, "interval": (speedup.low, speedup.high)}
-    if difference:
-        return trial.model_copy(update={**figures, "outcome": "differs", "reason": difference})
-    if dropped and figures["frame_seconds"] is not None:
-        return trial.model_copy(update={**figures, "outcome": "not-faster", "reason": dropped})
-    if speedup is None:
-        return trial.model_copy(update={**figures, "outcome": "open", "reason": untimed})
-    sure = speedup.low > 1
-    settled = sure or speedup.high < 1 + _LEAST_GAIN
-    outcome = "faster" if sure else "not-faster" if settled else "open"
-    return trial.model_copy(update={**figures, "outcome": outcome})
+        sure = speedup.low > 1
+        settled = sure or speedup.high < 1 + _LEAST_GAIN
+        figures |= {"outcome": "faster" if sure else "not-faster" if settled else "open"}
+    if left and not (left[0] == "not-faster" and seconds is None):
+        figures |= {"outcome": left[0], "reason": left[1]}
+    elif speedup is None:
+        figures |= {"outcome": "open", "reason": untimed}
+    return trial.model_copy(update=figures)
 
 
 _LEAST_GAIN = 0.01

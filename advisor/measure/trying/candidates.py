@@ -21,6 +21,9 @@ from advisor.strategies.uses import made_once
 _LEAST_REPEATS = 2
 """Uploads that had the bytes of the one before, until keeping them out of the loop is tried: of large ones a
 record compares two, the trial all."""
+_INLINE_BYTES = 64 << 10
+"""A copy of as much from pageable memory returns before it is made, so that page-locking spares no wait:
+https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html."""
 _PAGE_LOCKING = ("hidden-host-copy", "pageable-async-copy", "pageable-transfer")
 _PROMISING: Mapping[ChangeKind, tuple[str, ...]] = {
     "lock": _PAGE_LOCKING,
@@ -141,7 +144,7 @@ def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[_Su
         yield _Suggestion("hoist", None, f"upload {name} once")
     if up and crossing.library == "torch" and crossing.memory == "pinned" and not crossing.non_blocking:
         yield _Suggestion("non-blocking", None, f"copy {name} without blocking")
-    if crossing.memory != "pageable":
+    if crossing.memory != "pageable" or crossing.bytes <= _INLINE_BYTES * crossing.count:
         return
     each_frame = crossing.origin.each_frame if crossing.origin else None
     if not (up or crossing.call == KERNEL_ARGUMENT):

@@ -105,14 +105,28 @@ def _is_download(result: Any, *tensors: Any) -> bool:
 
 
 def _bytes(result: Any) -> bytes:
-    """The bytes of NumPy's array or of a tensor; of anything else its text."""
+    """What stands for the bytes of NumPy's array or of a tensor; of anything else its text."""
     if isinstance(result, np.ndarray) and not result.dtype.hasobject:
-        return result.tobytes()
+        return _condensed(np.ascontiguousarray(result).reshape(-1).view(np.uint8))
     try:
         tensor = result.detach().resolve_conj().resolve_neg().contiguous()
-        return bytes(tensor.reshape(-1).view(import_module("torch").uint8).numpy().tobytes())
+        return _condensed(tensor.reshape(-1).view(import_module("torch").uint8).numpy())
     except (AttributeError, RuntimeError):
         return repr(result).encode()
+
+
+_ROW = 4096
+"""Words of a row: a large array's sums are 1 % of its bytes or less."""
+
+
+def _condensed(values: np.ndarray) -> bytes:
+    """Sums by row and by column of an array's 64-bit words, and the bytes after its last row: no word changes
+    without them. A digest of 8 MB takes 30 ms, which was most of a trial's time, the sums 1.5 ms."""
+    rows = values.size // (8 * _ROW)
+    words, rest = np.split(values, [rows * 8 * _ROW])
+    table = words.view(np.uint64).reshape(rows, _ROW)
+    sums = (table.sum(0).tobytes(), table.sum(1).tobytes()) if rows else ()
+    return b"".join((*sums, rest.tobytes()))
 
 
 class WatchedFile:

@@ -19,6 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal
 
+from advisor import units
 from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob, Settings
 from advisor.measure.launcher import script_job
@@ -29,9 +30,8 @@ from advisor.measure.trying.candidates import Candidate, allocator_candidates, c
 from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange, is_variable
 from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
-from advisor.profiles.crossings import ScriptRun
-from advisor.profiles.trials import Patch, Trial, TrialBlock, Trials
-from advisor.strategies.allocators import BY_NAME
+from advisor.profiles.crossings import Ceiling, ScriptRun
+from advisor.profiles.trials import Patch, Trial, TrialBlock, TrialOutcome, Trials
 from advisor.strategies.patches import diff
 from advisor.strategies.syntax import loop_lines
 from advisor.verdicts.ceilings import LITTLE, ceiling_of, is_little, scopes
@@ -56,6 +56,8 @@ stays in 19 of 20; what is dropped has little to gain."""
 _RUNS = 12
 """Runs that changes of lines need: results, frames in turns, patch. Allocators wait for them."""
 _NO_TIME = "left out: the time (--max-seconds) is for changes of lines"
+_NO_LINE = "not tried: no change of a line gained"
+_TOO_FEW = "the loop has too few frames: run it with more"
 _NO_FASTER = "dropped early: no faster in its first process"
 _UNPROVED = "faster, but nothing proves that results are equal"
 _ENDED = "the trials ended before it was timed"
@@ -75,19 +77,22 @@ def try_script(
     run = concluded or script
     if script.exit_code:
         return Trials(reason="Nothing was tried: the script failed.", seconds=0.0)
-    slowest = next(iter(scopes(run)), None)
-    ceiling = ceiling_of(run, slowest) if slowest else None
     if settings.backend != "cuda":
         return Trials(reason="Nothing was tried: that needs a GPU.", seconds=0.0)
+    slowest = next(iter(scopes(run)), None)
     if slowest is None or slowest.number is None:
-        return Trials(reason="Nothing was tried: no loop repeats a copy or a wait.", seconds=0.0)
-    if ceiling is not None and is_little(ceiling):
-        return Trials(reason="Nothing was tried: memory can change too little of a frame.", seconds=0.0)
+        return Trials(reason="Nothing to gain: no loop repeats a copy or a wait.", seconds=0.0)
+    ceiling = ceiling_of(run, slowest)
     job, loop = script_job(settings, folder), slowest.number
     job = job.model_copy(update={"file": str(settings.file.absolute())})  # as its lines name it
     end = (monotonic() if settings.began is None else settings.began) + settings.trial_seconds
     most = ceiling.seconds if ceiling else float("inf")
     suggested = candidates(script, loop, Path.cwd(), run.advice)
+    little = ceiling is not None and is_little(ceiling)
+    if little or not suggested:
+        whole = f"memory can change {_share(ceiling)}of a frame"
+        why = whole if little else f"{whole}, and no change that can be tried fits the loop's lines"
+        return Trials(loop=loop, reason=f"Nothing to gain: {why}.", seconds=0.0)
     promised = sum(sum(each.promised.values()) for each in suggested)
     if promised >= LITTLE * ((ceiling and ceiling.of_seconds) or 0.0):
         suggested = (*suggested, *allocator_candidates(script, loop, settings.file.absolute()))
@@ -98,6 +103,13 @@ def try_script(
         runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials", server=server)
         session = Session(script, job, loop, runs, progress, settings.options.checked, end=end)
         return session.trials(suggested, most)
+
+
+def _share(ceiling: Ceiling | None) -> str:
+    """`22.7 µs (9.9 %) `; nothing where frames were not timed."""
+    if ceiling is None or ceiling.share is None:
+        return ""
+    return f"{units.seconds(ceiling.seconds)} ({units.percent(ceiling.share)}) "
 
 
 @dataclass
@@ -114,10 +126,8 @@ class Session:
     end: float = math.inf
     """On the monotonic clock: no run goes on after it, and what was measured before counts."""
     _blocks: list[TrialBlock] = field(default_factory=list)
-    _refused: dict[str, str] = field(default_factory=dict)
-    _differing: dict[str, str] = field(default_factory=dict)
-    _dropped: dict[str, str] = field(default_factory=dict)
-    """Changes that screening left out, with the reason."""
+    _left: dict[str, tuple[TrialOutcome, str]] = field(default_factory=dict)
+    """Changes that left the trials, each with its outcome and why."""
     _alone: set[str] = field(default_factory=set)
     """Changes tried in separate processes."""
     _unchanged: Equality | None = None
@@ -133,9 +143,6 @@ class Session:
     def trials(self, suggested: Sequence[Candidate], most: float) -> Trials:
         """most: seconds of a frame that memory can change. A script that fails unchanged ends them."""
         began = monotonic()
-        if not suggested:
-            reason = "No change that can be imposed fits the lines of this loop."
-            return Trials(loop=self.loop, reason=reason, seconds=0.0)
         changes = tuple(each.change for each in suggested)
         try:
             if kept := self._kept(suggested, changes):
@@ -169,16 +176,14 @@ class Session:
     def _kept(self, suggested: Sequence[Candidate], changes: Sequence[ScriptChange]) -> list[Trial]:
         """Changes that are faster with equal results. Where one differs, the others are timed without it."""
         imposed = [change for change in changes if change.kind != "allocator"]
-        if imposed and self.end - monotonic() < _RUNS * self.script.seconds:
-            self._dropped |= {change.name: _NO_TIME for change in changes if change not in imposed}
         hoists = any(change.kind == "hoist" for change in imposed)
         together = self._together(imposed) if hoists else None
         self._time(changes)
         if not hoists and self._faster(suggested):
             together = self._together(imposed)
-        if together and any(t.kind != "allocator" for t in self._faster(suggested)) and not self._differing:
+        if together and any(t.kind != "allocator" for t in self._faster(suggested)) and not self._differ:
             self._compare(together, imposed)
-            if self._differing and self._live(imposed):
+            if self._differ and self._live(imposed):
                 self._blocks = [b for b in self._blocks if b.process >= SCREENING]
                 self._time(changes)
         faster = {trial.name for trial in self._faster(suggested)}
@@ -187,9 +192,16 @@ class Session:
                 self._compare(self._results(change.name, [change]), [change])
         allocators = [trial for trial in self._faster(suggested) if trial.kind == "allocator"]
         allocators.sort(key=lambda trial: trial.frame_seconds or 0.0)
-        self._dropped |= {trial.name: _ANOTHER for trial in allocators[1:]}
+        self._leave([trial.name for trial in allocators[1:]], "not-faster", _ANOTHER)
         self._all_compared = True
         return self._faster(suggested)
+
+    @property
+    def _differ(self) -> bool:
+        return any(outcome == "differs" for outcome, _ in self._left.values())
+
+    def _leave(self, names: Iterable[str], outcome: TrialOutcome, reason: str) -> None:
+        self._left |= dict.fromkeys(names, (outcome, reason))
 
     def _faster(self, suggested: Iterable[Candidate]) -> list[Trial]:
         return [trial for trial in self._measured(suggested) if trial.outcome == "faster"]
@@ -206,15 +218,10 @@ class Session:
             for trial in self._measured(suggested)
         )
 
-    def _measured(self, suggested: Iterable[Candidate]) -> tuple[Trial, ...]:
-        refused = [
-            each.trial.model_copy(update={"outcome": "refused", "reason": self._refused[each.trial.name]})
-            if each.trial.name in self._refused
-            else each.trial
-            for each in suggested
-        ]
-        untimed = {"untimed": _ENDED} if self._ended else {}
-        return judged(refused, self._times(), self._differing, self._dropped, **untimed)
+    def _measured(self, suggested: Iterable[Candidate]) -> list[Trial]:
+        times, untimed = self._times(), _ENDED if self._ended else _TOO_FEW
+        trials = (each.trial for each in suggested)
+        return [judged(trial, times, self._left.get(trial.name), untimed) for trial in trials]
 
     def _times(self) -> TrialTimes:
         """Times from the main processes; for what screening left out, from the screening."""
@@ -249,13 +256,15 @@ class Session:
     def _compare(self, together: Results, changes: Sequence[ScriptChange]) -> None:
         """Whether results are equal under all changes; where they are not, which change is why."""
         difference = self._difference(together)
-        if difference and len(changes) == 1:
-            self._differing |= {each.name: difference for each in self._live(changes)}
-        elif difference:
-            alone = {c.name: self._difference(self._results(c.name, [c])) for c in self._live(changes)}
-            self._differing |= {name: why for name, why in alone.items() if why}
-            if not any(alone.values()):
-                self._differing |= dict.fromkeys(alone, f"only together with the others, {difference}")
+        live = self._live(changes) if difference else []
+        if len(changes) == 1:
+            alone = {change.name: difference for change in live}
+        else:
+            alone = {c.name: self._difference(self._results(c.name, [c])) for c in live}
+        if not any(alone.values()):
+            alone = dict.fromkeys(alone, f"only together with the others, {difference}")
+        differing = {name: why for name, why in alone.items() if why and name not in self._left}
+        self._left |= {name: ("differs", why) for name, why in differing.items()}
 
     def _results(
         self, what: str, changes: Sequence[ScriptChange] = (), sources: Mapping[str, str] | None = None
@@ -266,7 +275,7 @@ class Session:
             self._job("results", {AS_IS: tuple(c.name for c in changes)}, changes, sources=sources)
         )
         self.progress.end()
-        self._refused |= run.refused
+        self._left |= {name: ("refused", why) for name, why in run.refused.items()}
         if not changes and not sources and run.results.exit_code:
             raise WorkloadError(
                 f"the script ended with exit code {run.results.exit_code} when it ran again: {run.error}",
@@ -275,28 +284,42 @@ class Session:
         return run.results
 
     def _live(self, changes: Iterable[ScriptChange]) -> list[ScriptChange]:
-        without = {*self._refused, *self._differing, *self._dropped}
-        return [change for change in changes if change.name not in without]
+        return [change for change in changes if change.name not in self._left]
 
     def _time(self, changes: Sequence[ScriptChange]) -> None:
-        """Frames in turns; beside them in another process a change of the whole process, or every one where
-        the loop has too few frames for turns."""
-        self._screen([c for c in self._live(changes) if BY_NAME.get(c.name) and not is_variable(c)])
-        for process in range(MOST_PROCESSES):
-            live = self._live(changes) if process < PROCESSES else self._promising(changes)
-            if not live:
-                return
-            fit = fits(self.script.loops[self.loop].frames, len(live) + 1)
-            turning = [c for c in live if fit and c.kind not in WHOLE_PROCESS]
+        """Frames in two processes, in more for a change that seems to gain. Allocators are tried where a
+        line's change gains in the first."""
+        allocators = [c for c in self._live(changes) if c.kind == "allocator"]
+        lines = [c for c in self._live(changes) if c not in allocators]
+        self._take_turns(0, lines)
+        if lines and not self._live(lines):
+            self._leave([c.name for c in allocators], "open", _NO_LINE)
+        elif self.end - monotonic() < _RUNS * self.script.seconds:
+            self._leave([c.name for c in allocators], "open", _NO_TIME)
+        self._screen([c for c in self._live(allocators) if not is_variable(c)])
+        self._take_turns(0, self._live(allocators))
+        for process in range(1, MOST_PROCESSES):
+            going_on = self._live if process < PROCESSES else self._promising
+            self._take_turns(process, going_on(changes))
+
+    def _take_turns(self, process: int, changes: Sequence[ScriptChange]) -> None:
+        """Frames in turns with the script as it is; beside them in a process each a change of the whole
+        process, or every one where the loop has too few frames for turns. What gains nothing in the first
+        process leaves."""
+        if not changes:
+            return
+        fit = fits(self.script.loops[self.loop].frames, len(changes) + 1)
+        turning = [c for c in changes if fit and c.kind not in WHOLE_PROCESS]
+        if turning or all(block.process != process for block in self._blocks):
             contestants = {AS_IS: (), **{c.name: (c.name,) for c in turning}}
             self._timed("the changes in turns", process, contestants, turning)
-            alone = [c for c in live if c not in turning]
-            for change in alone:
-                self._alone.add(change.name)
-                self._timed(change.name, process, {change.name: (change.name,)}, [change])
-            if process == 0:
-                self._drop(alone)
-                self._drop(turning, together=True)
+        alone = [c for c in changes if c not in turning]
+        for change in alone:
+            self._alone.add(change.name)
+            self._timed(change.name, process, {change.name: (change.name,)}, [change])
+        if process == 0:
+            self._drop(alone)
+            self._drop(turning, together=True)
 
     def _promising(self, changes: Sequence[ScriptChange]) -> list[ScriptChange]:
         """Changes that seem to gain much, where processes differ by as much."""
@@ -317,7 +340,7 @@ class Session:
         self._drop(allocators, SCREENING)
         ahead = self._seconds(SCREENING)
         for change in sorted(self._live(allocators), key=lambda c: ahead[c.name])[1:]:
-            self._dropped[change.name] = _ANOTHER
+            self._leave([change.name], "not-faster", _ANOTHER)
 
     def _seconds(self, process: int) -> Mapping[str, float]:
         return trial_times(b for b in self._blocks if b.process == process).seconds
@@ -329,7 +352,7 @@ class Session:
         as_is = seconds.get(AS_IS, 0.0)
         slow = [c.name for c in live if seconds.get(c.name, math.inf) * _LEAST_SPEEDUP > as_is]
         if not together or (as_is and len(slow) == len(live)):
-            self._dropped |= dict.fromkeys(slow, _NO_FASTER)
+            self._leave(slow, "not-faster", _NO_FASTER)
 
     def _timed(
         self,
@@ -342,14 +365,14 @@ class Session:
         self.progress.begin(f"timing {what}, process {process + 1}")
         run = self.run(self._job("time", contestants, changes, process=process, sources=sources))
         self.progress.end()
-        self._refused |= run.refused
+        refused = run.refused
         if run.results.exit_code:
             self._as_it_is()
-        if run.results.exit_code and changes:
             it = "it" if len(changes) == 1 else "one of the changes in turns"
             failed = f"the script ends with exit code {run.results.exit_code} under {it}: {run.error}"
-            self._refused |= {change.name: failed for change in changes if change.name not in self._refused}
-        self._blocks += [b for b in run.blocks if b.contestant not in self._refused]
+            refused = {**dict.fromkeys((change.name for change in changes), failed), **refused}
+        self._left |= {name: ("refused", why) for name, why in refused.items()}
+        self._blocks += [block for block in run.blocks if block.contestant not in refused]
 
     def _job(
         self,
