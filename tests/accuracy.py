@@ -30,8 +30,7 @@ from left_out import (
     written,
 )
 from outcomes import Outcome, holds, outcome, summary
-from published import cases
-from published_cases import TO_DEVICE, TO_HOST, Case, Figure
+from published_cases import TO_DEVICE, TO_HOST, Case, Figure, cases
 
 from advisor.devices.host_rates import RATES, parse, with_rates
 from advisor.model.machines import PATH as DEFAULTS

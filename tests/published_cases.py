@@ -1,9 +1,15 @@
-"""What a published case is: one workload on one device, timed with several strategies."""
+"""Published measurements as cases the model can be asked about: a workload on a device, several strategies.
+
+tests/data/published/cases.csv has a row for each figure: its case, and from which rows of the tables beside
+it, where its source stands, it was computed. docs/accuracy.md says how.
+"""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 import builders
@@ -26,11 +32,8 @@ from advisor.profiles.traces import StageWork, Traffic
 
 DATA = Path(__file__).parent / "data"
 
-DEVICE_PATH = ("to-", "device:", "synchronize")
-KERNEL = ("device:",)
 TO_DEVICE = ("to-device",)
 TO_HOST = ("to-host",)
-HOST = ("host:",)
 ALL = ("",)
 
 VERIFY_SECONDS = 1.25e-9
@@ -222,3 +225,47 @@ def timed(simulated: Simulated, case: Case) -> Values:
         return simulated.counted("time")
     chosen = (seconds for name, seconds in simulated.parts.items() if name.startswith(case.parts))
     return sum(chosen, constant(0.0))
+
+
+# The cases
+
+WORKLOADS: dict[str, Callable[[float], Profile]] = {
+    "matrix_product": lambda n: matrix_product(int(n)),
+    "vector": vector,
+    "vector_in_place": lambda size: vector(size, in_place=True),
+    "vector_streamed": vector_streamed,
+}
+
+
+def cases() -> tuple[Case, ...]:
+    """All of them."""
+    grouped = groupby(table("cases.csv"), key=lambda row: row["case"])
+    return tuple(_case(name, list(rows)) for name, rows in grouped)
+
+
+def _case(name: str, rows: list[dict[str, str]]) -> Case:
+    row = rows[0]
+    return Case(
+        name,
+        str(DATA / row["device"]) if row["device"].endswith(".toml") else row["device"],
+        _profile(row),
+        tuple(_figure(each) for each in rows),
+        row["source"],
+        tuple(row["parts"].split()) or ALL,
+        relative=bool(row["relative"]),
+        first_frames=bool(row["first_frames"]),
+        system=row["system"],  # type: ignore[arg-type]
+    )
+
+
+def _profile(row: Mapping[str, str]) -> Profile:
+    size, seconds = float(row["size"]), row["access_seconds"]
+    if row["workload"] != "touched":
+        return WORKLOADS[row["workload"]](size)
+    access = StageWork(stage="access", seconds=float(seconds)) if seconds else None
+    return touched(size, row["mode"], float(row["passes"]) if row["passes"] else None, access)  # type: ignore[arg-type]
+
+
+def _figure(row: Mapping[str, str]) -> Figure:
+    label = row["published_as"] or row["strategy"]
+    return Figure(label, row["strategy"], float(row["value"]), exact=not row["variant"])

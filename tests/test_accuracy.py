@@ -11,7 +11,6 @@ import left_out
 import measured
 import numpy as np
 import outcomes
-import published
 import published_cases
 import pytest
 from accuracy import Held
@@ -114,7 +113,7 @@ def test_the_names_in_sources_are_told_apart() -> None:
 
 
 def test_what_was_read_of_a_device_alone_is_left_out_with_it(without_family: LeftOut) -> None:
-    nano = next(case for case in published.cases() if case.device == "nano")
+    nano = next(case for case in published_cases.cases() if case.device == "nano")
     without = without_family.machine(nano)
     machine = Machine(left_out.sheet(load("nano")))
     name = "host_uncached_read_bytes_per_second"
@@ -148,7 +147,7 @@ def test_no_constant_of_all_devices_hangs_on_one_family(held: Held, family: str)
 
 def test_figures_of_one_device_move_the_constants_without_another() -> None:
     """Published times twice as long, and faults are predicted longer where that device's family is kept."""
-    cases = [case for case in published.cases() if case.source == "CUDA sample UnifiedMemoryPerf"]
+    cases = [case for case in published_cases.cases() if case.source == "CUDA sample UnifiedMemoryPerf"]
     slower = [
         replace(case, figures=tuple(replace(f, published=2 * f.published) for f in case.figures))
         if case.device == "rtx-2060"
@@ -206,7 +205,9 @@ def test_what_we_measured_is_never_mixed_with_what_was_published(ours: dict[str,
     carried = json.loads(shipped.PATH.read_text(encoding="utf-8"))
     assert set(carried["measured_by_us"]) == set(ours)
     assert not set(carried["by_class"]) & set(ours)
-    assert not {case.name for case in published.cases()} & {o.case.name for o in ours[accuracy.CALIBRATED]}
+    assert not {case.name for case in published_cases.cases()} & {
+        o.case.name for o in ours[accuracy.CALIBRATED]
+    }
 
 
 def test_choices_are_right_wrong_or_hidden_by_noise() -> None:
