@@ -104,6 +104,15 @@ def nothing_opened_for_a_parent() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def scripts_in_forked_workers() -> None:
+    """Those of commands in this process: each would start an interpreter."""
+    from shared_server import server
+    from tests.faults.started import fork_scripts
+
+    fork_scripts(server)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def pages_of_this_process_uncounted() -> Iterator[None]:
     """The kernel takes 10 ms to list those of this large process, for each job that is done in it."""
     from advisor.measure import footprint

@@ -19,10 +19,10 @@ from typing import IO
 from advisor.measure.fork_server import ForkServer, Process
 from advisor.measure.jobs import Settings
 from advisor.measure.launcher import ProcessLauncher
-from advisor.measure.processes import python_command
+from advisor.measure.processes import WORKERS, python_command
 from advisor.workloads.outline import imported_early
 
-MODULES = ",".join(["advisor.measure.worker", "advisor.measure.final_worker", "recording_worker", __name__])
+MODULES = ",".join([*WORKERS, "advisor.measure.recording.worker", "recording_worker", __name__])
 
 
 class SharedServer(ForkServer):

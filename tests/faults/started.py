@@ -2,7 +2,7 @@
 
 What it does is what `python -m advisor` does, in a process and a session of its own;
 the imports, which take most of a command's CPU time, are shared. A case with a shell starts an interpreter.
-A `forked` command forks the server of its workers too, in place of starting it.
+A `forked` command forks the server of its workers too, in place of starting it, and the worker of a script.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import multiprocessing.process
 import os
 import selectors
 import shlex
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -29,10 +30,11 @@ import psutil
 
 from advisor.cli import app
 from advisor.cli.console import Around
-from advisor.measure import fork_server
-from advisor.measure.fork_server import ForkServer
+from advisor.measure import fork_server, launcher, processes
+from advisor.measure.fork_server import PARENT, ForkServer, Process
 from advisor.measure.jobs import Settings
 from advisor.measure.launcher import ProcessLauncher
+from advisor.profiles.base import Record
 from advisor.profiles.reading import load
 from advisor.report.pages import page_of, render
 from tests.faults.case import PROFILE, ROOT
@@ -43,6 +45,7 @@ _LOADED = (
     "advisor.cli.comparing",
     "advisor.cli.listing",
     "advisor.measure.final_worker",
+    "advisor.measure.recording.worker",
     "advisor.measure.worker",
     "advisor.pipeline",
     "advisor.sweep",
@@ -185,6 +188,7 @@ def _become(
     """What a shell and `python -m advisor` set up; ends as the interpreter does."""
     os.setsid()
     os.chdir(folder)
+    multiprocessing.process.ORIGINAL_DIR = folder  # type: ignore[attr-defined]
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = [str(ROOT / "advisor" / "__main__.py"), *command]
@@ -197,6 +201,7 @@ def _become(
     if not errors and not streams:
         os.dup2(1, 2)
     if forked:
+        fork_scripts(_Forked)
         app.main(Around(launching=_launching, began=time.monotonic()))
     import_module("advisor.__main__").main()
     sys.exit("the program returned")
@@ -210,6 +215,19 @@ def _undo_handlers() -> None:
 def _launching(settings: Settings) -> ProcessLauncher:
     """Workers that a server forks, itself forked from this process; a script's are started."""
     return ProcessLauncher(settings.timeout, server=None if settings.arguments is not None else _Forked())
+
+
+def fork_scripts(server: Callable[[], ForkServer]) -> None:
+    """From now on the worker of a script is forked by such a server; it prints on this process's stderr."""
+
+    def start(job: Record, directory: Path, worker: str, *more: str, **options: Any) -> Process:
+        if options.get("stdout") != 2:
+            return processes.start(job, directory, worker, *more, **options)
+        message = processes.write_job(job, directory)
+        with open(2, "wb", closefd=False) as stderr:
+            return server().fork(worker, [str(message), PARENT, *more], stderr, ())
+
+    launcher.start = start
 
 
 class _Forked(ForkServer):
