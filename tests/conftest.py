@@ -57,15 +57,16 @@ MOST_SECONDS = 1200
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol() -> Iterator[None]:
-    """A test that takes longer shows where it stands, and ends. Libraries that it imported stay, as above."""
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """A test that takes longer shows where it stands, and ends. What libraries that it imported and the tests
+    of its file keep is walked no more, as above: the trees of all our modules took 77 s of other tests."""
     faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=sys.__stderr__)
     before = len(sys.modules)
     try:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
-        if len(sys.modules) > before + 20:
+        if len(sys.modules) > before + 20 or nextitem is None or nextitem.path != item.path:
             gc.collect()
             gc.freeze()
 
@@ -107,6 +108,7 @@ def nothing_opened_for_a_parent() -> Iterator[None]:
 def scripts_in_forked_workers() -> None:
     """Those of commands in this process: each would start an interpreter."""
     from shared_server import server
+
     from tests.faults.started import fork_scripts
 
     fork_scripts(server)

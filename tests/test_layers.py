@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,11 @@ MODULES = {
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    gc.disable()  # it would walk a million nodes again and again
+    try:
+        return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    finally:
+        gc.enable()
 
 
 OUTSIDE = {
