@@ -17,6 +17,7 @@ from advisor.cli.console import (
     Output,
     began,
     choose_backend,
+    interruptible,
     is_report,
     launcher,
     read_trace,
@@ -24,7 +25,7 @@ from advisor.cli.console import (
     say,
 )
 from advisor.cli.profiling import is_script
-from advisor.errors import INTERRUPTED, FileProblem, NothingToCompare, UsageError
+from advisor.errors import FileProblem, NothingToCompare, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -251,10 +252,8 @@ def _telling_of_ctrl_c() -> Iterator[None]:
     try:
         if before is signal.default_int_handler:
             signal.signal(signal.SIGINT, interrupt_once)
-        yield
-    except KeyboardInterrupt:
-        say("interrupted: nothing was compared")
-        raise typer.Exit(INTERRUPTED) from None
+        with interruptible(lambda: "nothing was compared"):
+            yield
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -7,14 +7,14 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.errors import FileProblem, NothingMeasured, WorkloadError
+from advisor.errors import INTERRUPTED, FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.texts import bounded, for_log, printable
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page
     from advisor.strategies.backend import BackendName
-
-from advisor.errors import UsageError
 
 STDOUT = "-"
 
@@ -232,10 +230,27 @@ class Output:
                     make_room(folder, self.quiet)
                 paths = pages.write(page, folder, self.wanted)
                 if printed:
-                    print(text(page, details=self.details, quiet=self.quiet))
-                say_written(paths, quiet=self.quiet)
+                    show(page, paths, details=self.details, quiet=self.quiet)
+                else:
+                    say_written(paths, quiet=self.quiet)
         if directory is not None:
             summarize(page)
+
+
+def show(page: Page, paths: Sequence[Path], *, details: bool, quiet: bool) -> None:
+    """Prints a page whose files are written, and says where they are."""
+    print(text(page, details=details, quiet=quiet))
+    say_written(paths, quiet=quiet)
+
+
+@contextmanager
+def interruptible(state: Callable[[], str]) -> Iterator[None]:
+    """After Ctrl-C, says in what state it leaves things, and exits."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"interrupted: {state()}", written=True)
+        sys.exit(INTERRUPTED)
 
 
 def say_written(paths: Sequence[Path], *, quiet: bool) -> None:

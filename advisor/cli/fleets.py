@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import say, say_written, summarize, text
+from advisor.cli.console import say, show, summarize
 from advisor.errors import INTERRUPTED, UsageError
 from advisor.measure.options import OPTIONS
 
@@ -143,8 +143,7 @@ def _run(
     outcome, page, paths = api.run(request, reach, out, formats, quiet=merged.quiet, resume=resume, tell=tell)
     if emit is not None:
         emit = storage.write_placements(emit, outcome.record.workload, outcome.rows)
-    print(text(page, quiet=merged.quiet, details=merged.details))
-    say_written(paths, quiet=merged.quiet)
+    show(page, paths, details=merged.details, quiet=merged.quiet)
     if emit is not None and not merged.quiet:
         say(f"wrote {emit}", written=True)
     summarize(page)

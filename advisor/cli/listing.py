@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import AROUND, choose_backend, read_trace, require_report, say
-from advisor.errors import INTERRUPTED, AdvisorError, UsageError
+from advisor.cli.console import AROUND, choose_backend, interruptible, read_trace, require_report, say
+from advisor.errors import AdvisorError, UsageError
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")
 
@@ -180,12 +180,8 @@ def devices_calibrate(
         backend=backend, gpu=gpu or 0, base=load(base) if base else None, name=name
     )
     calibrations.check(request, out, force=force)
-    try:
-        with make_progress(quiet=quiet) as progress:
-            calibration = calibrations.calibrate(request, progress, AROUND.get().calibrating)
-    except KeyboardInterrupt:
-        say("interrupted: nothing was written")
-        raise typer.Exit(INTERRUPTED) from None
+    with interruptible(lambda: "nothing was written"), make_progress(quiet=quiet) as progress:
+        calibration = calibrations.calibrate(request, progress, AROUND.get().calibrating)
     if out and not force:
         out = outputs.unused(out)  # it was when the measurements began
     print(calibrations.give(calibration, out))

@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from advisor.cli import options
 from advisor.cli.console import (
     began,
     choose_backend,
+    interruptible,
     launcher,
     make_room,
     only_format,
@@ -24,8 +23,8 @@ from advisor.cli.console import (
     require_figures,
     say,
     say_written,
+    show,
     summarize,
-    text,
 )
 from advisor.errors import INTERRUPTED, AdvisorError, NothingMeasured, UsageError, WorkloadError
 from advisor.measure.options import OPTIONS, Options
@@ -140,17 +139,12 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
 
     where = f"measurements so far are in {partial}\n  next: advisor report {partial}"
     try:
-        yield
+        with interruptible(lambda: where if is_kept() else "nothing was measured"):
+            yield
     except OSError:
         if is_kept():
             say(where, written=True)
         raise
-    except KeyboardInterrupt:
-        if is_kept():
-            say(f"interrupted: {where}", written=True)
-        else:
-            say("interrupted: nothing was measured")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) -> None:
@@ -169,8 +163,7 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
         page = pages.page_of(result)
         make_room(directory, merged.quiet)
         paths = [*pages.write(page, directory, wanted), *_patch(result, settings, directory)]
-        print(text(page, quiet=merged.quiet, details=merged.details))
-        say_written(paths, quiet=merged.quiet)
+        show(page, paths, details=merged.details, quiet=merged.quiet)
         read_back(paths)
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
@@ -326,20 +319,17 @@ class Several:
             read_back(paths)
             return paths
 
+        def done() -> str:
+            return f"finished {noun}s are in {self.merged.out}" if written else f"no {noun} was finished"
+
         quiet = self.merged.quiet
-        try:
-            with outputs.output_directory(self.merged.out, names, aside=True) as directory:
-                with make_progress(quiet=quiet) as progress:
-                    swept = run(progress=progress, directory=directory, keep=keep)
-                page = pages.page_of(swept.results)
-                make_room(directory, quiet)
-                paths = pages.write(page, directory, self.wanted)
-        except KeyboardInterrupt:
-            done = f"finished {noun}s are in {self.merged.out}" if written else f"no {noun} was finished"
-            say(f"interrupted: {done}", written=True)
-            raise typer.Exit(INTERRUPTED) from None
-        print(text(page, quiet=quiet, details=self.merged.details))
-        say_written(paths, quiet=quiet)
+        with interruptible(done), outputs.output_directory(self.merged.out, names, aside=True) as directory:
+            with make_progress(quiet=quiet) as progress:
+                swept = run(progress=progress, directory=directory, keep=keep)
+            page = pages.page_of(swept.results)
+            make_room(directory, quiet)
+            paths = pages.write(page, directory, self.wanted)
+        show(page, paths, details=self.merged.details, quiet=quiet)
         summarize(page)
         if swept.results.interrupted:
             sys.exit(INTERRUPTED)
