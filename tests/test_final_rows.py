@@ -13,7 +13,7 @@ from test_final_estimate import NAMES, drawn, made
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.figures import Block, FinalRecord
 from advisor.profiles.schema import Profile
-from advisor.report.answering import measured_bars, speeds
+from advisor.report.answering import measured_answer, speeds
 from advisor.report.tables import more_figures
 from advisor.stats import Ratio
 from advisor.verdicts.estimate import margins
@@ -82,7 +82,7 @@ def test_who_left_has_no_such_ratio() -> None:
 def test_charts_and_tables_say_it() -> None:
     run = held()
     found, rows = compared(run), tuple(run.measured().values())
-    bars = {bar.name: bar for bar in measured_bars(run, {}, {})}
+    bars = {bar.name: bar for bar in measured_answer(run).bars}
     assert bars["staged"].ratio_between == f"{found['staged'].low:.2f}–{found['staged'].high:.2f}×"
     assert bars["managed"].ratio_between == "", "no rounds in common"
     pays = {row.name: row.cells[-1].value for row in next(more_figures(rows, rows[0], speeds(run))).rows}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from advisor import stats, units
 from advisor.model.measured import by_class
-from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.conclusions import Objective, Recommendation
 from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile
 from advisor.report import words
 from advisor.report.advising import findings, recommendations, written
@@ -76,20 +76,17 @@ def beside(profile: Profile, *, targets_first: bool) -> Facts:
 
 
 def measured_answer(profile: Profile) -> Answer:
-    marked = undoubted(profile)
-    chosen, verdict, base = marked.recommendation, verdicts(profile)[0], baseline(profile)
+    marked = counted(undoubted(profile))
+    verdict, base, how = verdicts(profile)[0], baseline(profile), counts(profile.preferences.objective)
     best = profile.recommendation.strategy if profile.recommendation else None
-    how = counts(profile.preferences.objective)
-    parts = parts_of(counted(marked)) if how.noun == "time" else {}
+    parts = parts_of(marked) if how.noun == "time" else {}
     if verdict.tone != "none":
         verdict = _explained(verdict, parts, best, base.strategy if base else "")
-    bars = tuple(measured_bars(counted(marked), overlaps(profile), parts))
+    groups = _joined(marked.measured(), marked.recommendation)
+    drawn = bars(marked, groups, speeds(marked), overlaps(profile), parts, profile.preferences.objective)
     figure = f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame"
-    against = words.name(base.strategy) if base else ""
-    answer = Answer(verdict, bars, figure, against, _memory_of(profile.device))
-    advice = _advice(profile, profile.device.name)
-    answer = replace(answer, advice=advice, missing=gaps(profile.results))
-    return drawn(_with_change(answer, profile, profile.device, chosen))
+    answer = Answer(verdict, tuple(drawn), figure, words.name(base.strategy) if base else "")
+    return _whole(answer, profile, profile, marked.recommendation)
 
 
 def _explained(verdict: Verdict, parts: Parts, best: str | None, base: str) -> Verdict:
@@ -99,24 +96,34 @@ def _explained(verdict: Verdict, parts: Parts, best: str | None, base: str) -> V
 
 
 def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
-    at = profile.predictions.index(prediction)
-    marked = counted(undoubted(profile)).predictions[at]
-    chosen, notes = marked.recommendation, overlaps(profile, prediction)
+    marked = counted(undoubted(profile)).predictions[profile.predictions.index(prediction)]
     verdict, indifference = prediction_verdict(profile, prediction), profile.preferences.indifference
-    parts = parts_of(prediction) if counts(profile.preferences.objective).noun == "time" else {}
-    if verdict.tone != "none" and prediction.recommendation and prediction.recommendation.strategy:
-        base = prediction.recommendation.baseline or BASELINE
-        verdict = _explained(verdict, parts, prediction.recommendation.strategy, base)
+    own, objective = prediction.recommendation, profile.preferences.objective
+    parts = parts_of(prediction) if counts(objective).noun == "time" else {}
+    if verdict.tone != "none" and own and own.strategy:
+        verdict = _explained(verdict, parts, own.strategy, own.baseline or BASELINE)
         verdict = replace(verdict, remark=_likely(prediction, indifference))
-    bars = tuple(predicted_bars(marked, notes, indifference, parts))
+    rows = {row.strategy: row for row in marked.results if isinstance(row, Predicted)}
+    chosen = marked.recommendation
+    base = rows.get((chosen and chosen.baseline) or BASELINE)
+    gains = {name: predicted_speed(base, row) for name, row in rows.items()} if base else {}
+    notes, groups = overlaps(profile, prediction), _alike(rows, base, chosen, indifference)
+    drawn = bars(marked, groups, gains, notes, parts, objective)
     against = words.name((chosen and chosen.baseline) or BASELINE)
-    advice = () if all_failed(profile) else _advice(profile, prediction.device.name)
-    answer = Answer(verdict, bars, against=against, memory_of=_memory_of(prediction.device))
-    answer = replace(answer, advice=advice, missing=gaps(prediction.results))
-    name = chosen.strategy if chosen and profile.device.kind == "cpu" else None
-    rows = (row for row in prediction.results if isinstance(row, Predicted) and row.strategy == name)
-    path = next((_apart(row) for row in rows if row.latency_seconds is None), None)
-    return drawn(_with_change(replace(answer, apart=path), profile, prediction.device, chosen))
+    answer = _whole(Answer(verdict, tuple(drawn), against=against), profile, prediction, chosen)
+    row = rows.get((chosen and chosen.strategy) or "") if profile.device.kind == "cpu" else None
+    return replace(answer, apart=_apart(row) if row and row.latency_seconds is None else None)
+
+
+def _whole(
+    answer: Answer, profile: Profile, of: Profile | Prediction, chosen: Recommendation | None
+) -> Answer:
+    """The answer with advice, code, what has no figures, and the bars in their order."""
+    doubtful = of is not profile and all_failed(profile)
+    advice = () if doubtful else _advice(profile, of.device.name)
+    memory = "host and device" if apart(of.device) else ""
+    answer = replace(answer, advice=advice, missing=gaps(of.results), memory_of=memory)
+    return drawn(_with_change(answer, profile, of.device, chosen))
 
 
 def _apart(row: Predicted) -> Fact:
@@ -193,109 +200,82 @@ _REACH = 4.0
 """The chart ends at this multiple of the best, or at the baseline if that is slower."""
 
 
-def measured_bars(profile: Profile, notes: Mapping[str, str], parts: Parts) -> Iterator[Bar]:
-    """Contestants clearly within the indifference with the same memory share a bar; others have their own.
+def bars(
+    of: Profile | Prediction,
+    groups: Iterable[Sequence[str]],
+    gains: Mapping[str, stats.Ratio],
+    notes: Mapping[str, str],
+    parts: Parts,
+    objective: Objective,
+) -> Iterator[Bar]:
+    """A bar for each group of strategies, whose first one it shows; `notes` are what `overlaps` says of them.
 
-    The rows are as the objective counts them; `notes` are what `overlaps` says of them.
+    The rows are as the objective counts them; `gains` are the baseline's times over theirs.
     """
-    rows, chosen, base = profile.measured(), profile.recommendation, baseline(profile)
-    objective, ratios = profile.preferences.objective, speeds(profile)
-    name = chosen.strategy if chosen else None
-    signs = marks(profile)
-    for group in _joined(rows, chosen.groups if chosen else (), name):
+    rows = {row.strategy: row for row in of.results if isinstance(row, (Measured, Predicted))}
+    signs, chosen = marks(of), of.recommendation
+    base = (chosen and chosen.baseline) or BASELINE
+    for group in groups:
         row = rows[group[0]]
-        figures = figure_of(row, objective)
+        figures = figure_of(row, objective) if isinstance(row, Measured) else seconds_of(row)
         if figures is None:
             continue
-        size = row.footprint.physical_bytes
-        is_baseline = base is not None and base.strategy in group
-        bar = _bar(group, figures, size, ratios.get(row.strategy), is_baseline, joules=objective == "energy")
-        tied = any(signs.get(one) == SIGNS["rival"] for one in group)
-        bar = replace(bar, chosen=name in group and name in signs, tied=tied)
-        note = words.line(_SCREENED.sub(r"dropped early (\1× the best)", row.outside), 100)
-        latency = notes.get(row.strategy, "")
-        its_parts = parts.get(row.strategy, ())
-        yield replace(bar, note=note, latency=latency, parts=its_parts)
+        gain, joules = gains.get(row.strategy), isinstance(row, Measured) and objective == "energy"
+        between = known(gain) if gain and base not in group else None
+        size = row.footprint.physical_bytes if isinstance(row, Measured) else row.physical_bytes
+        note = words.line(_SCREENED.sub(r"dropped early (\1× the best)", getattr(row, "outside", "")), 100)
+        yield Bar(
+            tuple(map(words.name, group)),
+            *figures,
+            units.joules(figures[0]) if joules else units.seconds(figures[0]),
+            "" if joules else words.seconds_between(*figures[1:]),
+            units.size(size),
+            size,
+            ratio=units.ratio(1.0 if base in group else gain.value) if gain else "",
+            ratio_between=words.ratio_between(*between).replace("× to ", "–") if between else "",
+            speed=gain.value if gain else None,
+            latency=notes.get(row.strategy, ""),
+            note=note,
+            parts=parts.get(row.strategy, ()),
+            chosen=bool(chosen and chosen.strategy in group and chosen.strategy in signs),
+            tied=any(signs.get(name) == SIGNS["rival"] for name in group),
+            baseline=base in group,
+        )
 
 
-def _joined(
-    rows: dict[str, Measured], groups: Sequence[Sequence[str]], chosen: str | None
-) -> list[tuple[str, ...]]:
-    """Groups of strategies that share a bar; the recommended one leads its group, else the fastest."""
-    bars: list[tuple[str, ...]] = []
-    grouped = [[name for name in group if name in rows] for group in groups]
-    alone = [[name] for name in rows if not any(name in group for group in grouped)]
-    for group in [*grouped, *alone]:
-        ordered = sorted(group, key=lambda name: (name != chosen, rows[name].median_seconds))
+def _joined(rows: Mapping[str, Measured], chosen: Recommendation | None) -> list[tuple[str, ...]]:
+    """Contestants clearly within the indifference with the same memory share a bar; others have their own.
+
+    The recommended one leads its group, else the fastest.
+    """
+    groups = [[name for name in group if name in rows] for group in (chosen.groups if chosen else ())]
+    alone = [[name] for name in rows if not any(name in group for group in groups)]
+    joined: list[tuple[str, ...]] = []
+    for group in [*groups, *alone]:
+        first = chosen and chosen.strategy
+        ordered = sorted(group, key=lambda name: (name != first, rows[name].median_seconds))
         alike = words.grouped(ordered, lambda name: units.size(rows[name].footprint.physical_bytes))
-        bars += [tuple(same) for same in alike.values()]
-    return bars
+        joined += [tuple(same) for same in alike.values()]
+    return joined
 
 
-def predicted_bars(
-    prediction: Prediction, notes: Mapping[str, str], indifference: float, parts: Parts
-) -> Iterator[Bar]:
-    """Strategies share a bar if likely times are within the indifference and memory is the same."""
-    chosen = prediction.recommendation
-    name, base_name = (chosen.strategy, chosen.baseline or BASELINE) if chosen else (None, BASELINE)
-    rows = sorted(
-        (row for row in prediction.results if isinstance(row, Predicted)), key=lambda row: row.likely_seconds
-    )
-    base = next((row for row in rows if row.strategy == base_name), None)
-    for group in _alike(rows, base, indifference):
-        first = next((row for row in group if row.strategy == name), group[0])
-        names = (first.strategy, *(row.strategy for row in group if row is not first))
-        speed = predicted_speed(base, first) if base else None
-        bar = _bar(names, seconds_of(first), first.physical_bytes, speed, base in group)
-        latency = notes.get(first.strategy, "")
-        its_parts = parts.get(first.strategy, ())
-        yield replace(bar, chosen=first.strategy == name, latency=latency, parts=its_parts)
-
-
-def _alike(rows: Sequence[Predicted], base: Predicted | None, indifference: float) -> list[list[Predicted]]:
-    """Groups of rows, fastest first, that count as equal to the first of each; the baseline stays alone."""
+def _alike(
+    rows: Mapping[str, Predicted], base: Predicted | None, chosen: Recommendation | None, indifference: float
+) -> list[list[str]]:
+    """Strategies that share a bar: near in likely times, the same in memory; the baseline stays alone."""
 
     def is_like(row: Predicted, first: Predicted) -> bool:
         near = row.likely_seconds <= first.likely_seconds * (1 + indifference)
         same = abs(row.physical_bytes - first.physical_bytes) <= SAME_MEMORY * row.physical_bytes
         return near and same and (base is None or base not in (row, first))
 
-    groups: list[list[Predicted]] = []
-    for row in rows:
-        home = next((group for group in groups if is_like(row, group[0])), None)
+    groups: list[list[str]] = []
+    for row in sorted(rows.values(), key=lambda row: row.likely_seconds):
+        home = next((group for group in groups if is_like(row, rows[group[0]])), None)
         if home is None:
             groups.append(home := [])
-        home.append(row)
-    return groups
-
-
-def _bar(
-    names: Sequence[str],
-    figures: tuple[float, float, float],
-    memory: int | None,
-    speed: stats.Ratio | None,
-    baseline: bool,
-    *,
-    joules: bool = False,
-) -> Bar:
-    amount, low, high = figures
-    between = known(speed) if speed and not baseline else None
-    return Bar(
-        tuple(map(words.name, names)),
-        *figures,
-        units.joules(amount) if joules else units.seconds(amount),
-        "" if joules else words.seconds_between(low, high),
-        units.size(memory) if memory is not None else "",
-        memory or 0,
-        ratio=units.ratio(1.0 if baseline else speed.value) if speed else "",
-        ratio_between=words.ratio_between(*between).replace("× to ", "–") if between else "",
-        speed=speed.value if speed else None,
-        baseline=baseline,
-    )
-
-
-def _memory_of(device: Device) -> str:
-    return "host and device" if apart(device) else ""
+        home.append(row.strategy)
+    return [sorted(group, key=lambda name: name != (chosen and chosen.strategy)) for group in groups]
 
 
 def drawn(answer: Answer) -> Answer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -110,8 +110,28 @@ def _chosen(
         return bool(often and losses[row.strategy] <= losses[best.strategy] * most)
 
     equals = [row for row in rows if is_equal(row)]
-    candidate = _Candidate(every, rows, all_draws, best, margin)
-    return _tie(candidate, equals) if len(equals) > 1 else _single(candidate)
+    candidates = [Candidate(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
+    winner = break_tie(candidates, {row.strategy: row.likely_seconds for row in equals})
+    chosen = next(row for row in equals if row.strategy == winner.name)
+    candidate, rivals = _Candidate(every, rows, all_draws, chosen, margin), []
+    if len(equals) > 1:
+        rivals = [row for row in equals if row is not chosen]
+        steps = [
+            _tie(equals, margin),
+            reasons.tie_broken(candidates, winner),
+            f"{winner.name} is {_share(candidate)}.",
+        ]
+        return _recommendation(candidate, steps, rivals)
+    takes = f"{chosen.strategy} is predicted to take {_span(chosen)} a frame"
+    if len(rows) == 1:
+        alone = "no other strategy is predicted" if len(every) == 1 else "it is the only candidate"
+        return _recommendation(candidate, [f"{takes}; {alone}."], ())
+    steps = [f"{takes}.", f"{chosen.strategy} is {_share(candidate)}."]
+    if candidate.confidence < CLEAR:
+        rivals = _rivals(candidate)
+        others = listing([row.strategy for row in rivals])
+        steps.append(f"In the other simulations the fastest is {others}.")
+    return _recommendation(candidate, steps, rivals)
 
 
 def confidence(strategy: str, draws: Draws, margin: float) -> float:
@@ -121,19 +141,6 @@ def confidence(strategy: str, draws: Draws, margin: float) -> float:
 
 def _fastest(draws: Draws) -> npt.NDArray[np.float64]:
     return np.asarray(np.min(list(draws.values()), axis=0))
-
-
-def _single(candidate: _Candidate) -> Recommendation:
-    takes = f"{candidate.chosen.strategy} is predicted to take {_span(candidate.chosen)} a frame"
-    if len(candidate.rows) == 1:
-        alone = "no other strategy is predicted" if len(candidate.every) == 1 else "it is the only candidate"
-        return _recommendation(candidate, "near", [f"{takes}; {alone}."], ())
-    steps = (f"{takes}.", f"{candidate.chosen.strategy} is {_share(candidate)}.")
-    if candidate.confidence >= CLEAR:
-        return _recommendation(candidate, "near", steps, ())
-    rivals = _rivals(candidate)
-    others = f"In the other simulations the fastest is {listing([row.strategy for row in rivals])}."
-    return _recommendation(candidate, "open", (*steps, others), rivals)
 
 
 def _share(candidate: _Candidate) -> str:
@@ -156,22 +163,17 @@ def _rivals(candidate: _Candidate) -> list[Predicted]:
     return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
 
 
-def _tie(among: _Candidate, equals: Sequence[Predicted]) -> Recommendation:
-    candidates = [Candidate(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
-    winner = break_tie(candidates, {row.strategy: row.likely_seconds for row in equals})
-    candidate = replace(among, chosen=next(row for row in equals if row.strategy == winner.name))
+def _tie(equals: Sequence[Predicted], margin: float) -> str:
     likely = [row.likely_seconds for row in equals]
     percent = max(1, math.ceil((max(likely) / min(likely) - 1) * 100 - 1e-9))
-    tie = f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another "
-    tie += f"({candidate.margin * 100:g} % counts as equal)."
-    steps = [tie, reasons.tie_broken(candidates, winner), f"{winner.name} is {_share(candidate)}."]
-    verdict: Verdict = "near" if candidate.confidence >= CLEAR else "open"
-    return _recommendation(candidate, verdict, steps, [row for row in equals if row is not candidate.chosen])
+    together = f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another"
+    return f"{together} ({margin * 100:g} % counts as equal)."
 
 
 def _recommendation(
-    candidate: _Candidate, verdict: Verdict, steps: Sequence[str], rivals: Sequence[Predicted]
+    candidate: _Candidate, steps: Sequence[str], rivals: Sequence[Predicted]
 ) -> Recommendation:
+    verdict: Verdict = "near" if candidate.confidence >= CLEAR else "open"
     speedup = _speedup(candidate)
     over = candidate.draws[candidate.chosen.strategy] / _fastest(candidate.draws)
     bound = float(np.percentile(over, CLEAR * 100, method="lower")) - 1
