@@ -342,7 +342,7 @@ def test_a_step_is_at_the_commit_that_changed_the_file() -> None:
         work = made[i].workload.model_copy(update={"sha256": "1" * 64})
         made[i] = made[i].model_copy(update={"workload": work})
     (followed,) = all_series(history(made))
-    assert [(change.at, change.same_file) for change in followed.changes] == [(8, False)]
+    assert [change.at for change in followed.changes] == [8]
 
 
 def test_a_history_on_a_cpu_follows_its_quickest_frames(tmp_path: Path) -> None:

@@ -123,10 +123,9 @@ def test_the_sample_of_format_2_is_read() -> None:
     profile = load(SAMPLE)
     assert set(profile.final.contestants) == {block.contestant for block in profile.blocks}
     assert (profile.recommendation.strategy, profile.recommendation.verdict) == ("pinned", "fastest")
-    again = concluded(profile)
+    again = concluded(profile.model_copy(update={"recommendation": None}))
     assert again.recommendation.speedup == pytest.approx(2.0), "the blocks alone say the same"
     assert (again.recommendation.strategy, again.recommendation.verdict) == ("pinned", "fastest")
-    assert again.measured()["pinned"].median_seconds != profile.measured()["pinned"].median_seconds
     written = json.loads(SAMPLE.read_text(encoding="utf-8"))
     assert holds(json.loads(profile.to_json()), written)
 

@@ -193,9 +193,8 @@ def workloads_page(results: WorkloadResults) -> Page:
     notes = tuple(words.line(note, 500) for note in results.notes)
     inside = filled(_workloads_table(results, gpu_tracks), blocks.Failures(sweep_failures(results)))
     method = circumstances(
-        method=(blocks.Fact("Command", words.line(results.command, 500)),),
+        command=results.command,
         machine=environment(first) if first else (),
-        facts=(blocks.Fact("command", words.code(results.command, 500) if results.command else ""),),
         notes=notes,
         origin=f"advisor {__version__}, {created}".rstrip(", "),
     )

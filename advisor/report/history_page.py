@@ -62,7 +62,7 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
     how = filled(blocks.Prose(_HOW), apart)
     sections = (
         lead(
-            blocks.Verdicts(_summed(verdicts, named), named=len(verdicts) > 1, forms="md txt"),
+            blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
             panels(verdicts, charts),
             blocks.Prose(confirm, "Next", kind="next together"),
             blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
@@ -129,18 +129,6 @@ def _newest(series: Series) -> str:
     strategy = max(series.newest, key=lambda name: abs(math.log(series.newest[name].value)))
     size = words.slower(series.newest[strategy])
     return f"{words.code(strategy)} is {size} in the newest profile: one profile so far"
-
-
-def _summed(
-    verdicts: Sequence[blocks.Verdict], named: Sequence[tuple[str, Series]]
-) -> tuple[blocks.Verdict, ...]:
-    """Joins series with too few profiles into one row."""
-    few = [name for name, series in named if len(series.entries) < FEWEST]
-    if len(few) < 2:
-        return tuple(verdicts)
-    why = f"each has fewer than {FEWEST} profiles, too few to look for changes"
-    others = (verdict for verdict in verdicts if verdict.device not in few)
-    return (*others, blocks.Verdict("nothing", "none", words.listing(few, limit=3), why))
 
 
 def _headline(series: Series) -> str:
@@ -265,15 +253,6 @@ def place(series: Series, change: Change) -> str:
     return f"{place} (or another from {' to '.join(ends)})"
 
 
-def _blamed(change: Change) -> str:
-    if change.same_code:
-        return "not the code"
-    code = "imported code" if change.same_file else "code"
-    if change.around:
-        return f"{code} or other changes"
-    return f"{code} or machine" if change.same_file else "only the commit changed"
-
-
 def cause(change: Change) -> str:
     """Conditions besides the code that may have caused the change; empty if nothing else changed."""
     if change.same_code:
@@ -295,12 +274,12 @@ def _steps(series: Series) -> blocks.Table:
     rows = []
     for change, strategy, step in steps:
         ratio = blocks.ratio_cells(axis, step.ratio, "slower" if step.ratio.low > 1 else "faster")
-        texts = place(series, change).replace("`", ""), _blamed(change)
-        rows.append(blocks.row(words.name(strategy), *ratio, *texts, rank=-float(change.at)))
+        where = place(series, change).replace("`", "")
+        rows.append(blocks.row(words.name(strategy), *ratio, where, rank=-float(change.at)))
     heads = (
         blocks.Column(" to ".join(axis.ends), figures=False, forms="html"),
         blocks.Column("after / before", notes="95 % interval", brief="change"),
-        *blocks.columns("commit", "cause", figures=False),
+        blocks.Column("commit", figures=False),
     )
     caption = "Changes, latest first: time after divided by time before."
     predicted = _is_predicted(series)

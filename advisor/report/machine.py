@@ -85,7 +85,6 @@ def method(profile: Profile) -> tuple[Fact, ...]:
         source = "from the final's blocks; for ratios, from the rounds that have both"
     figures = "median wall time of a steady frame, host stages included. Medians and ratios have their"
     return (
-        Fact("Command", words.line(profile.command, 500)),
         Fact("Order", order),
         *(Fact("Mixes", text) for text in searched(profile)),
         *(Fact("Final", text) for text in _final(profile)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.profiles.schema import Profile
-from advisor.report import blocks
+from advisor.report import blocks, words
 from advisor.report.blocks import Block, Fact, Facts, Fold, Form, Forms, Group, Prose, Row, Table, Verdict
 from advisor.report.records import Record
 from advisor.version import __version__
@@ -121,22 +121,31 @@ def panels(verdicts: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) ->
     return Group("panels", tuple(panes), forms="html")
 
 
+_BRIEF = ("File", "Parameters", "Other parameters")
+
+
 def circumstances(
     *others: Block | None,
-    method: Sequence[Fact],
+    command: str,
+    method: Sequence[Fact] = (),
     ran: Sequence[Fact] = (),
     machine: Sequence[Fact],
-    facts: Sequence[Fact],
     notes: tuple[str, ...],
     origin: str,
 ) -> Section:
-    """The section on method and machine; `facts` and `notes` are what the short forms say there."""
+    """The section on method and machine; a comment has the first of its facts, and the notes."""
     folds = (
-        Fold("How it was measured", filled(Facts(tuple(method))), open=True),
+        Fold(
+            "How it was measured",
+            filled(Facts((Fact("Command", words.line(command, 500)), *method))),
+            open=True,
+        ),
         Fold("Workload", filled(Facts(tuple(ran)))),
         Fold("Machine and software", filled(Facts(tuple(machine)))),
     )
-    short = Facts(tuple(f for f in (*facts, Fact("advisor", origin)) if f.value), forms="md")
+    run = Fact("Command", words.code(command, 500) if command else "")
+    brief = (run, *(f for f in ran if f.label in _BRIEF), *machine[:10], Fact("advisor", origin))
+    short = Facts(tuple(f for f in brief if f.value), forms="md")
     sheet, banners = Group("sheet", filled(*folds), forms="html"), blocks.Banners("note", notes, forms="md")
     inside = filled(*others, sheet, short, banners)
     return Section("method", "Method and environment", inside, nav="Method", folded=True, closed=True)

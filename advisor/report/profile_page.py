@@ -14,16 +14,7 @@ from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers, overlap_note, parts_table
 from advisor.report.answering import FEW, answers, beside, predicted_answer
-from advisor.report.machine import (
-    CPU_LABEL,
-    CPU_TITLE,
-    ON_CPU,
-    environment,
-    method,
-    pairs,
-    preferences,
-    workload,
-)
+from advisor.report.machine import CPU_TITLE, ON_CPU, environment, method, pairs, preferences, workload
 from advisor.report.mixes import buffers, described
 from advisor.report.page import Page, Section, around, circumstances, filled, lead
 from advisor.report.recommendations import FIRST_FRAMES, failures, prediction_verdict, verdicts
@@ -144,21 +135,16 @@ def _advice(profile: Profile, concluded: tuple[blocks.Finding, ...]) -> Section:
 
 
 def _circumstances(profile: Profile) -> Section:
-    cpu, wanted, machine = profile.device.kind == "cpu", preferences(profile), environment(profile)
-    settings = filled(blocks.Facts(wanted))
-    ran = f"{words.line(profile.workload.file, 120)} {pairs(profile.workload.parameters)}"
-    short = (
-        blocks.Fact("device", words.name(profile.device.name) + f" ({CPU_LABEL})" * cpu),
-        blocks.Fact("workload", ran),
-        blocks.Fact("command", words.code(profile.command, 500)),
-        *machine[:10],
-        *wanted[:10],
+    settings = filled(blocks.Facts(preferences(profile)))
+    return circumstances(
+        blocks.Fold("Objective, budget and rule settings", settings, open=True, forms="html md txt"),
+        command=profile.command,
+        method=method(profile),
+        ran=workload(profile),
+        machine=environment(profile),
+        notes=tuple(map(words.line, profile.notes)),
+        origin=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
     )
-    fold = blocks.Fold("Objective, budget and rule settings", settings, open=True, forms="html txt")
-    origin = f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}"
-    notes = tuple(map(words.line, profile.notes))
-    facts = {"method": method(profile), "ran": workload(profile)}
-    return circumstances(fold, machine=machine, facts=short, notes=notes, origin=origin, **facts)
 
 
 HERE = " on this CPU"

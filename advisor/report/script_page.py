@@ -305,19 +305,17 @@ def _gained(change: LineAdvice) -> float:
 
 
 def _circumstances(profile: Profile, run: ScriptRun, origin: str) -> Section:
-    machine = environment(profile)
     assumed = dict.fromkeys(text for prediction in run.predictions for text in prediction.assumptions)
     method = (
-        blocks.Fact("Command", words.line(profile.command, 500)),
         blocks.Fact("Times", f"none: {words.line(run.played)} stood in for a GPU" if run.played else _TIMES),
         blocks.Fact("Recording", f"{units.seconds(run.overhead_seconds)} of {units.seconds(run.seconds)}"),
         *(blocks.Fact("Assumed", words.line(text)) for text in assumed),
         blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
     )
     return circumstances(
+        command=profile.command,
         method=method,
-        machine=machine,
-        facts=(blocks.Fact("command", words.code(profile.command, 500)), *machine[:10]),
+        machine=environment(profile),
         notes=tuple(map(words.line, profile.notes)),
         origin=origin,
     )

@@ -152,20 +152,14 @@ def _confidence(sweep: SweepResults) -> float | None:
 def _circumstances(
     sweep: SweepResults, first: Profile | None, fixed: str, notes: tuple[str, ...], origin: str
 ) -> Section:
-    ran = tuple(f for f in workload(first) if f.label in _WORKLOAD) if first else ()
+    ran = [fact for fact in workload(first) if fact.label in _WORKLOAD] if first else []
+    ran += [blocks.Fact("Other parameters", fixed)] * bool(fixed)
     facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
-    facts = [blocks.Fact("Command", words.line(sweep.command, 500)), blocks.Fact("Values", _VALUES), *facts]
-    machine = environment(first) if first else ()
-    command = words.code(sweep.command, 500) if sweep.command else ""
-    short = (
-        *(ran[:1] + machine)[:8],
-        blocks.Fact("other parameters", fixed),
-        blocks.Fact("command", command),
-    )
-    facts += [blocks.Fact("Best strategy", _BEST)]
-    links = blocks.Prose(_LINKS, forms="html")
+    facts = [blocks.Fact("Values", _VALUES), *facts, blocks.Fact("Best strategy", _BEST)]
+    machine, links = environment(first) if first else (), blocks.Prose(_LINKS, forms="html")
+    command = sweep.command
     return circumstances(
-        links, method=facts, ran=ran, machine=machine, facts=short, notes=notes, origin=origin
+        links, command=command, method=facts, ran=ran, machine=machine, notes=notes, origin=origin
     )
 
 

@@ -161,8 +161,7 @@ _OF_THE_RUN = ("method",)
 class Change:
     """Steps of several strategies at one place: before entry `at`, or anywhere from `first` to `last`.
 
-    `around` is what else changed there; `same_code`: the commit is the same before and after; `same_file`:
-    the workload's file is, wherever it was.
+    `around` is what else changed there; `same_code`: the commit is the same before and after.
     """
 
     at: int
@@ -171,7 +170,6 @@ class Change:
     steps: dict[str, Step]
     around: tuple[Condition, ...] = ()
     same_code: bool = False
-    same_file: bool = False
 
 
 @dataclass(frozen=True)
@@ -323,4 +321,4 @@ def _changes(
         conditions = dict.fromkeys(condition for i in range(first, last + 1) for condition in around[i])
         commits = {entry.profile.commit for entry in entries[first - 1 : last + 1]}
         same = len(commits) == 1 and all(commit and commit.changed is False for commit in commits)
-        yield Change(at, first, last, together, tuple(conditions), same, not edited)
+        yield Change(at, first, last, together, tuple(conditions), same)

@@ -136,10 +136,6 @@ def counted_row(row: AnyRow) -> AnyRow:
     return row.model_copy(update=update)
 
 
-TOLERANCE = 1e-6
-"""Smaller differences are rounding."""
-
-
 @dataclass(frozen=True)
 class Timing:
     """A contestant's frames. `seconds`: from one finished frame to the next; `latency`: of one, where frames
@@ -180,29 +176,17 @@ def timed(row: Measured, timing: Timing, objective: Objective, hosts: Collection
 
 
 def timed_again(profile: Profile) -> Profile:
-    """The rows with what this version makes of the blocks, and no verdict where it was of other times.
-
-    Verdicts of earlier versions compared means and showed medians.
-    """
-    chosen, objective, workload = profile.recommendation, profile.preferences.objective, profile.workload
-    timing_of = {}
-    if profile.final is not None and profile.blocks:
-        timing_of = timings(profile.blocks, objective, profile.method.confidence)
+    """The profile of a final whose rows have what its objective, which may be another one now, counts."""
+    objective, workload = profile.preferences.objective, profile.workload
+    if profile.final is None or not profile.blocks:
+        return profile
+    timing_of = timings(profile.blocks, objective, profile.method.confidence)
     hosts = [stage.name for stage in workload.frame_stages("host")]
     rows = list(profile.results)
     for i, row in enumerate(rows):
         if isinstance(row, Measured) and row.samples == "blocks" and row.strategy in timing_of:
             rows[i] = timed(row, timing_of[row.strategy], objective, hosts, workload.gpus)
-    same = all(
-        math.isclose(old.median_seconds, new.median_seconds, rel_tol=TOLERANCE)
-        for old, new in zip(profile.results, rows, strict=True)
-        if isinstance(old, Measured) and isinstance(new, Measured)
-    )
-    figures = figures_of([row for row in rows if isinstance(row, Measured)], objective)
-    if same and chosen and chosen.speedup and {chosen.strategy, chosen.baseline} <= figures.keys():
-        ratio = figures[chosen.baseline or ""] / figures[chosen.strategy or ""]
-        same = math.isclose(chosen.speedup, ratio, rel_tol=TOLERANCE)
-    return profile if same else profile.model_copy(update={"results": tuple(rows), "recommendation": None})
+    return profile.model_copy(update={"results": tuple(rows)})
 
 
 def accounted(row: Measured, hosts: Collection[str], gpus: int = 1) -> Measured:
