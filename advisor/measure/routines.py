@@ -1,21 +1,16 @@
 """What library calls take: reads of memory beyond one pass that the GPU does not cache, and the host's time.
 
-routines.toml has what was measured: counts of mapped host memory over a link. What they mean for a device is
-the model's affair. A load of 4 bytes fetches a sector of 32 (CUDA C++ Best Practices Guide, "Coalesced Access
-to Global Memory"), and the loads of a warp are merged by line. Bytes that lie together and fill whole sectors
-cross once. Over a link a request for one sector alone takes longer than its bytes.
-
-The host's time is that of one call before the GPU has it, on an H200's host (measured by us: calls on small
-arrays one after another without a wait, CuPy 14.2 and PyTorch 2.11, one thread of a Xeon in a virtual
-machine; two processes differ by a tenth). For another host the model scales it (`host_slowdown` and
-`issue_share` in defaults.toml).
+routines.toml has what was measured. What it means for a device is the model's affair. A load of 4 bytes
+fetches a sector of 32 (CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"), and the loads of
+a warp are merged by line. Bytes that lie together and fill whole sectors cross once. Over a link a request
+for one sector alone takes longer than its bytes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -61,10 +56,14 @@ class Routine(Record):
         return measured * uses / last if uses > last > 1 else measured
 
 
-@lru_cache(maxsize=1)
+@cache
+def _measured() -> dict[str, Any]:
+    return parse_toml(PATH.read_text(encoding="utf-8"))
+
+
+@cache
 def routines() -> tuple[Routine, ...]:
-    content = parse_toml(PATH.read_text(encoding="utf-8"))
-    return tuple(Routine.model_validate(row) for row in content["routines"])
+    return tuple(Routine.model_validate(row) for row in _measured()["routines"])
 
 
 def passes(call: str, dtype: np.dtype[Any], uses: float = 1.0) -> float:
@@ -226,64 +225,28 @@ def _merged(at: npt.NDArray[np.int64]) -> float:
     return float(SECTOR * (lines.shape[1] - alone) + _alone() * alone)
 
 
-_UFUNC, _REDUCTION, _FUNCTION, _TORCH = 9.5e-6, 16e-6, 23e-6, 6.5e-6
-"""Seconds of calls without a figure of their own; a composite function takes the median of those measured."""
-_JOIN = 10e-6
-"""For each array that is joined."""
 INDEX, SCATTER, WRITE, VIEW, REPEATED = "index", "scatter", "write", "view", "repeated"
 """REPEATED: a batched product that repeats an operand."""
-
-_CALLS = {
-    1.8: VIEW,
-    5.0: "concatenate vstack hstack",
-    6.6: WRITE,
-    8.2: "fill zeros_like ones_like full_like empty_like",
-    9.0: "stack",
-    9.7: "copyto",
-    12.2: "copy astype flatten where clip rfft fft",
-    15.0: "take repeat diff argmax argmin",
-    16.0: "matmul vecdot matvec vecmat dot vdot inner outer sum prod mean max min amax amin any all",
-    17.7: INDEX,
-    19.4: "tensordot",
-    22.3: f"pad {SCATTER}",
-    25.0: "cumsum cumprod",
-    31.0: "roll norm",
-    39.4: "fft2",
-    44.3: "sort",
-    52.0: REPEATED,
-    59.6: "argsort",
-    61.4: "var nanvar",
-    68.0: "std nanstd",
-    74.5: "take_along_axis",
-    104.0: "median",
-    111.0: "einsum",
-}
-"""Microseconds."""
-_OPERATORS = {
-    7.8: "index",
-    10.2: "cat",
-    11.5: "convolution",
-    13.0: "mm bmm addmm baddbmm",
-    14.6: "native_layer_norm",
-}
-"""PyTorch's operators, in microseconds."""
 _JOINING = ("concatenate", "stack", "vstack", "hstack")
-_KNOWN, _KNOWN_OPERATORS = (
-    {name: micro * 1e-6 for micro, names in table.items() for name in names.split()}
-    for table in (_CALLS, _OPERATORS)
-)
 
 
 def ufunc_seconds(name: str, method: str) -> float:
-    return _KNOWN.get(name, _UFUNC if method == "__call__" else _REDUCTION)
+    return _host_seconds("cupy", name, "ufunc" if method == "__call__" else "reduction")
 
 
 def call_seconds(name: str, arrays: int = 1) -> float:
-    return _KNOWN.get(name, _FUNCTION) + (_JOIN * arrays if name in _JOINING else 0.0)
+    joining = _host_seconds("other", "joined_array") * arrays if name in _JOINING else 0.0
+    return _host_seconds("cupy", name, "function") + joining
 
 
 def torch_seconds(name: str) -> float:
-    return _KNOWN_OPERATORS.get(name, _TORCH)
+    return _host_seconds("torch", name, "operator")
+
+
+def _host_seconds(library: str, name: str, kind: str = "") -> float:
+    """Those of that call, or of its kind where it was not measured."""
+    micros = _measured()["host_microseconds"]
+    return float(micros[library].get(name) or micros["other"][kind]) * 1e-6
 
 
 def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
