@@ -143,18 +143,12 @@ class Place:
         return f"{Path(self.file).name}:{self.line}"
 
 
-@dataclass(frozen=True)
-class Refused:
-    why: str
-    write: str
-    place: Place
-    buffer: str = ""
-
-
 class Refusal(Exception):
-    def __init__(self, reason: Refused) -> None:
-        super().__init__(reason.why)
-        self.reason = reason
+    """`write`: what to write in its place. `buffer`: the one that is refused, where that is known."""
+
+    def __init__(self, why: str, write: str, place: Place, buffer: str = "") -> None:
+        super().__init__(why)
+        self.write, self.place, self.buffer = write, place, buffer
 
 
 class NoSuchName(Refusal, AttributeError):
@@ -169,29 +163,22 @@ class NotFilled(Refusal, ValueError):
     """CuPy's message for a NumPy array assigned as a value."""
 
 
-@dataclass(frozen=True)
-class Waiting:
-    call: str
-    write: str
-    place: Place
-
-
 @dataclass
 class Watch:
-    """Notes what device stages do. `stage`: the one that runs; `buffers`: all, by name."""
+    """Notes what device stages do. `stage`: the one that runs; `buffers`: all, by name; `waits`: how often
+    which stage waits in which line, by the call, and what to write in its place."""
 
     coverage: Coverage
     buffers: Mapping[str, Array] = field(default_factory=dict)
     stage: str = ""
-    waits: Counter[tuple[str, Waiting]] = field(default_factory=Counter)
+    waits: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
 
     def refuse(self, kind: type[Refusal], why: str, write: str, *arrays: Any) -> NoReturn:
         """Raises as CuPy does, naming the line and the buffer among the arrays."""
-        names = [name for name in map(self.owner, arrays) if name]
-        raise kind(Refused(why, write, user_line(), names[0] if names else ""))
+        raise kind(why, write, user_line(), next(filter(None, map(self.owner, arrays)), ""))
 
     def wait(self, call: str, write: str) -> None:
-        self.waits[self.stage, Waiting(call, write, user_line())] += 1
+        self.waits[self.stage, str(user_line()), call, write] += 1
 
     def lacks(self, name: str) -> NoReturn:
         step = f"Use what CuPy has ({COMPARISON}), or write a kernel: device(..., cpu=...)."
@@ -254,7 +241,7 @@ def _upload() -> str:
     )
 
 
-def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
+def refused_by_library(error: Exception, watch: Watch) -> Refusal | None:
     """A library's refusal of CuPy's array; None for any other error."""
     if not _SIGNS.search(str(error)):
         return None
@@ -268,7 +255,7 @@ def refused_by_library(error: Exception, watch: Watch) -> Refused | None:
     why, write = _REMEDIES.get(library, _OTHER)
     values = (v for n, v in frame.f_locals.items() if re.search(rf"\b{n}\b", place.text))
     owners = (watch.owner(value) for value in values if type(value).__module__ == "cupy")
-    return Refused(f"{why} ({type(error).__name__})", write, place, next(filter(None, owners), ""))
+    return Refusal(f"{why} ({type(error).__name__})", write, place, next(filter(None, owners), ""))
 
 
 _WHOLE_BYTES = 64 << 20

@@ -202,9 +202,9 @@ class _Checks:
         self.skipped: set[str] = set()
         """Stages that are not judged any more."""
         self.traced: _Traced | None = None
-        self._refused: dict[str, checks.Refused] = {}
+        self._refused: dict[str, checks.Refusal] = {}
         self._wrong: dict[str, Problem] = {}
-        self._waits: Counter[tuple[str, checks.Waiting]] = Counter()
+        self._waits: Counter[tuple[str, str, str, str]] = Counter()
 
     def run_frames(self) -> None:
         """Set-up, two frames, from the last of which the waits are kept, and then traced ones."""
@@ -234,8 +234,8 @@ class _Checks:
         version = self._watch.coverage.version
         refused = () if imports_cupy else tuple(_refusal(n, r, version) for n, r in self._refused.items())
         waits = (
-            Wait(stage=stage, line=str(w.place), call=w.call, write=w.write, count=count)
-            for (stage, w), count in self._waits.items()
+            Wait(stage=stage, line=line, call=call, write=write, count=count)
+            for (stage, line, call, write), count in self._waits.items()
             if stage not in self._refused
         )
         return CheckedPass(refused, tuple(self._wrong.values()), tuple(waits))
@@ -273,12 +273,12 @@ class _Checks:
         try:
             stage.stage.function(**arrays, **keywords)
         except checks.Refusal as refusal:
-            self._refused[name] = refusal.reason
+            self._refused[name] = refusal
         except checks.Unknowable:
             pass
         except Exception as error:
-            if reason := checks.refused_by_library(error, self._watch):
-                self._refused[name] = reason
+            if library_refusal := checks.refused_by_library(error, self._watch):
+                self._refused[name] = library_refusal
         else:
             return True
         self.skipped.add(name)
@@ -295,11 +295,12 @@ def _unknown_buffer(stage: BoundStage, name: str, array: Array) -> Problem:
     )
 
 
-def _refusal(stage: str, reason: checks.Refused, version: str) -> Problem:
-    buffer = f", buffer {reason.buffer!r}" if reason.buffer else ""
+def _refusal(stage: str, refusal: checks.Refusal, version: str) -> Problem:
+    buffer = f", buffer {refusal.buffer!r}" if refusal.buffer else ""
+    place = refusal.place
     return Problem(
         cause="raised",
-        message=f"stage {stage!r} fails under CuPy {version} at {reason.place}{buffer}: {reason.why}",
-        next_step=reason.write,
-        detail=f"{reason.place.file}:{reason.place.line}\n    {reason.place.text}",
+        message=f"stage {stage!r} fails under CuPy {version} at {place}{buffer}: {refusal}",
+        next_step=refusal.write,
+        detail=f"{place.file}:{place.line}\n    {place.text}",
     )
