@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from field import InProcess
-from running import QUICK, REPOSITORY, Command, cpu_settings
+from running import QUICK, REPOSITORY, Command, cpu_settings, eventually
 from shared_server import server
 
 from advisor import pipeline
 from advisor.errors import UsageError
-from advisor.measure.observed import observe
+from advisor.measure import observed
+from advisor.measure.observed import CallJob, observe
+from advisor.measure.processes import start
 from advisor.measure.progress import Silent
 from advisor.workloads import starters
 from advisor.workloads.loading import load
 
 
 @pytest.fixture(autouse=True)
-def forked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Calls are watched in forked processes; the commands of the documentation start theirs."""
-    plain = subprocess.run
-
-    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        if "advisor.measure.observed" not in command:
-            return plain(command, **options)
-        with monkeypatch.context() as around, (tmp_path / "printed").open("w+b") as printed:
-            around.setenv("PYTHONPATH", options["env"]["PYTHONPATH"])
-            process = server().fork(command[4], command[5:], printed, ())
-            code = process.wait(options["timeout"])
-            printed.seek(0)
-            return subprocess.CompletedProcess(command, code, "", printed.read().decode())
-
-    monkeypatch.setattr(subprocess, "run", run)
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are watched in forked processes."""
+    monkeypatch.setattr(observed, "start", partial(start, server=server()))
 
 
 def test_the_starter_passes_as_it_is(command: Command) -> None:
@@ -238,14 +228,22 @@ def test_the_script_has_its_own_arguments(command: Command) -> None:
 
 def test_a_call_that_goes_on_is_told_from_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "slow.py"
-    file.write_text("def process(): ...\ndef other(): ...\n")
+    file.write_text("import time\ndef process(): time.sleep(600)\ndef other(): ...\nprocess()\n")
+    begun = []
 
-    def late(command: list[str], timeout: float, **_: Any) -> None:
-        if command[6] == "process":
-            Path(command[7]).with_suffix(".begun").touch()
-        raise subprocess.TimeoutExpired(command, timeout)
+    def when_begun(_: object, seconds: float) -> bool:
+        assert eventually(lambda: any(folder.glob("begun")) or "other" in begun)
+        return False
 
-    monkeypatch.setattr(subprocess, "run", late)
+    def begin(job: CallJob, directory: Path, worker: str) -> Any:
+        nonlocal folder
+        folder = directory
+        begun.append(job.function)
+        return start(job, directory, worker, server=server())
+
+    folder = tmp_path
+    monkeypatch.setattr(observed, "start", begin)
+    monkeypatch.setattr(observed, "wait", when_begun)
     for function, told in {
         "process": "called process, which had not returned",
         "other": "did not call",

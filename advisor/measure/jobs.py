@@ -207,11 +207,11 @@ class Problem(Record):
         kind, step = type(error).__name__, error.next_step
         return cls(cause="wrong", error=kind, message=error.message, next_step=step, detail=error.detail)
 
-    def as_error(self, log: str = "") -> AdvisorError:
-        """The error of our tree that it was, or a `WorkloadError`; without detail the log stands for it."""
+    def as_error(self) -> AdvisorError:
+        """The error of our tree that it was, or a `WorkloadError`."""
         kinds = {kind.__name__: kind for kind in _ERRORS}
         kind = kinds.get(self.error, WorkloadError)
-        return kind(self.message, next_step=self.next_step, detail=self.detail or log)
+        return kind(self.message, next_step=self.next_step, detail=self.detail)
 
 
 class TraceRun(Record):

@@ -10,9 +10,7 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
-import os
 import runpy
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,8 +22,9 @@ import numpy as np
 from advisor.errors import AdvisorError, UsageError, WorkloadError, nearest
 from advisor.measure.backends import gpu_count
 from advisor.measure.cupy_mock.arrays import DeviceArray
-from advisor.measure.jobs import ScriptJob
-from advisor.measure.processes import python_command
+from advisor.measure.fork_server import die_with_parent
+from advisor.measure.jobs import LOG, ScriptJob
+from advisor.measure.processes import end, log_tail, start, wait
 from advisor.measure.recording.host_memory import is_tensor
 from advisor.measure.recording.worker import play
 from advisor.profiles.base import Record
@@ -35,6 +34,7 @@ from advisor.workloads.definition import RESERVED
 from advisor.workloads.starters import function_name
 
 Kind = Literal["array", "value", "xp"]
+WORKER = "advisor.measure.observed"
 _TIMEOUT = 120.0
 _DEFERRED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _PLAIN = (bool, int, float, str)
@@ -70,6 +70,21 @@ class Observed(Record):
         return tuple(each for each in (*self.arguments, *self.results) if each.kind == "array")
 
 
+class CallJob(Record):
+    """What a process is to watch. `beside`: a folder from which the file imports too."""
+
+    file: str
+    function: str
+    inputs: str
+    arguments: tuple[str, ...]
+    beside: str
+    directory: str
+
+
+_BEGUN, _ANSWER = "begun", "call.json"
+"""Files of the job's folder: the function was called; the call."""
+
+
 class _Seen(BaseException):
     """The call has returned: the script is not needed any more."""
 
@@ -91,25 +106,26 @@ def observe(
     function that another file can import.
     """
     _require_function(file, function)
-    paths = filter(None, (str(beside.resolve()) if beside else "", os.environ.get("PYTHONPATH", "")))
     with scratch() as folder:
-        answer = folder / "call.json"
-        names = (str(file), function, str(answer), str(inputs))
-        command = python_command("advisor.measure.observed", *names, *given)
+        job = CallJob(
+            file=str(file),
+            function=function,
+            inputs=str(inputs),
+            arguments=tuple(given),
+            beside=str(beside.resolve()) if beside else "",
+            directory=str(folder),
+        )
+        process = start(job, folder, WORKER)
         try:
-            process = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=timeout,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            )
-        except subprocess.TimeoutExpired:
-            raise _late(file, function, timeout, begun=_begun(answer).exists()) from None
-        if not answer.exists():
-            raise _without_call(file, function, process, begun=_begun(answer).exists())
-        call = Observed.model_validate_json(answer.read_text(encoding="utf-8"))
+            in_time = wait(process, timeout)
+        finally:
+            end(process, folder)
+        if not (folder / _ANSWER).exists():
+            begun = (folder / _BEGUN).exists()
+            if not in_time:
+                raise _late(file, function, timeout, begun=begun)
+            raise _without_call(file, function, process.returncode, log_tail(folder / LOG), begun=begun)
+        call = Observed.model_validate_json((folder / _ANSWER).read_text(encoding="utf-8"))
     if call.problem:
         step = "Use a function of arrays or tensors, numbers and strings; wrap anything else."
         raise UsageError(f"{file}::{function}: {call.problem}", next_step=step)
@@ -122,22 +138,16 @@ def _late(file: Path, function: str, timeout: float, *, begun: bool) -> UsageErr
     return UsageError(f"{file} {late} {timeout:.0f} s", next_step=step)
 
 
-def _without_call(
-    file: Path, function: str, process: subprocess.CompletedProcess[str], *, begun: bool
-) -> AdvisorError:
-    if begun or process.returncode:
-        failed = f"called {function}, which did not return: exit code {process.returncode}"
+def _without_call(file: Path, function: str, code: int, log: str, *, begun: bool) -> AdvisorError:
+    if begun or code:
+        failed = f"called {function}, which did not return: exit code {code}"
         return WorkloadError(
             f"{file} {failed}" if begun else f"{file} failed before it called {function}",
             next_step="Check that the file runs with python.",
-            detail=process.stderr.strip()[-2000:],
+            detail=log,
         )
     step = 'Call it once with real data, under: if __name__ == "__main__":'
     return UsageError(f"running {file} does not call {function}", next_step=step)
-
-
-def _begun(answer: Path) -> Path:
-    return answer.with_suffix(".begun")
 
 
 def _require_function(file: Path, function: str) -> None:
@@ -168,16 +178,17 @@ def _require_function(file: Path, function: str) -> None:
 
 def main(arguments: list[str]) -> None:
     """Runs a file until it calls a function; the call goes to one file, its arrays to another."""
-    file, function, answer, inputs, *given = arguments
-    path = Path(file).resolve()
+    die_with_parent(int(arguments[1]))
+    job = CallJob.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    folder, inputs, path = Path(job.directory), Path(job.inputs).resolve(), Path(job.file).resolve()
     begun: dict[str, tuple[Any, Any]] = {}
 
     def watch(frame: FrameType, event: str, value: Any) -> None:
         code = frame.f_code
-        if code.co_name != function or Path(code.co_filename).resolve() != path:
+        if code.co_name != job.function or Path(code.co_filename).resolve() != path:
             return
         if event == "call" and not begun:
-            _begun(Path(answer)).touch()
+            (folder / _BEGUN).touch()
             if code.co_flags & _DEFERRED:
                 leave(Observed(problem="it is a generator or coroutine, so calling it does not run its body"))
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -188,28 +199,28 @@ def main(arguments: list[str]) -> None:
             if not dis.opname[code.co_code[frame.f_lasti]].startswith("RETURN"):
                 return  # it raised
             del begun["return"]
-            leave(_observed(begun, value, frame.f_globals.get(function)))
+            leave(_observed(begun, value, frame.f_globals.get(job.function)))
 
     def leave(call: Observed) -> NoReturn:
         sys.setprofile(None)
         _save(inputs, {} if call.problem else begun)
-        Path(answer).write_text(call.model_dump_json(), encoding="utf-8")
+        (folder / _ANSWER).write_text(call.model_dump_json(), encoding="utf-8")
         raise _Seen
 
     if not gpu_count():
-        play(ScriptJob(file=file, backend="cpu", gpu=0, directory=".").model_dump_json())
-    sys.path.insert(0, str(path.parent))
-    sys.argv = [file, *given]
+        play(ScriptJob(file=job.file, backend="cpu", gpu=0, directory=".").model_dump_json())
+    sys.path[:0] = [str(path.parent), *filter(None, [job.beside])]
+    sys.argv = [job.file, *job.arguments]
     sys.setprofile(watch)
     try:
-        runpy.run_path(file, run_name="__main__")
+        runpy.run_path(job.file, run_name="__main__")
     except _Seen:
         return
     finally:
         sys.setprofile(None)
 
 
-def _save(inputs: str, given: Mapping[str, tuple[Any, Any]]) -> None:
+def _save(inputs: Path, given: Mapping[str, tuple[Any, Any]]) -> None:
     arrays: Any = {name: before for name, (_, before) in given.items() if before is not None}
     if given:
         np.savez(inputs, **arrays)

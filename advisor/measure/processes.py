@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from advisor import units
-from advisor.measure.fork_server import PARENT, PASSED, ForkServer, Process
+from advisor.measure.fork_server import PARENT, PASSED, Forked, ForkServer, Process
 from advisor.measure.jobs import LOG
 from advisor.profiles.base import Record
 from advisor.profiles.files import scratch
@@ -133,6 +133,8 @@ def uninterrupted() -> Iterator[None]:
 
 def wait(process: Process, seconds: float) -> bool:
     """Whether the process ended within that time, asleep all the while: a busy parent would be noise."""
+    if isinstance(process, Forked):
+        return process.poll(seconds) is not None
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # Linux before 5.3 (JetPack 4), or forbidden in a container
