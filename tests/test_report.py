@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import (
@@ -22,16 +23,17 @@ from builders import (
     profile,
     recommendation,
     skipped,
+    vector_add_workload,
 )
 from jinja2 import UndefinedError
 from rendering import Accepted, blocks, shown
 
 from advisor.errors import FileProblem
-from advisor.model.measured import Accuracy
 from advisor.profiles.conclusions import Gain
+from advisor.profiles.figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.outputs import MANIFEST
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Failed, Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import html, markdown
 from advisor.report.answer import Answers
@@ -40,27 +42,6 @@ from advisor.report.profile_page import with_headlines
 from advisor.rules.advise import concluded
 
 GOLDEN = Path(__file__).parent / "golden"
-ACCURACY = Accuracy(
-    cases=12,
-    figures=40,
-    choices=10,
-    right_share=0.9,
-    ratio_median=0.9,
-    ratio_90=1.1,
-    ratio_error_median=0.1,
-    inside_share=0.85,
-    ratio_inside_share=0.8,
-    rank_correlation=0.9,
-)
-
-
-@pytest.fixture(autouse=True)
-def fixed_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model's error as it might be, so that the pages do not change with the model."""
-    few = ACCURACY.model_copy(update={"cases": 2, "figures": 6, "choices": 1, "right_share": 1.0})
-    monkeypatch.setattr(
-        "advisor.model.measured.by_class", lambda: {"discrete": ACCURACY, "tegra-io-coherent": few}
-    )
 
 
 def gpu_profile() -> Profile:
@@ -92,11 +73,89 @@ def gpu_profile() -> Profile:
     )
 
 
+TRACEBACK = """Traceback (most recent call last):
+  File "/lib/python/threading.py", line 1, in run
+    self._target()
+  File "/home/w.py", line 12, in use
+    if frame > 40: raise ValueError("late")
+                   ^^^^^^^^^^^^^^^^^^^^^^^^
+ValueError: late"""
+
+
+def late(strategy: str) -> Failed:
+    next_step = "Raise --timeout SECONDS."
+    return Failed(strategy=strategy, reason="ValueError: late", detail=TRACEBACK, next_step=next_step)
+
+
+def broken(**fields: object) -> Profile:
+    """A run without a GPU whose workload failed under both strategies, and yet was predicted."""
+    return cpu_profile(results=(late("pageable"), late("zero-copy"), skipped()), **fields)
+
+
+def with_figures(median: float, **fields: Any) -> dict[str, Any]:
+    """The slowest frames, CPU time, energy and memory of a row."""
+    places = {
+        "host": PlaceMemory(steady_bytes=43 * MIB, peak_bytes=235 * MIB),
+        "gpu0": PlaceMemory(steady_bytes=258 * MIB, peak_bytes=258 * MIB),
+    }
+    return {
+        "p95": Quantile(seconds=1.2 * median, low_seconds=1.1 * median, high_seconds=1.3 * median),
+        "p99": Quantile(seconds=1.5 * median, low_seconds=1.4 * median, high_seconds=2.0 * median),
+        "cpu_seconds": 0.004,
+        "energy": FrameEnergy(
+            joules=0.5, watts=250.0, idle_watts=75.0, seconds=2.1, frames=210, source="NVML's energy counter"
+        ),
+        "footprint": footprint(pageable=192 * MIB, device=192 * MIB).model_copy(update={"places": places}),
+        "host_pages": HostPages(bytes=192 * MIB, huge_bytes=96 * MIB),
+        **fields,
+    }
+
+
+def with_all_figures() -> Profile:
+    """One strategy has them, the other lacks some for a reason."""
+    absent = {"p99": "too few", "energy": "NVML's energy counter: NVML does not support it on this GPU"}
+    return profile(
+        results=(
+            measured("pinned", 0.010, **with_figures(0.010)),
+            measured("pageable", 0.020, **with_figures(0.020, p99=None, energy=None, absent=absent)),
+        ),
+        recommendation=recommendation(),
+    )
+
+
+def on_two_gpus() -> Profile:
+    """The kernel runs on the second."""
+    figures = with_figures(0.010)
+    places = {f"gpu{n}": PlaceMemory(steady_bytes=MIB, peak_bytes=n * MIB) for n in (0, 1)}
+    row = measured(
+        "pinned",
+        0.010,
+        energy=figures["energy"].model_copy(update={"gpus": (0.4, 0.1)}),
+        footprint=figures["footprint"].model_copy(update={"places": places}),
+        stage_seconds={"add": 0.002},
+    )
+    record = vector_add_workload()
+    stages = tuple(s.model_copy(update={"gpu": int(s.side == "device")}) for s in record.stages)
+    return profile(
+        results=(row,), workload=record.model_copy(update={"stages": stages}), recommendation=recommendation()
+    )
+
+
 PROFILES: dict[str, Callable[[], Profile]] = {
     "gpu": gpu_profile,
     "cpu": cpu_profile,
     "all": all_strategies,
     "nothing": lambda: profile(results=(failed(), skipped())),
+    "late": lambda: profile(
+        results=(
+            *(measured("pageable", 0.04), measured("pinned", 0.02), late("managed")),
+            *(skipped("a", "why"), skipped("b", "other"), skipped("c", "why")),
+        ),
+        recommendation=recommendation(),
+    ),
+    "broken": broken,
+    "figures": with_all_figures,
+    "two-gpus": on_two_gpus,
     "h200": lambda: concluded(load(Path(__file__).parent / "data" / "h200-vector_add.json")),
 }
 FORMS = ("html", "md", "txt", "details")

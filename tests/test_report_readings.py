@@ -6,61 +6,19 @@ import re
 from typing import Any
 
 import pytest
-from builders import (
-    cpu_profile,
-    failed,
-    host_state,
-    measured,
-    predicted,
-    prediction,
-    profile,
-    recommendation,
-    skipped,
-)
+from builders import cpu_profile, failed, measured, predicted, prediction, profile, recommendation, skipped
 from every import every
-from rendering import bars, blocks, shown
+from rendering import bars, blocks
 
 from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
-from advisor.profiles.system_state import Environment
 from advisor.report import answering, profile_page, words
-from advisor.report.answer import legend, overlap_note, parts_of
+from advisor.report.answer import legend, parts_of
 from advisor.report.blocks import Table
-from advisor.report.machine import environment
 from advisor.report.pages import page_of, render
 from advisor.report.tables import gaps
 from advisor.verdicts.scores import counted
-
-
-def on(**environment: Any) -> Profile:
-    """A run on a machine that read this."""
-    return profile(environment=Environment(system="L", machine="m", python="3", **environment))
-
-
-def test_host_facts_are_told_and_missing_ones_left_out() -> None:
-    told = {e.label: e.value for e in environment(on(host=host_state()))}
-    assert told["NUMA nodes"] == "0 (CPUs 0-15, 64.0 GiB)"
-    assert (told["Memory limit (cgroup)"], told["Locked-memory limit"]) == ("unlimited", "8.00 MiB")
-    assert told["Runs in"] == "a container"
-    assert "NUMA node of the GPU" not in told
-    assert "NUMA nodes" not in {e.label for e in environment(profile())}
-
-
-@every(("number", "further"), [(0, ""), (3, ""), (5, "and 2 more")])
-def test_at_most_three_warnings_stand_beside_the_verdict(number: int, further: str) -> None:
-    run = on(warnings=tuple(f"caution {i} ends" for i in range(number)))
-    html = shown(run, "html")
-    beside = html[html.index('id="verdict"') : html.index('id="stages"')]
-    unfolded = beside.partition("<details><summary>and")[0]
-    assert re.findall(r"caution \d", unfolded) == [f"caution {i}" for i in range(min(number, 3))]
-    assert re.findall(r"and \d more", beside) == ([further] if further else [])
-    assert len(re.findall(r"<span>caution \d", html)) == number, "each once"
-    markdown, text = shown(run, "md"), shown(run, "details")
-    assert markdown.count("**Warning:**") == min(number, 3)
-    assert further in markdown
-    assert ("… 2 more warnings: --details" in shown(run, "txt")) == bool(further)
-    assert [text.count(f"caution {i} ends") for i in range(number)] == [1] * number
 
 
 def test_host_copies_are_a_part_of_the_frame() -> None:
@@ -83,15 +41,6 @@ def overlapped(objective: Objective = "throughput", **fields: Any) -> Profile:
     return profile(results=(measured("pageable", 0.020), row), recommendation=chosen, preferences=wanted)
 
 
-def test_the_table_says_of_overlapping_frames_that_parts_may_exceed_them() -> None:
-    run = overlapped(transfer_seconds=0.009)
-    assert [part.value for part in parts_of(run)["pinned-pipelined"]][-2:] == ["9.00 ms", "1.00 ms"]
-    assert "`pinned-pipelined`" in overlap_note(run)
-    assert overlap_note(profile()) == ""
-    assert "may add up to more than the time per frame" in shown(run, "html")
-    assert "may add up" not in shown(profile(), "html")
-
-
 def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     run = overlapped("time", transfer_seconds=0.009)
     page = page_of(run)
@@ -110,14 +59,6 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
 def test_strategies_with_the_same_reason_share_a_row() -> None:
     without = (skipped("a", "why"), skipped("b", "other"), skipped("c", "why"))
     assert [(g.names, g.text) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
-    run = profile(results=(measured("pageable", 0.01), *without))
-    assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(run, "html")
-    assert "- `a`, `c` skipped: why\n" in shown(run, "md")
-    assert "a and c skipped: why" in shown(run, "details")
-    declined = prediction(results=(predicted("pageable", 0.01), *without))
-    assert "<code>a</code>, <code>c</code>: <span>why</span>" in shown(
-        cpu_profile(predictions=(declined,)), "html"
-    )
     rows = (failed("a", "killed", "one"), failed("b", "killed", "two"), failed("c", "killed", "one"))
     assert [(g.names, g.detail) for g in gaps(rows)] == [(("a", "c"), "one"), (("b",), "two")]
 

@@ -24,6 +24,7 @@ from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from rendering import Accepted, blocks, markup
+from test_report import TRACEBACK, broken
 from test_report_escaping import everywhere
 
 from advisor.profiles.conclusions import Recommendation
@@ -128,6 +129,16 @@ SWEEPS: dict[str, Callable[[], SweepResults]] = {
     "cpu": cpu_sweep,
     "nothing": nothing_sweep,
     "one": lambda: over(clear("pinned")),
+    "broken": lambda: sweep_results(
+        "w",
+        "n",
+        [
+            Point(1, broken()),
+            Point(2, cpu_profile()),
+            Point(3, status="failed", reason="E: no", detail=TRACEBACK),
+            Point(4, broken()),
+        ],
+    ),
 }
 FORMS = ("html", "md", "txt")
 
