@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -352,30 +351,38 @@ def test_several_changes_share_an_import_and_the_patch_applies(tmp_path: Path) -
     assert after.count("import cupyx") == 1
     assert after.count("\n") == after.count("\r\n")
     file, patch = tmp_path / "my x.py", tmp_path / "x.patch"
-    patch.write_bytes(text := diff("my x.py", source, after).encode())
+    patch.write_bytes(diff("my x.py", source, after).encode())
     for tool in (["git", "apply", str(patch)], ["patch", "--binary", "-p1", "-i", str(patch)], []):
         file.write_bytes(source.encode())
         if tool and shutil.which(tool[0]):
             subprocess.run(tool, cwd=tmp_path, check=True, capture_output=True)
         else:
-            assert apply(text.decode(), tmp_path) == [file]
+            apply({file: (source, after)})
         assert file.read_bytes() == after.encode()
 
 
-def test_a_patch_of_another_file_changes_nothing(tmp_path: Path) -> None:
-    after = edited(CUPY, [Change("hoist", 9, None, 7)])
-    patch = diff("x.py", CUPY, after) + diff("gone.py", "a\n", "b\n")
-    (tmp_path / "x.py").write_text(CUPY, encoding="utf-8")
+def test_files_with_other_texts_than_were_edited_stay_all_as_they_are(tmp_path: Path) -> None:
+    file, link = tmp_path / "x.py", tmp_path / "gone.py"
+    file.write_text(CUPY, encoding="utf-8")
+    texts = {file: (CUPY, "new\n"), link: ("a\n", "b\n")}
     with pytest.raises(CannotWrite, match=r"gone\.py"):
-        apply(patch, tmp_path)
+        apply(texts)
     (tmp_path / "c.py").write_text("c\n", encoding="utf-8")
-    (tmp_path / "gone.py").symlink_to("c.py")
-    with pytest.raises(CannotWrite, match=r"gone\.py has another line 1"):
-        apply(patch, tmp_path)
-    assert (tmp_path / "x.py").read_text(encoding="utf-8") == CUPY
-    apply(patch.replace("-a\n", "-c\n"), tmp_path)
-    assert (tmp_path / "gone.py").is_symlink()
-    assert (tmp_path / "c.py").read_text(encoding="utf-8") == "b\n"
+    link.symlink_to("c.py")
+    with pytest.raises(CannotWrite, match=r"gone\.py has been changed since"):
+        apply(texts)
+    assert file.read_text(encoding="utf-8") == CUPY
+    apply({**texts, link: ("c\n", "b\n")})
+    assert link.is_symlink()
+    assert [each.read_text(encoding="utf-8") for each in (file, tmp_path / "c.py")] == ["new\n", "b\n"]
+
+
+def test_a_download_of_what_is_uploaded_in_its_line_keeps_the_wait_of_the_upload() -> None:
+    source = CUPY.replace("w = cp.asarray(table)", "new = cp.asarray(gray * 2).get()")
+    line = 1 + source.splitlines().index("        new = cp.asarray(gray * 2).get()")
+    after = edited(source, [Change("lock", 8, 5, 7), Change("reuse", line, None, 7, tried=True)])
+    assert "new_device = cp.asarray(gray * 2, blocking=True)\n" in after
+    assert "new = new_device.get(out=" in after
 
 
 @given(st.text("é \tab", max_size=5), st.sampled_from(["", "# ünïcode\n"]), st.booleans())
@@ -388,10 +395,6 @@ def test_columns_count_characters(name: str, head: str, ends: bool) -> None:
     after = edited(source + "\n" * ends, [Change("lock", 5 + first, 3 + first, 4 + first)])
     assert f"{text} = cupyx.zeros_pinned(3)\n" in after
     ast.parse(after)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "x.py").write_text(whole := source + "\n" * ends, encoding="utf-8")
-        apply(diff("x.py", whole, after), Path(folder))
-        assert (Path(folder) / "x.py").read_text(encoding="utf-8") == after
 
 
 def test_an_allocator_is_set_after_the_imports() -> None:

@@ -233,7 +233,7 @@ class Runs:
             if job.task == "time"
         ]  # fmt: skip
         text = self.printed.get(tuple(change.name for change in job.changes), "7")
-        return TrialRun(blocks=tuple(blocks), results=Results(printed=(text,)), seconds=1.0)
+        return TrialRun(blocks=tuple(blocks), results=Results(printed=(text,)))
 
 
 LOCK, HOIST, REUSE = "lock-9", "hoist-11", "reuse-13"
@@ -399,7 +399,7 @@ def test_a_program_that_differs_from_itself_is_never_called_equal(
 
 def test_a_script_that_cannot_run_twice_is_told_and_its_record_kept(tmp_path: Path) -> None:
     def failing(job: TrialJob) -> TrialRun:
-        return TrialRun(results=Results(exit_code=1), error="FileExistsError", seconds=1.0)
+        return TrialRun(results=Results(exit_code=1), error="FileExistsError")
 
     tried = played(tmp_path, cast(Runs, failing))
     assert "exit code 1 when it ran again: FileExistsError" in tried.reason
@@ -442,7 +442,7 @@ def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path)
     (file,) = profiling._patch(masked, asked("x.py"), tmp_path)
     assert file.read_bytes().decode() == text
     loaded = Patch.model_validate_json(masked.trials.patch.model_dump_json())
-    assert loaded.exact[0] == loaded.text
+    assert loaded.exact == loaded.text
 
 
 def test_names_of_a_patch_start_where_its_files_lie(tmp_path: Path) -> None:
@@ -452,6 +452,8 @@ def test_names_of_a_patch_start_where_its_files_lie(tmp_path: Path) -> None:
     assert patch
     assert patch.folder == ".."
     assert patch.text.startswith("--- a/camera.py\n")
+    profiling._apply(Profile.model_construct(trials=Trials(patch=patch, seconds=1.0)))
+    assert "asarray(gray, blocking=True)" in (tmp_path / "camera.py").read_text(encoding="utf-8")
 
 
 def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_it_is_uploaded(

@@ -35,7 +35,6 @@ class Loop:
         return Alternation(
             list(self.seconds),
             process=process,
-            seed=7,
             switch=self._switch,
             synchronize=self._synchronize,
             clock=lambda: self.now,

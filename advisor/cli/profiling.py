@@ -189,7 +189,7 @@ def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:
     patch = result.trials.patch if result.trials else None
     if patch is None or not patch.holds:
         return []
-    return [outputs.write(directory, _patch_name(settings), patch.exact[0])]
+    return [outputs.write(directory, _patch_name(settings), patch.exact)]
 
 
 def _patch_name(settings: Settings) -> str:
@@ -209,18 +209,17 @@ def _apply(result: Profile) -> None:
             f"there is no patch with equal results to apply{reason}", next_step="See the report's trials."
         )
     try:
-        text, folder = patch.exact
-        changed = apply(text, Path.cwd() / folder)
+        apply(patch.texts)
     except CannotWrite as reason:
         raise UsageError(f"the patch does not apply: {reason}", next_step="Apply it by hand.") from None
-    for file in changed:
+    for file in patch.texts:
         say(f"changed {file}", written=True)
 
 
 def _apply_to_function(result: Profile, target: str) -> None:
     """Page-locks the function's arrays that the recommended strategy page-locks; lists what is left to do."""
     from advisor.strategies.functions import written_as
-    from advisor.strategies.patches import apply, diff
+    from advisor.strategies.patches import apply
     from advisor.strategies.syntax import CannotWrite
 
     file, _, function = target.partition("::")
@@ -228,7 +227,7 @@ def _apply_to_function(result: Profile, target: str) -> None:
         before = Path(file).read_bytes().decode()
         applied = written_as(result, before, function)
         if applied.written:
-            apply(diff(Path(file).name, before, applied.text), Path(file).parent)
+            apply({Path(file): (before, applied.text)})
     except (CannotWrite, SyntaxError, OSError, UnicodeDecodeError) as reason:
         say(f"{file} is not changed: {reason}", written=True)
         return

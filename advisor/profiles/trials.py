@@ -6,6 +6,8 @@ with blocks of the script as it is. `promised` is what the advice estimated befo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
@@ -59,16 +61,26 @@ class Patch(Record):
     interval: Interval | None = None
     promised_seconds: Seconds | None = optional("Per frame: those of its changes, at most the ceiling")
     reason: Text = optional("Why it was not run, failed, or is only code to consider", "")
-    _exact: tuple[str, str] = PrivateAttr(("", ""))
+    _exact: str = PrivateAttr("")
+    _texts: Mapping[Path, tuple[str, str]] = PrivateAttr(default_factory=dict)
 
     def model_post_init(self, _: Any) -> None:
-        self._exact = self.text, self.folder
+        self._exact = self.text
 
     @property
-    def exact(self) -> tuple[str, str]:
-        """Its text and folder as the user's files have them, to write and apply. Pages and profiles hold them
-        with secrets and names masked, and without carriage returns."""
+    def exact(self) -> str:
+        """Its text as the user's files have it, to write. Pages and profiles hold it with secrets and names
+        masked, and without carriage returns."""
         return self._exact
+
+    @property
+    def texts(self) -> Mapping[Path, tuple[str, str]]:
+        """What it changes: by file the text as it is and as patched. A profile that is read has none."""
+        return self._texts
+
+    def with_texts(self, texts: Mapping[Path, tuple[str, str]]) -> Patch:
+        self._texts = texts
+        return self
 
     @property
     def holds(self) -> bool:

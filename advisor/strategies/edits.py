@@ -220,7 +220,7 @@ def _reuse_one(
             raise
         loop = None
     if not name:
-        name, text = edits.new_name(f"{target or 'result'}_device"), edits.text(source)
+        name, text = edits.new_name(f"{target or 'result'}_device"), edits.moved(source)
         edits.insert(
             statement.lineno, indentation, f"{name} = ({text})" if "\n" in text else f"{name} = {text}"
         )

@@ -1,10 +1,11 @@
-"""Edits of a user's file, as texts at offsets; and unified diffs, written and applied byte by byte."""
+"""Edits of a user's file, as texts at offsets; unified diffs, and files that get the edited texts."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,41 +20,20 @@ def diff(name: str, before: str, after: str) -> str:
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
-def apply(patch: str, folder: Path) -> list[Path]:
-    """Changes files below the folder as `diff` told, or none. Raises `CannotWrite` where a line differs."""
-    changed = {}
-    for part in re.split(r"^--- a/(?=.*\n\+\+\+ b/)", patch, flags=re.MULTILINE)[1:]:
-        file = folder / part.partition("\n")[0].rstrip("\t")
+def apply(texts: Mapping[Path, tuple[str, str]]) -> None:
+    """Gives files the second of their texts, or none of them. Raises `CannotWrite` where one has another than
+    the first."""
+    for file, (before, _) in texts.items():
         try:
-            before = file.read_bytes().decode()
+            now = file.read_bytes().decode()
         except (OSError, UnicodeDecodeError) as problem:
             raise CannotWrite(f"{file}: {problem}") from None
-        changed[file] = _applied(before, part, file.name)
-    for file, text in changed.items():
+        if now != before:
+            raise CannotWrite(f"{file} has been changed since")
+    for file, (_, after) in texts.items():
         target, mode = file.resolve(), file.stat().st_mode  # a link stays one
-        write_atomically(target, text)
+        write_atomically(target, after)
         target.chmod(mode)
-    return [*changed]
-
-
-def _applied(before: str, part: str, name: str) -> str:
-    """The text with the hunks of one file."""
-    old, new, at, added = lines_of(before), list[str](), 0, False
-    for row in lines_of(part)[2:]:
-        if hunk := re.match(r"@@ -(\d+)", row):
-            begin = max(int(hunk[1]) - 1, 0)
-            new, at = [*new, *old[at:begin]], begin
-        elif row[0] == "\\":
-            new[-1:] = [line.rstrip("\n") for line in new[-1:]] if added else new[-1:]
-        elif row[0] == "+":
-            new.append(row[1:])
-        elif [row[1:].rstrip("\n")] != [line.rstrip("\n") for line in old[at : at + 1]]:
-            raise CannotWrite(f"{name} has another line {at + 1}")
-        else:
-            new += old[at : at + 1] * (row[0] == " ")
-            at += 1
-        added = row[0] == "+"
-    return "".join([*new, *old[at:]])
 
 
 def lines_of(text: str) -> list[str]:
@@ -94,6 +74,16 @@ class SourceEdits:
     def text(self, node: ast.expr) -> str:
         begin, end = self.span(node)
         return self.source[begin:end]
+
+    def moved(self, node: ast.expr) -> str:
+        """The text of what is written elsewhere, with the edits in it, which leave the place that it had."""
+        begin, end = self.span(node)
+        inner = {span: new for span, new in self.replaced.items() if begin <= span[0] and span[1] <= end}
+        self.replaced = {span: new for span, new in self.replaced.items() if span not in inner}
+        text = self.source
+        for (first, last), new in sorted(inner.items(), reverse=True):
+            text = text[:first] + new + text[last:]
+        return text[begin : end + len(text) - len(self.source)]
 
     def replace(self, node: ast.expr, text: str) -> None:
         self.replaced[self.span(node)] = text

@@ -49,7 +49,6 @@ class Alternation:
         contestants: Sequence[str],
         *,
         process: int,
-        seed: int,
         switch: Callable[[str], None],
         synchronize: Callable[[], None],
         clock: Callable[[], float],
@@ -61,7 +60,7 @@ class Alternation:
         self._most_frames = frames / (ROUNDS * len(contestants)) - SETTLING
         self._contestants, self._process = tuple(contestants), process
         self._switch, self._synchronize, self._clock = switch, synchronize, clock
-        self._random = random.Random(f"{seed}-{process}")
+        self._random = random.Random(process)
         self._to_warm_up, self._frames_of_block = warm_up + 1, 0
         self._tell_end = end
         self._end: float | None = None

@@ -423,7 +423,8 @@ class Session:
         lines = sum(row[:1] in "+-" and row[:3] not in ("+++", "---") for row in text.splitlines() if row)
         elsewhere = os.path.relpath(folder, self.start) if folder != self.start else ""
         reason = _NOT_RUN if text else "none of the changes could be written"
-        self._patch = Patch(text=text, folder=elsewhere, lines=lines, left_out=left_out, reason=reason)
+        patch = Patch(text=text, folder=elsewhere, lines=lines, left_out=left_out, reason=reason)
+        self._patch = patch.with_texts({Path(file): texts for file, texts in written.items()})
         self._written = names
         if not text:
             return

@@ -49,7 +49,6 @@ class TrialJob(Record):
     script: ScriptJob
     task: Literal["results", "time"]
     process: int = 0
-    seed: int = 0
     changes: tuple[ScriptChange, ...] = ()
     contestants: dict[str, tuple[str, ...]]
     loop_file: str
@@ -72,7 +71,6 @@ class TrialRun(Record):
     results: Results
     refused: dict[str, str] = Field(default_factory=dict)
     error: str = ""
-    seconds: float
 
 
 class TimeUp(Exception):
@@ -163,7 +161,6 @@ class _Session:
         self.alternation = Alternation(
             list(job.contestants),
             process=job.process,
-            seed=job.seed,
             switch=self._switch,
             synchronize=self._synchronize,
             clock=perf_counter,
@@ -185,10 +182,8 @@ class _Session:
         self._loop().listen(self.alternation.frame, self.alternation.end)
         self._switch(next(iter(self.job.contestants)))
         self.finder.install_imported()
-        begin = perf_counter()
         ended = run(program, self.loops)
         self._synchronize()
-        seconds = perf_counter() - begin
         self._switch("")
         downloads = self.downloads.by_line() if self.downloads else ()
         files = {name: file.digest() for name, file in self.files.items()}
@@ -197,7 +192,6 @@ class _Session:
             results=Results(downloads=downloads, files=files, exit_code=ended.code),
             refused={name: change.refused for name, change in self.changes.items() if change.refused},
             error=ended.error[:1000],
-            seconds=seconds,
         )
 
     def _loop(self) -> Loop:
