@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import quote
 
 from advisor import pipeline
@@ -98,15 +97,12 @@ class Sweep:
         return names
 
 
-def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingProxyType({})) -> Sweep | None:
-    """What `--sweep` was given; None where it was not. Raises `UsageError`.
-
-    defaults: of the workload's parameters, for the values that a message suggests.
-    """
+def parse_sweep(texts: Sequence[str]) -> Sweep | None:
+    """What `--sweep` was given; None where it was not. Raises `UsageError`."""
     if len(texts) > 2:
         wrong = f"--sweep was given {len(texts)} times: {', '.join(texts)}"
         raise UsageError(wrong, next_step="Sweep one parameter, or two; give the others with --set.")
-    parts = [_parse(text, defaults) for text in texts]
+    parts = list(map(_parse, texts))
     if len(parts) < 2:
         return parts[0] if parts else None
     if parts[0].parameter == parts[1].parameter:
@@ -121,29 +117,14 @@ def parse_sweep(texts: Sequence[str], defaults: Mapping[str, Value] = MappingPro
     return replace(parts[0], across=parts[1])
 
 
-def _forms(name: str, defaults: Mapping[str, Value]) -> str:
-    """The forms of --sweep, with values around the parameter's default."""
-    value = defaults.get(name)
-    if isinstance(value, bool):
-        return f"Write --sweep {name}=false,true."
-    if isinstance(value, str) and value:
-        return f"Write --sweep {name}={value},OTHER."
-    low, high, some = "1", "64", "1,2,8,64"
-    if isinstance(value, (int, float)) and value > 0:
-        ends = (max(value // 4, 1), value * 4) if isinstance(value, int) else (value / 4, value * 4)
-        low, high = map(str, ends)
-        some = f"{low},{high}"
-    start = f"--sweep {name}="
-    return f"Write {start}{low}..{high}, {start}{low}..{high}:4 (four values), or {start}{some}."
-
-
-def _parse(text: str, defaults: Mapping[str, Value]) -> Sweep:
+def _parse(text: str) -> Sweep:
     """A list of values, or a range whose ends are included and whose values lie a constant factor apart.
 
     Doublings by default, wider steps where that gives more than eight values.
     """
     bare = text.partition("=")[0].strip()
-    forms = _forms(bare if bare.isidentifier() else "n", defaults)
+    start = f"--sweep {bare if bare.isidentifier() else 'n'}="
+    forms = f"Write {start}1..64, {start}1..64:4 (four values), or {start}1,2,8,64."
     if bare.isidentifier() and not text.partition("=")[2].strip():
         raise UsageError(f"--sweep {bare} has no values", next_step=forms)
     ((name, values),) = parse_assignments([text], "--sweep").items()

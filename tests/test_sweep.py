@@ -6,7 +6,6 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import cpu_profile, vector_add_workload
@@ -89,22 +88,10 @@ def test_what_is_no_sweep(texts: list[str], message: str) -> None:
     assert raised.value.next_step
 
 
-@every(
-    ("default", "suggested"),
-    [
-        (480, "--sweep n=120..1920, --sweep n=120..1920:4 (four values), or --sweep n=120,1920."),
-        (1, "--sweep n=1..4,"),
-        (0.5, "--sweep n=0.125..2.0,"),
-        (True, "--sweep n=false,true."),
-        ("auto", "--sweep n=auto,OTHER."),
-        (0, "--sweep n=1..64,"),
-        (None, "--sweep n=1..64,"),
-    ],
-)
-def test_a_sweep_without_values_is_suggested_some_of_that_parameter(default: Any, suggested: str) -> None:
+def test_a_sweep_without_values_is_suggested_some() -> None:
     with pytest.raises(UsageError) as raised:
-        parse_sweep(["n"], {} if default is None else {"n": default})
-    assert suggested in raised.value.next_step
+        parse_sweep(["n"])
+    assert "--sweep n=1..64," in raised.value.next_step
 
 
 def test_folders_stay_in_the_output_directory_whatever_a_value_holds() -> None:

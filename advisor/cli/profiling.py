@@ -57,7 +57,7 @@ def profile(**values: Any) -> None:
     sources = configuration.places(source, script=script)
     merged = configuration.merged(sources)
     wanted = configuration.parse_formats(merged.formats)
-    swept = parse_sweep(merged.sweep, outline.defaults_of(merged.workload))
+    swept = parse_sweep(merged.sweep)
     form = only_format(merged.out, wanted)
     if merged.save:
         outputs.baseline_folder(merged.save)

@@ -274,7 +274,7 @@ def _sweep_of(options: Options) -> tuple[Sweep | None, tuple[str, ...]]:
     defaults = defaults_of(options.workload)
     lists = [p for p in options.parameters if "," in p and isinstance(defaults.get(_name(p)), (int, float))]
     rest = tuple(p for p in options.parameters if p not in lists)
-    sweep = parse_sweep((*options.sweep, *lists), defaults)
+    sweep = parse_sweep((*options.sweep, *lists))
     if sweep and sweep.across:
         raise UsageError("advisor fleet sweeps one parameter", next_step="Give the other with --set.")
     if sweep and sweep.parameter in map(_name, rest):
