@@ -31,7 +31,7 @@ from advisor.profiles.base import Record
 from advisor.profiles.files import scratch
 from advisor.profiles.schema import AccessMode
 from advisor.workloads.definition import RESERVED
-from advisor.workloads.starters import function_name
+from advisor.workloads.starters import function_name, template
 
 Kind = Literal["array", "value", "xp"]
 WORKER = "advisor.measure.observed"
@@ -327,33 +327,6 @@ _LOADING = """
 with np.load(Path(__file__).with_name("{}")) as file:
     INPUTS = dict(file)
 """
-_WORKLOAD = '''\
-"""{function} of {source.name}, as it was called once; written by `advisor new`.
-
-Run it with `advisor profile {file.name}`.
-"""
-
-{import_sys}from pathlib import Path
-
-import numpy as np
-
-from advisor import {names}
-
-{path}from {source.stem} import {function}
-{loading}
-
-@workload
-def {name}({parameters}) -> Workload:
-    """One call of {function} for each frame."""
-
-{stages}
-    return Workload(
-        buffers={{
-{buffers}
-        }},
-{setup}        frame=[{frame}],
-    )
-'''
 
 
 def workload_text(
@@ -381,7 +354,7 @@ def workload_text(
         stages.append(f"    def use({', '.join(f'{name}: In' for name in reads)}) -> None:")
         stages.append("        # What the CPU does with the result.")
         stages += [*(f"        {name}.max()" for name in reads), ""]
-    return _WORKLOAD.format(
+    return template("call.txt").format(
         file=file,
         source=source,
         function=function,

@@ -63,11 +63,11 @@ def require_name(file: Path) -> None:
 
 
 def _starter(file: Path) -> str:
-    text = _template("starter.py").replace("starter.py", file.name)
+    text = template("starter.py").replace("starter.py", file.name)
     return text.replace("def starter(", f"def {function_name(file)}(")
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
     installed = _PACKAGE / "templates"
     folder = installed if installed.is_dir() else _PACKAGE.parent / "templates"
     return (folder / name).read_text(encoding="utf-8")
@@ -111,7 +111,7 @@ def outline(program: ProgramTrace | None, report: Path, file: Path) -> str:
     entry = named(gpu.name)
     seconds = gpu.kernel_seconds / gpu.units
     rate = entry.figures.flops_per_second if entry else None
-    return _template("outline.txt").format(
+    return template("outline.txt").format(
         file=file.name,
         report=report.name,
         function=function_name(file),
