@@ -17,6 +17,7 @@ from advisor.measure import observed
 from advisor.measure.observed import CallJob, observe
 from advisor.measure.processes import start
 from advisor.measure.progress import Silent
+from advisor.measure.stretches import Stretch, function_at
 from advisor.workloads import starters
 from advisor.workloads.loading import load
 
@@ -342,6 +343,14 @@ def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
     assert access["model"] == {"load": "out", "run": "in"}
     assert access["result"] == {"run": "out", "use": "in"}, "the next line downloads it"
     assert {row.verified for row in profile.measured().values()} == {True}
+
+
+def test_what_is_uploaded_keeps_its_place_in_an_expression(tmp_path: Path) -> None:
+    file = tmp_path / "camera.py"
+    file.write_text("import cupy\nfor a in [1, 2]:\n    b = cupy.asarray(a + 1) * cupy.asarray(a)\n")
+    stretch = function_at(file, 3)
+    assert isinstance(stretch, Stretch)
+    assert "    b = (a + 1) * a\n" in stretch.module
 
 
 @pytest.mark.parametrize(

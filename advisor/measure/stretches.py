@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.errors import UsageError, WorkloadError
-from advisor.strategies.syntax import last_name
+from advisor.strategies.patches import SourceEdits
+from advisor.strategies.syntax import imports_of, last_name
 from advisor.workloads.outline import parsed
 
 _UPLOADS = {"asarray", "array", "to", "cuda", "to_device", "from_numpy", "as_tensor", "set"}
@@ -61,32 +62,33 @@ def function_at(source: Path, line: int) -> str | Stretch:
         what = "is in a class" if top else "has no statement"
         step = "Name a line of a function or of a loop, or FILE::FUNCTION."
         raise UsageError(f"line {line} of {source} {what}", next_step=step)
-    return _stretch(*_apart(text, _block(tree.body, line), line), source, line)
+    return _stretch(*_apart(text, tree, line), source, line)
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])
 
 
 def _holds(node: ast.stmt, line: int) -> bool:
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-    return bool(first <= line <= (node.end_lineno or node.lineno))
+    return _first_line(node) <= line <= (node.end_lineno or node.lineno)
 
 
-def _apart(text: str, block: Sequence[ast.stmt], line: int) -> tuple[str, int]:
+def _apart(text: str, tree: ast.Module, line: int) -> tuple[str, int]:
     """The text in which the download at or behind the line computes nothing, and where that line is then."""
-    behind = (node for node in block if (node.end_lineno or 0) >= line)
+    behind = (node for node in _block(tree.body, line) if (node.end_lineno or 0) >= line)
     node = next((each for each in behind if _calls(each) & _DOWNLOADS), None)
     parts = list(_computed(node)) if isinstance(node, _WHOLE) else []
     if node is None or not parts:
         return text, line
-    rows = text.splitlines()
-    shown = ast.unparse(node)
-    indent = " " * node.col_offset
-    names = [f"{_TAKEN}{i}" for i in range(1, len(parts) + 1)]
-    for name, part in zip(names, map(ast.unparse, parts), strict=True):
-        shown = shown.replace(part, name, 1)
-    before = f"{indent}{', '.join(names)} = {', '.join(map(ast.unparse, parts))}"
+    names, edits = [f"{_TAKEN}{i}" for i in range(1, len(parts) + 1)], SourceEdits(text, tree)
+    for name, part in zip(names, parts, strict=True):
+        edits.replace(part, name)
+    computed = f"{', '.join(names)} = {', '.join(map(ast.unparse, parts))}"
+    edits.insert(node.lineno, " " * node.col_offset, computed)
     if _holds(node, line):
         line = node.lineno + (not _calls(node) & _UPLOADS)
-    rows[node.lineno - 1 : node.end_lineno] = before, indent + shown
-    return "\n".join((*rows, "")), line
+    return edits.result(), line
 
 
 def _computed(node: ast.AST) -> Iterator[ast.expr]:
@@ -129,10 +131,9 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
     known = {*dir(builtins), *_defined(own)}
     inputs = [name for name in _read(statements) if name not in known]
     outputs = _written(statements, tree) or inputs[:1]
-    imports = (alias for node in own if isinstance(node, ast.Import) for alias in node.names)
-    cupy = next((alias.asname or alias.name for alias in imports if alias.name == "cupy"), "")
+    cupy = next((name for name, full, _ in imports_of(tree) if full == "cupy"), "")
     name = f"line_{line}"
-    there = _on_gpu(rows, statements, cupy)
+    there = _on_gpu(text, tree, statements, cupy)
     uses = bool(cupy) and re.search(r"\bxp\.", "\n".join(there)) is not None
     head = f"def {name}({', '.join([*inputs, *['xp'] * uses])}):"
     needed = [_source(rows, node) for node in own]
@@ -156,25 +157,21 @@ def _body(lines: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
         yield f"    {row}".rstrip()
 
 
-def _on_gpu(rows: Sequence[str], statements: Sequence[ast.stmt], cupy: str) -> list[str]:
+def _on_gpu(text: str, tree: ast.Module, statements: Sequence[ast.stmt], cupy: str) -> list[str]:
     """The statements for arrays that are on the GPU already: no `cupy.asarray`, and `xp` in place of CuPy."""
-    first, last = statements[0].lineno, statements[-1].end_lineno or 0
-    lines = [row.encode() for row in rows[:last]]
-    nodes = [node for each in statements for node in ast.walk(each)]
-    edits: list[tuple[ast.expr, bytes]] = [
-        (n, b"xp") for n in nodes if isinstance(n, ast.Name) and n.id == cupy
-    ]
-    for call in (n for n in nodes if isinstance(n, ast.Call) and n.lineno == n.end_lineno):
-        name = call.func.value if isinstance(call.func, ast.Attribute) else None
-        is_upload = isinstance(name, ast.Name) and name.id == cupy and last_name(call.func) in _COPIES
+    edits, nodes = SourceEdits(text, tree), [node for each in statements for node in ast.walk(each)]
+    modules = {id(node): node for node in nodes if isinstance(node, ast.Name) and node.id == cupy}
+    for call in (node for node in nodes if isinstance(node, ast.Call) and node.lineno == node.end_lineno):
+        module = call.func.value if isinstance(call.func, ast.Attribute) else None
+        is_upload = id(module) in modules and last_name(call.func) in _COPIES
         if is_upload and len(call.args) == 1 and not call.keywords:
-            edits = [edit for edit in edits if edit[0] is not name]
-            array = call.args[0]
-            edits.append((call, lines[array.lineno - 1][array.col_offset : array.end_col_offset]))
-    for node, new in sorted(edits, key=lambda edit: (edit[0].lineno, edit[0].col_offset), reverse=True):
-        row = lines[node.lineno - 1]
-        lines[node.lineno - 1] = row[: node.col_offset] + new + row[node.end_col_offset :]
-    return [row.decode() for row in lines[first - 1 :]]
+            del modules[id(module)]
+            (begin, end), (first, last) = edits.span(call), edits.span(call.args[0])
+            whole = isinstance(call.args[0], (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+            edits.replaced |= {(begin, first): "" if whole else "(", (last, end): "" if whole else ")"}
+    for name in modules.values():
+        edits.replace(name, "xp")
+    return edits.result().splitlines()[statements[0].lineno - 1 : statements[-1].end_lineno]
 
 
 def _block(body: Sequence[ast.stmt], line: int) -> Sequence[ast.stmt]:
@@ -238,5 +235,4 @@ def _defined(nodes: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _source(rows: Sequence[str], node: ast.stmt) -> str:
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-    return "\n".join(rows[first - 1 : node.end_lineno])
+    return "\n".join(rows[_first_line(node) - 1 : node.end_lineno])
