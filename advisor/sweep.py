@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -34,7 +34,6 @@ from advisor.profiles.sweeps import (
     was_interrupted,
 )
 from advisor.strategies.registry import BASELINE
-from advisor.texts import listed
 from advisor.workloads.parameters import parse_assignments, parse_number
 
 MOST_STEPS = 7
@@ -213,9 +212,8 @@ def run(
     points, problems = runner.points(steps)
     names = [point.profile.workload.name for point in points if point.profile]
     name = names[0] if names else settings.workload or settings.file.stem
-    notes = _left_over(directory, {s.directory for s, p in zip(steps, points, strict=True) if p.profile})
     which = [part.parameter for part in swept.parts] if swept.across else swept.parameter
-    return Swept(sweep_results(name, which, points, settings.command, notes), tuple(problems))
+    return Swept(sweep_results(name, which, points, settings.command), tuple(problems))
 
 
 def run_each(
@@ -230,17 +228,6 @@ def run_each(
     steps = [Step(name, _folder(name), name, settings) for name, settings in runs]
     points, problems = Runner(SweepProgress(progress, len(steps)), directory, keep, launcher).points(steps)
     return Swept(WorkloadResults("", "workload", tuple(points), runs[0][1].command), tuple(problems))
-
-
-def _left_over(directory: Path, fresh: Collection[str]) -> list[str]:
-    """A note on the folders of values that an earlier run left there."""
-    names = ("profile.json", "report.html", "report.md")
-    reports = {file.parent.name for name in names for file in directory.glob(f"*=*/{name}")}
-    if not (remaining := sorted(reports - set(fresh))):
-        return []
-    others = listed(remaining, 4)
-    note = f"{directory} also contains files of an earlier run that are not part of this sweep: {others}."
-    return [here().hide(note)]
 
 
 class SweepProgress(Progress):

@@ -188,7 +188,6 @@ def run_of(group: str, device: Device = DISCRETE, *, without: tuple[str, ...] = 
         gpu={"cuda_driver": "13.0", "pci_bus_id": "0000:01:00.0"},
         readings=found,
         absent=dict.fromkeys(without, "it was left out"),
-        curves={"pinned_to_device": ((4096, 5e-6), (MIB, 1e-4))} if group == "transfers" else {},
     )
 
 

@@ -95,9 +95,6 @@ def test_copies_give_rate_and_call_back() -> None:
             reading = bench.readings[f"{kind}_{direction}_bytes_per_second"]
             assert reading.value == pytest.approx(gpu.rate, rel=1e-6)
             assert reading.what == "4.00 KiB to 1.00 MiB"
-            curve = bench.curves[f"{kind}_{direction}"]
-            assert curve[0] == (4096, pytest.approx(gpu.call + 4096 / gpu.rate))
-            assert [size for size, _ in curve] == host_memory.sizes(MIB)
         assert bench.readings[f"{kind}_copy_call_seconds"].value == pytest.approx(gpu.call, rel=1e-6)
 
 

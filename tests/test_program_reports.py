@@ -141,13 +141,6 @@ def test_the_page_in_every_form(planted: Planted) -> None:
         assert rule in render(page, "md")
 
 
-def test_what_goes_from_gpu_to_gpu_by_way_of_the_host_is_asked() -> None:
-    asked = {each.name: traced(each).questions for each in PROGRAMS if each.gpus == 2}
-    (question,) = (text for text in asked.pop("by-host") if "from GPU to GPU" in text)
-    assert question.startswith("Each frame, GPU 0 downloads and GPU 1 uploads 32.0 MiB")
-    assert not [text for texts in asked.values() for text in texts if "from GPU to GPU" in text]
-
-
 def test_what_the_h200_did_is_seen_as_that_of_any_program() -> None:
     """By real nsys: the advisor's own frames, read by their NVTX range."""
     fired = {}

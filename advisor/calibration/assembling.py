@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from advisor import units
 from advisor.calibration.bench import METHOD
 from advisor.calibration.device_rates import MEMORY
 from advisor.devices.catalogue import invalid
@@ -134,7 +133,7 @@ def merged(base: CatalogueEntry, findings: Findings, name: str | None) -> Catalo
 
 
 def comments(findings: Findings) -> list[str]:
-    """The file's comments: method, versions, missing figures, curves of times by size."""
+    """The file's comments: method, versions, missing figures."""
     driver = ", ".join(f"{key} {value}" for key, value in findings.gpu.items() if key.startswith("cuda"))
     lines = [
         f"Made by `advisor devices calibrate`, version {__version__}, on {findings.machine.date}.",
@@ -147,10 +146,6 @@ def comments(findings: Findings) -> list[str]:
     lines += findings.machine.warnings
     for reason, keys in findings.missing_by_reason().items():
         lines.append(f"Missing: {', '.join(keys)}: {reason}.")
-    for run in findings.runs:
-        for name, points in run.curves.items():
-            times = (f"{units.size(size)} {units.seconds(seconds)}" for size, seconds in points)
-            lines.append(f"{name}: {', '.join(times)}")
     return lines
 
 

@@ -146,7 +146,6 @@ class Bench:
     clock: Callable[[], float] = time.perf_counter
     readings: dict[str, Reading] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    curves: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
     @contextmanager
     def attempt(self, keys: Sequence[str]) -> Iterator[None]:
@@ -211,7 +210,6 @@ class Bench:
             gpu=self.backend.environment(),
             readings=self.readings,
             absent=self.absent,
-            curves=self.curves,
         )
 
 

@@ -147,7 +147,6 @@ def _fit(bench: Bench, name: str, copy: Copy) -> _Fitted:
     quick = replace(bench, limits=replace(bench.limits, seconds=min(_SECONDS_PER_SIZE, bench.limits.seconds)))
     times = [_one_more(quick, size, copy) for size in tried]
     medians = [float(np.median(repeats)) for repeats in times]
-    bench.curves[name] = tuple((size, m) for size, m in zip(tried, medians, strict=True) if m > 0)
     latency, slope = fit_repeats(tried, times)
     rate, seconds = inverse(slope), medians[-1] - latency.value
     if seconds > 0:

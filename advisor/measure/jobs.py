@@ -52,15 +52,13 @@ class Reading(Record):
 
 
 class GroupRun(Record):
-    """What one process measured. `absent` has the reason for each figure that it should have and has not;
-    `curves` have median seconds by bytes."""
+    """What one process measured. `absent` has the reason for each figure that it should have and has not."""
 
     task: Literal["calibrate"] = "calibrate"
     device: Device
     gpu: dict[str, str | int | float]
     readings: dict[str, Reading]
     absent: dict[str, str]
-    curves: dict[str, tuple[tuple[int, Positive], ...]]
 
 
 DESCRIPTION = "description.json"

@@ -254,14 +254,6 @@ class Machine:
 
 
 _HEADINGS = ("device", "name", "memory class", "memory", "bandwidth")
-_WITHOUT = {
-    "flops_per_second": "kernels are assumed to be memory-bound",
-    "l2_bytes": "every pass of a kernel is assumed to read from memory",
-    "pageable_to_device_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
-    "pageable_to_host_bytes_per_second": "computed from the CPU's copy rate and the pinned one",
-    "peer_bytes_per_second": "needed only for the strategy peer on several GPUs",
-}
-"""What becomes of a figure that is neither known nor has a default."""
 
 
 def describe_all() -> str:
@@ -295,7 +287,7 @@ def describe_one(name_or_path: str, system: System = "linux") -> str:
         _section("Figures", figures),
         *_absent(entry),
     )
-    return from_markdown("\n\n".join(parts))
+    return from_markdown("\n\n".join(filter(None, parts)))
 
 
 def value(key: str, figure: Figure, span: str = " ({} to {})") -> str:
@@ -326,18 +318,15 @@ def _known(entry: CatalogueEntry) -> dict[str, Figure]:
 
 def _absent(entry: CatalogueEntry) -> Iterator[str]:
     """Absent figures: the model's assumptions, and those that it does not need."""
-    absent = [key for key in Figures.model_fields if key not in _known(entry)]
-    machine = Machine(entry)
-    defaults = [key for key in absent if machine.find(key) is not None]
-    without = [key for key in absent if key not in defaults]
-    taken = ((key, machine.assumed[key]) for key in defaults)
+    machine, absent = Machine(entry), [key for key in Figures.model_fields if key not in _known(entry)]
+    taken = [key for key in absent if machine.find(key) is not None]
+    figures = ((key, machine.assumed[key]) for key in taken)
     yield _section(
         "Not known; assumed by the model",
-        ((f"{key} = {value(key, figure)}", figure.source) for key, figure in taken),
+        ((f"{key} = {value(key, figure)}", figure.source) for key, figure in figures),
     )
-    reasons = {key: _WITHOUT.get(key, "not used for this memory class") for key in without}
-    alike = {why: ", ".join(key for key in without if reasons[key] == why) for why in reasons.values()}
-    yield _section("Not known and not needed by the model", ((keys, why) for why, keys in alike.items()))
+    without = ", ".join(key for key in absent if key not in taken)
+    yield f"Not known and not needed by the model: {without}" * bool(without)
 
 
 def _section(title: str, items: Iterable[tuple[str, str]]) -> str:

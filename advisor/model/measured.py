@@ -11,6 +11,7 @@ from statistics import median
 from typing import get_args
 
 import numpy as np
+from pydantic import BaseModel
 
 from advisor.devices.catalogue import load, named, names
 from advisor.devices.entries import Attribute, CatalogueEntry
@@ -19,7 +20,6 @@ from advisor.model.machines import Machine
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.stages import roof_seconds
 from advisor.model.terms import Values
-from advisor.profiles.base import Record
 from advisor.profiles.schema import Device, Measured, MemoryClass, Profile, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
@@ -208,13 +208,13 @@ def entry_of(device: Device) -> CatalogueEntry | None:
 PATH = Path(__file__).parent / "accuracy.json"
 
 
-class Accuracy(Record):
-    """The model against the published cases of one memory class. Shares run from 0 to 1.
+class Accuracy(BaseModel):
+    """The model against the published cases of one memory class; of its row in the file what reports show.
+    Shares run from 0 to 1.
 
-    None where no case can give a figure: a single strategy has no best one, two have no rank correlation.
+    None where no case can give a figure: a single strategy has no best one.
     """
 
-    cases: int
     figures: int
     choices: int
     """Cases with several strategies, in which one can be right."""
@@ -225,20 +225,10 @@ class Accuracy(Record):
     regret_mean: float | None = None
     """By how much the recommended strategy took longer than the best."""
     rule_regret_mean: float | None = None
-    ratio_median: float | None
-    """Predicted over published time, median over all figures."""
-    ratio_90: float | None
-    """The same, 90th percentile."""
     ratio_error_median: float | None
     """By how much the predicted ratio of two strategies misses the published one, median over all pairs."""
     inside_share: float | None
     """Published figures inside the predicted range."""
-    ratio_inside_share: float | None
-    """Published ratios of two strategies inside the predicted ratio's range."""
-    width_median: float | None = None
-    """The high end of a range over its low end."""
-    rank_correlation: float | None
-    """Spearman's, mean over the cases."""
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
 
 from advisor import units
 from advisor.errors import UsageError, nearest
@@ -47,7 +46,7 @@ def judged(program: ProgramTrace, preferences: Preferences | None = None) -> Pro
     if len(gpus) > 1:
         split = unbalanced_split(gpus, _limits("unbalanced-split", wanted))
         advice.append(by_id("unbalanced-split").concluded("all GPUs", split))
-    questions = (*_asked(gpus), *_exchanged(gpus), *[_IN_PLACE] * in_place)
+    questions = (*_asked(gpus), *[_IN_PLACE] * in_place)
     return program.model_copy(update={"gpus": gpus, "advice": tuple(advice), "questions": questions})
 
 
@@ -125,19 +124,6 @@ def _questions(gpu: GpuTrace) -> Iterator[str]:
         f"Do the uploads differ from frame to frame? Upload once what never changes, at most "
         f"{units.seconds(uploads / gpu.units)} a frame (a report does not hold contents)."
     )
-
-
-def _exchanged(gpus: Sequence[GpuTrace]) -> Iterator[str]:
-    """Pairs of GPUs, one of which may get by way of the host what the other made."""
-    frames = {gpu.label: gpu.frames for gpu in gpus if gpu.frames}
-    for (one, source), (other, target) in permutations(frames.items(), 2):
-        own = {*dict(source.uploads)} | {*dict(target.downloads)}  # in a split, both GPUs copy alike
-        uploads = dict(target.uploads)
-        if sizes := [n for n, _ in source.downloads if n > SMALL and n in uploads and n not in own]:
-            yield (
-                f"Each frame, {one} downloads and {other} uploads {units.size(max(sizes))}: if that is the "
-                "same data, copy it from GPU to GPU (peer-access-off)."
-            )
 
 
 @dataclass(frozen=True)
