@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import cpu_profile, failed, measured, predicted, prediction, profile, recommendation, skipped
 from every import every
-from rendering import bars, blocks
+from rendering import bars, blocks, shown
 
 from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Objective, Preferences
@@ -39,6 +39,10 @@ def overlapped(objective: Objective = "throughput", **fields: Any) -> Profile:
     chosen = recommendation("pinned-pipelined")
     wanted = Preferences(objective=objective)
     return profile(results=(measured("pageable", 0.020), row), recommendation=chosen, preferences=wanted)
+
+
+def test_the_table_says_of_overlapping_frames_that_parts_may_exceed_them() -> None:
+    assert "may add up to more than the time per frame" in shown(overlapped(transfer_seconds=0.009), "html")
 
 
 def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:

@@ -149,105 +149,89 @@ def test_sweep_looks_as_accepted(name: str, form: str, accepted: Accepted) -> No
     accepted(markup(render(page_of(SWEEPS[name]()), form)), f"sweep-{name}.{form}")
 
 
-def said(made: SweepResults) -> tuple[str, str]:
-    verdict = sweep_verdict(tracks(made)[0], "n")
-    return verdict.headline.replace("`", ""), verdict.reason.replace("`", "")
-
-
 A, B, C = clear("a"), clear("b"), clear("c")
 
 
-def for_range(*seconds: dict[str, float], chosen: tuple[str, ...]) -> str:
-    """The headline over n = 1, 4, ... of strategies that take so long."""
+def for_range(chosen: str, *seconds: dict[str, float]) -> SweepResults:
+    """n = 1, 4, ... of strategies that take so long, each with its recommendation."""
     points = []
     for i, (each, name) in enumerate(zip(seconds, chosen, strict=True)):
         rows = tuple(measured(strategy, s, spread=0) for strategy, s in each.items())
         points.append(Point(4**i, at_n(4**i, clear(name), results=rows)))
-    track = tracks(sweep_results("w", "n", points))[0]
-    return sweep_verdict(track, "n", 0.95).headline.replace("`", "")
+    return sweep_results("w", "n", points)
 
 
-@every(
-    ("seconds", "chosen", "headline"),
-    [
-        # The one whose worst value is the least bad, not the one that is the best most often.
-        (
-            ({"a": 1.0, "b": 1.5}, {"a": 1.0, "b": 1.5}, {"a": 4.0, "b": 1.0}),
-            "aab",
-            "Use b for n = 1 to 16: at most 1.50× the best time (at n = 1)",
-        ),
-        ((({"a": 1.0, "b": 2.0}),) * 2, "aa", "Use a for n = 1 to 4: the fastest everywhere"),
-        # Recommended at each value for its memory, 2 % behind: it stays the choice.
-        (
-            ({"a": 1.0, "b": 1.02}, {"a": 1.0, "b": 1.01}),
-            "bb",
-            "Use b for n = 1 to 4: at most 1.02× the best time (at n = 1)",
-        ),
-        # Of those that lose as good as the same, the one recommended more often.
-        (
-            ({"a": 1.0, "b": 1.02}, {"a": 1.03, "b": 1.0}, {"a": 1.0, "b": 1.01}),
-            "aba",
-            "Use a for n = 1 to 16: at most 1.03× the best time (at n = 4)",
-        ),
-        # Without a strategy that has figures everywhere, each value has its own.
-        (({"a": 1.0, "c": 2.0}, {"b": 1.0, "d": 2.0}), "ab", "a at n = 1, b from 4 on"),
-    ],
-)
-def test_one_choice_for_all_values(seconds: Any, chosen: str, headline: str) -> None:
-    assert for_range(*seconds, chosen=tuple(chosen)) == headline
+def likely(n: int, *results: Any, **fields: Any) -> Profile:
+    """One predicted device with these rows, and the recommendation of these fields."""
+    chosen = recommendation(**{"speedup": None, "interval": None, "baseline": None, **fields})
+    return bets(n, 1.0, 1.0).model_copy(
+        update={"predictions": (prediction(results=results, recommendation=chosen),)}
+    )
 
 
-@every(
-    ("chosen", "headline", "reason"),
-    [
-        ([A, A, B], "a up to n = 4, b from 16 on", "changes from a to b between n = 4 and 16,"),
-        ([A, B, B, C], "a at n = 1, b from 4 to 16, c from 64 on", "from b to c between n = 16 and 64,"),
-        # A tie names the recommended one, and makes no change of its own.
-        ([A, tie("b", "a"), B], "a at n = 1, b from 4 on", "from a to b between n = 1 and 16,"),
-        ([tie("a", "b")] * 2, "a at every value tested, n = 1 to 4", "tie at n = 1 and 4."),
-        (
-            [A, tie("a", "c"), tie("c", "b"), B],
-            "a up to n = 4, c at 16, b from 64 on",
-            "changes from a to c between n = 1 and 16,",
-        ),
-        (
-            [A, B] * 4,
-            "a at n = 1, b at 4, a at 16, b at 64, 3 more ranges, b from 16384 on",
-            "from a to b between n = 1 and 4,",
-        ),
-        # What cannot be told speaks for nobody.
-        ([A, unclear("a", "b"), B], "a at n = 1, b from 16 on", "cannot be distinguished at n = 4."),
-        (
-            [unclear("a", "b")] * 2,
-            "The best strategy is undecided at every value of n",
-            "distinguished at n = 1 and 4.",
-        ),
-        ([None, None], "No recommendation at any value of n", ""),
-    ],
-)
-def test_sentences(chosen: list[Recommendation | None], headline: str, reason: str) -> None:
-    told = said(over(*chosen))
-    assert told[0] == headline
-    assert reason in told[1]
-    if not reason:
-        assert told[1] == ""
+def twice(*rows: tuple[str, float], **fields: Any) -> SweepResults:
+    """Predicted for two values, within a tenth."""
+    results = [predicted(strategy, seconds, spread=0.1) for strategy, seconds in rows]
+    return sweep_results("w", "n", [Point(n, likely(n, *results, strategy="a", **fields)) for n in (1, 2)])
 
 
-def test_a_value_without_figures_of_its_best() -> None:
-    last = at_n(4, B, notes=("Interrupted after 1 of 6 measurements.",))
-    made = sweep_results("w", "n", [Point(1, at_n(1, A)), Point(4, last)])
-    assert said(made) == ("a at n = 1", "No recommendation at n = 4.")
-    rows = (measured("b", 1.0), failed("a", "not enough memory"))
-    first = at_n(1, A, results=(measured("a", 1.0), measured("b", 2.0)))
-    made = sweep_results("w", "n", [Point(1, first), Point(4, at_n(4, B, results=rows))])
-    assert said(made)[1].endswith("a has no figures at 4.")
+def noted(*notes: str) -> SweepResults:
+    points = [Point(i, at_n(i, A, notes=(note,) if note else ())) for i, note in enumerate(notes, 1)]
+    return sweep_results("w", "n", points)
 
 
-def test_predicted_changes_are_likely() -> None:
-    headline, reason = said(cpu_sweep())
-    assert headline == "Predicted: likely zero-copy up to n = 4096, likely pageable from 16384 on"
-    assert "likely changes from zero-copy to pageable" in reason
-    assert "ranges overlap at 3 of 3 values" in reason
+def two(first: Profile, second: Profile) -> SweepResults:
+    return sweep_results("w", "n", [Point(1, first), Point(4, second)])
+
+
+B_ALONE = (measured("b", 1.0), failed("a", "not enough memory"))
+BOTH = (measured("a", 1.0), measured("b", 2.0))
+SENTENCES: dict[str, SweepResults] = {
+    "the one whose worst value is the least bad, not the best most often": for_range(
+        "aab", {"a": 1.0, "b": 1.5}, {"a": 1.0, "b": 1.5}, {"a": 4.0, "b": 1.0}
+    ),
+    "one for all": for_range("aa", {"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0}),
+    "recommended for its memory, 2 % behind": for_range("bb", {"a": 1.0, "b": 1.02}, {"a": 1.0, "b": 1.01}),
+    "as good, the one recommended more often": for_range(
+        "aba", {"a": 1.0, "b": 1.02}, {"a": 1.03, "b": 1.0}, {"a": 1.0, "b": 1.01}
+    ),
+    "none has figures everywhere": for_range("ab", {"a": 1.0, "c": 2.0}, {"b": 1.0, "d": 2.0}),
+    "one change": over(A, A, B),
+    "two changes": over(A, B, B, C),
+    "a tie makes no change of its own": over(A, tie("b", "a"), B),
+    "ties everywhere": over(tie("a", "b"), tie("a", "b")),
+    "a change between ties": over(A, tie("a", "c"), tie("c", "b"), B),
+    "many changes": over(*[A, B] * 4),
+    "what cannot be told speaks for nobody": over(A, unclear("a", "b"), B),
+    "nothing can be told": over(unclear("a", "b"), unclear("a", "b")),
+    "nothing is recommended": over(None, None),
+    "interrupted": two(at_n(1, A), at_n(4, B, notes=("Interrupted after 1 of 6 measurements.",))),
+    "the first has no figures later": two(at_n(1, A, results=BOTH), at_n(4, B, results=B_ALONE)),
+    "predicted changes are likely": cpu_sweep(),
+    "likely where a value's own report says so": twice(
+        ("a", 1.0), ("b", 1.01), ("c", 1.1), verdict="near", tied_with=("b",)
+    ),
+    "not likely where it does not": twice(
+        ("a", 1.0), ("b", 1.01), ("c", 9.0), verdict="near", tied_with=("b",)
+    ),
+    "clear": twice(("a", 1.0), ("c", 9.0), verdict="fastest"),
+    "notes that are the same": noted("Same.", "Same.", "Same."),
+    "notes of some values": noted("Some.", "", "Some."),
+    "notes that are much the same": noted("Load 1.5.", "Load 12.", ""),
+}
+
+
+def test_sentences(accepted: Accepted) -> None:
+    text = []
+    for name, results in SENTENCES.items():
+        track, notes = tracks(results)[0], blocks(page_of(results), Banners)[:1]
+        verdict, for_all = sweep_verdict(track, "n"), sweep_verdict(track, "n", 0.95)
+        lines = [verdict.headline, for_all.headline, verdict.reason, verdict.next_step]
+        text += [f"## {name}", *dict.fromkeys(filter(None, lines)), *(t for n in notes for t in n.texts), ""]
+    accepted("\n".join(text), "sweep-sentences.txt")
+
+
+def test_what_a_bet_says_of_the_best() -> None:
     bet = recommendation("a", verdict="open", tied_with=("b",))
     assert optima_of(bet, predicted=True) == Optima(frozenset("a"), "a", likely=True, overlaps=True)
     assert optima_of(bet, predicted=False) == Optima(rivals=("a", "b"))
@@ -357,18 +341,6 @@ def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
     assert places[-1] <= made.height
 
 
-def noted(*notes: str) -> list[str]:
-    made = [Point(i, at_n(i, A, notes=(note,) if note else ())) for i, note in enumerate(notes, 1)]
-    (told, *_) = [*blocks(page_of(sweep_results("w", "n", made)), Banners)] or [Banners("", ())]
-    return list(told.texts)
-
-
-def test_notes_are_told_once() -> None:
-    assert noted("Same.", "Same.", "Same.") == ["Same."]
-    assert noted("Some.", "", "Some.") == ["Some (at n = 1 and 3)."]
-    assert noted("Load 1.5.", "Load 12.", "") == ["Load 1.5 (at n = 1; much the same at 1 other value)."]
-
-
 @every("strategies", [3, 14])
 def test_terminal_fits_and_keeps_what_is_recommended(strategies: int) -> None:
     rows = tuple(measured(f"strategy-{i}", 0.01) for i in range(strategies))
@@ -384,31 +356,6 @@ def hostile_sweep(text: str) -> SweepResults:
     made = [everywhere(text) for _ in range(2)]
     points = [Point(f"{text}{i}", p, href="./x") for i, p in enumerate(made)]
     return sweep_results(text, text, [*points, Point(f"{text}9", None, "failed", text, text)], text)
-
-
-def likely(n: int, *results: Any, **fields: Any) -> Profile:
-    """One predicted device with these rows, and the recommendation of these fields."""
-    chosen = recommendation(**{"speedup": None, "interval": None, "baseline": None, **fields})
-    return bets(n, 1.0, 1.0).model_copy(
-        update={"predictions": (prediction(results=results, recommendation=chosen),)}
-    )
-
-
-def test_the_sentence_is_likely_where_the_values_own_report_is() -> None:
-    a, b, c = (predicted(s, t, spread=0.1) for s, t in (("a", 1.0), ("b", 1.01), ("c", 1.1)))
-    far = predicted("c", 9.0, spread=0.1)
-    bet = [likely(n, a, b, c, strategy="a", verdict="near", tied_with=("b",)) for n in (1, 2)]
-    sure = [likely(n, a, b, far, strategy="a", verdict="near", tied_with=("b",)) for n in (1, 2)]
-    clear_cut = [likely(n, a, far, strategy="a", verdict="fastest") for n in (1, 2)]
-    told = [
-        said(sweep_results("w", "n", [Point(n, p) for n, p in enumerate(each, 1)]))
-        for each in (bet, sure, clear_cut)
-    ]
-    assert told[0][0] == "Predicted: likely a at every value tested, n = 1 to 2"
-    assert told[0][1].endswith("Predicted ranges overlap at 2 of 2 values: likely, not certain.")
-    assert told[1][0] == "Predicted: a at every value tested, n = 1 to 2"
-    assert told[1][1].endswith("Predicted ranges overlap at 2 of 2 values.")
-    assert told[2] == ("Predicted: a at every value tested, n = 1 to 2", "")
 
 
 def closer(*values: Any, chosen: tuple[Recommendation, ...]) -> str:
