@@ -38,58 +38,6 @@ from advisor.stats import Ratio, ratio_interval
 from advisor.verdicts.measured import speeds
 
 
-def headline(**fields: object) -> str:
-    verdict = verdicts(profile(recommendation=recommendation(**fields)))[0]  # type: ignore[arg-type]
-    return ". ".join(filter(None, (verdict.headline, verdict.remark)))
-
-
-NEAR = {"verdict": "near", "bound": 0.02, "speedup": 0.99}
-OPEN = {"verdict": "open", "bound": 0.08}
-FASTER = "2.00× faster than `pageable`"
-
-
-@every(
-    ("fields", "said"),
-    [
-        ({}, f"Use `pinned`: {FASTER} (1.98 to 2.02). Every other is slower (95 %)"),
-        (
-            {"strategy": "zero-copy", "verdict": "near", "bound": 0.014, "tied_with": ("managed",)},
-            f"Use `zero-copy`: {FASTER} (1.98 to 2.02). No other is more than 1.4 % faster (95 %)",
-        ),
-        (
-            {
-                "strategy": "pageable",
-                "verdict": "keep",
-                "bound": 0.03,
-                "speedup": 1.0,
-                "interval": (1.0, 1.0),
-            },
-            "Keep `pageable`: no other gains more than 3.0 %",
-        ),
-        (
-            {**OPEN, "speedup": None, "interval": None},  # the rows tell it
-            f"Undecided: `pinned` leads, {FASTER}. Another may be 8.0 % faster (95 %)",
-        ),
-        (OPEN, f"Undecided: `pinned` leads, {FASTER} (1.98 to 2.02). Another may be 8.0 % faster (95 %)"),
-        (
-            {**NEAR, "interval": (0.98, 1.01)},
-            "Use `pinned`: as fast as `pageable` (0.98 to 1.0). No other is more than 2.0 % faster (95 %)",
-        ),
-        (
-            {**NEAR, "interval": (0.98, 0.995)},
-            "Use `pinned`: 0.990× the speed of `pageable` (0.98 to 0.99). "
-            "No other is more than 2.0 % faster (95 %)",
-        ),
-        (
-            {"verdict": "untrusted", "noise": (1.02, 1.06)},
-            "This run cannot be trusted: a strategy measured twice differs from itself",
-        ),
-    ],
-)
-def test_headline_and_what_stands_under_it(fields: dict[str, object], said: str) -> None:
-    assert headline(**fields) == said
-
-
 @every(("more", "seconds"), [(None, 240), (40.0, 110)])
 def test_an_open_one_gives_the_command_that_would_settle_it(more: float | None, seconds: int) -> None:
     run = profile(
