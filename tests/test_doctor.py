@@ -11,6 +11,7 @@ import builders
 import pytest
 from every import every
 from machines import FakeNvml
+from rendering import Accepted
 from running import REPOSITORY, Command, missing
 
 from advisor.cli.console import Around
@@ -18,7 +19,8 @@ from advisor.devices.gpus import GpuLinks
 from advisor.devices.host import Machine
 from advisor.doctor import Facts, Probe, _links, examine, gather, probe
 from advisor.nsys.program import Nsys
-from advisor.profiles.conclusions import Finding
+from advisor.profiles.conclusions import State
+from advisor.profiles.schema import MemoryClass
 from advisor.profiles.system_state import GpuState, HostState, NumaNode, TegraState
 
 GIB = 1 << 30
@@ -57,122 +59,104 @@ def facts(**changes: Any) -> Facts:
     return Facts(**{**given, **changes})
 
 
-def of(subject: str, **changes: Any) -> Finding:
-    (found,) = (f for f in examine(facts(**changes)).findings if f.subject == subject)
-    return found
+def packages(**versions: str) -> dict[str, str]:
+    return {name.replace("_", "-"): version for name, version in versions.items()}
 
 
-def test_machines_on_which_all_works_or_little() -> None:
-    checkup = examine(facts())
-    assert checkup.ready
-    assert {f.state for f in checkup.findings} <= {"ok", "info"}
-    assert all(f.found and f.means for f in checkup.findings)
-    checkup = examine(facts(driver=None, gpus=0, probe=None, readings=()))
-    assert checkup.ready
-    assert "predicts" in checkup.verdict
-    assert of("driver", driver=None, gpus=0, probe=None).state == "missing"
-    assert "CUDA_VISIBLE_DEVICES" in of("driver", gpus=0, probe=None).next_step
-    broken = Probe(problem="a first kernel failed: no NVRTC")
-    for changes in ({"probe": broken}, {"probe": None, "packages": {}}):
-        assert not examine(facts(**changes)).ready
-    found = of("first kernel", probe=broken)
-    assert (found.state, found.found) == ("missing", broken.problem)
-    assert "Toolkit" in found.next_step
-    assert of("first kernel", probe=Probe(problem="x", next_step="do y")).next_step == "do y"
+def nsys(*version: int, nvtx: str) -> dict[str, Any]:
+    return {"nsys": Nsys(Path("nsys"), version), "packages": {"nvtx": nvtx}}
 
 
-@every(
-    ("driver", "packages", "state", "says"),
-    [
-        (13000, {}, "missing", "[cuda13]"),
-        (12040, {}, "missing", "[cuda12]"),
-        (12040, {"cupy-cuda13x": "14"}, "missing", "install cupy-cuda12x"),
-        (13000, {"cupy-cuda12x": "14"}, "ok", ""),
-        (
-            13000,
-            {"cupy-cuda12x": "14", "cupy-cuda13x": "14"},
-            "limited",
-            "uninstall cupy-cuda12x cupy-cuda13x",
-        ),
-    ],
-)
-def test_cupy_and_the_driver(driver: int, packages: dict[str, str], state: str, says: str) -> None:
-    found = of("CuPy", driver=driver, packages=packages)
-    assert found.state == state
-    assert says in found.next_step
+def on(memory_class: MemoryClass = "discrete", **attributes: int) -> dict[str, Any]:
+    return {"probe": Probe(device=builders.cuda_device(memory_class, **attributes))}
 
 
-@every(
-    ("attributes", "subject", "state"),
-    [
-        ({"concurrent_managed_access": 0}, "managed memory", "limited"),
-        ({"concurrent_managed_access": 1}, "managed memory", "ok"),
-        ({"pageable_memory_access": 0}, "plain memory (HMM, ATS)", "limited"),
-        ({"concurrent_managed_access": 1, "integrated": 1}, "page faults", "limited"),
-        ({"concurrent_managed_access": 1, "integrated": 0}, "page faults", "ok"),
-    ],
-)
-def test_what_the_gpus_memory_allows(attributes: dict[str, int], subject: str, state: str) -> None:
-    device = builders.cuda_device("discrete", **attributes)
-    assert of(subject, probe=Probe(device=device)).state == state
+def board(mode: str) -> TegraState:
+    return TegraState(moment="before", power_mode=mode, best_power_mode="MAXN")
 
 
-def test_nvml_or_nsys_that_is_not_there() -> None:
-    assert "cuda-bindings" in of("managed memory", packages={"cupy-cuda13x": "14"}).next_step
-    assert "nvidia-ml-py" in of("NVML", readings=(), packages={"cupy-cuda13x": "14"}).next_step
-    partial = HEALTHY.model_copy(
-        update={"throttle_reasons": None, "absent": {"throttle_reasons": "not told"}}
-    )
-    assert of("NVML", readings=(partial,)).found == "not told"
+CUPY = packages(cupy_cuda13x="14")
+PARTIAL = HEALTHY.model_copy(update={"throttle_reasons": None, "absent": {"throttle_reasons": "not told"}})
+NODES = tuple(NumaNode(node=n, cpus=f"{n}") for n in (0, 1))
+NO_GPU = {"driver": None, "gpus": 0, "probe": None, "readings": ()}
+CASES: list[tuple[str, str, State, dict[str, Any]]] = [
+    ("no driver", "driver", "missing", {"driver": None, "gpus": 0, "probe": None}),
+    ("no GPU is visible", "driver", "missing", {"gpus": 0, "probe": None}),
+    ("no NVRTC", "first kernel", "missing", {"probe": Probe(problem="a first kernel failed: no NVRTC")}),
+    ("what the probe says", "first kernel", "missing", {"probe": Probe(problem="x", next_step="do y")}),
+    ("no CuPy, CUDA 13", "CuPy", "missing", {"packages": {}}),
+    ("no CuPy, CUDA 12", "CuPy", "missing", {"driver": 12040, "packages": {}}),
+    ("a CuPy that is too new", "CuPy", "missing", {"driver": 12040, "packages": CUPY}),
+    ("an older CuPy", "CuPy", "ok", {"packages": packages(cupy_cuda12x="14")}),
+    ("two of CuPy", "CuPy", "limited", {"packages": {**CUPY, **packages(cupy_cuda12x="14")}}),
+    ("no concurrent access", "managed memory", "limited", on(concurrent_managed_access=0)),
+    ("concurrent access", "managed memory", "ok", on(concurrent_managed_access=1)),
+    ("no bindings", "managed memory", "limited", {"packages": CUPY}),
+    ("no HMM", "plain memory (HMM, ATS)", "limited", on(pageable_memory_access=0)),
+    ("one memory", "page faults", "limited", on(concurrent_managed_access=1, integrated=1)),
+    ("a card", "page faults", "ok", on(concurrent_managed_access=1, integrated=0)),
+    ("no NVML", "NVML", "limited", {"readings": (), "packages": CUPY}),
+    ("an NVML that lacks something", "NVML", "limited", {"readings": (PARTIAL,)}),
+    ("no nsys", "nsys", "missing", {"nsys": "nsys is not installed"}),
+    ("an old nsys", "nsys", "ok", nsys(2022, 4, 2, nvtx="0.2.11")),
+    ("an nvtx that is too new for it", "nsys", "limited", nsys(2023, 4, 4, nvtx="0.2.12")),
+    ("an old nvtx", "nsys", "ok", nsys(2023, 4, 4, nvtx="0.2.9")),
+    ("both new", "nsys", "ok", nsys(2025, 1, 1, nvtx="0.2.16")),
+    ("little memory", "memory", "limited", {"host": HostState(memory_available_bytes=GIB)}),
+    (
+        "a limit of memory",
+        "memory",
+        "limited",
+        {"host": HostState(memory_available_bytes=64 * GIB, memory_limit=GIB)},
+    ),
+    (
+        "enough memory",
+        "memory",
+        "ok",
+        {"host": HostState(memory_available_bytes=64 * GIB, memory_limit="unlimited")},
+    ),
+    ("a limit of locked memory", "locked memory", "info", {"host": HostState(locked_memory_limit=65536)}),
+    ("a high one", "locked memory", "ok", {"host": HostState(locked_memory_limit=1 << 40)}),
+    ("a container", "runs in", "info", {"host": HostState(container=True)}),
+    ("two nodes", "NUMA", "limited", {"host": HostState(numa_nodes=NODES)}),
+    ("the GPU's node", "NUMA", "ok", {"host": HostState(numa_nodes=NODES), "gpu_node": 1}),
+    (
+        "a node without CPUs",
+        "NUMA",
+        "ok",
+        {"host": HostState(numa_nodes=(NODES[0], NumaNode(node=2, cpus="")))},
+    ),
+    ("a weak power mode", "power mode", "limited", {"board": board("15W")}),
+    ("the best power mode", "power mode", "ok", {"board": board("MAXN")}),
+]
 
 
-@every(
-    ("nsys", "nvtx", "fits"),
-    [
-        ((2022, 4, 2), (0, 2, 11), True),
-        ((2023, 4, 4), (0, 2, 12), False),
-        ((2023, 4, 4), (0, 2, 9), True),
-        ((2025, 1, 1), (0, 2, 16), True),
-    ],
-)
-def test_nsys_and_nvtx(nsys: tuple[int, ...], nvtx: tuple[int, ...], fits: bool) -> None:
-    packages = {"nvtx": ".".join(map(str, nvtx))}
-    found = of("nsys", nsys=Nsys(Path("nsys"), nsys), packages=packages)
-    assert found.state == ("ok" if fits else "limited")
-    assert ("nvtx<0.2.12" in found.next_step) != fits
-
-
-def test_no_nsys_costs_the_trace_alone() -> None:
-    found = of("nsys", nsys="nsys is not installed")
-    assert (found.state, found.found) == ("missing", "nsys is not installed")
-    assert examine(facts(nsys="nsys is not installed")).ready
+def test_what_is_amiss_what_it_means_and_what_to_do(accepted: Accepted) -> None:
+    text = []
+    for name, subject, state, changes in CASES:
+        (found,) = (f for f in examine(facts(**changes)).findings if f.subject == subject)
+        assert found.state == state, name
+        text += [f"## {subject}: {name}", found.found, found.means, found.next_step, ""]
+    accepted("\n".join(text), "doctor.txt")
 
 
 @every(
-    ("host", "subject", "state"),
+    ("changes", "ready"),
     [
-        (HostState(memory_available_bytes=GIB), "memory", "limited"),
-        (HostState(memory_available_bytes=64 * GIB, memory_limit=GIB), "memory", "limited"),
-        (HostState(memory_available_bytes=64 * GIB, memory_limit="unlimited"), "memory", "ok"),
-        (HostState(locked_memory_limit=65536), "locked memory", "info"),
-        (HostState(locked_memory_limit=1 << 40), "locked memory", "ok"),
-        (HostState(container=True), "runs in", "info"),
+        ({}, True),
+        (NO_GPU, True),
+        ({"probe": Probe(problem="a first kernel failed: no NVRTC")}, False),
+        ({"probe": None, "packages": {}}, False),
+        ({"nsys": "nsys is not installed"}, True),
     ],
 )
-def test_the_host(host: HostState, subject: str, state: str) -> None:
-    assert of(subject, host=host).state == state
-
-
-def test_numa_and_the_power_mode_of_a_board() -> None:
-    nodes = tuple(NumaNode(node=n, cpus=f"{n}") for n in (0, 1))
-    far = NumaNode(node=2, cpus="")
-    assert of("NUMA", host=HostState(numa_nodes=nodes)).state == "limited"
-    assert "node 1" in of("NUMA", host=HostState(numa_nodes=nodes), gpu_node=1).found
-    assert of("NUMA", host=HostState(numa_nodes=(nodes[0], far))).found == "one node"
-    weak = TegraState(moment="before", power_mode="15W", best_power_mode="MAXN")
-    assert of("power mode", board=weak).state == "limited"
-    best = TegraState(moment="before", power_mode="MAXN", best_power_mode="MAXN")
-    assert of("power mode", board=best).state == "ok"
+def test_whether_it_is_ready(changes: dict[str, Any], ready: bool) -> None:
+    checkup = examine(facts(**changes))
+    assert checkup.ready == ready
+    assert ("predicts" in checkup.verdict) == (changes is NO_GPU)
+    if not changes:
+        assert {f.state for f in checkup.findings} <= {"ok", "info"}
+        assert all(f.found and f.means for f in checkup.findings)
 
 
 # Gathering
