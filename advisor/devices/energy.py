@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from advisor.devices.gpus import Queries, Unreachable, handle_of, opened
 from advisor.devices.host import THIS_MACHINE, Machine, Tree, is_tegra
@@ -31,17 +31,6 @@ _OLD_RAILS = "sys/bus/i2c/drivers/ina3221x/*/iio:device*/rail_name_*"
 
 class Unmetered(Exception):
     """Nothing here counts energy; the text says why."""
-
-
-class Meter(Protocol):
-    """Counts energy; only differences of its counts mean anything."""
-
-    @property
-    def source(self) -> str:
-        """The counter and what it covers."""
-
-    def joules(self) -> float:
-        """The count now. May raise `Unmetered` where the counter is lost."""
 
 
 @contextmanager
@@ -106,6 +95,10 @@ class Rails:
         if missing:
             raise Unmetered(f"the power rail {missing[0]} can no longer be read")
         return sum(watts[name] for name in self._names)
+
+
+Meter: TypeAlias = _Nvml | Rails
+"""Counts energy; only differences of its counts mean anything. It may raise `Unmetered` where it is lost."""
 
 
 @contextmanager

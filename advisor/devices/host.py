@@ -118,7 +118,7 @@ def host_state(*, root: Path = ROOT) -> HostState:
             for folder in tree.glob("sys/devices/system/node/node[0-9]*")
         ),
         memory_available_bytes=tree.kibibytes("proc/meminfo", "MemAvailable"),
-        memory_limit=_group_limit(tree),
+        memory_limit=group_limit(tree),
         locked_memory_limit=locked,
         huge_pages=huge_pages[1] if huge_pages else None,
         allowed_cpus=tree.field("proc/self/status", "Cpus_allowed_list"),
@@ -183,7 +183,7 @@ def in_container(*, root: Path = ROOT) -> bool:
     return bool(_OVERLAY_ROOT.search(tree.text("proc/self/mountinfo") or ""))
 
 
-def _group_limit(tree: Tree) -> Limit | None:
+def group_limit(tree: Tree) -> Limit | None:
     """The least limit on the way from this process's group up to the root; both cgroup versions."""
     lines = [line.split(":", 2) for line in (tree.text("proc/self/cgroup") or "").splitlines()]
     files = ["sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"]

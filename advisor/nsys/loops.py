@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,8 @@ import numpy.typing as npt
 from advisor.nsys.database import UNKNOWN, Integers
 from advisor.nsys.ranges import LEAST, NOTHING, Intervals, length, seconds, union
 from advisor.nsys.work import Calls, GpuWork
+from advisor.profiles.programs import FrameSource
 
-Source = Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]
 _WARM = 1.25
 """Times the median that a first frame of a warm-up takes at least: the noise of a frame is below it."""
 _COVERED = 1 / 3
@@ -27,7 +27,7 @@ _MIXING, _PRIME = 1_000_003, (1 << 31) - 1
 class Marked:
     """The frames of a program: begins and ends in ns, of all and of the steady ones."""
 
-    source: Source
+    source: FrameSource
     name: str
     alike: float
     begins: Integers
@@ -104,7 +104,7 @@ def _warm(begins: Integers, ends: Integers) -> int:
 
 def _sequences(
     work: GpuWork, calls: Calls | None, uploads: Integers, downloads: Integers
-) -> Iterator[tuple[Source, Events]]:
+) -> Iterator[tuple[FrameSource, Events]]:
     """All work with the host's waits, then without them; kernels that run equally often; the uploads, also by
     their size, doubled or halved; the downloads."""
     copies, kernels = work.copies, work.kernels
@@ -121,7 +121,7 @@ def _sequences(
         yield "all work", _events([*parts, (waited, np.full(len(waits), 2), True, None)])
     if parts:
         yield "all work", _events(parts)
-    orders: tuple[tuple[Source, Integers, Integers], ...] = (
+    orders: tuple[tuple[FrameSource, Integers, Integers], ...] = (
         ("uploads", uploads, exact),
         ("uploads by size", uploads, np.round(np.log2(np.maximum(sizes, 1))).astype(np.int64)),
         ("downloads", downloads, exact),
@@ -134,7 +134,7 @@ def _sequences(
             yield source, _events([(chosen, named[at], True, is_upload[at])])
 
 
-def _as_often(kernels: Mapping[str, Integers]) -> Iterator[tuple[Source, Events]]:
+def _as_often(kernels: Mapping[str, Integers]) -> Iterator[tuple[FrameSource, Events]]:
     """Kernels that run equally often, as those of each step do: of the counts that most of them share."""
     _, which, counts = np.unique(kernels["name"], return_inverse=True, return_counts=True)
     waited = idle_before(kernels["start"], kernels["end"])

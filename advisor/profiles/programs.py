@@ -16,6 +16,7 @@ from advisor.profiles.traces import Allocations, Kernels, Migrations, Timeline
 
 HostWork = Literal["page-locking", "allocation", "copies", "waits", "launches", "other"]
 """What the host's CUDA calls do."""
+FrameSource = Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]
 SMALL = 65536
 """Bytes up to which a copy counts as small: the threshold of the rule small-transfers."""
 
@@ -88,7 +89,7 @@ class Managed(Record):
 class Frames(Record):
     """The frames of a program; the first ones that take longer are warm-up."""
 
-    source: Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]
+    source: FrameSource
     name: Name = Field(description="Of the range, or how the frames were found")
     count: Number
     alike: Share = Field(description="Share of them with the same work as most")

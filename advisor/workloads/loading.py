@@ -12,7 +12,6 @@ import linecache
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 import psutil
 
 from advisor import units
+from advisor.devices.host import ROOT, Tree, group_limit
 from advisor.errors import AdvisorError, FileProblem, WorkloadError, nearest
 from advisor.profiles.files import read_bytes
 from advisor.profiles.schema import WorkloadRecord
@@ -364,23 +364,15 @@ def _of_stage(stage: BoundStage) -> Iterator[str]:
         )
 
 
-def host_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes of the machine, or of the container that this runs in."""
-    total = int(psutil.virtual_memory().total)
-    with suppress(OSError, ValueError):  # "max" where there is no limit
-        total = min(total, int((group / "memory.max").read_text(encoding="utf-8")))
-    return total
-
-
-def require_host_memory(
-    bound: BoundWorkload, copies: int = 1, total: Callable[[], int] = host_memory
-) -> None:
+def require_host_memory(bound: BoundWorkload, copies: int = 1) -> None:
     """Raises `ImpossibleBuffer` where the host cannot hold the buffers that it shares with the GPU.
 
     copies: of each, 2 where the CPU stands for the GPU too, which then holds scratch memory as well.
     """
     buffers = {n: b for n, b in bound.workload.buffers.items() if copies > 1 or not b.scratch}
-    needed, there = sum(b.nbytes * copies for b in buffers.values()), total()
+    needed = sum(b.nbytes * copies for b in buffers.values())
+    limits = psutil.virtual_memory().total, group_limit(Tree(ROOT))
+    there = min(limit for limit in limits if isinstance(limit, int))
     if needed <= there:
         return
     name, largest = max(buffers.items(), key=lambda item: item[1].nbytes)
