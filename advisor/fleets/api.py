@@ -176,14 +176,14 @@ def run(
         pages.write(pages.page_of(profile), folder, tuple(dict.fromkeys((*formats, "json"))))
 
     forms = [form for form in formats if form in pages.PAGES]
-    names = [storage.RECORD, *pages.names("fleet", forms), *pages.names("devices", forms)]
+    names = [storage.RECORD, *pages.names("fleet", forms)]
     with outputs.output_directory(out, names) as directory:
         if resume:
             storage.require_same(directory, request.record())
         with make_progress(quiet=quiet) as progress:
             outcome = fleets.run(request, reach(), directory, progress, write=write, tell=tell, resume=resume)
-        page, paths = storage.write(outcome.record, directory, formats)
-    return outcome, page, paths
+        page = fleet_page(outcome.record)
+        return outcome, page, pages.write(page, directory, forms)
 
 
 def require_figures(outcome: Outcome) -> None:

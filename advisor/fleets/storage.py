@@ -27,10 +27,6 @@ from advisor.profiles.combined import FleetRecord, PredictedChoice, Row, RowStat
 from advisor.profiles.files import read_bytes
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import DeviceComparison, Member, link
-from advisor.report import pages
-from advisor.report.fleet_page import fleet_page
-from advisor.report.page import Page
 from advisor.texts import printable, toml_string
 from advisor.version import __version__
 
@@ -232,36 +228,6 @@ def concluded(row: Row, profile: Profile) -> Row:
 
 def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9=.,+]+", "-", text.lower()).strip("-.")[:100] or "device"
-
-
-_MOST = 24
-"""Devices whose times fit side by side."""
-
-
-def write(record: FleetRecord, directory: Path, formats: Sequence[str]) -> tuple[Page, list[Path]]:
-    """Writes the pages of all devices. Returns the combined one and its files. Raises `FileProblem`."""
-    beside = list(_side_by_side(record, directory, formats))
-    page = fleet_page(record, [folder for folder in beside if "html" in formats])
-    return page, pages.write(page, directory, formats)
-
-
-def _side_by_side(record: FleetRecord, directory: Path, formats: Sequence[str]) -> Iterator[str]:
-    """Writes a page for each value of the swept parameter; yields the folders, "" for the fleet's own."""
-    values = dict.fromkeys(row.value for row in record.rows)
-    for value in values:
-        rows = [row for row in record.rows if row.value == value and row.status == "profiled"]
-        if 2 <= len(rows) <= _MOST:
-            folder = f"values/{value}".replace("..", "") if value else ""
-            if folder:
-                folder = outputs.free_folder(directory, folder, pages.names("devices", formats))
-            up, members = "../" * len(Path(folder).parts), []
-            for row in rows:
-                profile = reading.load(directory / row.folder / "profile.json")
-                device = profile.device.model_copy(update={"name": row.device})
-                href = link(f"{up}{row.folder}/report.html")
-                members.append(Member(profile.model_copy(update={"device": device}), href))
-            pages.write(pages.page_of(DeviceComparison(tuple(members))), directory / folder, formats)
-            yield folder
 
 
 def write_placements(path: Path, workload: str, rows: Sequence[Row]) -> Path:

@@ -1,7 +1,6 @@
 """The page of a fleet: what each device should use, where one strategy serves all, and what had no result.
 
-Made of rows, not of profiles, so that a thousand devices take a second. A few devices also have the page that
-`advisor report` makes of several profiles, with their times side by side.
+Made of rows, not of profiles, so that a thousand devices take a second.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from advisor.verdicts.tracks import OneForAll, least_cost
 
 _STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
 _VERDICTS = {"near": "none clearly faster", "open": "undecided", "untrusted": "not trusted"}
-SIDE_BY_SIDE = "devices.html"
 _CONFIRM = "Start a worker on a machine with a GPU to confirm."
 _LONGER = "Run again with a larger --max-seconds: a verdict is undecided."
 _APPLY = "Open a device's report in the table for the code to change."
@@ -30,8 +28,7 @@ _CAPTION = "The recommended strategy of each device."
 _COSTS = " Last column: the time of the one strategy for all, as a multiple of the device's best time."
 
 
-def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
-    """The page; `side_by_side` are the folders, "" for its own, that have a page of all times."""
+def fleet_page(record: FleetRecord) -> Page:
     done = [row for row in record.rows if row.status == "profiled"]
     missing = [row for row in record.rows if row.status != "profiled"]
     names = dict.fromkeys(row.device for row in record.rows if row.status != "unfit")
@@ -42,12 +39,7 @@ def fleet_page(record: FleetRecord, side_by_side: Sequence[str] = ()) -> Page:
         verdicts = [
             nothing("", "No device was profiled", "", "Fix what is named below and run again.", UNSURE)
         ]
-    pages = []
-    for folder in side_by_side:
-        where = f" at {words.name(folder)}" if folder else ""
-        address = link(f"{folder}/{SIDE_BY_SIDE}" if folder else SIDE_BY_SIDE)
-        pages.append(blocks.Prose("", link=(f"All times side by side{where}", address), forms="html"))
-    each, gone = filled(_table(record, done), *pages), "Without a result"
+    each, gone = filled(_table(record, done)), "Without a result"
     notes = blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes))
     sections = (
         lead(blocks.Verdicts(tuple(verdicts), named=bool(record.parameter)), notes),

@@ -32,4 +32,4 @@ def test_each_of_two_gpus_gets_its_own_profile(tmp_path: Path) -> None:
     rows = [json.loads(file.read_text()) for file in (tmp_path / "fleet").glob("*/row.json")]
     assert all(row["strategy"] and row["basis"] == "measured" for row in rows)
     assert (tmp_path / "placements.toml").read_text().count("[[device]]") == 2
-    assert "NVIDIA" in (tmp_path / "fleet" / "devices.html").read_text()
+    assert "NVIDIA" in (tmp_path / "fleet" / "fleet.html").read_text()
