@@ -398,10 +398,10 @@ def test_columns_count_characters(name: str, head: str, ends: bool) -> None:
 
 
 def test_an_allocator_is_set_after_the_imports() -> None:
-    added, removed = added_and_removed(CUPY, Change("allocator", 1, allocator="async-pool"))
+    added, removed = added_and_removed(CUPY, Change("allocator", 1, name="async-pool"))
     setting = "cp.cuda.set_allocator(cp.cuda.MemoryAsyncPool().malloc)  # stream-ordered pool"
     assert (added, removed) == (["", setting], [])
-    change = Change("allocator", 1, allocator="managed-prefetch-pool")
+    change = Change("allocator", 1, name="managed-prefetch-pool")
     prefetched = edited(CUPY.replace("\n", "\r\n"), [change])
     assert "import numpy as np\r\n\r\n\r\ndef prefetched(size):\r\n    memory = cp.cuda" in prefetched
     assert prefetched.count("\n") == prefetched.count("\r\n")

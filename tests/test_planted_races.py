@@ -16,7 +16,7 @@ import pytest
 from every import every
 
 from advisor.measure.recording import played_torch
-from advisor.measure.trying.changes import IMPOSED, Imposed, ScriptChange, imposed
+from advisor.measure.trying.changes import IMPOSED, Imposed, imposed
 from advisor.measure.trying.libraries import NumbaCopies, TorchCopies
 from advisor.measure.trying.results import _TORCH, Downloads
 from advisor.profiles.trials import ChangeKind
@@ -357,7 +357,7 @@ def tensor_race(torch: types.ModuleType, kind: ChangeKind, body: str, answer: st
     """The answer if it was given; "right" if the change was, imposed and written."""
     text = "import torch\nlog, kept = [], []\nx = torch.zeros(4)\n" + body
     expected = tensor_run(torch, text)
-    change = ScriptChange(name="n", kind=kind, library="torch", file=SCRIPT, line=line(text, "#line"))
+    change = Change(name="n", kind=kind, library="torch", file=SCRIPT, line=line(text, "#line"))
     imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
     if tensor_run(torch, text, imposing) != expected:
         return "wrong while imposed"
@@ -516,7 +516,7 @@ def test_planted_races_of_numba_are_refused_guarded_or_not_written(
     text += "d = cuda.to_device(np.zeros(4))\n" + body.replace(", stream]", ", 7]")
     a_numba(monkeypatch)
     expected = logged(text)
-    change = ScriptChange(name="n", kind=kind, library="numba", file=SCRIPT, line=line(text, "#line"))
+    change = Change(name="n", kind=kind, library="numba", file=SCRIPT, line=line(text, "#line"))
     imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
     imposing.install(a_numba(monkeypatch))
     imposing.switch(True)
@@ -567,7 +567,7 @@ def test_a_planted_race_is_refused_guarded_or_not_written(
     expected = logged(text)
 
     cupy = a_cupy(monkeypatch)
-    change = ScriptChange(name="n", kind=kind, file=SCRIPT, line=line(text, "#line"))
+    change = Change(name="n", kind=kind, file=SCRIPT, line=line(text, "#line"))
     imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
     imposing.install(cupy)
     imposing.switch(True)
@@ -578,9 +578,9 @@ def test_a_planted_race_is_refused_guarded_or_not_written(
         assert answer in imposing.refused
         return
 
-    also = tuple(filter(None, [line(text, "#also")]))
+    also = tuple(("", each) for each in [line(text, "#also")] if each)
     loop, origin = line(text, "#loop"), line(text, "#origin")
-    written = Change(kind, change.line, origin, loop, also, tried=True)  # type: ignore[arg-type]
+    written = Change(kind, change.line, origin, loop, also, tried=True)
     if answer:
         with pytest.raises(CannotWrite, match=answer):
             edited(text, [written])
@@ -608,9 +608,7 @@ def test_allocators_take_turns_and_a_script_that_sets_one_keeps_it(monkeypatch: 
     cupy = a_cupy(monkeypatch)
     default = cupy.cuda.get_allocator()
     changes = [
-        imposed(
-            ScriptChange(name=name, kind="allocator", file=SCRIPT, line=1), {SCRIPT}.__contains__, checks=True
-        )
+        imposed(Change(name=name, kind="allocator", file=SCRIPT, line=1), {SCRIPT}.__contains__, checks=True)
         for name in ("no-pool", "async-pool", "managed-prefetch-pool")
     ]
     for change in changes:
@@ -631,7 +629,7 @@ def test_allocators_take_turns_and_a_script_that_sets_one_keeps_it(monkeypatch: 
 
 
 def test_pytorchs_allocator_is_a_variable_that_nobody_else_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    change = ScriptChange(name="cuda-malloc-async", kind="allocator", file=SCRIPT, line=1)
+    change = Change(name="cuda-malloc-async", kind="allocator", file=SCRIPT, line=1)
     for given, refused in ((None, False), ("backend:native", True)):
         monkeypatch.delenv(VARIABLE, raising=False)
         if given:

@@ -20,7 +20,6 @@ from advisor.errors import UsageError
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Progress
 from advisor.measure.trying.candidates import written_changes
-from advisor.measure.trying.changes import ScriptChange
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import MOST_PROCESSES, Session, candidates, try_script
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded
@@ -29,6 +28,7 @@ from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
+from advisor.strategies.edits import Change
 
 PACKAGES = Path(__file__).parent / "trial_packages"
 CAMERA = """\
@@ -304,7 +304,7 @@ def test_changes_of_a_loop_with_few_frames_have_separate_processes(
 def test_a_promising_change_gets_more_processes(
     kind: ChangeKind, pinned: tuple[float, float], processes: int, tmp_path: Path
 ) -> None:
-    change = ScriptChange(name=f"{kind}-5", kind=kind, file="camera.py", line=5)
+    change = Change(name=f"{kind}-5", kind=kind, file="camera.py", line=5)
     session = Session(
         ScriptRun.model_validate_json(json.dumps(RECORD)),
         ScriptJob.model_construct(file="camera.py", directory=""),
@@ -467,8 +467,8 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     made, up, other = (str(tmp_path / name) for name in texts)
-    change = ScriptChange(
-        name=LOCK, kind="lock", file=up, line=3, origin_file=made, origin_line=3, uploads=((other, 3),)
+    change = Change(
+        name=LOCK, kind="lock", file=up, line=3, origin_file=made, origin=3, uploads=((other, 3),)
     )
     trial = Trial.model_validate({"name": LOCK, "title": "t", "outcome": "faster"})
     loop = Place(file="main.py", line=1)

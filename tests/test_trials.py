@@ -8,6 +8,7 @@ import sys
 import types
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from every import every
 
 from advisor.measure.trying import results
 from advisor.measure.trying.alternation import AS_IS, Alternation, TrialTimes, judged, trial_times
-from advisor.measure.trying.changes import NonBlocking, PinnedLoader, ScriptChange
+from advisor.measure.trying.changes import NonBlocking, PinnedLoader
 from advisor.profiles.trials import Trial, TrialBlock, TrialOutcome
+from advisor.strategies.edits import Change
 
 
 class Loop:
@@ -183,13 +185,13 @@ class PinnedTensor:
 def moved(tensors: Iterable[Any], write: bool = False) -> tuple[list[bool], str]:
     """Whether each copy was asynchronous, and why the change was refused. write: into each once copied."""
     kind = type("Tensor", (PinnedTensor,), {})
-    script = ScriptChange(name="n", kind="non-blocking", file=__file__, line=0)
+    script = Change(name="n", kind="non-blocking", file=__file__, line=0)
     change = NonBlocking(script, {__file__}.__contains__, checks=write)
     change.install(types.SimpleNamespace(Tensor=kind))
     change.switch(True)
     asked = []
     for tensor in tensors:
-        change.change = script.model_copy(update={"line": sys._getframe().f_lineno + 1})
+        change.change = replace(script, line=sys._getframe().f_lineno + 1)
         asked.append(kind(tensor).to("cuda"))
         if write:
             tensor.fill_(1)
@@ -216,12 +218,12 @@ def test_memory_that_the_script_keeps_is_never_copied_asynchronously() -> None:
 def test_a_loader_made_at_the_line_gives_page_locked_batches() -> None:
     torch = pytest.importorskip("torch")
     loader, before = torch.utils.data.DataLoader, torch.utils.data.DataLoader.__init__
-    change = ScriptChange(name="n", kind="pin-memory", file=__file__, line=0, origin_file=__file__)
+    change = Change(name="n", kind="pin-memory", file=__file__, line=0, origin_file=__file__)
     pinned = PinnedLoader(change, {__file__}.__contains__, checks=False)
     try:
         pinned.install(types.SimpleNamespace(Tensor=type("Tensor", (PinnedTensor,), {})))
         pinned.switch(True)
-        pinned.change = change.model_copy(update={"origin_line": sys._getframe().f_lineno + 1})
+        pinned.change = replace(change, origin=sys._getframe().f_lineno + 1)
         loaders = [loader([1, 2])]
         loaders.append(loader([1, 2]))
     finally:

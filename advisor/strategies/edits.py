@@ -10,7 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from advisor.profiles.crossings import Library
@@ -75,14 +75,32 @@ class Change:
     origin: int | None = None
     loop: int | None = None
     """The line of the loop whose iterations are frames."""
-    uploads: tuple[int, ...] = ()
-    """Other lines that upload the same array: what is page-locked is waited for there too."""
-    allocator: str = ""
+    uploads: tuple[tuple[str, int], ...] = ()
+    """File and line of other uploads of the same array: what is page-locked is waited for there too."""
+    name: str = ""
+    """The contestant that it is when it is tried; of an allocator its own."""
+    file: str = ""
+    origin_file: str = ""
+    """The files, in full; none where the text of one is edited."""
     tried: bool = False
     """It was imposed on a run: nothing kept what it reuses."""
     library: Library = "cupy"
-    made_elsewhere: bool = False
-    """Another file makes the array that is page-locked; here are uploads of it alone."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.file, self.origin_file or self.file, *(f for f, _ in self.uploads))))
+
+    def within(self, file: str, loop: int | None) -> Change:
+        """What was tried, as far as it is in one of its files."""
+        return replace(
+            self,
+            file=file,
+            line=self.line if file == self.file else 0,
+            origin=self.origin if file == self.origin_file else None,
+            loop=loop,
+            uploads=tuple(each for each in self.uploads if each[0] == file),
+            tried=True,
+        )
 
 
 def edited(source: str, changes: Sequence[Change]) -> str:
@@ -108,14 +126,14 @@ def _lock(edits: SourceEdits, change: Change) -> None:
     if change.library != "cupy":
         _lock_made_once(edits, change)
         return
-    array, lines = "what was uploaded", {change.line, *change.uploads} - {0}
+    array, lines = "what was uploaded", {change.line, *(line for _, line in change.uploads)} - {0}
     if change.origin is not None:
         statement, array, value = _assigned(edits, change.origin, (ast.Name, ast.Attribute), _MAKING)
         if is_inside(edits.tree, statement, change.loop):
             raise CannotWrite(f"line {change.origin} makes a new array in each frame")
         _page_lock(edits, statement, array, value if isinstance(value, ast.Call) else None)
         lines |= upload_lines(edits.tree, statement, array)
-    elif not change.made_elsewhere:
+    elif change.origin_file == change.file:
         raise CannotWrite("the line that allocates the array was not seen")
     for line in sorted(lines.union(*(lines_beside(edits.tree, line) for line in lines))):
         _block(edits, line, array)
@@ -359,7 +377,7 @@ def _allocator(edits: SourceEdits, change: Change) -> None:
         raise CannotWrite("the file does not import cupy at its top level")
     rest = body[body.index(here) :]
     last = next((before for before, n in pairwise(rest) if not isinstance(n, _IMPORTS)), rest[-1])
-    lines = BY_NAME[change.allocator].lines(cupy)
+    lines = BY_NAME[change.name].lines(cupy)
     edits.insert(line_after(last), "", edits.newline.join(("", *([""] * (len(lines) > 1)), *lines)))
 
 

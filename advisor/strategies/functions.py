@@ -82,7 +82,7 @@ def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, 
     origin = assigned[0].lineno
     if assigned[0] not in tree.body and loop is None:
         raise CannotWrite(f"each call of {function.name} makes it")
-    return Change("lock", here[0], origin, loop, tuple(line for line in ups if line != here[0]))
+    return Change("lock", here[0], origin, loop, tuple(("", line) for line in ups if line != here[0]))
 
 
 def _loop(function: ast.AST, line: int) -> int | None:

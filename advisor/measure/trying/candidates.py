@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.measure.trying.changes import ScriptChange, is_variable
+from advisor.measure.trying.changes import is_variable
 from advisor.profiles.conclusions import PAGE_LOCKED, Advice
 from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Trial
@@ -40,7 +40,7 @@ class Candidate:
     """A change that the record suggests, and its trial before anything is measured."""
 
     trial: Trial
-    change: ScriptChange
+    change: Change
     promised: Mapping[int, float] = field(default_factory=dict)
     """Seconds of a frame by crossing: a patch counts each crossing once, whatever changes touch it."""
 
@@ -75,7 +75,7 @@ def allocator_candidates(script: ScriptRun, loop: int, file: Path) -> tuple[Cand
     return tuple(
         Candidate(
             Trial(name=each.name, kind="allocator", title=f"allocator: {each.title}", outcome="open"),
-            ScriptChange(name=each.name, kind="allocator", library=each.library, file=str(file), line=1),
+            Change("allocator", 1, name=each.name, library=each.library, file=str(file)),
         )
         for each in ALLOCATORS
         if each.library in libraries
@@ -101,14 +101,14 @@ def _candidate(
         rule=next((each.rule for _, each in its if each.rule in _PROMISING.get(kind, ())), None),
         promised_seconds=sum(promised.values()) if promised else None,
     )
-    change = ScriptChange(
+    change = Change(
+        kind,
+        place.line,
+        origin.line if origin else None,
         name=trial.name,
-        kind=kind,
         library=script.crossings[first].library,
         file=str(start / place.file),
-        line=place.line,
         origin_file=str(start / origin.file) if origin else "",
-        origin_line=origin.line if origin else 0,
         uploads=tuple(_uploads(script, origin, place, start)) if kind == "lock" else (),
     )
     return Candidate(trial, change, promised)
@@ -197,20 +197,23 @@ def _name(place: Place) -> str:
 
 
 def written_changes(
-    kept: Iterable[Trial], changes: Mapping[str, ScriptChange], loop: Place, start: Path
+    kept: Iterable[Trial], changes: Mapping[str, Change], loop: Place, start: Path
 ) -> tuple[dict[str, tuple[str, str]], tuple[str, ...], tuple[str, ...]]:
     """By file its text and that with the changes; names of those written; what could not be written. What is
     uploaded once needs no page-locked memory."""
     written: dict[str, tuple[str, str]] = {}
     edits: dict[str, list[Change]] = {}
     names, left_out, once = [], [], set[tuple[str, int]]()
+    loop_file = str(start / loop.file)
     for trial in kept:
         change = changes[trial.name]
         if change.kind == "lock" and (change.file, change.line) in once:
             continue
         try:
-            own = _edits(change, str(start / loop.file), loop.line)
-            several = {file: [*edits.get(file, ()), change] for file, change in own}
+            if is_variable(change):
+                raise CannotWrite(f"run the script with {VARIABLE}={BY_NAME[change.name].setting}")
+            parts = {f: change.within(f, loop.line if f == loop_file else None) for f in change.files}
+            several = {file: [*edits.get(file, ()), part] for file, part in parts.items()}
             texts = {file: _text(file) for file in several}
             written |= {file: (texts[file], edited(texts[file], several[file])) for file in several}
         except CannotWrite as reason:
@@ -229,34 +232,3 @@ def _text(file: str) -> str:
         return Path(file).read_bytes().decode()
     except UnicodeDecodeError:
         raise CannotWrite(f"{Path(file).name} is not in UTF-8") from None
-
-
-def _edits(change: ScriptChange, loop_file: str, loop: int) -> Iterator[tuple[str, Change]]:
-    """The change in each of its files. Raises `CannotWrite` of a variable."""
-    file = change.file
-    if is_variable(change):
-        raise CannotWrite(f"run the script with {VARIABLE}={BY_NAME[change.name].setting}")
-    if change.kind == "allocator":
-        yield file, Change("allocator", change.line, allocator=change.name)
-        return
-    uploads = {(file, change.line), *change.uploads}
-    for each in dict.fromkeys((file, change.origin_file or file, *(other for other, _ in change.uploads))):
-        lines = sorted(line for other, line in uploads if other == each)
-        origin = change.origin_line if change.origin_file == each else None
-        at = loop if each == loop_file else None
-        first = change.line if each == file else 0
-        others = tuple(line for line in lines if line != first)
-        elsewhere = each != change.origin_file
-        yield (
-            each,
-            Change(
-                change.kind,
-                first,
-                origin,
-                at,
-                others,
-                tried=True,
-                library=change.library,
-                made_elsewhere=elsewhere,
-            ),
-        )

@@ -24,10 +24,10 @@ import numpy as np
 from advisor.measure.recording.calls import Call, replace
 from advisor.measure.recording.running import own_frame
 from advisor.measure.trying.libraries import LIBRARIES, Copy, Memory
-from advisor.profiles.base import Record
 from advisor.profiles.crossings import Library
 from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import BY_NAME, VARIABLE
+from advisor.strategies.edits import Change
 
 MOST_ARRAYS = 16
 """Arrays that one line uploads in turn. More are taken for a new one in each frame, which page-locking makes
@@ -38,24 +38,10 @@ _page_locked: Counter[int] = Counter()
 """Changes in force that hold the memory at an address page-locked: several lines may upload one array."""
 
 
-class ScriptChange(Record):
-    """What to change, as `advisor.strategies.edits.Change` and with the files in full."""
-
-    name: str
-    kind: ChangeKind
-    library: Library = "cupy"
-    file: str
-    line: int
-    origin_file: str = ""
-    origin_line: int = 0
-    uploads: tuple[tuple[str, int], ...] = ()
-    """File and line of other uploads of an array that is page-locked."""
-
-
 class Imposed:
     """One change on the calls of one library. `refused` is why it cannot be tried, once that is known."""
 
-    def __init__(self, change: ScriptChange, own: Callable[[str], bool], *, checks: bool) -> None:
+    def __init__(self, change: Change, own: Callable[[str], bool], *, checks: bool) -> None:
         """own: whether a file is the script's. checks: compares all bytes, in runs that are not timed."""
         self.change, self.refused, self.in_force = change, "", False
         self._own, self._checks = own, checks
@@ -91,7 +77,7 @@ class Imposed:
         finally:
             self.in_force = not self.refused
 
-    def _is_here(self, line: int = 0) -> FrameType | None:
+    def _is_here(self, line: int | None = None) -> FrameType | None:
         """The script's frame, if its line that is running is that of the change (or of its origin)."""
         file = self.change.origin_file if line else self.change.file
         frame = own_frame(sys._getframe(2), self._own)
@@ -344,7 +330,7 @@ class PinnedLoader(NonBlocking):
         self._replace(import_module("torch.utils.data").DataLoader, "__init__", self._making)
 
     def _making(self, call: Call, *args: Any, **options: Any) -> None:
-        pinned = {"pin_memory": True} if self._is_here(self.change.origin_line) else {}
+        pinned = {"pin_memory": True} if self._is_here(self.change.origin) else {}
         call(*args, **(options | pinned))
 
 
@@ -419,7 +405,7 @@ WHOLE_PROCESS: tuple[ChangeKind, ...] = ("pin-memory", "allocator")
 """Changes that hold for a whole process: what a loader is, and where all memory comes from."""
 
 
-def imposed(change: ScriptChange, own: Callable[[str], bool], *, checks: bool) -> Imposed:
+def imposed(change: Change, own: Callable[[str], bool], *, checks: bool) -> Imposed:
     kind = IMPOSED.get(change.kind) or _ALLOCATORS[BY_NAME[change.name].library]
     return kind(change, own, checks=checks)
 
@@ -427,7 +413,7 @@ def imposed(change: ScriptChange, own: Callable[[str], bool], *, checks: bool) -
 _ALLOCATORS: dict[Library, type[Imposed]] = {"cupy": CupyAllocator, "torch": TorchAllocator}
 
 
-def is_variable(change: ScriptChange) -> bool:
+def is_variable(change: Change) -> bool:
     """Whether it is a setting of the environment, which a library reads when it is imported."""
     allocator = BY_NAME.get(change.name)
     return allocator is not None and allocator.library == "torch"

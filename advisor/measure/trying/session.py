@@ -27,11 +27,12 @@ from advisor.measure.progress import Progress
 from advisor.measure.recording.calls import MODULES
 from advisor.measure.trying.alternation import AS_IS, TrialTimes, fits, judged, trial_times
 from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates, written_changes
-from advisor.measure.trying.changes import WHOLE_PROCESS, ScriptChange, is_variable
+from advisor.measure.trying.changes import WHOLE_PROCESS, is_variable
 from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
 from advisor.profiles.crossings import Ceiling, ScriptRun
 from advisor.profiles.trials import Patch, Trial, TrialBlock, TrialOutcome, Trials
+from advisor.strategies.edits import Change
 from advisor.strategies.patches import diff
 from advisor.strategies.syntax import loop_lines
 from advisor.verdicts.ceilings import LITTLE, ceiling_of, is_little, scopes
@@ -173,7 +174,7 @@ class Session:
             reason=self._ended,
         )
 
-    def _kept(self, suggested: Sequence[Candidate], changes: Sequence[ScriptChange]) -> list[Trial]:
+    def _kept(self, suggested: Sequence[Candidate], changes: Sequence[Change]) -> list[Trial]:
         """Changes that are faster with equal results. Where one differs, the others are timed without it."""
         imposed = [change for change in changes if change.kind != "allocator"]
         hoists = any(change.kind == "hoist" for change in imposed)
@@ -229,7 +230,7 @@ class Session:
         screened = trial_times(b for b in self._blocks if b.process == SCREENING)
         return TrialTimes({**screened.seconds, **main.seconds}, {**screened.speedups, **main.speedups})
 
-    def _together(self, imposed: Sequence[ScriptChange]) -> Results | None:
+    def _together(self, imposed: Sequence[Change]) -> Results | None:
         """Results with all of these; None without any. Allocators, which exclude one another, run alone."""
         if not imposed:
             return None
@@ -253,7 +254,7 @@ class Session:
             self._unchanged = Equality(first, first)
         return self._unchanged
 
-    def _compare(self, together: Results, changes: Sequence[ScriptChange]) -> None:
+    def _compare(self, together: Results, changes: Sequence[Change]) -> None:
         """Whether results are equal under all changes; where they are not, which change is why."""
         difference = self._difference(together)
         live = self._live(changes) if difference else []
@@ -267,7 +268,7 @@ class Session:
         self._left |= {name: ("differs", why) for name, why in differing.items()}
 
     def _results(
-        self, what: str, changes: Sequence[ScriptChange] = (), sources: Mapping[str, str] | None = None
+        self, what: str, changes: Sequence[Change] = (), sources: Mapping[str, str] | None = None
     ) -> Results:
         """The results of a run with all of these in force; what was refused in it is noted."""
         self.progress.begin(f"comparing results: {what}")
@@ -283,10 +284,10 @@ class Session:
             )
         return run.results
 
-    def _live(self, changes: Iterable[ScriptChange]) -> list[ScriptChange]:
+    def _live(self, changes: Iterable[Change]) -> list[Change]:
         return [change for change in changes if change.name not in self._left]
 
-    def _time(self, changes: Sequence[ScriptChange]) -> None:
+    def _time(self, changes: Sequence[Change]) -> None:
         """Frames in two processes, in more for a change that seems to gain. Allocators are tried where a
         line's change gains in the first."""
         allocators = [c for c in self._live(changes) if c.kind == "allocator"]
@@ -302,7 +303,7 @@ class Session:
             going_on = self._live if process < PROCESSES else self._promising
             self._take_turns(process, going_on(changes))
 
-    def _take_turns(self, process: int, changes: Sequence[ScriptChange]) -> None:
+    def _take_turns(self, process: int, changes: Sequence[Change]) -> None:
         """Frames in turns with the script as it is; beside them in a process each a change of the whole
         process, or every one where the loop has too few frames for turns. What gains nothing in the first
         process leaves."""
@@ -321,7 +322,7 @@ class Session:
             self._drop(alone)
             self._drop(turning, together=True)
 
-    def _promising(self, changes: Sequence[ScriptChange]) -> list[ScriptChange]:
+    def _promising(self, changes: Sequence[Change]) -> list[Change]:
         """Changes that seem to gain much, where processes differ by as much."""
         ratios = self._times().speedups
         return [
@@ -330,7 +331,7 @@ class Session:
             if (ratio := ratios.get(change.name)) and ratio.low <= 1 and ratio.value >= _WORTH_MORE
         ]
 
-    def _screen(self, allocators: Sequence[ScriptChange]) -> None:
+    def _screen(self, allocators: Sequence[Change]) -> None:
         """CuPy's allocators in turns in one process: the fastest, if it gains, is timed on its own."""
         if not allocators:
             return
@@ -345,7 +346,7 @@ class Session:
     def _seconds(self, process: int) -> Mapping[str, float]:
         return trial_times(b for b in self._blocks if b.process == process).seconds
 
-    def _drop(self, changes: Sequence[ScriptChange], process: int = 0, *, together: bool = False) -> None:
+    def _drop(self, changes: Sequence[Change], process: int = 0, *, together: bool = False) -> None:
         """Leaves out changes that have no frames in a process or gain next to nothing there; together: all of
         them or none, since more frames cost the same for all."""
         seconds, live = self._seconds(process), self._live(changes)
@@ -359,7 +360,7 @@ class Session:
         what: str,
         process: int,
         contestants: Mapping[str, tuple[str, ...]],
-        changes: Sequence[ScriptChange] = (),
+        changes: Sequence[Change] = (),
         sources: Mapping[str, str] | None = None,
     ) -> None:
         self.progress.begin(f"timing {what}, process {process + 1}")
@@ -378,7 +379,7 @@ class Session:
         self,
         task: Literal["results", "time"],
         contestants: Mapping[str, tuple[str, ...]],
-        changes: Sequence[ScriptChange],
+        changes: Sequence[Change],
         *,
         process: int = 0,
         sources: Mapping[str, str] | None = None,
@@ -409,7 +410,7 @@ class Session:
             most_seconds=left if left < math.inf else None,
         )
 
-    def _write_patch(self, kept: Sequence[Trial], changes: Mapping[str, ScriptChange]) -> None:
+    def _write_patch(self, kept: Sequence[Trial], changes: Mapping[str, Change]) -> None:
         """The patch of these, run and timed. What is known of it stays where the time ends."""
         loop = self.script.loops[self.loop].place
         written, names, left_out = written_changes(kept, changes, loop, self.start)

@@ -26,13 +26,14 @@ from advisor.measure.recording.calls import MODULES
 from advisor.measure.recording.loops import Loop, Loops
 from advisor.measure.recording.running import Finder, OwnFiles, program_of, run
 from advisor.measure.trying.alternation import Alternation
-from advisor.measure.trying.changes import Imposed, ScriptChange, imposed, is_variable
+from advisor.measure.trying.changes import Imposed, imposed, is_variable
 from advisor.measure.trying.libraries import LIBRARIES
 from advisor.measure.trying.results import Downloads, Results, WatchedFile
 from advisor.profiles.base import Record
 from advisor.profiles.crossings import Library
 from advisor.profiles.files import write_atomically
 from advisor.profiles.trials import TrialBlock
+from advisor.strategies.edits import Change
 from advisor.strategies.syntax import loop_lines
 
 WORKER = "advisor.measure.trying.worker"
@@ -49,7 +50,7 @@ class TrialJob(Record):
     script: ScriptJob
     task: Literal["results", "time"]
     process: int = 0
-    changes: tuple[ScriptChange, ...] = ()
+    changes: tuple[Change, ...] = ()
     contestants: dict[str, tuple[str, ...]]
     loop_file: str
     loop: int
