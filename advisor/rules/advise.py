@@ -248,9 +248,10 @@ def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Pr
 
 def concluded(profile: Profile) -> Profile:
     """With a verdict: a partial profile has none."""
+    profile = timed_again(profile)
     if profile.script is not None or profile.recommendation is not None:
         return profile
-    return advise(timed_again(profile)) if profile.device.kind == "cuda" and profile.measured() else profile
+    return advise(profile) if profile.device.kind == "cuda" and profile.measured() else profile
 
 
 def conclude_again(profile: Profile, preferences: Preferences) -> Profile:

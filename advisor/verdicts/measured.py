@@ -189,9 +189,10 @@ def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Pref
         excluded={row.strategy: needs(row.footprint) for row in rows if row.strategy in verdict.over_budget},
         reason="",
     )
-    unchecked = [row.strategy for row in rows if not row.verified]
-    figures = figures_of(rows, preferences.objective)
-    return with_reason(result, figures, preferences, memory=least_memory(result, rows), unchecked=unchecked)
+    unchecked = any(row.strategy == result.strategy and not row.verified for row in rows)
+    doubts = [f"The results of {result.strategy} could not be compared."] * unchecked
+    figures, memory = figures_of(rows, preferences.objective), least_memory(result, rows)
+    return with_reason(result, figures, preferences, before=memory, after=doubts)
 
 
 def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:

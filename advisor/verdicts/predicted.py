@@ -6,7 +6,6 @@ strategies have in common cancels out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,16 +64,18 @@ def recommend_predicted(
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
     if not every:
         return None
-    fitting = within(every, wanted.memory_budget_bytes)
-    over, rows = [row for row in every if row not in fitting], by_memory(every, wanted)
+    over = [row for row in every if row not in within(every, wanted.memory_budget_bytes)]
+    rows = by_memory(every, wanted)
     if not rows:
         return reasons.nothing_fits(every, wanted)
-    chosen = _chosen(every, rows, draws, wanted.indifference)
+    chosen, after = _chosen(every, rows, draws, wanted.indifference)
     unpredicted = by_time(wanted.objective)
-    steps = (*filter(None, (unpredicted,)), *reasons.by_memory(fitting, over, wanted), *chosen.steps)
+    objective = "time" if unpredicted else wanted.objective
     excluded = {row.strategy: reasons.needs(row) for row in over}
-    reasoned = {"steps": steps, "reason": " ".join(steps), "excluded": excluded}
-    return chosen.model_copy(update={**reasoned, "objective": "time" if unpredicted else wanted.objective})
+    result = chosen.model_copy(update={"objective": objective, "excluded": excluded})
+    figures = {row.strategy: row.likely_seconds for row in rows}
+    before = unpredicted or reasons.least_memory(result, rows)
+    return reasons.with_reason(result, figures, wanted, before=before, after=after, predicted=True)
 
 
 def draw_ratios(row: Predicted, base: Predicted) -> stats.Floats | None:
@@ -92,8 +93,8 @@ def by_time(objective: Objective) -> str:
 
 def _chosen(
     every: Sequence[Predicted], rows: Sequence[Predicted], all_draws: Draws, margin: float
-) -> Recommendation:
-    """The choice among `rows`; the baseline that gains are told against may be another of `every`.
+) -> tuple[Recommendation, list[str]]:
+    """The choice among `rows`, and how sure it is; the baseline of its gain may be another of `every`.
 
     The baseline is an equal by its likely time alone, which the gain that is told goes by: less than the
     indifference is no reason to change code, as in a measured verdict.
@@ -113,25 +114,16 @@ def _chosen(
     candidates = [Candidate(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
     winner = break_tie(candidates, {row.strategy: row.likely_seconds for row in equals})
     chosen = next(row for row in equals if row.strategy == winner.name)
-    candidate, rivals = _Candidate(every, rows, all_draws, chosen, margin), []
-    if len(equals) > 1:
-        rivals = [row for row in equals if row is not chosen]
-        steps = [
-            _tie(equals, margin),
-            reasons.tie_broken(candidates, winner),
-            f"{winner.name} is {_share(candidate)}.",
-        ]
-        return _recommendation(candidate, steps, rivals)
-    takes = f"{chosen.strategy} is predicted to take {_span(chosen)} a frame"
-    if len(rows) == 1:
-        alone = "no other strategy is predicted" if len(every) == 1 else "it is the only candidate"
-        return _recommendation(candidate, [f"{takes}; {alone}."], ())
-    steps = [f"{takes}.", f"{chosen.strategy} is {_share(candidate)}."]
-    if candidate.confidence < CLEAR:
+    candidate = _Candidate(every, rows, all_draws, chosen, margin)
+    rivals, after = [row for row in equals if row is not chosen], []
+    if len(rows) > 1:
+        share = simulations(candidate.confidence)
+        after.append(f"{chosen.strategy} is within {margin * 100:g} % of the fastest in {share}.")
+    if candidate.confidence < CLEAR and not rivals:
         rivals = _rivals(candidate)
         others = listing([row.strategy for row in rivals])
-        steps.append(f"In the other simulations the fastest is {others}.")
-    return _recommendation(candidate, steps, rivals)
+        after.append(f"In the other simulations the fastest is {others}.")
+    return _recommendation(candidate, equals, rivals), after
 
 
 def confidence(strategy: str, draws: Draws, margin: float) -> float:
@@ -141,11 +133,6 @@ def confidence(strategy: str, draws: Draws, margin: float) -> float:
 
 def _fastest(draws: Draws) -> npt.NDArray[np.float64]:
     return np.asarray(np.min(list(draws.values()), axis=0))
-
-
-def _share(candidate: _Candidate) -> str:
-    margin = f"within {candidate.margin * 100:g} % of the fastest"
-    return f"{margin} in {simulations(candidate.confidence)}"
 
 
 def simulations(share: float) -> str:
@@ -163,36 +150,27 @@ def _rivals(candidate: _Candidate) -> list[Predicted]:
     return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
 
 
-def _tie(equals: Sequence[Predicted], margin: float) -> str:
-    likely = [row.likely_seconds for row in equals]
-    percent = max(1, math.ceil((max(likely) / min(likely) - 1) * 100 - 1e-9))
-    together = f"{listing([row.strategy for row in equals])} are predicted within {percent} % of one another"
-    return f"{together} ({margin * 100:g} % counts as equal)."
-
-
 def _recommendation(
-    candidate: _Candidate, steps: Sequence[str], rivals: Sequence[Predicted]
+    candidate: _Candidate, equals: Sequence[Predicted], rivals: Sequence[Predicted]
 ) -> Recommendation:
-    verdict: Verdict = "near" if candidate.confidence >= CLEAR else "open"
-    speedup = _speedup(candidate)
-    over = candidate.draws[candidate.chosen.strategy] / _fastest(candidate.draws)
+    chosen, speedup = candidate.chosen, _speedup(candidate)
+    over = candidate.draws[chosen.strategy] / _fastest(candidate.draws)
     bound = float(np.percentile(over, CLEAR * 100, method="lower")) - 1
-    if candidate.chosen.strategy == BASELINE:
-        likely = min(row.likely_seconds for row in candidate.rows) * (1 + candidate.margin)
-        near = candidate.chosen.likely_seconds <= likely
-        by = "By the likely times" if near else "On average over the simulations"
-        steps = (*steps, f"{by} no other candidate gains more than {candidate.margin * 100:g} %.")
+    clear: Verdict = "keep" if chosen.strategy == BASELINE else "near"
+    verdict = clear if candidate.confidence >= CLEAR else "open"
+    ordered = sorted(equals, key=lambda row: row.likely_seconds)
     return Recommendation(
-        strategy=candidate.chosen.strategy,
-        verdict="keep" if verdict == "near" and candidate.chosen.strategy == BASELINE else verdict,
-        bound=min(bound, candidate.margin) if verdict == "near" else None,
+        strategy=chosen.strategy,
+        verdict=verdict,
+        bound=None if verdict == "open" else min(bound, candidate.margin),
         speedup=speedup.value if speedup else None,
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,
         tied_with=tuple(row.strategy for row in rivals),
-        reason=" ".join(steps),
-        steps=tuple(steps),
-        next_step="Run `advisor profile` on the device to confirm.",
+        groups=(tuple(row.strategy for row in ordered),),
+        fastest=ordered[0].strategy,
+        saved_bytes=None if chosen is ordered[0] else ordered[0].physical_bytes - chosen.physical_bytes,
+        reason="",
     )
 
 
@@ -207,8 +185,3 @@ def _speedup(candidate: _Candidate) -> stats.Ratio | None:
     ratios = candidate.all_draws[BASELINE] / candidate.all_draws[candidate.chosen.strategy]
     low, median, high = (float(x) for x in np.percentile(ratios, (PERCENTILES[0], 50, PERCENTILES[1])))
     return stats.Ratio(likely if low <= likely <= high else median, low, high)
-
-
-def _span(row: Predicted) -> str:
-    low, high = units.seconds(row.low_seconds), units.seconds(row.high_seconds)
-    return f"{units.seconds(row.likely_seconds)} ({low} to {high})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,12 +12,12 @@ from advisor import units
 from advisor.profiles.conclusions import Objective, Preferences, Recommendation
 from advisor.profiles.figures import Block, Search
 from advisor.profiles.schema import Failed, Measured, Predicted, Prediction, Profile
-from advisor.strategies.registry import BASELINE
-from advisor.verdicts.choice import SAME_MEMORY, Candidate, Sized, leanest, worth_a_change
+from advisor.verdicts.choice import SAME_MEMORY, Sized
 
 TELLING = 1.0
 """A bound on the gain of mixes from which nothing is said of it: twice as fast."""
 
+CONFIRM = "Run `advisor profile` on the device to confirm."
 _NOTHING_FITS = "Raise --memory-budget, or make the workload's buffers smaller."
 
 
@@ -27,7 +27,7 @@ class Counted:
 
     noun: str = "time"
     equal: str = "equally fast"
-    takes: str = "takes {figure} a frame"
+    takes: str = "{figure} a frame"
     written: Callable[[float], str] = units.seconds
     lacking: str = "No strategy is left to recommend"
     """The headline where no row has a figure of it."""
@@ -38,14 +38,14 @@ _COUNTED: dict[Objective, Counted] = {
     "latency-p99": Counted(
         noun="99th percentile",
         equal="equal in their 99th percentiles",
-        takes="takes {figure} or less in 99 % of the frames",
+        takes="{figure} or less in 99 % of the frames",
         lacking="Undecided: too few frames were timed for a 99th percentile",
         remedy="Run again with --objective latency-p99 for longer blocks, or with more --max-seconds.",
     ),
     "energy": Counted(
         noun="energy",
         equal="equal in energy",
-        takes="takes {figure} a frame above idle power",
+        takes="{figure} a frame above idle power",
         written=units.joules,
         lacking="Undecided: no energy was measured",
         remedy="Each row gives the reason. If time ran out, run again with more --max-seconds.",
@@ -63,17 +63,24 @@ def with_reason(
     figures: Mapping[str, float],
     preferences: Preferences,
     *,
-    memory: str = "",
-    unchecked: Collection[str] = (),
+    before: str = "",
+    after: Sequence[str] = (),
+    predicted: bool = False,
 ) -> Recommendation:
     """With its reason, in steps, and what to do next. figures: what counts of a frame under each strategy.
 
-    memory: what the objective footprint goes by. unchecked: strategies whose results were not compared.
+    before: how memory ruled others out. after: what else is known of the choice.
     """
-    doubt = f"The results of {result.strategy} could not be compared." if result.strategy in unchecked else ""
-    parts = (memory, _takes(result, figures), _groups(result), _saves(result), _noise(result), doubt)
-    steps = tuple(filter(None, (*parts, _over_budget(list(result.excluded), preferences))))
-    return result.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": _next(result)})
+    parts = (
+        before,
+        _takes(result, figures, predicted),
+        _groups(result, predicted),
+        _saves(result),
+        _noise(result),
+    )
+    steps = tuple(filter(None, (*parts, *after, _over_budget(list(result.excluded), preferences))))
+    next_step = CONFIRM if predicted else _next(result)
+    return result.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": next_step})
 
 
 def with_mixes(result: Recommendation, bound: float | None, search: Search | None) -> Recommendation:
@@ -109,12 +116,13 @@ def shown_bound(bound: float | None) -> str:
     return f"{max(bound or 0.0, 0.001) * 100:.1f} %"
 
 
-def _takes(result: Recommendation, figures: Mapping[str, float]) -> str:
+def _takes(result: Recommendation, figures: Mapping[str, float], predicted: bool) -> str:
     if result.strategy is None or result.strategy not in figures:
         return ""
     how = counted(result.objective)
     figure = how.written(figures[result.strategy])
-    takes = f"{result.strategy} {how.takes.format(figure=figure)}"
+    verb = "is predicted to take" if predicted else "takes"
+    takes = f"{result.strategy} {verb} {how.takes.format(figure=figure)}"
     if len(figures) == 1:
         return f"{takes}; it is the only strategy with figures."
     if result.interval is None or result.speedup is None or result.strategy == result.baseline:
@@ -123,11 +131,11 @@ def _takes(result: Recommendation, figures: Mapping[str, float]) -> str:
     return f"{takes}; {result.baseline} takes {units.ratio(result.speedup)} ({between}) the {how.noun}."
 
 
-def _groups(result: Recommendation) -> str:
+def _groups(result: Recommendation, predicted: bool) -> str:
     group = next((group for group in result.groups if result.strategy in group), ())
     if len(group) < 2:
         return ""
-    return f"{listing(list(group))} are {counted(result.objective).equal}."
+    return f"{listing(list(group))} are {'predicted ' * predicted}{counted(result.objective).equal}."
 
 
 def _saves(result: Recommendation) -> str:
@@ -173,24 +181,17 @@ def needs(row: Sized) -> str:
     return f"needs {units.size(row.physical_bytes)}"
 
 
-def least_memory(result: Recommendation, rows: Sequence[Measured]) -> str:
+def least_memory(result: Recommendation, rows: Sequence[Measured | Predicted]) -> str:
     """Reasons by footprint: what the chosen one needs, and which need less and cannot be chosen."""
-    needed = {row.strategy: row.footprint.physical_bytes for row in rows}
+    needed = {
+        row.strategy: (row.footprint if isinstance(row, Measured) else row).physical_bytes for row in rows
+    }
     if result.objective != "footprint" or result.strategy is None:
         return ""
     least = needed[result.strategy] / (1 + SAME_MEMORY)
-    less = (row for row in rows if needed[row.strategy] < least and row.outside)
+    less = (row for row in rows if isinstance(row, Measured) and needed[row.strategy] < least and row.outside)
     but = "".join(f"; {row.strategy} {needs(row.footprint)}, but it {row.outside}" for row in less)
     return f"{result.strategy} needs {units.size(needed[result.strategy])}{but}."
-
-
-def by_memory(rows: Sequence[Predicted], over: Sequence[Predicted], preferences: Preferences) -> list[str]:
-    """Decisions of memory, before time: `rows` fit the budget, `over` do not."""
-    names = [f"{row.strategy} ({units.size(row.physical_bytes)})" for row in over]
-    steps = [*filter(None, [_over_budget(names, preferences)])]
-    if preferences.objective == "footprint" and len(rows) > 1:
-        steps.append(_sentence(_least([Candidate(r.strategy, r.physical_bytes, 0) for r in rows])))
-    return steps
 
 
 def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recommendation:
@@ -202,45 +203,6 @@ def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recomme
     objective = preferences.objective
     none = Recommendation(strategy=None, verdict="open", reason=reason, steps=(reason,), excluded=excluded)
     return none.model_copy(update={"next_step": _NOTHING_FITS, "objective": objective})
-
-
-def tie_broken(equals: Sequence[Candidate], winner: Candidate) -> str:
-    """Why `break_tie` chose the winner."""
-    smallest = min(row.physical_bytes for row in equals)
-    if winner.name == BASELINE and not worth_a_change(winner.physical_bytes, smallest):
-        saved = winner.physical_bytes - smallest
-        if saved <= 0:
-            return f"None needs less memory than {BASELINE}, {units.size(smallest)}."
-        return f"Saving {units.size(saved)} of memory does not justify leaving {BASELINE}."
-    lean = leanest(equals)
-    return _sentence("; ".join([_least(equals), *([_change(lean, winner)] if len(lean) > 1 else [])]))
-
-
-def _least(rows: Sequence[Candidate]) -> str:
-    lean, smallest = leanest(rows), min(row.physical_bytes for row in rows)
-    if len(lean) < len(rows):
-        next_least = min(row.physical_bytes for row in rows if row not in lean)
-        return (
-            f"{listing([row.name for row in lean])} {'need' if len(lean) > 1 else 'needs'} the least memory, "
-            f"{units.size(smallest)} ({units.percent(smallest / next_least)} of the next smallest)"
-        )
-    low = units.size(smallest)
-    high = units.size(max(row.physical_bytes for row in lean))
-    if low == high:
-        return f"all need the same memory, {low}"
-    return f"their memory, {low} to {high}, counts as equal within {SAME_MEMORY * 100:g} %"
-
-
-def _change(lean: Sequence[Candidate], winner: Candidate) -> str:
-    least = [row.name for row in lean if row.code_change == winner.code_change]
-    if len(least) == 1:
-        return f"{winner.name} needs the smallest code change"
-    return f"{listing(least)} need equally small code changes, and {winner.name} is the fastest of them"
-
-
-def _sentence(text: str) -> str:
-    """With a capital and an end; a strategy's name, or a figure, stands first as it is."""
-    return f"{text[:1].upper() if text.startswith(('all ', 'their ')) else text[:1]}{text[1:]}."
 
 
 def listing(names: Sequence[str]) -> str:
