@@ -32,7 +32,7 @@ from advisor.report.charts import decimal_step
 from advisor.report.mixes import buffers
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
-from advisor.report.recommendations import predicted_verdict, verdicts
+from advisor.report.recommendations import prediction_verdict, verdicts
 from advisor.report.tables import break_even, more_figures
 from advisor.stats import Ratio, ratio_interval
 from advisor.verdicts.measured import speeds
@@ -51,12 +51,15 @@ def test_an_open_one_gives_the_command_that_would_settle_it(more: float | None, 
 
 def test_a_bet_is_not_worded_as_a_verdict() -> None:
     bet = recommendation("zero-copy", verdict="open", interval=(0.6, 3.1), tied_with=("pinned",))
-    verdict = predicted_verdict(prediction(recommendation=bet))
+    verdict = prediction_verdict(cpu_profile(), prediction(recommendation=bet))
     assert verdict.headline == "Predicted: likely `zero-copy`, 2.00× faster than `pageable` (0.60 to 3.1)"
     kept = recommendation("pageable", verdict="open", speedup=1.0, interval=(1.0, 1.0))
-    assert predicted_verdict(prediction(recommendation=kept)).headline == "Predicted: likely `pageable`"
+    assert (
+        prediction_verdict(cpu_profile(), prediction(recommendation=kept)).headline
+        == "Predicted: likely `pageable`"
+    )
     sure = recommendation("pageable", verdict="keep", bound=0.05, speedup=1.0, interval=(1.0, 1.0))
-    verdict = predicted_verdict(prediction(recommendation=sure))
+    verdict = prediction_verdict(cpu_profile(), prediction(recommendation=sure))
     assert verdict.headline == "Predicted: keep `pageable`: no other gains more than 5.0 %"
     assert verdict.remark == ""
 
@@ -88,7 +91,7 @@ def test_verdicts_of_measured_and_predicted_runs() -> None:
     assert (first.value, first.between) == ("45.0 ms", "31.5 to 58.5 ms")
     assert told[0].headline.endswith("faster than `pageable` (1.3 to 3.1)")
     declined = prediction(results=(skipped("managed", "no figures"),), recommendation=None)
-    verdict = predicted_verdict(declined)
+    verdict = prediction_verdict(cpu_profile(), declined)
     assert verdict.reason == "`managed`: no figures"
     assert blocks(page_of(cpu_profile(predictions=(declined,))), Table, "predictions") == []
 

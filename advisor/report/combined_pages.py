@@ -6,23 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from advisor import units
-from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
-from advisor.profiles.sweeps import DeviceComparison, Point, WorkloadResults
+from advisor.profiles.sweeps import DeviceComparison, WorkloadResults
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.machine import environment, pairs
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend
-from advisor.report.recommendations import CONFIRM, failures, nothing, sweep_failures, with_gain
+from advisor.report.recommendations import CONFIRM, failures, nothing, sweep_failures
 from advisor.report.records import records_of, records_of_points
-from advisor.report.sweep_verdicts import cell
+from advisor.report.sweep_verdicts import best_table, cell
 from advisor.report.tables import gaps, memory_sentence
 from advisor.strategies.mixes import numbered_alike
-from advisor.strategies.registry import BASELINE
-from advisor.verdicts.tracks import Basis, Stop, Track, measured_stop, one_for_all, predicted_stop, tracks
+from advisor.verdicts.tracks import Stop, Track, measured_stop, one_for_all, predicted_stop, tracks
 from advisor.version import __version__
 
 _TIMES = (
@@ -191,7 +188,7 @@ def workloads_page(results: WorkloadResults) -> Page:
     predicted = all(track.basis == "predicted" for track in gpu_tracks)
     created = words.created(first.created) if first else ""
     notes = tuple(words.line(note, 500) for note in results.notes)
-    inside = filled(_workloads_table(results, gpu_tracks), blocks.Failures(sweep_failures(results)))
+    inside = filled(best_table(results, gpu_tracks, "workload"), blocks.Failures(sweep_failures(results)))
     method = circumstances(
         command=results.command,
         machine=environment(first) if first else (),
@@ -238,42 +235,3 @@ def _workloads_verdict(results: WorkloadResults, gpu_tracks: list[Track]) -> blo
     basis: _GpuBasis = "measured" if measured else "predicted"
     tone: blocks.Tone = "clear" if all(has_advice) else "inconclusive"
     return blocks.Verdict(basis, tone, "", headline, next_step=_APPLY if measured else CONFIRM)
-
-
-def _workloads_table(results: WorkloadResults, gpu_tracks: list[Track]) -> blocks.Table:
-    columns = (
-        blocks.Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis)
-        for t in gpu_tracks
-    )
-    rows = []
-    for i, point in enumerate(results.points):
-        cells = tuple(_workload_cell(point, track.stops[i], track) for track in gpu_tracks)
-        missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
-        value = words.value(point.value)
-        inside = cells * bool(point.profile)
-        rows.append(blocks.Row(value, inside, href=point.href, missing=missing))
-    caption = "The recommended strategy of each workload, and its gain over the baseline."
-    title = "Recommended, with the gain over the baseline:"
-    return blocks.Table(
-        "sweep best", "workload", tuple(columns), tuple(rows), caption, title, left_out="device", whole=True
-    )
-
-
-def _workload_cell(point: Point, stop: Stop, track: Track) -> blocks.TableCell:
-    advice = advised(point.profile, track.device.name, track.basis)
-    if advice and point.profile and track.basis == "measured":
-        advice = with_gain(advice, point.profile)
-    if not stop.optima.chosen or advice is None:
-        return blocks.TableCell("undecided" if stop.optima.rivals else blocks.NOTHING)
-    if advice.strategy == BASELINE:
-        return blocks.TableCell(f"{'likely ' * stop.optima.likely}keep {BASELINE}")
-    gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
-    name = f"{'likely ' * stop.optima.likely}{words.name(stop.optima.chosen)}"
-    return blocks.TableCell(name + gain, words.gain_between(*advice.interval) if advice.interval else "")
-
-
-def advised(profile: Profile | None, device: str, basis: Basis) -> Recommendation | None:
-    """The recommendation of a profile for the device that it measured, or for one that it predicts."""
-    if profile is None or basis == "measured":
-        return profile.recommendation if profile else None
-    return next((p.recommendation for p in profile.predictions if p.device.name == device), None)

@@ -30,6 +30,7 @@ _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 _STATUSES = ("failed", "inconclusive", "not applicable", "passed")
 """The order in which gates are told: short forms have room for the first of them."""
 _SHARED = "the machine, or code that every strategy runs"
+_UNCHANGED = "No difference was recorded: the ratios show how repeatable the figures are."
 _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
 
@@ -147,7 +148,7 @@ def _comparable(
     table = blocks.Table("conditions", "differs", columns, rows, label="What differs", codes=False)
     parts = filled(
         blocks.Facts(sides, forms="md"),
-        blocks.Prose(_statement(apart), kind=""),
+        blocks.Prose(_UNCHANGED * (not apart), kind=""),
         replace(table, forms="html md"),
         blocks.Facts(tuple(blocks.Fact(c.what, f"{c.base}; now {c.head}") for c in apart), forms="txt"),
         blocks.Prose(" ".join(alike)),
@@ -172,18 +173,6 @@ def _changed(comparison: Comparison, apart: Sequence[Condition]) -> str:
 
 def _value(parameters: Mapping[str, Value], name: str) -> str:
     return words.value(parameters[name]) if name in parameters else "none"
-
-
-def _statement(apart: Sequence[Condition]) -> str:
-    subjects = words.listing(f"the {c.what}" for c in apart if c.kind == "subject")
-    around = words.listing((c.what for c in apart if c.kind == "condition"), limit=12)
-    if subjects and around:
-        return f"The ratios show the effect of {subjects} and of different conditions: {around}."
-    if subjects:
-        return f"The ratios show the effect of {subjects}."
-    if around:
-        return f"The workload is the same. The ratios show the effect of different conditions: {around}."
-    return "No difference was recorded: the ratios show how repeatable the figures are."
 
 
 def figures(device: ComparedDevice, name: str, comparison: Comparison) -> tuple[blocks.Block, ...]:

@@ -82,27 +82,21 @@ def with_gain(chosen: Recommendation, profile: Profile) -> Recommendation:
 def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
     """The predicted verdict for one device, or why this run does not support one."""
     against, chosen = doubt(profile, prediction), prediction.recommendation
-    if chosen is not None and against == "failed":
-        return _doubtful(prediction, chosen)
-    if chosen is not None and chosen.strategy and against == "alone":
-        return _alone(profile, prediction, chosen)
-    return predicted_verdict(prediction, first_reason(profile))
-
-
-def predicted_verdict(prediction: Prediction, failed: str = "") -> Verdict:
-    """The predicted verdict for one device. Its headline has the word "predicted".
-
-    `failed` is why the workload failed, where that is why nothing is predicted.
-    """
-    chosen = prediction.recommendation
+    device, failed = words.name(prediction.device.name), first_reason(profile)
     if chosen is None:
         reasons = Counter(row.reason for row in prediction.results if isinstance(row, Skipped))
         most = max(reasons, key=reasons.__getitem__, default="")
         shared = 2 * reasons[most] > len(prediction.results)
         why = failed or (words.line(most, 300) if shared else _DECLINED)
         text = f"Nothing predicted: {why}"
-        device = words.name(prediction.device.name)
         return replace(nothing(device, text, _first_reason(prediction.results)), basis="predicted")
+    if against == "failed":  # never worded as a recommendation
+        best = f"{words.code(chosen.strategy)} is predicted to be the best" if chosen.strategy else ""
+        text = f"Doubtful: {best or uncapitalised(headline(chosen))}"
+        why = words.line(f"{FIRST_FRAMES}. {chosen.reason}")
+        return Verdict("predicted", "inconclusive", device, text, reason=why)
+    if chosen.strategy and against == "alone":
+        return _alone(profile, prediction, chosen)
     text = f"Predicted: {uncapitalised(headline(chosen, predicted=True))}"
     return _verdict("predicted", prediction.device, chosen, text)
 
@@ -123,14 +117,6 @@ def _verdict(
     steps = steps if len(steps) > 1 else ()
     remark = sure[:1].upper() + sure[1:]
     return Verdict(basis, tone, name, headline, reason, step, remark, steps)
-
-
-def _doubtful(prediction: Prediction, chosen: Recommendation) -> Verdict:
-    """A prediction of a workload that failed here: never worded as a recommendation."""
-    best, device = words.code(chosen.strategy or ""), words.name(prediction.device.name)
-    text = f"{best} is predicted to be the best" if chosen.strategy else uncapitalised(headline(chosen))
-    why = words.line(f"{FIRST_FRAMES}. {chosen.reason}")
-    return Verdict("predicted", "inconclusive", device, f"Doubtful: {text}", reason=why)
 
 
 def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendation) -> Verdict:

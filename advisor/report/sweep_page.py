@@ -17,7 +17,16 @@ from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
 from advisor.report.records import records_of_points
-from advisor.report.sweep_verdicts import at, cell, crossings, grid_tables, relative, span, sweep_verdict
+from advisor.report.sweep_verdicts import (
+    at,
+    best_table,
+    cell,
+    crossings,
+    grid_tables,
+    relative,
+    span,
+    sweep_verdict,
+)
 from advisor.report.tables import memory_sentence, merged
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
@@ -175,27 +184,8 @@ def _span(sweep: SweepResults, parameter: str) -> str:
 def _overview(all_tracks: Sequence[Track], sweep: SweepResults, parameter: str) -> Section:
     """Several devices: the recommended strategy of each at each value, in one table."""
     devices = [track for track in all_tracks if track.basis != "cpu" and track.with_figures]
-    cells = [
-        [blocks.TableCell(*_best(track.stops[i])) for track in devices] for i in range(len(sweep.points))
-    ]
-    heads = (
-        blocks.Column(words.name(t.device.name), figures=False, notes="time", basis=t.basis) for t in devices
-    )
-    caption = "The recommended strategy at each value, with its time per frame."
-    title = "Recommended at each value:"
-    rows = tuple(_rows(sweep.points, cells))
     several = len(devices) > 1 and not sweep.grid
-    table = blocks.Table(
-        "sweep best",
-        parameter,
-        tuple(heads),
-        rows,
-        caption,
-        title,
-        codes=False,
-        left_out="device",
-        whole=True,
-    )
+    table = best_table(sweep, devices, parameter)
     return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)
 
 

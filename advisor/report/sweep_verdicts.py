@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from advisor import units
-from advisor.profiles.schema import Predicted
-from advisor.profiles.sweeps import SweepResults, Value, is_number
+from advisor.profiles.schema import Predicted, Profile
+from advisor.profiles.sweeps import SweepResults, Value, WorkloadResults, is_number
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Tone, Verdict
-from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised
+from advisor.report.recommendations import FIRST_FRAMES, HOST_ONLY, uncapitalised, with_gain
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts import tracks
 from advisor.verdicts.reasons import Doubt
 
@@ -200,6 +201,38 @@ def cell(stop: tracks.Stop, strategy: str) -> TableCell:
     if strategy == stop.optima.chosen:
         mark = "chosen"
     return TableCell(units.seconds(middle), words.seconds_between(low, high) * (low < high), mark=mark)
+
+
+def best_table(results: SweepResults, devices: Sequence[tracks.Track], names: str) -> Table:
+    """The recommended strategy at each value, or of each workload, on each device, and its gain."""
+    heads = (
+        Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis) for t in devices
+    )
+    rows = []
+    for i, point in enumerate(results.points):
+        cells = tuple(_advised(point.profile, track.stops[i], track) for track in devices if point.profile)
+        missing = "" if point.profile else f"{point.status}: {words.line(point.reason, 200)}"
+        rows.append(Row(words.value(point.value), cells, href=point.href, missing=missing))
+    caption = "The recommended strategy, and its gain over the baseline."
+    title = "Recommended, with the gain over the baseline:"
+    table = Table("sweep best", names, tuple(heads), tuple(rows), caption, title)
+    return replace(table, codes=isinstance(results, WorkloadResults), left_out="device", whole=True)
+
+
+def _advised(profile: Profile | None, stop: tracks.Stop, track: tracks.Track) -> TableCell:
+    advice = profile.recommendation if profile else None
+    if profile and track.basis == "measured":
+        advice = advice and with_gain(advice, profile)
+    elif profile:
+        advice = next(p.recommendation for p in profile.predictions if p.device.name == track.device.name)
+    if not stop.optima.chosen or advice is None:
+        return TableCell("undecided" if stop.optima.rivals else NOTHING)
+    likely = "likely " * stop.optima.likely
+    if advice.strategy == BASELINE:
+        return TableCell(f"{likely}keep {BASELINE}")
+    gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
+    between = words.gain_between(*advice.interval) if advice.interval else ""
+    return TableCell(f"{likely}{words.name(stop.optima.chosen)}{gain}", between)
 
 
 def grid_tables(track: tracks.Track, sweep: SweepResults, confidence: float | None) -> Iterator[Table]:
