@@ -47,6 +47,16 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 2
 
 
+PYTORCH = ("frameworks", "torch_operations", "trials", "starters", "planted_races", "script_records")
+PYTORCH += ("wrong_programs", "field_workloads")
+"""Files with tests that import PyTorch, or fork processes from one that has it: seconds, once for all."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those come first, all in one process."""
+    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in PYTORCH)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported stays, so that no collection of garbage, as before measuring, walks it again."""
     gc.freeze()

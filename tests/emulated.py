@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.workloads.kernels import BLOCK, Kernel, as_scalar, require_count, require_pointee
+from advisor.workloads.kernels import BLOCK, Kernel, as_scalar
 
 _PRELUDE = """
 #include <algorithm>
@@ -51,13 +51,14 @@ class Emulator:
     ) -> None:
         signature = kernel._signature
         assert signature is not None
-        require_count(signature, arguments)
+        assert len(arguments) == len(signature.parameters)
         threads = kernel._extent("block", block)
         blocks = kernel._extent("grid", grid) if grid else kernel._blocks(arguments, size, threads)
         given: list[Any] = [_three(blocks), _three(threads)]
         for index, argument in enumerate(arguments):
             if signature.parameters[index].pointer:
-                require_pointee(signature, index, argument.dtype)
+                pointee = signature.parameters[index].dtype
+                assert pointee in (None, argument.dtype) or pointee.itemsize == argument.itemsize == 1
                 given.append(ctypes.c_void_p(argument.ctypes.data))
             else:
                 number = as_scalar(signature, index, argument)

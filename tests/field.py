@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -76,12 +77,17 @@ class InProcess:
         return unstarted(job)
 
 
-class Unmeasured(InProcess):
+class Checked(InProcess):
+    """Checks and traces a workload; nothing is timed."""
+
+    def __call__(self, job: Job) -> Ended:
+        return Ended(sample(), "finished") if job.task == "measure" else super().__call__(job)
+
+
+class Unmeasured(Checked):
     """Traces and checks a few frames, but times nothing: predictions do not hang on this machine's load."""
 
     def __call__(self, job: Job) -> Ended:
-        if job.task == "measure":
-            return Ended(sample(), "finished")
         ended = super().__call__(job.model_copy(update={"left_seconds": 0.0}))
         trace = ended.outcome.trace if isinstance(ended.outcome, TraceRun) else None
         if trace is None:
@@ -128,3 +134,10 @@ class Concluded:
     def times(self, strategy: str, other: str) -> float:
         """How often the other strategy's likely time goes into this one's."""
         return self.rows[strategy].likely_seconds / self.rows[other].likely_seconds
+
+
+def main(arguments: list[str]) -> None:
+    """In a forked process: saves the profile of an example in that folder."""
+    directory, given, options = arguments
+    made = profiled(Path(directory), *json.loads(given), **json.loads(options))
+    made.save(Path(directory, "saved.json"))

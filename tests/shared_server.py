@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 from advisor.measure.fork_server import ForkServer, Process
 from advisor.measure.jobs import Settings
 from advisor.measure.launcher import ProcessLauncher
@@ -34,6 +36,13 @@ class SharedServer(ForkServer):
         here = json.dumps([worker, str(Path.cwd()), dict(os.environ)]).encode()
         where = base64.b64encode(here).decode()
         return super().fork("shared_server", [where, *arguments], output, pass_fds)
+
+
+def run_forked(module: str, *arguments: str, output: Path, libraries: str = "") -> int:
+    """The exit code of a test module's `main` in a forked process, which prints to that file."""
+    with output.open("wb") as log, pytest.MonkeyPatch.context() as here:
+        here.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        return server(libraries).fork(module, [*arguments], log, ()).wait(600)
 
 
 @cache

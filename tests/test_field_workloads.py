@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,8 @@ import pytest
 from emulated import Emulator
 from fakes import job
 from field import EXAMPLES, SMALL, Concluded, example_part, missing, profiled
-from running import REPOSITORY, environment
+from running import REPOSITORY
+from shared_server import run_forked
 
 from advisor import kernel
 from advisor.errors import WorkloadError
@@ -48,15 +49,11 @@ def test_it_runs_and_is_right(name: str, tmp_path: Path) -> None:
 
 
 def in_a_process(directory: Path, *given: str, **options: object) -> Profile:
-    """As `profiled`, in one new process: PyTorch is imported once, and not for each job."""
-    saved = directory / "saved.json"
-    program = (
-        "import sys; from pathlib import Path; from field import profiled\n"
-        f"profiled(Path({str(directory)!r}), *{given!r}, **{options!r}).save(Path({str(saved)!r}))"
-    )
-    folder = Path(__file__).parent
-    subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment(), check=True, timeout=600)
-    return reading.load(saved)
+    """As `profiled`, in a process that is forked from one with PyTorch."""
+    asked = str(directory), json.dumps(given), json.dumps(options)
+    code = run_forked("field", *asked, output=directory / "log", libraries=",torch")
+    assert code == 0, (directory / "log").read_text(encoding="utf-8")
+    return reading.load(directory / "saved.json")
 
 
 ALL = sorted(path.stem for path in EXAMPLES.glob("*.py"))

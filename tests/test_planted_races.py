@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from every import every
+from shared_server import run_forked
 
 from advisor.measure.recording import played_torch
 from advisor.measure.trying.changes import IMPOSED, Imposed, imposed
@@ -324,11 +324,13 @@ TENSORS = {
 }  # fmt: skip
 
 
-def test_planted_races_of_tensors_are_refused_guarded_or_not_written() -> None:
+def test_planted_races_of_tensors_are_refused_guarded_or_not_written(tmp_path: Path) -> None:
     """On PyTorch's own storages, in a process whose PyTorch plays the GPU."""
     pytest.importorskip("torch")
-    output = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=True).stdout
-    found = json.loads(output)
+    output = tmp_path / "output"
+    code = run_forked("test_planted_races", output=output, libraries=",torch")
+    assert code == 0, output.read_text(encoding="utf-8")
+    found = json.loads(output.read_text(encoding="utf-8"))
     assert found == {name: answer or "right" for name, (_, _, answer) in TENSORS.items()}
 
 
@@ -373,7 +375,7 @@ def tensor_race(torch: types.ModuleType, kind: ChangeKind, body: str, answer: st
     return answer if answer and answer in reason else reason or "right"
 
 
-def play_tensors() -> None:
+def main(_: list[str]) -> None:
     torch = importlib.import_module("torch")
     played_torch.play(torch, lambda *_: None)
     empty_like = torch.empty_like
@@ -645,7 +647,3 @@ def test_pytorchs_allocator_is_a_variable_that_nobody_else_sets(monkeypatch: pyt
     monkeypatch.setenv(VARIABLE, "backend:native")  # by the script, before it imports PyTorch
     late.install(None)
     assert VARIABLE in late.refused
-
-
-if __name__ == "__main__":
-    play_tensors()

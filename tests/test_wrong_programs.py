@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from field import HERE, Unmeasured
+from field import Checked, Unmeasured
 from running import REPOSITORY, Command, cpu_settings
 
 from advisor import pipeline
@@ -43,6 +43,7 @@ def program(n: int = 256, dtype: str = "f4") -> Workload:
     buffers = {"image": Buffer(n, dtype), "result": Buffer(n, np.float32)}
     return Workload(buffers, frame=[host(produce), device(compute), host(use)])
 """
+CHECKED = Checked()
 LINE = 1 + PROGRAM[: PROGRAM.index("BODY")].count("\n")
 
 WRONG = {
@@ -86,7 +87,7 @@ def profiled(
     body: str = "xp.multiply(image, 2, out=result)",
     *assignments: str,
     text: str = PROGRAM,
-    launcher: Launcher = HERE,
+    launcher: Launcher = CHECKED,
 ) -> Profile:
     file = folder / "program.py"
     file.write_text(text.replace("BODY", body), encoding="utf-8")
@@ -351,11 +352,11 @@ def test_neighbours_and_data_are_found_as_python_finds_them(
     text = PROGRAM.replace("BODY", body).replace("TABLE = ", "from . import helper\nTABLE = ")
     Path("sub/program.py").write_text(text, encoding="utf-8")
     settings = cpu_settings(Path("sub/program.py"), targets=["rtx-4090"], max_seconds=60.0)
-    assert pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE).notes == ()
+    assert pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=CHECKED).notes == ()
     Path("sub/program.py").write_text(
         text.replace("np.linspace(0, 1, 256, dtype=np.float32)", 'open("data.txt")'), encoding="utf-8"
     )
     shutil.copy(REPOSITORY / "LICENSE", "sub/data.txt")
     with pytest.raises(WorkloadError) as raised:
-        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=HERE)
+        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=CHECKED)
     assert "Path(__file__).parent / 'data.txt'" in raised.value.next_step
