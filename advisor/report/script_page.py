@@ -358,12 +358,9 @@ def _patch_sentence(tried: Trials) -> str:
     if patch and patch.holds:
         return ""  # the page's next step says it
     if patch and patch.is_unproved:
-        promised, frame, seconds = "nothing promised", tried.frame_seconds, patch.promised_seconds
-        if seconds is not None:  # the sum of what its changes promised, which may exceed the frame
-            ratio = f" ({units.ratio(frame / (frame - seconds))})" if frame and seconds < frame else ""
-            promised = f"promised {units.seconds(seconds)}{ratio}"
+        promised = "nothing" if patch.promised_seconds is None else _promised(patch, tried)
         lines = words.count(patch.lines, "line")
-        result = f"applied to a copy: {promised}, got {fast(patch)}"
+        result = f"applied to a copy: promised {promised}, got {fast(patch)}"
         reason = words.line(patch.reason) or "nothing proves that results are equal"
         return f"No patch is written, only {lines} of code to consider, {result}: {reason}."
     if patch and not patch.text:
@@ -383,12 +380,12 @@ def _trials_table(tried: Trials) -> blocks.Table:
         line = f"{trial.place.line}  " if trial.place else ""
         text = trial.reason or _WITHOUT_REASON.get(trial.outcome, "")
         reason = f": {words.line(text, 120)}" if text else ""
-        figures = _or_nothing(trial.frame_seconds), *_speedup(trial), _or_nothing(trial.promised_seconds)
+        figures = _or_nothing(trial.frame_seconds), *_speedup(trial), _promised(trial, tried)
         outcome = f"{_OUTCOMES.get(trial.outcome, trial.outcome.replace('-', ' '))}{reason}"
         rows.append(row(f"{line}{words.line(trial.title, 70)}", *figures, outcome))
     if (patch := tried.patch) and patch.speedup:
         equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]
-        figures = NOTHING, *_speedup(patch), _or_nothing(patch.promised_seconds)
+        figures = NOTHING, *_speedup(patch), _promised(patch, tried)
         rows.insert(1, row("patch, on a copy", *figures, equal))
     heads = columns("frame", "as fast", "95 %", "promised", Column("outcome", figures=False))
     caption = (
@@ -402,6 +399,13 @@ def _trials_table(tried: Trials) -> blocks.Table:
 
 def _or_nothing(value: float | None) -> str:
     return NOTHING if value is None else units.seconds(value)
+
+
+def _promised(change: Trial | Patch, tried: Trials) -> str:
+    """`229 µs (1.10×)`, of the frame as the trials timed it; a sum of promises may exceed that."""
+    seconds, frame = change.promised_seconds, tried.frame_seconds or 0.0
+    ratio = f" ({units.ratio(frame / (frame - seconds))})" if seconds is not None and seconds < frame else ""
+    return f"{_or_nothing(seconds)}{ratio}"
 
 
 def fast(tried: Trial | Patch) -> str:
