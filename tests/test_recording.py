@@ -457,7 +457,7 @@ def test_times_are_of_steady_frames(recording: Recording) -> None:
     assert (loop.warm_up, loop.seconds) == (1, pytest.approx(1.998))
     assert found.host_seconds == pytest.approx(0.2)
     assert found.stream_seconds == pytest.approx(0.2)
-    assert found.timed == 32 + 1
+    assert found.timed == 16 + 6
 
 
 def test_without_a_gpu_nothing_has_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

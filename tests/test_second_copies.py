@@ -28,6 +28,7 @@ class Machine:
     def __init__(self, recording: Recording, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
         self.clock, self.copies, self.kernel, self.made = recording.clock, 0, 0.0, 0
         self.again_fails = False
+        recording.recorder.doubling.is_possible = True
         for module in ("calls", "recorder"):
             name = f"advisor.measure.recording.{module}.perf_counter"
             monkeypatch.setattr(name, lambda: self.clock.now)
@@ -89,6 +90,18 @@ def test_copies_cost_a_frame_their_own_time_and_what_other_lines_lose(
     assert [c.count for c in run.crossings] == [500, 500]
     assert [c.host_seconds for c in run.crossings] == pytest.approx([0.5, 1.0])
     assert ceilings(run)[0].seconds == pytest.approx(0.0032)
+
+
+def test_training_and_validation_each_get_second_copies(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Machine(recording, monkeypatch)
+    batches = FRAMES.format(frames=97).replace("\n    ", "\n        ").rstrip()
+    parts = "".join(f"    {line}\n" for line in f"{batches}\n{batches}".splitlines())
+    recording.run(f"tables = [gpu.upload() for _ in range(64)]\nfor epoch in range(6):\n{parts}")
+    training, validation = (loop for loop in recording.record().loops if loop.place.line > 1)
+    assert training.second_copies
+    assert validation.second_copies
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,9 @@ def _ceiling(scope: Scope) -> Ceiling:
         spent[crossing.kind] += (path_seconds(crossing) or 0.0) / scope.frames
     waits, locks = spent["wait"], spent["lock"]
     copies, between = sum(spent.values()) - waits, None
-    if scope.loop and (twice := scope.loop.second_copies):
+    twice = scope.loop.second_copies if scope.loop else None
+    contradicted = max(copies + waits, (twice.interval_seconds[0] if twice else 0.0)) > LITTLE * scope.seconds
+    if twice and contradicted:
         copies = twice.seconds + locks
         low, high = (min(s + locks + waits, scope.seconds) for s in twice.interval_seconds)
         between = low, high

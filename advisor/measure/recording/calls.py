@@ -172,7 +172,8 @@ class Calls:
     def _run_twice(self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any) -> Any:
         """The result of a call in a frame whose copies are made twice."""
         doubling = self.recorder.doubling
-        if event.kind not in ("upload", "download") or not doubling.covers(event.site, self._gpu.free):
+        is_copy = event.kind in ("upload", "download") and doubling.is_around(event.site)
+        if not is_copy or not doubling.has_room(event.site, self._gpu.free):
             return call(*args, **options)
         if blocks:
             self._gpu.synchronize(stream)

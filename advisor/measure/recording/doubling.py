@@ -19,19 +19,19 @@ from advisor.measure.recording.loops import Clock, Loop, Site
 from advisor.profiles.crossings import SecondCopies
 
 WARM_UP = 32
-"""Frames with copies before second ones are made: in these, each call is measured in detail."""
+"""Frames with copies before second ones are made: the first ones are slower."""
 DOUBLED, PLAIN = 3, (7, 11)
 """Frames in a row with second copies, and the fewest and the most between: at random, because programs do
 something every second, fourth or eighth frame. The first of a stretch is left out."""
-FEWEST, MOST = 8, 32
+FEWEST, MOST = 8, 64
 """Stretches of frames with second copies that a figure needs, and after which none follow."""
 SHARE = 0.1
 """Of the run's time so far that second copies may take."""
 ROOM = 8
 """Times the size of a copy that memory needs to have free for a second one."""
 _LEAST = 1e-9
-WIDEST = 0.1
-"""Width of the interval, as a share of the frame, beyond which the calls' own times say more."""
+WIDEST = 0.3
+"""Width of the interval, as a share of the frame, beyond which the calls are summed."""
 
 
 class Stretches:
@@ -57,9 +57,18 @@ class Stretches:
             self._next()
         return was_doubled
 
+    def is_full(self) -> bool:
+        return len(self._seconds) > 2 * MOST
+
+    def stop(self) -> None:
+        """Its frames end here, for now."""
+        if self.is_doubled:
+            self.is_doubled = False
+            self._seconds.append([])
+
     def _next(self) -> None:
         doubling = self._doubling
-        if len(self._seconds) > 2 * MOST:
+        if self.is_full():
             doubling.end()
         elif self.is_doubled or doubling.is_affordable():
             self.is_doubled = not self.is_doubled
@@ -72,11 +81,13 @@ class Stretches:
     def measured(self, frame_seconds: float) -> SecondCopies | None:
         """What copies cost a frame of so many seconds; None where that is not known well enough."""
         counted = [frames[1:] for frames in self._seconds]
-        ratios = [
-            float(np.median(doubled) / plain)
-            for before, doubled, after in zip(counted[:-2:2], counted[1:-1:2], counted[2::2], strict=True)
-            if (plain := np.median([*before[-PLAIN[1] :], *after[: PLAIN[1]]])) > 0
+        triples = zip(counted[:-2:2], counted[1:-1:2], counted[2::2], strict=True)
+        each = [
+            (np.median(doubled), np.median([*before[-PLAIN[1] :], *after[: PLAIN[1]]]))
+            for before, doubled, after in triples
+            if len(doubled) == DOUBLED - 1 and (before or after)
         ]
+        ratios = [float(doubled / plain) for doubled, plain in each if plain > 0]
         if len(ratios) < FEWEST:
             return None
         values = stats.median([ratios]), *stats.median_interval([ratios])
@@ -94,7 +105,8 @@ class Doubling:
         self.is_on = False
         self.only: Loop | None = None
         """The loop that was named."""
-        self.is_possible = True
+        self.is_possible = False
+        """On a GPU, unless the driver counts the bytes."""
         self.loops: dict[Loop, Stretches] = {}
         self.seconds = 0.0
         """Of all second copies."""
@@ -115,13 +127,12 @@ class Doubling:
     def consider(self, site: Site) -> None:
         """A loop around this line, where something crosses, may be the next."""
         loop = next((each for each in site.loops if each.crossed >= WARM_UP and each.open), None)
-        if loop is None or loop in self.loops or not self.is_possible or self.only not in (None, loop):
-            return
-        if self._loop is not None and self._loop.open and self._loop not in site.loops:
+        if loop in (None, self._loop) or not self.is_possible or self.only not in (None, loop):
             return
         self.end()
-        self._loop = loop
-        loop.stretches = self.loops[loop] = Stretches(self, loop.first)
+        stretches = self.loops.setdefault(loop, Stretches(self, loop.first))
+        if not stretches.is_full():
+            self._loop, loop.stretches = loop, stretches
 
     def turn(self, on: bool) -> None:
         self.is_on = on
@@ -130,14 +141,17 @@ class Doubling:
     def end(self) -> None:
         """The loop has its second copies, or they are not possible."""
         if self._loop is not None:
+            self.loops[self._loop].stop()
             self._loop.stretches = None
         self._loop = None
         self.turn(False)
 
-    def covers(self, site: Site, free: Callable[[], int]) -> bool:
-        """Whether copies of this line are to be made twice; `free`: bytes that the GPU has."""
-        if self._loop not in site.loops:
-            return False
+    def is_around(self, site: Site) -> bool:
+        """Whether the line is in the loop."""
+        return self._loop in site.loops
+
+    def has_room(self, site: Site, free: Callable[[], int]) -> bool:
+        """Whether memory has room for second copies of this line; `free`: bytes that the GPU has."""
         if site not in self._fits:
             most = max((record.event.bytes for record in site.records.values()), default=0)
             self._fits[site] = ROOM * most <= min(free(), psutil.virtual_memory().available)
@@ -146,12 +160,13 @@ class Doubling:
     def repeat(self, site: Site, begin: float, end: float, call: Callable[[], Any]) -> None:
         """Makes a second copy; begin, end: of the first one."""
         try:
-            self._held[site] = call()
+            second = call()
         except Exception:  # such as memory that is short: the script goes on as it would
             self.is_possible = False
             self.end()
             return
         seconds = self.clock() - end
+        self._held[site] = second  # what it replaces is freed, which costs the program's own lines as much
         self.seconds += seconds
         self._first += end - begin
         for loop in site.loops:

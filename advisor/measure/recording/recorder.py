@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 from weakref import ref as weakref
 
-from advisor.measure.recording.doubling import Doubling
+from advisor.measure.recording.doubling import WARM_UP, Doubling
 from advisor.measure.recording.host_memory import Contents, LineContents, Origins, Source
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Clock, Lines, Loop, Loops, Site
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
@@ -73,8 +73,13 @@ class Depth(threading.local):
 
 MOST_MARKS = 64
 """Pairs of CUDA events of a line that wait to be read."""
-FIRST_TIMED, THEN_TIMED = 32, 97
-"""Calls of a line that are measured in detail: the first ones, then one in so many, a prime."""
+FIRST_TIMED, SOON_TIMED, THEN_TIMED = 16, 13, 97
+"""Calls of a line that are measured in detail: the first ones, then one in so many, a prime; early frames are
+slower than later ones, so most of them do not lie there."""
+SOON = 1300
+"""After so many calls of a line, fewer are measured in detail."""
+FIRST_LOOKED = 32
+"""Crossings of a line whose origin is looked up; then that of one in `THEN_TIMED`."""
 FIRST_CLOCKED, THEN_CLOCKED = 256, 13
 """Calls that are timed at all: reading the clock is much of what recording costs."""
 LOOKS = 3
@@ -205,13 +210,14 @@ class ScriptRecorder:
         if site is None:
             return False
         site.asked = asked = site.asked + 1
-        if self.doubling.is_on:
+        if self.doubling.is_on and self.doubling.is_around(site):
             event.created = None
             return False
-        is_sampled = asked <= FIRST_TIMED or asked % THEN_TIMED == 0
+        every = SOON_TIMED if asked < SOON else THEN_TIMED
+        is_sampled = asked <= FIRST_TIMED or asked % every == 0
         if not is_sampled and asked > FIRST_CLOCKED and asked % THEN_CLOCKED:
             event.created = None
-        if asked % THEN_TIMED == FIRST_TIMED + 1:
+        if asked % THEN_TIMED == WARM_UP + 1:
             self.doubling.consider(site)
         return is_sampled
 
@@ -299,9 +305,9 @@ class ScriptRecorder:
         the first ones of a line, and further ones as long as looking takes little of the time."""
         begin, number = self._clock(), record.count
         affordable = not self.has_gpu or self._looking + self._look_seconds <= LOOKING * (begin - self._began)
-        record.next_look = number + (1 if affordable or number < FIRST_TIMED else THEN_TIMED)
+        record.next_look = number + (1 if affordable or number < FIRST_LOOKED else THEN_TIMED)
         if event.host is not None:
-            if record.looked < FIRST_TIMED or number % THEN_TIMED == 0:
+            if record.looked < FIRST_LOOKED or number % THEN_TIMED == 0:
                 self._find_source(record, event)
             if event.kind in _COPIES and event.bytes and (affordable or number <= LOOKS):
                 record.contents = record.contents or LineContents(record.site)
