@@ -124,7 +124,8 @@ class Facts:
 
 def gather(gpu: int = 0, nsys: Path | None = None, *, machine: Machine = THIS_MACHINE) -> Facts:
     """Looks at this machine; takes some seconds where there is a GPU to try."""
-    from advisor.measure.backends import driver_version, gpu_count
+    from advisor.extras import driver_version
+    from advisor.measure.backends import gpu_count
 
     packages = installed(*PACKAGES)
     program: Nsys | str

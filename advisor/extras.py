@@ -8,16 +8,20 @@ from __future__ import annotations
 import ctypes
 
 
-def cuda_extra() -> str:
-    """The extra for the CUDA version that the installed driver supports; empty without a driver."""
+def driver_version() -> int | None:
+    """The newest CUDA that the driver supports, as CUDA writes it: 13000 is 13.0. None without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return ""
+        return None
     version = ctypes.c_int(0)
-    if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
-        return ""
-    return "[cuda13]" if version.value >= 13000 else "[cuda12]" if version.value >= 12000 else ""
+    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+
+
+def cuda_extra() -> str:
+    """The extra for the CUDA version that the installed driver supports; empty without a driver."""
+    version = driver_version() or 0
+    return "[cuda13]" if version >= 13000 else "[cuda12]" if version >= 12000 else ""
 
 
 if __name__ == "__main__":

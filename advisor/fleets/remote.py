@@ -24,9 +24,10 @@ from typing import Any
 from advisor.devices.entries import memory_class
 from advisor.devices.host import ROOT, Tree, cpu_model
 from advisor.errors import AdvisorError, NothingMeasured
+from advisor.extras import driver_version
 from advisor.fleets.planning import Answer, Device, Machine, Task
 from advisor.fleets.request import unpack
-from advisor.measure.backends import driver_version, gpu_count, has_cupy
+from advisor.measure.backends import gpu_count, has_cupy
 from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import LOG

@@ -25,6 +25,7 @@ from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
 from advisor.profiles.secrets import mask, of_process
 from advisor.texts import for_log, printable, without_first_word, without_last_word
+from advisor.workloads.loading import host_memory
 
 _PROGRAM = """\
 import sys
@@ -254,19 +255,13 @@ def cause_of_death(code: int, log: str) -> str:
 
 def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
     """Bytes that are available, and the least that must stay so; a container's limit counts."""
-    system = psutil.virtual_memory()
-    available, total = int(system.available), int(system.total)
-    try:
-        limit = int((group / "memory.max").read_text(encoding="utf-8"))
+    available, limit = int(psutil.virtual_memory().available), host_memory(group)
+    with suppress(OSError, ValueError):
         used = int((group / "memory.current").read_text(encoding="utf-8"))
         statistics = (group / "memory.stat").read_text(encoding="utf-8").splitlines()
         cache = dict(line.split() for line in statistics)
-    except (OSError, ValueError):
-        limit = total
-    else:
         available = min(available, limit - used + int(cache.get("file", 0)))
-    least = max(_LEAST_FREE, int(min(limit, total) * _LEAST_FREE_SHARE))
-    return available, least
+    return available, max(_LEAST_FREE, int(limit * _LEAST_FREE_SHARE))
 
 
 def resident(pid: int) -> str:

@@ -254,14 +254,14 @@ def _run_trace(job: Job, backend: Backend) -> TraceRun:
     checking = Namespace()
     with checking.entered():
         with _traceable(job, backend) as run:
-            checked = tracing.check(run, job.seed)
+            checked, waits = tracing.check(run, job.seed)
         shared = compiled()
     sys.modules.update({name: checking.modules[name] for name in shared})
     if checked.wrong:
-        return TraceRun(refused=checked.refused, wrong=checked.wrong)
+        return checked
     try:
         with _traceable(job, backend) as run:
-            return tracing.trace(job, run, checked)
+            return tracing.trace(job, run, checked, waits)
     except Exception:
         if checked.refused:
             return TraceRun(refused=checked.refused)

@@ -161,16 +161,6 @@ def gpu_count(library: Callable[[str], Any] = ctypes.CDLL) -> int:
     return count.value
 
 
-def driver_version() -> int | None:
-    """The newest CUDA that the driver supports, as CUDA writes it: 13000 is 13.0. None without a driver."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return None
-    version = ctypes.c_int(0)
-    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
-
-
 def has_cupy() -> bool:
     return find_spec("cupy") is not None
 

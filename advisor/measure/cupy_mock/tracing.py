@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from statistics import mean, median
 from time import perf_counter
@@ -44,32 +44,21 @@ _SLOW = 2.0
 """Seconds of a frame after which there is no second one before those that are traced."""
 
 
-@dataclass(frozen=True)
-class CheckedPass:
-    """The first refusal of CuPy in each stage, what is wrong on a GPU too, and calls that wait for the GPU.
-    trace: without times; None where a stage was not judged to the end."""
-
-    refused: tuple[Problem, ...]
-    wrong: tuple[Problem, ...]
-    waits: tuple[Wait, ...]
-    trace: Trace | None = None
-
-
-def check(run: PlacedWorkload, seed: int) -> CheckedPass:
-    """Runs set-up, a first frame and traced ones. An exception of a stage in NumPy ends the checks there.
-    Raises `RegionViolation`."""
+def check(run: PlacedWorkload, seed: int) -> tuple[TraceRun, tuple[Wait, ...]]:
+    """Runs set-up, a first frame and traced ones; the trace, which has no times, and calls that wait for the
+    GPU. An exception of a stage in NumPy ends the checks there: no trace. Raises `RegionViolation`."""
     judged = _Checks(run, seed)
     try:
         judged.run_frames()
     except Exception:
         judged.skipped |= set(judged.stages)
-    result = judged.result()
-    if judged.traced is None or judged.skipped or result.wrong:
-        return result
-    return replace(result, trace=judged.traced.trace())
+    result = TraceRun(refused=judged.refused(), wrong=tuple(judged.wrong.values()))
+    if judged.traced is not None and not judged.skipped and not result.wrong:
+        result = result.model_copy(update={"trace": judged.traced.trace()})
+    return result, tuple(judged.waits())
 
 
-def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
+def trace(job: Job, run: PlacedWorkload, checked: TraceRun, waits: tuple[Wait, ...]) -> TraceRun:
     """Times the stages in NumPy; counts what they read and write where the checks could not. Raises
     `RegionViolation`."""
     bound, serial = run.bound, run.serial
@@ -93,8 +82,8 @@ def trace(job: Job, run: PlacedWorkload, checked: CheckedPass) -> TraceRun:
         traffic = traced.trace()
     work = tuple(each.model_copy(update={"seconds": times.get(each.stage)}) for each in traffic.work)
     rates = host_rates() if any(s.side == "host" for s in bound.frame) else None
-    changes = {"work": work, "iterations": iterations, "waits": checked.waits, "host_rates": rates}
-    return TraceRun(trace=traffic.model_copy(update=changes), refused=checked.refused)
+    changes = {"work": work, "iterations": iterations, "waits": waits, "host_rates": rates}
+    return checked.model_copy(update={"trace": traffic.model_copy(update=changes)})
 
 
 def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES) -> HostRates | None:
@@ -203,7 +192,7 @@ class _Checks:
         """Stages that are not judged any more."""
         self.traced: _Traced | None = None
         self._refused: dict[str, checks.Refusal] = {}
-        self._wrong: dict[str, Problem] = {}
+        self.wrong: dict[str, Problem] = {}
         self._waits: Counter[tuple[str, str, str, str]] = Counter()
 
     def run_frames(self) -> None:
@@ -229,16 +218,16 @@ class _Checks:
             traced.run_frames(to_a_whole_frame(serial, index))
         self.traced = traced
 
-    def result(self) -> CheckedPass:
+    def refused(self) -> tuple[Problem, ...]:
+        """CuPy's first refusal in each stage."""
         imports_cupy = "cupy" in sys.modules  # which knows nothing of these arrays
         version = self._watch.coverage.version
-        refused = () if imports_cupy else tuple(_refusal(n, r, version) for n, r in self._refused.items())
-        waits = (
-            Wait(stage=stage, line=line, call=call, write=write, count=count)
-            for (stage, line, call, write), count in self._waits.items()
-            if stage not in self._refused
-        )
-        return CheckedPass(refused, tuple(self._wrong.values()), tuple(waits))
+        return () if imports_cupy else tuple(_refusal(n, r, version) for n, r in self._refused.items())
+
+    def waits(self) -> Iterator[Wait]:
+        for (stage, line, call, write), count in self._waits.items():
+            if stage not in self._refused:
+                yield Wait(stage=stage, line=line, call=call, write=write, count=count)
 
     def _act_all(self, actions: Sequence[Action], index: int) -> None:
         for action in self._run.serial.in_turn(actions):
@@ -258,7 +247,7 @@ class _Checks:
             action.run(index)
         written = [array for array, checksum in checks.sums(captured).items() if checksum != before[array]]
         if stage and written and name not in self._refused:
-            self._wrong.setdefault(name, _unknown_buffer(stage, written[0], captured[written[0]]))
+            self.wrong.setdefault(name, _unknown_buffer(stage, written[0], captured[written[0]]))
 
     def _runs(self, placed: Mapping[str, Placed], name: str, index: int) -> bool:
         number, stage = self.stages[name]
