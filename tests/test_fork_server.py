@@ -12,7 +12,7 @@ import pytest
 from running import eventually, is_gone
 from test_launcher import job, launched
 
-from advisor.measure.fork_server import PARENT, ForkServer
+from advisor.measure.fork_server import ForkServer
 from advisor.measure.jobs import Sample
 from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.processes import WORKERS, fork_server
@@ -128,7 +128,7 @@ def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
         message.parent.mkdir()
         message.write_text(asked.model_dump_json(), encoding="utf-8")
         with log:
-            worker = server.fork("advisor.measure.worker", [str(message), PARENT], log, ())
+            worker = server.fork("advisor.measure.worker", [str(message)], log, ())
         assert eventually((tmp_path / "pid").exists)
         assert worker.poll() is None
     assert is_gone(server.pid)

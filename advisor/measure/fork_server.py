@@ -35,8 +35,6 @@ from advisor.profiles.files import remove_abandoned
 _LAST = 5.0
 """Seconds that the server may take to end."""
 _UNKNOWN = -int(signal.SIGKILL)
-PARENT, PASSED = "{parent}", "{fd}"
-"""Arguments that stand for the id of the worker's parent and for the descriptor that it is passed."""
 
 
 class ForkServer:
@@ -64,8 +62,8 @@ class ForkServer:
         return self._server.pid
 
     def fork(self, worker: str, arguments: list[str], output: IO[bytes], pass_fds: tuple[int, ...]) -> Forked:
-        """A new worker: `main` of that module with those arguments; what it prints goes to `output`. `PARENT`
-        and `PASSED` among the arguments have their values there. Raises OSError where the server is gone."""
+        """A new worker: `main` of that module with those arguments, its parent's id and the descriptors that
+        it is passed; what it prints goes to `output`. Raises OSError where the server is gone."""
         request = json.dumps({"worker": worker, "arguments": arguments}).encode()
         status, sender = Pipe(duplex=False)
         with sender, self._turns:
@@ -203,10 +201,9 @@ def _work(worker: str, arguments: list[str], keeper: int, descriptors: list[int]
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
-    named = {PARENT: str(keeper), PASSED: str(passed[0]) if passed else ""}
     code = 0
     try:
-        import_module(worker).main([named.get(part, part) for part in arguments])
+        import_module(worker).main([*arguments, *map(str, (keeper, *passed))])
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else 0 if ending.code is None else 1
     except BaseException:

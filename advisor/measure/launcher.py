@@ -26,7 +26,7 @@ from advisor.measure import jobs
 from advisor.measure.backends import CpuBackend
 from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.final import Session
-from advisor.measure.fork_server import PASSED, ForkServer, Process
+from advisor.measure.fork_server import ForkServer, Process
 from advisor.measure.processes import (
     Popen,
     cause_of_death,
@@ -179,7 +179,6 @@ class ProcessSession:
                 self.job,
                 self._directory,
                 "advisor.measure.final_worker",
-                PASSED,
                 pass_fds=(theirs.fileno(),),
                 server=self.server,
             )

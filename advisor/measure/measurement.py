@@ -157,8 +157,6 @@ class Measurement:
     ran_out: bool = False
     """The time ended a process."""
     preparation: Preparation = field(default_factory=Preparation)
-    figures_first: bool = False
-    """Tracing may not take the time of the first figures."""
     untraced: str = ""
     """Why the workload is not traced; empty where it is."""
     end: float = math.inf
@@ -181,8 +179,9 @@ class Measurement:
         return described
 
     def prepare(self) -> None:
-        """Traces the workload on the CPU; raises as `describe` does."""
-        most = self.deadline - self.clock() if self.figures_first else math.inf
+        """Traces the workload on the CPU; raises as `describe` does. Of a version of the code tracing may not
+        take the time of the first figures."""
+        most = math.inf if self.settings.final else self.deadline - self.clock()
         untraced = self.untraced or LATE * (most <= 0)
         ended = Ended(None, "late", untraced) if untraced else self._launch(TRACE, most)
         trace = self.preparation.trace(ended, on_cpu=self.settings.backend == "cpu")

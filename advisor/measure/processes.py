@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from advisor import units
-from advisor.measure.fork_server import PARENT, PASSED, Forked, ForkServer, Process
+from advisor.measure.fork_server import Forked, ForkServer, Process
 from advisor.measure.jobs import LOG
 from advisor.profiles.base import Record
 from advisor.profiles.files import scratch
@@ -68,7 +68,7 @@ def start(
     job: Record,
     directory: Path,
     worker: str,
-    *more: str,
+    *,
     pass_fds: tuple[int, ...] = (),
     server: ForkServer | None = None,
     popen: Popen = subprocess.Popen,
@@ -82,12 +82,11 @@ def start(
         with (directory / LOG).open("ab") as output, uninterrupted():  # to the end, also after `keep_short`
             if server is not None:
                 with suppress(OSError):  # it is gone: the worker comes without it
-                    process = server.fork(worker, [str(message), PARENT, *more], output, pass_fds)
+                    process = server.fork(worker, [str(message)], output, pass_fds)
             if process is None:
-                more = tuple(str(pass_fds[0]) if part == PASSED else part for part in more)
                 logged = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
                 process = popen(
-                    python_command(worker, str(message), str(os.getpid()), *more),
+                    python_command(worker, str(message), *map(str, (os.getpid(), *pass_fds))),
                     env={**os.environ, MARK: str(directory)},
                     start_new_session=True,
                     pass_fds=pass_fds,

@@ -108,14 +108,7 @@ class VersionMeasurement:
         progress, folder, end = _VersionProgress(self.progress, name), self.directory / name, self.deadline
         untraced = "neither was HEAD's" if name == BASE and self.runs[HEAD].trace is None else ""
         measurement = Measurement(
-            settings,
-            self.launcher,
-            progress,
-            folder,
-            clock=self.clock,
-            figures_first=True,
-            untraced=untraced,
-            end=end,
+            settings, self.launcher, progress, folder, clock=self.clock, untraced=untraced, end=end
         )
         try:
             yield measurement

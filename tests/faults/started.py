@@ -31,7 +31,7 @@ import psutil
 from advisor.cli import app
 from advisor.cli.console import Around
 from advisor.measure import fork_server, launcher, processes
-from advisor.measure.fork_server import PARENT, ForkServer, Process
+from advisor.measure.fork_server import ForkServer, Process
 from advisor.measure.jobs import Settings
 from advisor.measure.launcher import ProcessLauncher
 from advisor.profiles.base import Record
@@ -220,12 +220,12 @@ def _launching(settings: Settings) -> ProcessLauncher:
 def fork_scripts(server: Callable[[], ForkServer]) -> None:
     """From now on the worker of a script is forked by such a server; it prints on this process's stderr."""
 
-    def start(job: Record, directory: Path, worker: str, *more: str, **options: Any) -> Process:
+    def start(job: Record, directory: Path, worker: str, **options: Any) -> Process:
         if options.get("stdout") != 2:
-            return processes.start(job, directory, worker, *more, **options)
+            return processes.start(job, directory, worker, **options)
         message = processes.write_job(job, directory)
         with open(2, "wb", closefd=False) as stderr:
-            return server().fork(worker, [str(message), PARENT, *more], stderr, ())
+            return server().fork(worker, [str(message)], stderr, ())
 
     launcher.start = start
 
