@@ -25,7 +25,6 @@ from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
 from advisor.profiles.secrets import mask, of_process
 from advisor.texts import for_log, printable, without_first_word, without_last_word
-from advisor.workloads.loading import host_memory
 
 _PROGRAM = """\
 import sys
@@ -254,12 +253,14 @@ def cause_of_death(code: int, log: str) -> str:
 
 def memory(group: Path = Path("/sys/fs/cgroup")) -> tuple[int, int]:
     """Bytes that are available, and the least that must stay so; a container's limit counts."""
-    available, limit = int(psutil.virtual_memory().available), host_memory(group)
+    system = psutil.virtual_memory()
+    available, limit = int(system.available), int(system.total)
     with suppress(OSError, ValueError):
-        used = int((group / "memory.current").read_text(encoding="utf-8"))
-        statistics = (group / "memory.stat").read_text(encoding="utf-8").splitlines()
-        cache = dict(line.split() for line in statistics)
-        available = min(available, limit - used + int(cache.get("file", 0)))
+        names = ("memory.max", "memory.current", "memory.stat")
+        most, used, statistics = ((group / name).read_text(encoding="utf-8") for name in names)
+        cache = dict(line.split() for line in statistics.splitlines())
+        available = min(available, int(most) - int(used) + int(cache.get("file", 0)))
+        limit = min(limit, int(most))
     return available, max(_LEAST_FREE, int(limit * _LEAST_FREE_SHARE))
 
 
