@@ -209,11 +209,7 @@ class Context:
         return by_stage
 
     def work(self, stage: str) -> StageWork:
-        return self._work.get(stage) or StageWork(stage=stage)
-
-    @cached_property
-    def _work(self) -> dict[str, StageWork]:
-        return {work.stage: work for work in reversed(self.trace.work)}
+        return next((w for w in self.trace.work if w.stage == stage), None) or StageWork(stage=stage)
 
     def comes_by_staged_copy(self, buffer: str) -> bool:
         """Whether the CPU copies kernels' results into it, out of a pinned buffer of the driver's."""

@@ -31,7 +31,6 @@ _AHEAD = (*_QUEUED, "length")
 LABELS = {"copy-in": "host-copy", "copy-out": "host-copy", "length": "synchronize", "until": "synchronize"}
 Timed = tuple[Step, Values]
 """A step with its seconds."""
-_Places = tuple[tuple[tuple[str, "Pages"], ...], float, frozenset[str]]
 _PAGE = 4096
 """Bytes that come to the host with the element that ends a loop, of memory that migrates."""
 LAPSE = 500e-6
@@ -103,10 +102,7 @@ class Frame:
     _dirty: float = 0.0
     _read_only: set[str] = field(default_factory=set)
     """Buffers whose pages the CPU sees mapped for reading alone."""
-    _places: _Places = ((), 0.0, frozenset())
-    """What is where before a frame: the three above."""
-    _all_places: dict[_Places, _Places] = field(default_factory=dict)
-    _known: dict[tuple[int, int], tuple[tuple[Timed, ...], _Places]] = field(default_factory=dict)
+    _known: dict[tuple[object, ...], tuple[tuple[Timed, ...], Frame]] = field(default_factory=dict)
     """Frames by their steps and what was where before them, with what is where after them."""
 
     def period(self) -> list[tuple[Timed, ...]]:
@@ -120,14 +116,13 @@ class Frame:
         return [self._run(steps) for steps in period]
 
     def _run(self, steps: tuple[Step, ...]) -> tuple[Timed, ...]:
-        before = (id(steps), id(self._places))
+        before = (id(steps), tuple(self._pages.items()), self._dirty, frozenset(self._read_only))
         if before not in self._known:
-            pages, self._dirty, read_only = self._places
-            self._pages, self._read_only = dict(pages), set(read_only)
             timed = tuple(_asked(self.at, [(s, self._seconds(s)) for s in _with_waits(self.at, steps)]))
-            after = (tuple(self._pages.items()), self._dirty, frozenset(self._read_only))
-            self._known[before] = timed, self._all_places.setdefault(after, after)
-        timed, self._places = self._known[before]
+            after = replace(self, _pages=dict(self._pages), _read_only=set(self._read_only))
+            self._known[before] = timed, after
+        timed, after = self._known[before]
+        self._pages, self._dirty, self._read_only = dict(after._pages), after._dirty, set(after._read_only)
         return timed
 
     def _seconds(self, step: Step) -> Values:
