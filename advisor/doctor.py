@@ -201,19 +201,16 @@ def _gpu_findings(facts: Facts) -> Iterator[Finding]:
 def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
     """For each two GPUs: whether they reach each other, over what, and whether they share the host's link."""
     for (first, one), (second, other) in combinations(enumerate(gpus), 2):
-        over = "NVLink" if one.nvlinks and other.nvlinks else "PCIe"
-        reached = other.address in one.reaches and one.address in other.reaches
-        access = f"{over}, peer access" if reached else "no peer access"
+        name, over = f"GPU {first} and {second}", "NVLink" if one.nvlinks and other.nvlinks else "PCIe"
         together = one.root_port is not None and one.root_port == other.root_port
-        shared = f"both are below PCIe root port {one.root_port} and share its link to the host"
-        name = f"GPU {first} and {second}"
-        if reached:
-            means = shared if together else "`peer` copies from one to the other without the host"
-            yield ok(name, access, means)
+        port = f", both below PCIe root port {one.root_port}" * together
+        if other.address in one.reaches and one.address in other.reaches:
+            means = "`peer` copies from one to the other without the host"
+            yield ok(name, f"{over}, peer access{port}", means)
         else:
+            means = "copies between them are staged in host memory"
             step = "Check ACS and IOMMU in the firmware settings; in a virtual machine, ask its operator."
-            means = shared if together else "copies between them are staged in host memory"
-            yield limited(name, access, means, step)
+            yield limited(name, f"no peer access{port}", means, step)
 
 
 def _driver(facts: Facts) -> Finding:
@@ -232,9 +229,8 @@ def _driver(facts: Facts) -> Finding:
             "the strategies are predicted, not measured",
             "Check nvidia-smi, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
         )
-    if facts.gpus > 1:
-        return ok("driver", f"{supports}, {facts.gpus} GPUs", "--gpu chooses the one to measure")
-    return ok("driver", f"{supports}, 1 GPU", "the strategies can be measured here")
+    means = "--gpu chooses the one to measure" if facts.gpus > 1 else "the strategies can be measured here"
+    return ok("driver", f"{supports}, {facts.gpus} GPU{'s' * (facts.gpus > 1)}", means)
 
 
 def _cupy(facts: Facts) -> Finding:
@@ -356,21 +352,16 @@ def _nsys(facts: Facts) -> Finding:
 
 
 def _nvml(facts: Facts) -> Finding:
-    if facts.readings:
-        reading = facts.readings[0]
-        if None not in (reading.sm_hertz, reading.throttle_reasons, reading.temperature_celsius):
-            means = "clocks, throttling and other users of the GPU are recorded"
-            return ok("NVML", f"driver {reading.driver}", means)
+    lost = "clocks, throttling and other users of the GPU stay unknown; everything else works"
+    if not facts.readings:
+        if "nvidia-ml-py" in facts.packages:
+            return limited("NVML", "not available", lost)
+        return limited("NVML", "nvidia-ml-py is not installed", lost, "pip install nvidia-ml-py")
+    reading = facts.readings[0]
+    if None in (reading.sm_hertz, reading.throttle_reasons, reading.temperature_celsius):
         absent = "; ".join(sorted(set(reading.absent.values()))[:2])
-        means = "clocks, temperature and throttling are partly unknown"
-        return limited("NVML", absent or "partly available", means)
-    installed = "nvidia-ml-py" in facts.packages
-    return limited(
-        "NVML",
-        "not available" if installed else "nvidia-ml-py is not installed",
-        "clocks, throttling and other users of the GPU stay unknown; everything else works",
-        "" if installed else "pip install nvidia-ml-py",
-    )
+        return limited("NVML", absent or "partly available", "some of its readings are unknown")
+    return ok("NVML", f"driver {reading.driver}", "clocks, throttling and other users are recorded")
 
 
 def _host_findings(facts: Facts) -> Iterator[Finding]:
@@ -415,10 +406,9 @@ def _memory(facts: Facts) -> Finding:
 
 def _locked(facts: Facts) -> Finding:
     limit = facts.host.locked_memory_limit
-    if limit is None:
-        return info("locked memory", "unknown", "see ulimit -l")
-    if isinstance(limit, str) or limit >= _LITTLE_LOCKED:
-        return ok("locked memory", limit if isinstance(limit, str) else units.size(limit), "unlimited")
+    if not isinstance(limit, int) or limit >= _LITTLE_LOCKED:
+        amount = units.size(limit) if isinstance(limit, int) else limit or "unknown"
+        return (ok if limit else info)("locked memory", amount, "see ulimit -l")
     return info(
         "locked memory",
         f"limited to {units.size(limit)} (ulimit -l)",

@@ -115,19 +115,20 @@ class Context:
     def shares(self, traffic: Traffic, path: Path) -> float:
         """How much of what a kernel touches of a buffer it reaches by that path.
 
-        Of pages that stay at the host (steady_frame.py) only those that host stages touch are there.
+        Of pages that stay at the host (steady_frame.py) only those are there that a host stage touches.
         """
-        if not self.stays or not self._migrates(traffic.buffer):
-            return float(self.path(traffic.buffer) == path)
-        own = min(max(traffic.bytes_read, traffic.bytes_written), self.size(traffic.buffer))
-        at_host = min(self.touched_by_host(traffic.buffer) / own, 1.0) if own else 1.0
+        buffer = traffic.buffer
+        if not self.stays or not self._migrates(buffer):
+            return float(self.path(buffer) == path)
+        host = {stage.name for stage in self.workload.frame_stages("host")}
+        theirs = (t for t in self.trace.traffic if t.buffer == buffer and t.stage in host)
+        own = self.touched(traffic)
+        at_host = min(max(map(self.touched, theirs), default=0.0) / own, 1.0) if own else 1.0
         return {"link": at_host, "memory": 1 - at_host}.get(path, 0.0)
 
-    def touched_by_host(self, buffer: str) -> float:
-        """The most that a host stage of a frame touches of a buffer, in bytes."""
-        host = {stage.name for stage in self.workload.frame_stages("host")}
-        its = (t for t in self.trace.traffic if t.buffer == buffer and t.stage in host)
-        return max((min(max(t.bytes_read, t.bytes_written), self.size(buffer)) for t in its), default=0.0)
+    def touched(self, traffic: Traffic) -> float:
+        """Bytes of the buffer that the stage reads or writes, once each."""
+        return min(max(traffic.bytes_read, traffic.bytes_written), self.size(traffic.buffer))
 
     def physical_bytes(self) -> int:
         """Memory of all buffers, every copy where there are several, managed memory beside a card's own on
@@ -152,32 +153,30 @@ class Context:
         return (both + placement.staged) * self._sets(buffer) + self.is_foreign(buffer)
 
     def _gpus(self, buffer: str) -> tuple[int, ...]:
-        return gpus_of(self._buffers[buffer], self.workload) or (0,)
+        return gpus_of(self.buffers[buffer], self.workload) or (0,)
 
     def _sets(self, buffer: str) -> int:
-        return 2 if buffer in self._doubled else 1
+        return 2 if buffer in self._twice else 1
 
     @cached_property
-    def _doubled(self) -> frozenset[str]:
+    def _twice(self) -> list[str]:
         """Buffers of which overlapping frames need two sets."""
-        if not self.strategy.pipelined:
-            return frozenset()
-        return frozenset(doubled(stage_uses(self.workload, "frame")))
+        return doubled(stage_uses(self.workload, "frame")) if self.strategy.pipelined else []
 
     @cached_property
-    def _buffers(self) -> dict[str, BufferRecord]:
+    def buffers(self) -> dict[str, BufferRecord]:
         return {b.name: b for b in self.workload.buffers}
 
     def size(self, buffer: str) -> float:
         """Bytes of a buffer; of one with a length, those that are valid on average."""
-        return self.trace.valid_bytes.get(buffer, self._buffers[buffer].bytes)
+        return self.trace.valid_bytes.get(buffer, self.buffers[buffer].bytes)
 
     def item_bytes(self, buffer: str) -> float:
-        record = self._buffers[buffer]
+        record = self.buffers[buffer]
         return record.bytes / max(math.prod(record.shape), 1)
 
     def moved(self, step: Step) -> float:
-        return step.moved(self._buffers[step.name], self.trace.valid_bytes)
+        return step.moved(self.buffers[step.name], self.trace.valid_bytes)
 
     def placement_of(self, step: Step) -> Placement:
         """Where the data of a step lies: the buffer that it moves, or the largest that its stage shares."""
@@ -210,13 +209,6 @@ class Context:
 
     def work(self, stage: str) -> StageWork:
         return next((w for w in self.trace.work if w.stage == stage), None) or StageWork(stage=stage)
-
-    def comes_by_staged_copy(self, buffer: str) -> bool:
-        """Whether the CPU copies kernels' results into it, out of a pinned buffer of the driver's."""
-        record, placement = self._buffers[buffer], self.placements[buffer]
-        kernels = {stage.name for stage in self.workload.frame_stages("device")}
-        written = any(mode != "in" for stage, mode in record.access.items() if stage in kernels)
-        return written and (placement.host_kind, placement.device_kind) == ("pageable", "device")
 
     @cached_property
     def host_bytes(self) -> int:

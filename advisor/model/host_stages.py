@@ -84,12 +84,13 @@ def _less_what_is_cached(at: Context, stage: str, memory: Values, measured: term
 def _past_the_cache(at: Context, stage: str) -> Values:
     """What copies to pageable memory brought: the driver's CPU copy writes past the CPU's cache, so that a
     stage waits for memory beside its own work."""
-    brought = [
-        np.minimum(t.bytes_read, at.size(t.buffer)) / _rate(at, at.placements[t.buffer], "read")
-        for t in at.traffic(stage)
-        if at.comes_by_staged_copy(t.buffer)
-    ]
-    return sum(brought, constant(0.0)) * at.machine.model("past_the_cache_share")
+    kernels, seconds = {each.name for each in at.workload.frame_stages("device")}, constant(0.0)
+    for t in at.traffic(stage):
+        access, placement = at.buffers[t.buffer].access, at.placements[t.buffer]
+        written = any(mode != "in" for name, mode in access.items() if name in kernels)
+        if written and (placement.host_kind, placement.device_kind) == ("pageable", "device"):
+            seconds = seconds + np.minimum(t.bytes_read, at.size(t.buffer)) / _rate(at, placement, "read")
+    return seconds * at.machine.model("past_the_cache_share")
 
 
 def _in_cache(at: Context, stage: str) -> Values:

@@ -47,8 +47,9 @@ def learned(profile: Profile, target: Machine) -> Learned:
     """What a measured profile knows better than the trace: of a CPU's, more frames of host stages."""
     measured = profile.measured()
     if profile.device.kind != "cuda":
-        spread = host_spread(profile)
-        return Learned(pooled(profile), host_spread=cpu_busy(profile) if spread is None else spread)
+        spread, rows = host_spread(profile), [row.stage_seconds for row in measured.values()]
+        trace = timed_by(profile, rows, beside=True)
+        return Learned(trace, host_spread=cpu_busy(profile) if spread is None else spread)
     if not measured or profile.workload.gpus > 1:
         return Learned(profile.traffic)
     # Only calibration writes down what CUDA reports of the memory, to the byte: the entry is of this very
@@ -71,11 +72,6 @@ def learned(profile: Profile, target: Machine) -> Learned:
         sentences.append(f"The catalogue has no entry for {name}, so its kernel times could not be scaled.")
     unexplained = UNEXPLAINED_WHERE_MEASURED if factors or host_timed else 1.0
     return Learned(trace, factors, same, unexplained, tuple(sentences))
-
-
-def pooled(profile: Profile) -> Trace | None:
-    """The trace with host stages as timed in all processes: one differs from the next by a tenth or two."""
-    return timed_by(profile, [row.stage_seconds for row in profile.measured().values()], beside=True)
 
 
 def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:

@@ -109,7 +109,7 @@ def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
     """What the GPU caches, and the stage's temporaries: memory first, then L2 or memory again."""
     machine, cached = at.machine, _on(at, traffic, "memory")
     l2_bytes = machine.exact("l2_bytes")
-    lost = 1 - terms.cached_share(_touched(at, cached), l2_bytes) if l2_bytes else constant(1.0)
+    lost = 1 - terms.cached_share(sum(map(at.touched, cached)), l2_bytes) if l2_bytes else constant(1.0)
     from_memory, from_cache = constant(at.work(stage).temporary_bytes), constant(0.0)
     for t in cached:
         read, written = bytes_of(at, t)
@@ -133,10 +133,6 @@ def _access_share(at: Context, buffer: str) -> Values | float:
     return at.machine.get(f"{kind}_access_share")
 
 
-def _touched(at: Context, traffic: Sequence[Traffic]) -> float:
-    return sum(min(max(t.bytes_read, t.bytes_written), at.size(t.buffer)) for t in traffic)
-
-
 def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     """Host memory used in place over a link: the first pass crosses, and of later ones what is not merged.
 
@@ -146,7 +142,8 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     if not mapped:
         return constant(0.0)
     coherent = machine.entry.memory_class == "coherent"
-    lost = 1 - terms.cached_share(_touched(at, mapped), machine.exact("l2_bytes")) if coherent else 1.0
+    kept = terms.cached_share(sum(map(at.touched, mapped)), machine.exact("l2_bytes"))
+    lost = 1 - kept if coherent else 1.0
     # What crosses the link of that which a kernel with declared passes reads again: blocks that run at the
     # same time ask for the same lines of one of two operands, as in a product of matrices, which merges their
     # requests; of a single operand nothing is merged.
