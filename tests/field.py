@@ -5,19 +5,23 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 from running import REPOSITORY, cpu_settings, sample, unstarted
 
 from advisor import pipeline
+from advisor.devices import catalogue
 from advisor.measure import worker
 from advisor.measure.final import Session
 from advisor.measure.jobs import FinalJob, Job, TraceRun
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.progress import Silent
 from advisor.profiles.conclusions import Advice, Objective
+from advisor.profiles.files import scratch
 from advisor.profiles.schema import Predicted, Prediction, Profile
+from advisor.rules.advise import conclude
 from advisor.strategies.registry import STRATEGIES
 
 EXAMPLES = REPOSITORY / "workloads"
@@ -42,6 +46,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "detector": ("width=80", "height=60", "boxes=8"),
 }
 """Every example but those of test_workload_files.py."""
+EVERY = tuple(strategy.name for strategy in STRATEGIES)
 NEEDS = {"dataloader": "torch", "pinned_across_processes": "torch"}
 
 
@@ -107,18 +112,21 @@ def profiled(
     return pipeline.profile(settings, Silent(), keep_in=directory, launcher=launcher)
 
 
+@cache
+def traced(name: str, *assignments: str) -> Profile:
+    """An example's profile without times, for all tests: what is concluded hangs on the device."""
+    with scratch() as folder:
+        return profiled(folder, name, *assignments, launcher=Unmeasured(), strategies=EVERY)
+
+
 class Concluded:
     """What a profile says of one predicted device."""
 
-    def __init__(
-        self, directory: Path, name: str, target: str, *assignments: str, objective: Objective = "time"
-    ) -> None:
-        options = {
-            "targets": [target],
-            "strategies": tuple(strategy.name for strategy in STRATEGIES),
-            "objective": objective,
-        }
-        self.profile = profiled(directory, name, *assignments, launcher=Unmeasured(), **options)
+    def __init__(self, name: str, target: str, *assignments: str, objective: Objective = "time") -> None:
+        profile = traced(name, *assignments)
+        wanted = profile.preferences.model_copy(update={"objective": objective})
+        blank = profile.model_copy(update={"preferences": wanted, "predictions": (), "advice": ()})
+        self.profile = conclude(blank, (catalogue.load(target),))
         self.prediction: Prediction = self.profile.predictions[0]
         self.rows = {row.strategy: row for row in self.prediction.results if isinstance(row, Predicted)}
         self.skipped = {r.strategy: r.reason for r in self.prediction.results if not isinstance(r, Predicted)}

@@ -89,44 +89,41 @@ def said_by(name: str) -> dict[str, str]:
 # What they must and must not be advised
 
 
-def test_the_talk_times_copies_and_kernel_alone(tmp_path: Path) -> None:
+def test_the_talk_times_copies_and_kernel_alone() -> None:
     """Its 6.5 times lies in the range of what is predicted for its variant; with the fills it is less."""
-    talk = Concluded(tmp_path, "vector_add", "xavier-nx", "n=2**22", "fill_in_frame=false")
+    talk = Concluded("vector_add", "xavier-nx", "n=2**22", "fill_in_frame=false")
     assert 4.5 < talk.times("pageable", "managed") < 10
     assert talk.recommended in UNIFORM_ON_ONE_DRAM
-    whole = Concluded(tmp_path, "vector_add", "xavier-nx", "n=2**22")
+    whole = Concluded("vector_add", "xavier-nx", "n=2**22")
     assert whole.times("pageable", "managed") < talk.times("pageable", "managed") / 1.5
     assert whole.says("zero-copy-reread").outcome == talk.says("zero-copy-reread").outcome == "pass"
 
 
-def test_many_passes_punish_zero_copy_and_one_does_not(tmp_path: Path) -> None:
-    nano = Concluded(tmp_path, "reread", "nano", "n=2**16", "passes=64")
+def test_many_passes_punish_zero_copy_and_one_does_not() -> None:
+    nano = Concluded("reread", "nano", "n=2**16", "passes=64")
     assert nano.says("zero-copy-reread").strategy == "managed"
-    assert (
-        Concluded(tmp_path, "reread", "nano", "n=2**16", "passes=1").says("zero-copy-reread").outcome
-        == "pass"
-    )
+    assert Concluded("reread", "nano", "n=2**16", "passes=1").says("zero-copy-reread").outcome == "pass"
 
 
-def test_small_matrices_suit_zero_copy_on_a_card_and_larger_ones_do_not(tmp_path: Path) -> None:
-    small = Concluded(tmp_path, "matrix_multiply", "rtx-2060", "n=32")
+def test_small_matrices_suit_zero_copy_on_a_card_and_larger_ones_do_not() -> None:
+    small = Concluded("matrix_multiply", "rtx-2060", "n=32")
     assert small.times("zero-copy", "pinned") < 0.8
-    large = Concluded(tmp_path, "matrix_multiply", "rtx-2060", "n=256")
+    large = Concluded("matrix_multiply", "rtx-2060", "n=256")
     assert large.times("zero-copy", "pinned") > 1.2
     assert large.says("zero-copy-reread").outcome == "advice"
     assert large.times("managed", "pinned") > 1.5
 
 
-def test_the_cpu_s_uncached_reads_decide_on_a_nano_alone(tmp_path: Path) -> None:
-    nano = Concluded(tmp_path, "host_reads_back", "nano", "n=2**20")
+def test_the_cpu_s_uncached_reads_decide_on_a_nano_alone() -> None:
+    nano = Concluded("host_reads_back", "nano", "n=2**20")
     assert nano.recommended in {"managed", "managed-prefetch"}
     assert min(nano.times(name, "managed") for name in ("pinned", "zero-copy")) > 5
-    orin = Concluded(tmp_path, "host_reads_back", "orin-nano", "n=2**20")
+    orin = Concluded("host_reads_back", "orin-nano", "n=2**20")
     assert orin.times("zero-copy", "managed") < 1.1
 
 
-def test_an_external_image_is_copied_by_the_host_whatever_memory_it_goes_to(tmp_path: Path) -> None:
-    card = Concluded(tmp_path, "streaming", "rtx-4090")
+def test_an_external_image_is_copied_by_the_host_whatever_memory_it_goes_to() -> None:
+    card = Concluded("streaming", "rtx-4090")
     for name in ("pinned", "zero-copy", "managed"):
         assert card.rows[name].terms["host-copy"] > 0
     for name in ("pageable", "registered", "zero-copy-registered"):
@@ -134,30 +131,30 @@ def test_an_external_image_is_copied_by_the_host_whatever_memory_it_goes_to(tmp_
     assert card.says("hidden-host-copy").strategy == "zero-copy-registered"
 
 
-def test_overlapping_camera_frames_gives_most_of_them_and_registering_the_soonest(tmp_path: Path) -> None:
+def test_overlapping_camera_frames_gives_most_of_them_and_registering_the_soonest() -> None:
     """What is best hangs on what is asked for: an overlapped frame is not done any sooner."""
-    card = Concluded(tmp_path, "streaming", "rtx-4090")
+    card = Concluded("streaming", "rtx-4090")
     assert card.recommended in {"registered", "zero-copy-registered"}
     assert f"{card.recommended} is as fast" in card.says("serial-copies").detail
-    most = Concluded(tmp_path, "streaming", "rtx-4090", objective="throughput")
+    most = Concluded("streaming", "rtx-4090", objective="throughput")
     assert min(most.rows, key=lambda name: most.rows[name].likely_seconds) == "pinned-pipelined"
     overlapped = card.rows["pinned-pipelined"]
     assert overlapped.latency_seconds is not None
     assert overlapped.latency_seconds > overlapped.likely_seconds
 
 
-def test_writing_once_suits_zero_copy(tmp_path: Path) -> None:
-    orin = Concluded(tmp_path, "mapped_output", "orin-nano", "n=2**22")
+def test_writing_once_suits_zero_copy() -> None:
+    orin = Concluded("mapped_output", "orin-nano", "n=2**22")
     assert orin.says("duplicate-allocation").strategy in UNIFORM_ON_ONE_DRAM
-    card = Concluded(tmp_path, "mapped_output", "rtx-4090", "n=2**22")
+    card = Concluded("mapped_output", "rtx-4090", "n=2**22")
     assert card.says("zero-copy-reread").outcome == "not-applicable"
     assert card.times("zero-copy", "pinned") < 1.25
 
 
 @pytest.mark.parametrize("target", ["rtx-4090", "orin-nano"])
-def test_strides_punish_zero_copy_and_coalesced_reads_do_not(target: str, tmp_path: Path) -> None:
-    assert Concluded(tmp_path, "strided_reads", target).says("zero-copy-reread").outcome == "advice"
-    straight = Concluded(tmp_path, "strided_reads", target, "coalesced=true")
+def test_strides_punish_zero_copy_and_coalesced_reads_do_not(target: str) -> None:
+    assert Concluded("strided_reads", target).says("zero-copy-reread").outcome == "advice"
+    straight = Concluded("strided_reads", target, "coalesced=true")
     assert straight.says("zero-copy-reread").outcome == "pass"
 
 
@@ -167,41 +164,41 @@ def test_polling_is_bounded(wrong: str, tmp_path: Path) -> None:
         profiled(tmp_path, "flag_polling", wrong)
 
 
-def test_turns_cannot_overlap_and_need_no_copy_on_one_dram(tmp_path: Path) -> None:
-    orin = Concluded(tmp_path, "solver_turns", "orin-nano")
+def test_turns_cannot_overlap_and_need_no_copy_on_one_dram() -> None:
+    orin = Concluded("solver_turns", "orin-nano")
     assert "between frames" in orin.skipped["pinned-pipelined"]
     assert orin.says("pageable-transfer").strategy in UNIFORM_ON_ONE_DRAM
-    card = Concluded(tmp_path, "solver_turns", "rtx-4090")
+    card = Concluded("solver_turns", "rtx-4090")
     assert card.times("managed", "pinned") > 1  # by how much depends on the CPU time that was traced
     assert card.recommended not in {"managed", "managed-prefetch", "managed-advised"}
 
 
-def test_weights_do_not_suit_zero_copy_on_a_card(tmp_path: Path) -> None:
-    card = Concluded(tmp_path, "weights_reuse", "rtx-4090", "outputs=1024")
+def test_weights_do_not_suit_zero_copy_on_a_card() -> None:
+    card = Concluded("weights_reuse", "rtx-4090", "outputs=1024")
     advice = card.says("zero-copy-reread")
     assert advice.outcome == "advice"
     assert "weights: the same data in each frame" in advice.detail
     assert not any(evidence.label.startswith("reads of x") for evidence in advice.evidence)
-    orin = Concluded(tmp_path, "weights_reuse", "orin-nano", "outputs=1024")
+    orin = Concluded("weights_reuse", "orin-nano", "outputs=1024")
     assert orin.says("zero-copy-reread").outcome == "pass"
 
 
-def test_sparse_access_suits_sharing_and_full_access_does_not(tmp_path: Path) -> None:
-    sparse = Concluded(tmp_path, "sparse_access", "rtx-4090", "rows=256")
+def test_sparse_access_suits_sharing_and_full_access_does_not() -> None:
+    sparse = Concluded("sparse_access", "rtx-4090", "rows=256")
     assert sparse.recommended in {"zero-copy", "zero-copy-wc", "zero-copy-registered"}
     assert sparse.times("pinned", "zero-copy") > 5
     assert sparse.says("zero-copy-reread").outcome == "pass"
-    full = Concluded(tmp_path, "sparse_access", "rtx-4090", "rows=64", "share=1")
+    full = Concluded("sparse_access", "rtx-4090", "rows=64", "share=1")
     assert full.times("pinned", "zero-copy") < 1.2
 
 
-def test_the_stencil_reads_its_mosaic_again(tmp_path: Path) -> None:
+def test_the_stencil_reads_its_mosaic_again() -> None:
     size = ("width=1152", "height=822", "small_width=200", "small_height=150")
-    orin = Concluded(tmp_path, "debayer_resize", "orin-nano", *size)
+    orin = Concluded("debayer_resize", "orin-nano", *size)
     assert "raw: 7.00 times" in orin.says("zero-copy-reread").detail
     assert "rgb" not in orin.says("zero-copy-reread").detail
     assert " 0 s of it" not in orin.says("zero-copy-reread").detail
-    card = Concluded(tmp_path, "debayer_resize", "rtx-4090")
+    card = Concluded("debayer_resize", "rtx-4090")
     assert card.says("pageable-transfer").outcome == "advice"
 
 

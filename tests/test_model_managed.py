@@ -79,13 +79,13 @@ def test_pages_that_thrash_or_move() -> None:
 # A part of a buffer: managed memory moves the pages of that part, copies move all
 
 
-def test_a_row_of_a_state_is_best_in_managed_memory(tmp_path: Path) -> None:
-    found = Concluded(tmp_path, str(ROWS), "h200")
+def test_a_row_of_a_state_is_best_in_managed_memory() -> None:
+    found = Concluded(str(ROWS), "h200")
     assert found.recommended == "managed"
     managed, pinned = (found.rows[name] for name in ("managed", "pinned"))
     assert managed.low_seconds < 47e-6 < managed.high_seconds
     assert pinned.low_seconds < 113e-6 < pinned.high_seconds
-    assert Concluded(tmp_path, str(ROWS), "h200", "rows=1", "columns=4000000").recommended != "managed"
+    assert Concluded(str(ROWS), "h200", "rows=1", "columns=4000000").recommended != "managed"
 
 
 def test_no_more_than_the_row_moves_either_way() -> None:

@@ -61,6 +61,6 @@ def test_others_have_none(stage: Any) -> None:
 
 @pytest.mark.parametrize("layout", ["linear", "array"])
 def test_the_example_is_recognised_and_right(layout: str, tmp_path: Any) -> None:
-    said = Concluded(tmp_path, "texture_sampling", "rtx-4090", "width=64", "height=32", f"layout={layout}")
+    said = Concluded("texture_sampling", "rtx-4090", "width=64", "height=32", f"layout={layout}")
     assert [stage.textures for stage in said.profile.workload.stages] == [False, True, False]
     assert said.says("texture-in-mapped-memory").outcome in ("advice", "pass")
