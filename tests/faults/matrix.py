@@ -68,13 +68,13 @@ ONE_OF_A_KIND = re.compile(
     r"|workload: (reads address|removes all|changes the root directory$|an unknown buffer|1,000 par)"
     r"|workload: (tells (an option$|a variable|all forms|a pair$|JSON|a block)|cut in)|file: (no P|a missing)"
     r"|(sweep: .* fails|partial results|a pair in a profile, report|secrets of git)$"
-    r"|output: a full device|TMPDIR that|--out is in use|summary: a FIFO|few open|around: PATH"
-    r"|profile: no descriptor|inherited: SIGCHLD|two runs into"
+    r"|output: a full device|TMPDIR that|--out is in use|summary: a FIFO|around: PATH"
     r"|in --out: profile.json is a FIFO|between two runs: the user edits|the workload writes a page"
-    r"|name: markup|arguments: 20,000|no space: profile|12 open files|workers killed|versions: no"
+    r"|name: markup|arguments: 20,000|12 open files|workers killed|versions: no"
     r"|git: a file is"
 )
-"""Names of cases that run a whole profile or more; `pytest` takes these, CI and `make faults` all."""
+"""Names of cases that run a whole profile or more; `pytest` takes these, CI and `make faults` all, those too
+that start interpreters for seconds."""
 
 LONGEST = 300.0
 """Seconds that a command may take."""

@@ -52,4 +52,4 @@ def options() -> Iterator[Case]:
     for command in (("no-such-command",), ("profile",), ("report",), ("devices", "show", "none"), ("new",)):
         yield Case(f"command: {' '.join(command)[:40]}", command, 2)
     address = ("fleet", "w.py", "--scheduler", "tcp://" + "x" * 100_000)
-    yield Case("a long scheduler address", address, 4, FILES, ("the scheduler tcp://",), ("x" * 3000,))
+    yield Case("a long scheduler address", address, 4, FILES, ("the scheduler tcp://",))
