@@ -93,8 +93,7 @@ class FakeNvml:
         for gpu in self.gpus:
             info = gpu["nvmlDeviceGetPciInfo"]
             address = "" if info is None else info.busId
-            text = address.decode() if isinstance(address, bytes) else address
-            if text.endswith(bus_id):
+            if address.endswith(bus_id):
                 return gpu
         raise nvml_error("NotFound", "Not Found")
 

@@ -146,7 +146,7 @@ def test_nvml_is_closed_whatever_happens() -> None:
 
 def two() -> FakeNvml:
     other = {
-        "nvmlDeviceGetPciInfo": SimpleNamespace(busId=b"00000000:AF:00.0"),
+        "nvmlDeviceGetPciInfo": SimpleNamespace(busId="00000000:AF:00.0"),
         "nvmlDeviceGetTemperature": 77,
     }
     return FakeNvml([h200(), {**h200(), **other, "nvmlDeviceGetTemperatureV": 77}])
@@ -299,7 +299,7 @@ class Nvml:
         return index
 
     def nvmlDeviceGetPciInfo(self, index: int) -> Any:  # noqa: N802
-        return type("Info", (), {"busId": f"0000{PLACES[index].upper()}".encode()})
+        return type("Info", (), {"busId": f"0000{PLACES[index].upper()}"})
 
     def nvmlDeviceGetUUID(self, index: int) -> str:  # noqa: N802
         return f"GPU-{index}"

@@ -117,13 +117,8 @@ def all_handles(nvml: Any) -> list[Any]:
 def address_of(nvml: Any, handle: Any) -> str | None:
     """The GPU's PCI address as sysfs writes it; None for one that has none."""
     answer = Queries(nvml, handle).query("pci", "nvmlDeviceGetPciInfo")
-    text = as_text(getattr(answer, "busId", None))
+    text = getattr(answer, "busId", None)
     return sysfs_address(text) if text else None
-
-
-def as_text(answer: str | bytes | None) -> str | None:
-    """A text, which old versions of nvidia-ml-py give as bytes."""
-    return answer.decode("ascii", "replace") if isinstance(answer, bytes) else answer
 
 
 def reason(problem: Exception) -> str:
@@ -213,7 +208,7 @@ def _state(module: Any, handle: Any, moment: Moment, process: int | None, contai
         **_processes(queries, process, contained),
     }
     sure = {"moment": moment, "clock_seconds": time.monotonic(), "pci_address": address_of(module, handle)}
-    sure["driver"] = as_text(queries.query("driver", "nvmlSystemGetDriverVersion", of_gpu=False))
+    sure["driver"] = queries.query("driver", "nvmlSystemGetDriverVersion", of_gpu=False)
     try:
         return GpuState.model_validate({**sure, **figures, "absent": queries.absent})
     except ValidationError as problem:
@@ -355,8 +350,8 @@ def _all(module: Any, root: Path) -> Iterator[GpuLinks]:
         links = [state for state in states if state is not None]
         yield GpuLinks(
             address=address,
-            uuid=as_text(queries.query("uuid", "nvmlDeviceGetUUID")),
-            name=as_text(queries.query("name", "nvmlDeviceGetName")),
+            uuid=queries.query("uuid", "nvmlDeviceGetUUID"),
+            name=queries.query("name", "nvmlDeviceGetName"),
             reaches=tuple(reached),
             # None where no link answers: the GPU has none, or NVML does not tell.
             nvlinks=sum(state == 1 for state in links) if links else None,

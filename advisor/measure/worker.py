@@ -51,7 +51,7 @@ from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.strategies.placements.base import Placed
 from advisor.workloads.binding import no_kernel
-from advisor.workloads.frameworks.bridges import is_numba_misfit, require_libraries
+from advisor.workloads.frameworks.bridges import require_libraries
 from advisor.workloads.loading import Loaded, after_error, check_sweep, require_host_memory, user_traceback
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)
@@ -180,7 +180,7 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     next_step = after_error(error, path)
     if unknown := checks.unknown_name(error):
         return Problem(cause="raised", message=unknown.message, next_step=unknown.next_step, detail=detail)
-    if not on_gpu and not is_numba_misfit(error) and _wants_a_gpu(error, message):
+    if not on_gpu and _wants_a_gpu(error, message):
         return _without_gpu(error, raised, message, detail)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT

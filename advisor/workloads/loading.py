@@ -29,7 +29,6 @@ from advisor.profiles.secrets import is_secret, masked_and_bounded, of_process
 from advisor.texts import bounded
 from advisor.workloads.binding import BoundStage, BoundWorkload, bind
 from advisor.workloads.definition import Definition, ImpossibleBuffer, Workload
-from advisor.workloads.frameworks.bridges import is_numba_misfit, numba_that_fits
 from advisor.workloads.outline import LARGEST_SOURCE, relative
 from advisor.workloads.parameters import Value, require_readable, resolve
 
@@ -153,8 +152,6 @@ def after_error(error: BaseException, path: Path) -> str:
     """Next step after an exception of the user's own code."""
     if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
         return _NO_CUPY
-    if is_numba_misfit(error):
-        return numba_that_fits()
     if isinstance(error, ImportError) and "beyond top-level package" in str(error):
         return f"Import it by its full name: {path.parent} is on sys.path, and PYTHONPATH adds other folders."
     name = error.filename if isinstance(error, FileNotFoundError) else None

@@ -5,15 +5,12 @@ Without a library: as an address, and as an object that any library's from_dlpac
 
 from __future__ import annotations
 
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from advisor.devices.host import installed
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import ArrayForm, Side
 from advisor.strategies.backend import Backend
@@ -207,11 +204,6 @@ class TorchBridge(Bridge):
         return call
 
 
-_PACKAGES = ("numba", "numba-cuda", "numpy")
-_FOLDERS = {"numba", "numba_cuda"}
-_INSTALL = "pip install 'numba-cuda[cu13]' (or cu12, matching your driver)"
-
-
 class NumbaBridge(DefaultStreamBridge):
     """Device arrays; kernels that name no stream run on the default one, in order with the program's."""
 
@@ -224,11 +216,11 @@ class NumbaBridge(DefaultStreamBridge):
             try:
                 from numba import cuda
             except Exception as problem:  # AttributeError too, where it does not fit the NumPy that is there
-                absent = isinstance(problem, ModuleNotFoundError)
-                reason = str(problem) if absent else f"{type(problem).__name__}: {problem}"
                 raise WorkloadError(
-                    f"a stage takes Numba arrays, but Numba cannot be imported: {reason.strip()}",
-                    next_step=f"Install it: {_INSTALL}." if absent else numba_that_fits(),
+                    f"a stage takes Numba arrays, but Numba cannot be imported: {type(problem).__name__}: "
+                    f"{problem}".strip(),
+                    next_step="Install versions that go together: pip install -U numba 'numba-cuda[cu13]' "
+                    "numpy (or cu12, matching your driver).",
                 ) from None
             self._cuda = cuda
 
@@ -247,23 +239,6 @@ class NumbaBridge(DefaultStreamBridge):
 
     def stream(self) -> Any:
         return self._cuda.external_stream(self.backend.stream.ptr) if self.on_gpu else self.backend.stream
-
-
-def is_numba_misfit(error: BaseException) -> bool:
-    """Whether Numba itself stumbled over what else is installed, in whoever's code it was asked for."""
-    if isinstance(error, ModuleNotFoundError) or not isinstance(error, (ImportError, AttributeError)):
-        return False
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and bool(_FOLDERS & set(Path(frames[-1].filename).parts)) and "umpy" in str(error)
-
-
-def numba_that_fits() -> str:
-    """The next step: what is installed, and the command for versions that go together."""
-    versions = (f"{name} {version}" for name, version in installed(*_PACKAGES).items())
-    return (
-        f"Installed are {', '.join(versions)}; numba-cuda needs NumPy before 2.5: "
-        "pip install -U numba 'numba-cuda[cu13]' 'numpy<2.5' (or cu12, matching your driver)."
-    )
 
 
 _BRIDGES: dict[ArrayForm, type[Bridge]] = {
