@@ -268,12 +268,6 @@ class Definition:
 
 def workload(function: Callable[..., object]) -> Definition:
     """Marks a function that returns a `Workload`; its annotated parameters are the workload's."""
-    if isinstance(function, type) and not issubclass(function, Workload):
-        raise WorkloadError(
-            f"@workload marks {function.__name__}, which is a class; it marks a function",
-            next_step=f"Write a function that may use {function.__name__} and ends with: "
-            "return Workload(buffers={...}, frame=[...]).",
-        )
     require_plain(function, "the function under @workload")
     return Definition(function_of(function, "@workload"))
 

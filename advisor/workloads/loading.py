@@ -224,12 +224,6 @@ def _import_error(path: Path, problem: BaseException) -> WorkloadError:
             next_step="Fix the file, or check the Python version.",
             detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
         )
-    if isinstance(problem, ValueError) and "null bytes" in str(problem):  # Python before 3.11.4
-        return WorkloadError(
-            f"{path} is not valid Python: {problem}",
-            next_step="Give a Python source file.",
-            detail=f"{type(problem).__name__}: {problem}",
-        )
     return user_error(f"importing {path}", problem, path)
 
 
@@ -237,7 +231,6 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     definitions = {d.name: d for d in vars(module).values() if isinstance(d, Definition)}
     own = {n: d for n, d in definitions.items() if d.function.__module__ == module.__name__} or definitions
     if not own:
-        _require_no_method(path, module)
         raise WorkloadError(
             f"{path} has no function marked with @workload",
             next_step="Mark the function that returns your Workload with @workload. A file without "
@@ -252,17 +245,6 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
         step = f"It has:\n{listing}"
         raise WorkloadError(f"{path} has no workload {name!r}{nearest(name, definitions)}", next_step=step)
     return definitions[name] if name is not None else next(iter(own.values()))
-
-
-def _require_no_method(path: Path, module: ModuleType) -> None:
-    """Raises `WorkloadError` where the mark is on a method."""
-    for kind in (each for each in vars(module).values() if isinstance(each, type)):
-        for name, member in vars(kind).items():
-            if isinstance(getattr(member, "__func__", member), Definition):
-                raise WorkloadError(
-                    f"{path}: @workload marks {kind.__name__}.{name}, which is a method",
-                    next_step="Mark a function at the top level of the file; it may use the class.",
-                )
 
 
 def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -> Workload:
