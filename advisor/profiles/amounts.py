@@ -6,9 +6,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-# Beyond thirty million years a time is damage, which would overflow in what is computed from it.
+# Below a cycle of any clock, and beyond thirty million years, a time is damage: it would overflow in what is
+# computed from it.
 Seconds = Annotated[float, Field(ge=0, le=1e15)]
-PositiveSeconds = Annotated[float, Field(gt=0, le=1e15)]
+PositiveSeconds = Annotated[float, Field(ge=1e-12, le=1e15)]
 
 
 def _ordered(ends: tuple[float, float]) -> tuple[float, float]:

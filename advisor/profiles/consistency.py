@@ -19,8 +19,6 @@ from advisor.texts import in_a_line, is_name
 
 _MOST = 1e21
 """Bytes, operations, seconds of a frame: what can still be divided and added up."""
-_LEAST = 1e-300
-"""Seconds: the same."""
 _CONCLUDED = tuple(
     f"recommendation.{key}"
     for key in ("strategy", "baseline", "fastest", "tied_with", "groups.*", "excluded")
@@ -80,8 +78,6 @@ def _of_values(profile: Profile) -> Iterator[Problem]:
     for number, row in enumerate(profile.results):
         if isinstance(row, Measured):
             where = f"results.{number}.median_seconds"
-            if row.median_seconds < _LEAST:
-                yield where, f"{row.median_seconds:g} s is too little to divide by"
             yield from _outside(where, row.median_seconds, row.interval_seconds)
     for where, advice in _all(profile, _RATIOS):
         if advice.speedup is not None and advice.interval is not None:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured
-from advisor.profiles.reading import load, require_plausible
+from advisor.profiles.reading import load
 from advisor.profiles.schema import Measured, Profile
 
 NAME = "profile.json"
@@ -97,7 +97,6 @@ def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Ent
             "is a profile of a script, which has lines and no strategies; a "
             "history needs profiles of workloads"
         )
-    require_plausible(profile, str(path))
     time, concluded = _time(profile), conclude(profile)
     rows = [
         _reduced(row, on_cpu=profile.device.kind == "cpu") if isinstance(row, Measured) else row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from advisor.profiles.base import cleaned, first_error
 from advisor.profiles.consistency import contradictions
 from advisor.profiles.files import as_path, read_unpacked
 from advisor.profiles.redaction import Masking
-from advisor.profiles.schema import FORMAT, Failed, Measured, Predicted, Profile, Skipped
+from advisor.profiles.schema import FORMAT, Profile
 from advisor.texts import quoted, shortened
 
 _MOST = 20_000
@@ -25,8 +24,6 @@ _MOST_MASKED = 2_000_000
 """Characters."""
 _MOST_VALUES = 4_000_000
 """In lists and tables together, each of which takes some 100 bytes while it is read."""
-_SHORTEST, _LONGEST = 1e-12, 1e9
-"""Seconds: far below one cycle of any clock, and thirty years."""
 _GIVE = "Give an undamaged profile.json written by `advisor profile`."
 
 
@@ -143,36 +140,6 @@ def _content(data: bytes, name: str) -> dict[str, Any]:
             else "If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
         )
     return content
-
-
-def require_plausible(profile: Profile, name: str) -> None:
-    """Raises `FileProblem` where a time is outside what can be divided and drawn; `name` is the profile's.
-
-    No clock can have taken it: the profile was damaged or made up.
-    """
-    for strategy, times in _times(profile):
-        for seconds in times:
-            if not _SHORTEST <= seconds <= _LONGEST:
-                raise FileProblem(
-                    f"{name} is damaged: a frame of {strategy} takes {seconds!r} s",
-                    next_step="Profile again, or use an undamaged copy.",
-                )
-
-
-def _times(profile: Profile) -> Iterator[tuple[str, Sequence[float]]]:
-    """Strategy and its times in seconds; of rows and of the blocks behind them."""
-    rows = [*profile.results, *(row for prediction in profile.predictions for row in prediction.results)]
-    for row in rows:
-        if isinstance(row, Predicted):
-            yield row.strategy, (row.low_seconds, row.likely_seconds, row.high_seconds)
-        elif isinstance(row, Measured):
-            frames = (seconds for each in row.rounds for seconds in each)
-            yield row.strategy, (*frames, row.median_seconds, *row.interval_seconds)
-        if not isinstance(row, (Skipped, Failed)) and row.latency_seconds is not None:
-            yield row.strategy, (row.latency_seconds,)
-    for block in profile.blocks:
-        latency = () if block.latency_seconds is None else (block.latency_seconds,)
-        yield block.contestant, (block.seconds / block.frames, *block.frame_seconds, *latency)
 
 
 if __name__ == "__main__":

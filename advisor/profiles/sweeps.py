@@ -17,7 +17,6 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from advisor.errors import UsageError
-from advisor.profiles.reading import require_plausible
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile, WorkloadRecord
 
@@ -305,8 +304,6 @@ def combine(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepRes
 
 def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> DeviceComparison:
     """One profile from each device. Raises `UsageError` as `combine` does."""
-    for path, profile in loaded:
-        require_plausible(profile, str(path))
     (first_path, first), *others = loaded
     devices = {_device(first): first_path}
     for path, profile in others:

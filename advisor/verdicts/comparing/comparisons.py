@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.conclusions import Advice, Recommendation
-from advisor.profiles.reading import load, require_plausible
+from advisor.profiles.reading import load
 from advisor.profiles.schema import Device, Predicted, Prediction, Profile
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.mixes import identity, mixes_of, named_by_placements
@@ -267,7 +267,6 @@ def require_alike(base: Profile, head: Profile, *, anyway: bool) -> None:
     for side, profile in (("BASE", base), ("HEAD", head)):
         if profile.script is None:
             _require_figures(side, profile)
-        require_plausible(profile, side)
 
 
 def _require_figures(side: str, profile: Profile) -> None:
