@@ -120,7 +120,6 @@ def test_pages_that_stay_at_the_host_are_read_over_the_link_and_the_rest_is_not(
     kernel = by_part(timed_steps(at))["device:read"][0]
     whole = SMALL / machine.get("zero_copy_read_bytes_per_second")[0]
     assert kernel < whole / 3
-    assert np.all(at.touched_by_host("state") == 1 << 12)
 
 
 # Cards without concurrent managed access: managed memory moves whole before a launch, attached or not

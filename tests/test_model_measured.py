@@ -14,7 +14,7 @@ from advisor.devices.catalogue import load
 from advisor.model.context import Context
 from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
-from advisor.model.measured import entry_of, host_spread, learned, modelled, pooled
+from advisor.model.measured import entry_of, host_spread, learned, modelled
 from advisor.model.predict import predict
 from advisor.model.stages import kernel_seconds
 from advisor.model.terms import span
@@ -150,7 +150,7 @@ def test_host_stages_of_a_cpu_profile_are_the_median_over_its_processes() -> Non
         for name, seconds in (("zero-copy", 0.010), ("pageable", 0.012))
     )
     profile = builders.cpu_profile(traffic=trace, results=rows)
-    found = pooled(profile)
+    found = learned(profile, Machine(load("t4"))).trace
     assert [(w.stage, w.seconds) for w in found.work] == [("consume", 0.012)]
     # From 10 to 30 ms about 12.
     assert host_spread(profile) == pytest.approx(10 / 12)
