@@ -31,7 +31,6 @@ from advisor.measure.options import OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from advisor.profiles.schema import Profile
     from advisor.report.page import Page
     from advisor.verdicts.comparing.gates import Gate, Ruling
 
@@ -119,38 +118,27 @@ def _compare(base: Path, head: Path, request: _Comparison) -> tuple[Page, tuple[
     from advisor.profiles import reading, redaction
     from advisor.report import pages
     from advisor.rules import advise
-    from advisor.verdicts.comparing.comparisons import compare as compare_profiles
-    from advisor.verdicts.comparing.comparisons import require_gateable
+    from advisor.verdicts.comparing import comparisons, lines
     from advisor.verdicts.comparing.gates import judge, require_of_profiles
 
     base, head = map(reading.in_directory, (base, head))
+    files, anyway = (_called(base, head), _called(head, base)), request.anyway
     loaded = [advise.concluded(reading.load(file)) for file in (base, head)]
     if request.no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
     require_of_profiles(request.gates, script=loaded[1].script is not None)
-    if all(each.script for each in loaded):
-        return _compare_scripts(loaded, request, (_called(base, head), _called(head, base)))
-    comparison = compare_profiles(*loaded, strategies=request.strategies, anyway=request.anyway)
-    if request.gates:
-        require_gateable(comparison.base, comparison.head, comparison.conditions, anyway=request.anyway)
-    rulings = judge(comparison, request.gates, anyway=request.anyway)
-    return pages.comparison_page(comparison, rulings, (_called(base, head), _called(head, base))), rulings
-
-
-def _compare_scripts(
-    loaded: Sequence[Profile], request: _Comparison, files: tuple[str, str]
-) -> tuple[Page, tuple[Ruling, ...]]:
-    from advisor.report import pages
-    from advisor.verdicts.comparing.comparisons import require_gateable
-    from advisor.verdicts.comparing.lines import compare_lines, judge_lines
-
-    if request.strategies:
+    scripts = all(each.script for each in loaded)
+    if scripts and request.strategies:
         raise UsageError("a script has no strategies to choose from", next_step="Omit --strategy.")
-    comparison = compare_lines(*loaded, anyway=request.anyway)
+    by_line = lines.compare_lines(*loaded, anyway=anyway) if scripts else None
+    compared = by_line or comparisons.compare(*loaded, strategies=request.strategies, anyway=anyway)
     if request.gates:
-        require_gateable(comparison.base, comparison.head, comparison.conditions, anyway=request.anyway)
-    rulings = judge_lines(comparison, request.gates)
-    return pages.lines_comparison_page(comparison, rulings, files), rulings
+        comparisons.require_gateable(compared.base, compared.head, compared.conditions, anyway=anyway)
+    if isinstance(compared, lines.LineComparison):
+        rulings = lines.judge_lines(compared, request.gates)
+        return pages.lines_comparison_page(compared, rulings, files), rulings
+    rulings = judge(compared, request.gates, anyway=anyway)
+    return pages.comparison_page(compared, rulings, files), rulings
 
 
 def _compare_reports(

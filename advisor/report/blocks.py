@@ -211,7 +211,6 @@ class Column:
     """
 
     head: str
-    note: str = ""
     notes: str = ""
     brief: str = ""
     figures: bool = True

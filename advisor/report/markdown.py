@@ -159,9 +159,8 @@ class _Writer:
         first = [escape(table.names, 40)]
         right = [table.by_number]
         for column in (table.columns[i] for i in visible):
-            note = f", {escape(column.note)}" if column.note else ""
             basis = " (predicted)" if column.basis == "predicted" else ""
-            heads = [f"{prose(column.head, 80)}{note}{basis}", *filter(None, [escape(column.notes)])]
+            heads = [f"{prose(column.head, 80)}{basis}", *filter(None, [escape(column.notes)])]
             first = [*first, *heads]
             right = [*right, *[column.figures] * len(heads)]
         rows = kept_rows(table.rows, self.room.rows)

@@ -99,7 +99,7 @@ def more_figures(
         Column("95 % of frames within", notes="bounds", brief="p95"),
         Column("99 % of frames within", notes="bounds", brief="p99"),
         Column("CPU time per frame", brief="CPU"),
-        Column("energy per frame", "above idle", brief="energy"),
+        Column("energy per frame above idle", brief="energy"),
         Column("loop iterations per frame", brief="iterations"),
         Column("set-up"),
         Column("set-up pays off", notes="frames", brief="pays off"),
@@ -111,7 +111,7 @@ def more_figures(
             pays = break_even(row, base, speeds[row.strategy])
         cells = (*_cells(row), _cell(row.setup_seconds, units.seconds), pays)
         rows.append(Row(words.name(row.strategy), cells))
-    title = "Slowest frames, CPU time, energy, set-up:"
+    title = "Slowest frames, CPU time, energy above idle power, set-up:"
     table = Table("more", "strategy", *_with_figures(columns, tuple(rows)), _CAPTION, title, forms="html txt")
     yield replace(table, sortable=True, brief_notes=False)
     yield from _why(measured)
@@ -136,10 +136,12 @@ def by_gpu(profile: schema.Profile) -> Iterator[Block]:
     columns = (
         Column("kernels per frame", brief="kernels"),
         Column("additional memory, peak", brief="memory"),
-        Column("energy per frame", "above idle", brief="energy"),
+        Column("energy per frame above idle", brief="energy"),
     )
     filled = _with_figures(columns, tuple(rows))
-    yield Table("gpus", "strategy and GPU", *filled, title="By GPU:", brief_notes=False)
+    yield Table(
+        "gpus", "strategy and GPU", *filled, title="By GPU, energy above idle power:", brief_notes=False
+    )
 
 
 def _with_figures(

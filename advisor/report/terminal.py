@@ -317,11 +317,8 @@ class _Writer:
         names = table.names, table.by_number, [row.name for row in rows]
         marks, wraps = [""] * len(rows), not table.source_lines
         lines = [grid([names, *chain.from_iterable(group)], marks, wraps=wraps) for group in groups]
-        heads = (c for c in table.columns if c.note and "txt" in c.forms)
-        notes = (line for c in heads for line in wrap(f"({c.brief or c.head}: {c.note})", "  "))
-        yield [*self.wrap(table.title), *lines[0], *(notes if len(lines) == 1 else ())]
-        yield from lines[1:-1]
-        yield [*lines[-1], *notes] if len(lines) > 1 else []
+        yield [*self.wrap(table.title), *lines[0]]
+        yield from lines[1:]
 
     def prose(self, block: blocks.Prose) -> Iterator[list[str]]:
         if self.indent or not self.brief:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal, TypeGuard
@@ -163,13 +163,10 @@ def by_strategy(rows: Sequence[AnyRow], only: Sequence[str]) -> dict[str, AnyRow
     return {row.strategy: row for row in rows if not only or row.strategy in only}
 
 
-_Pair = tuple[dict[str, float], dict[str, float]]
+_COPIES = ""
+"""Name of the copies among the stages."""
 FEWEST = 3
 """Fewest strategies to find one that changed alone."""
-_NO_TIME = 1e-12
-"""Seconds."""
-_NOTABLE = 0.1
-"""The share of a frame from which on a kind of part is worth comparing."""
 
 
 @dataclass(frozen=True)
@@ -198,16 +195,9 @@ def drift(rows: Sequence[Compared], workload: WorkloadRecord, confidence: float)
         np.log([[float(np.median(frames)) for frames in getattr(row, side).rounds] for row in paired])
         for side in ("base", "head")
     )
-    sides = {stage.name: stage.side for stage in workload.frame_stages()}
-    parts = [
-        (_parts(row.base, sides), _parts(row.head, sides))
-        for row in paired
-        if isinstance(row.base, Measured) and isinstance(row.head, Measured)
-    ]
     alone = _alone(paired, base, head, confidence)
-    for expected in _expected(parts, paired):
-        again = _alone(paired, base, head - np.log(expected)[:, np.newaxis], confidence)
-        alone = {name: ratio for name, ratio in alone.items() if name in again}
+    beyond = _alone(paired, base, head - np.log(_expected(paired, workload))[:, np.newaxis], confidence)
+    alone = {name: ratio for name, ratio in alone.items() if name in beyond}
     if 2 * len(alone) >= len(paired):
         return None
     common = _ratio(np.median(head, axis=0), np.median(base, axis=0), confidence)
@@ -246,46 +236,27 @@ def _notable(ratio: stats.Ratio) -> bool:
     return (ratio.low > 1 or ratio.high < 1) and abs(math.log(ratio.value)) > math.log1p(stats.EQUIVALENCE)
 
 
-def _moved(parts: Sequence[_Pair]) -> dict[str, float]:
-    """Seconds by which each part that all have grew in the median strategy."""
-    names = set.intersection(*(set(before) & set(now) for before, now in parts)) if parts else set()
-    return {name: median(now[name] - before[name] for before, now in parts) for name in sorted(names)}
+def _expected(rows: Sequence[Compared], workload: WorkloadRecord) -> stats.Floats:
+    """By what each row grew if each stage, and the copies, took the factor longer that they do in the median
+    strategy: a slower stage or link, which weighs more in one strategy than in another, moves none alone."""
+    stages = [stage.name for stage in workload.frame_stages()]
+    pairs = [(_parts(row.base, stages), _parts(row.head, stages)) for row in rows]
+    factors = {
+        part: median(
+            [now.get(part, 0.0) / before[part] for before, now in pairs if before.get(part)] or [1.0]
+        )
+        for part in (*stages, _COPIES)
+    }
+    grown = [sum(s * factors[part] for part, s in before.items()) for before, _ in pairs]
+    whole = [sum(before.values()) for before, _ in pairs]
+    return np.array(
+        [now / before if now and before else 1.0 for now, before in zip(grown, whole, strict=True)]
+    )
 
 
-def _expected(parts: Sequence[_Pair], rows: Sequence[Compared]) -> Iterator[stats.Floats]:
-    """By what each row grew if each part took so many seconds longer in all, as a slower stage does; and if
-    each kind of part took this factor longer, as slower copies do. 1 where that cannot be."""
-    times, shift = np.array([row.head_seconds for row in rows]), sum(_moved(parts).values())
-    yield np.where(times > shift, times / np.maximum(times - shift, _NO_TIME), 1.0)
-    if parts:
-        factors = _factors(parts)
-        grown = [sum(_sum(before, kind) * factors.get(kind, 1.0) for kind in _KINDS) for before, _ in parts]
-        whole = [sum(before.values()) for before, _ in parts]
-        yield np.array([now / before if before else 1.0 for now, before in zip(grown, whole, strict=True)])
-
-
-_KINDS = ("host", "device", "copies")
-
-
-def _parts(row: Measured, sides: Mapping[str, str]) -> dict[str, float]:
-    """Seconds of each stage, as host:name or device:name, and of the copies."""
-    stages = {f"{sides[name]}:{name}": s for name, s in row.stage_seconds.items() if name in sides}
-    return {**stages, "copies": row.transfer_seconds + (row.host_copy_seconds or 0.0)}
-
-
-def _factors(parts: Sequence[_Pair]) -> dict[str, float]:
-    """The factor by which each kind of part grew in the median strategy, if a notable share of the frame."""
-    factors: dict[str, float] = {}
-    for kind in _KINDS:
-        sums = [tuple(_sum(side, kind) for side in pair) for pair in parts]
-        shares = [
-            before / max(sum(pair[0].values()), _NO_TIME)
-            for (before, _), pair in zip(sums, parts, strict=True)
-        ]
-        if median(shares) >= _NOTABLE:
-            factors[kind] = median(now / before for before, now in sums if before)
-    return factors
-
-
-def _sum(parts: Mapping[str, float], kind: str) -> float:
-    return sum(seconds for name, seconds in parts.items() if name.partition(":")[0] == kind)
+def _parts(row: Figures, stages: Sequence[str]) -> dict[str, float]:
+    """Seconds of each stage, and of the copies; nothing of a prediction."""
+    if not isinstance(row, Measured):
+        return {}
+    timed = {name: row.stage_seconds[name] for name in stages if name in row.stage_seconds}
+    return {**timed, _COPIES: row.transfer_seconds + (row.host_copy_seconds or 0.0)}
