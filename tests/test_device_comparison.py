@@ -169,41 +169,31 @@ def test_what_cannot_be_compared_is_refused() -> None:
     assert "advisor compare" in raised.value.next_step
 
 
-@every(
-    ("chosen", "headline", "tone"),
-    [
-        ([clear("pinned"), clear("pinned")], "Use pinned on both devices", "clear"),
-        ([clear("pinned"), tie("zero-copy", "pinned")], "Use pinned on D0; use zero-copy on D1", "tie"),
-        (
-            [clear("pinned"), clear("zero-copy"), clear("pinned")],
-            "Use pinned on D0 and D2; use zero-copy on D1",
-            "tie",
-        ),
-        (
-            [clear("pinned"), unclear("pinned", "zero-copy")],
-            "Use pinned on D0; undecided on D1",
-            "inconclusive",
-        ),
-        ([clear("managed"), unclear("pinned", "x")], "Use managed on D0; undecided on D1", "inconclusive"),
-        ([None, None], "Nothing is recommended on D0 and D1", "none"),
-    ],
-)
-def test_sentences(chosen: list[Recommendation | None], headline: str, tone: str) -> None:
-    made = several(*(on(f"D{i}", each) for i, each in enumerate(chosen)))
-    (verdict,) = verdicts(made)
-    assert (verdict.headline.replace("`", ""), verdict.tone) == (headline, tone)
+def alike(*chosen: Recommendation | None) -> DeviceComparison:
+    return several(*(on(f"D{i}", each) for i, each in enumerate(chosen)))
 
 
-def test_what_is_told_beside_the_headline() -> None:
-    bad = on("bad", results=(failed(), failed("pageable")))
-    (verdict,) = verdicts(several(on("good", clear("pinned")), bad))
-    assert verdict.headline == "Use `pinned` on good; no recommendation on bad"
-    (of_mixed, *_) = verdicts(mixed())
-    assert of_mixed.remark == (
-        "One strategy for all: zero-copy, at most 2.50× the best time (on NVIDIA RTX 4090)"
-    )
-    same = verdicts(several(on("a", clear("pinned")), on("b", clear("pinned"))))[0]
-    assert same.remark == "One strategy for all: pinned, the fastest everywhere"
+SENTENCES: dict[str, DeviceComparison] = {
+    "one for both": alike(clear("pinned"), clear("pinned")),
+    "one that ties": alike(clear("pinned"), tie("zero-copy", "pinned")),
+    "two that differ": alike(clear("pinned"), clear("zero-copy"), clear("pinned")),
+    "one that leads": alike(clear("pinned"), unclear("pinned", "zero-copy")),
+    "one that is undecided": alike(clear("managed"), unclear("pinned", "x")),
+    "nothing recommended": alike(None, None),
+    "a workload that failed on one": several(
+        on("good", clear("pinned")), on("bad", results=(failed(), failed("pageable")))
+    ),
+    "one for all that loses": mixed(),
+}
+
+
+def test_sentences(accepted: Accepted) -> None:
+    text = []
+    for name, comparison in SENTENCES.items():
+        verdict, *_ = verdicts(comparison)
+        lines = (f"{verdict.headline} ({verdict.tone})", verdict.reason, verdict.remark)
+        text += [f"## {name}", *filter(None, lines), ""]
+    accepted("\n".join(text), "devices-sentences.txt")
 
 
 @settings(deadline=None)

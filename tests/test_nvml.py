@@ -280,41 +280,21 @@ def test_the_real_binding_has_what_is_asked() -> None:
 PLACES = ["0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0"]
 
 
-class Nvml:
-    """pynvml over three GPUs, the first two joined by NVLink."""
+def linked(index: int, joined: bool) -> dict[str, Any]:
+    """One of three GPUs, two of which NVLink joins by all links but one."""
+    return {
+        "nvmlDeviceGetPciInfo": SimpleNamespace(busId=f"0000{PLACES[index].upper()}"),
+        "nvmlDeviceGetUUID": f"GPU-{index}",
+        "nvmlDeviceGetName": "H200",
+        "nvmlDeviceGetNvLinkState": {link: int(link != 3) for link in range(18)} if joined else {},
+        "joined": joined,
+    }
 
-    broken = False
 
-    def nvmlInit(self) -> None:  # noqa: N802
-        if self.broken:
-            raise RuntimeError("no NVML here")
-
-    def nvmlShutdown(self) -> None:  # noqa: N802
-        pass
-
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return 3
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
-        return index
-
-    def nvmlDeviceGetPciInfo(self, index: int) -> Any:  # noqa: N802
-        return type("Info", (), {"busId": f"0000{PLACES[index].upper()}"})
-
-    def nvmlDeviceGetUUID(self, index: int) -> str:  # noqa: N802
-        return f"GPU-{index}"
-
-    def nvmlDeviceGetName(self, index: int) -> str:  # noqa: N802
-        return "H200"
-
-    def nvmlDeviceGetP2PStatus(self, one: int, other: int, capability: int) -> int:  # noqa: N802
+class ThreeGpus(FakeNvml):
+    def _nvmlDeviceGetP2PStatus(self, one: Any, other: Any, capability: int) -> int:  # noqa: N802
         assert capability == 0
-        return 0 if {one, other} == {0, 1} else 5
-
-    def nvmlDeviceGetNvLinkState(self, index: int, link: int) -> int:  # noqa: N802
-        if index == 2 or link >= 18:
-            raise RuntimeError("not supported")
-        return int(link != 3)
+        return 0 if one["joined"] and other["joined"] else 5
 
 
 @pytest.fixture
@@ -326,7 +306,7 @@ def machine(tmp_path: Path) -> Machine:
         folder = tmp_path / f"sys/devices/pci{port[:7]}/{port}/{port[:5]}3a:00.0/{place}"
         folder.mkdir(parents=True)
         (devices / place).symlink_to(folder)
-    return Machine(root=tmp_path, nvml=Nvml())
+    return Machine(root=tmp_path, nvml=ThreeGpus([linked(0, True), linked(1, True), linked(2, False)]))
 
 
 def test_who_reaches_whom_and_over_what(machine: Machine) -> None:
@@ -336,7 +316,7 @@ def test_who_reaches_whom_and_over_what(machine: Machine) -> None:
     assert (third.reaches, third.nvlinks, third.root_port) == ((), None, "0000:80:01.0")
     found = gpu_links(machine, ["0000:86:00.0", "00000000:3B:00.0", "0000:99:00.0"])
     assert [each.uuid for each in found] == ["GPU-2", "GPU-0", None]
-    machine.nvml.broken = True
+    machine.nvml.failing["nvmlInit"] = RuntimeError("no NVML here")
     assert gpu_links(machine) == ()
     assert root_port("0000:99:00.0", machine.root) is None
     assert root_port("0000:3B:00.0", machine.root) == "0000:00:01.0"

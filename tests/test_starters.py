@@ -18,6 +18,7 @@ from advisor.measure.observed import CallJob, observe
 from advisor.measure.processes import start
 from advisor.measure.progress import Silent
 from advisor.measure.stretches import Stretch, function_at
+from advisor.profiles.schema import Profile
 from advisor.workloads import starters
 from advisor.workloads.loading import load
 
@@ -26,6 +27,14 @@ from advisor.workloads.loading import load
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls are watched in forked processes."""
     monkeypatch.setattr(observed, "start", partial(start, server=server()))
+
+
+def profiled(file: str, folder: Path) -> Profile:
+    """Under both strategies of the CPU device, whose results are right."""
+    settings = cpu_settings(Path(file), targets=["rtx-4090"], max_seconds=30.0)
+    profile = pipeline.profile(settings, Silent(), keep_in=folder, launcher=InProcess())
+    assert {row.verified for row in profile.measured().values()} == {True}
+    return profile
 
 
 def test_the_starter_passes_as_it_is(command: Command) -> None:
@@ -127,9 +136,7 @@ def test_a_workload_from_one_call_of_a_function(tmp_path: Path, command: Command
         "result": ((3, 4), "bool", "out"),
         "result_2": ((1,), "float64", "out"),
     }
-    settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=30.0)
-    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
-    assert {row.verified for row in profile.measured().values()} == {True}
+    profiled("w.py", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +153,7 @@ def test_each_returned_array_has_a_buffer(
     text = f"import numpy as np\ndef two(a):\n    a += 1\n    return {returned}\n"
     Path("two.py").write_text(text + "if __name__ == '__main__':\n    two(np.ones(64))\n", encoding="utf-8")
     assert command("new", "w.py", "--from", "two.py::two").code == 0
-    settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=30.0)
-    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
-    assert {row.verified for row in profile.measured().values()} == {True}
+    profile = profiled("w.py", tmp_path)
     assert [buffer.name for buffer in profile.workload.buffers] == buffers
 
 
@@ -200,14 +205,12 @@ def test_a_function_of_tensors_gets_its_buffers_as_tensors(tmp_path: Path, comma
     pytest.importorskip("torch")
     Path("relu.py").write_text(TENSORS, encoding="utf-8")
     assert command("new", "w.py", "--from", "relu.py::step").code == 0
-    settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=30.0)
-    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    profile = profiled("w.py", tmp_path)
     assert {b.name: b.access for b in profile.workload.buffers} == {
         "batch": {"produce": "out", "run": "in"},
         "state": {"load": "out", "run": "inout"},
         "result": {"run": "out", "use": "in"},
     }
-    assert {row.verified for row in profile.measured().values()} == {True}
     mixed = TENSORS.replace("torch.arange(4.0),", "__import__('numpy').ones(4, 'f4'),").replace(
         "+= batch", "+= 1"
     )
@@ -277,8 +280,7 @@ def test_arrays_on_the_gpu_stay_there(returned: str, tmp_path: Path, command: Co
     """They come once, in set-up, and outputs do not go to the host; the inputs of every frame do come."""
     Path("gpu.py").write_text(ON_GPU.replace("HOST(image)", returned), encoding="utf-8")
     assert command("new", "w.py", "--from", "gpu.py::step").code == 0
-    settings = cpu_settings(Path("w.py"), targets=["rtx-4090"], max_seconds=30.0)
-    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    profile = profiled("w.py", tmp_path)
     access = {b.name: (b.access, b.scratch) for b in profile.workload.buffers}
     whole = returned == "None"
     assert access == {
@@ -287,7 +289,6 @@ def test_arrays_on_the_gpu_stay_there(returned: str, tmp_path: Path, command: Co
         "state": ({"load": "out", "run": "inout"}, False),
         "out": ({"run": "out"}, not whole),
     } | ({} if whole else {"result": ({"run": "out", "use": "in"}, False)})
-    assert {row.verified for row in profile.measured().values()} == {True}
 
 
 LOOP = """\
@@ -337,12 +338,10 @@ def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
     Path("camera.py").write_text(source, encoding="utf-8")
     said = command("new", f"{stem}.py", "--from", f"camera.py:{line}")
     assert (said.code, said.out) == (0, f"{stem}.py\n{stem}_part.py\n{stem}.npz\n")
-    settings = cpu_settings(Path(f"{stem}.py"), targets=["rtx-4090"], max_seconds=30.0)
-    profile = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    profile = profiled(f"{stem}.py", tmp_path)
     access = {b.name: b.access for b in profile.workload.buffers}
     assert access["model"] == {"load": "out", "run": "in"}
     assert access["result"] == {"run": "out", "use": "in"}, "the next line downloads it"
-    assert {row.verified for row in profile.measured().values()} == {True}
 
 
 def test_what_is_uploaded_keeps_its_place_in_an_expression(tmp_path: Path) -> None:
