@@ -10,17 +10,19 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
 from builders import cuda_device
 
+from advisor.measure import worker
 from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.jobs import Job
 from advisor.measure.placed_workload import place
 from advisor.measure.verification import Inspector
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
-from advisor.strategies.backend import Hint, HostFlag, PageLocks, host_array
+from advisor.strategies.backend import Backend, Hint, HostFlag, PageLocks, host_array
 from advisor.strategies.parts import Span
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Placed
@@ -629,3 +631,19 @@ def job(**changes: Any) -> Job:
         "reference": "",
     }
     return Job(**{**given, **changes})
+
+
+def attempted(
+    file: Path,
+    strategy: str,
+    directory: Path,
+    *,
+    backend: RecordingBackend | None = None,
+    reference: Path | None = None,
+    **changes: Any,
+) -> Any:
+    """What a worker leaves on a GPU's stand-in, which works as late as it may unless another is given."""
+    places = {"directory": str(directory), "reference": str(reference or directory / "results")}
+    stand_in = cast(Backend, backend or RecordingBackend(haste="lazy"))
+    asked = job(**{"file": str(file), "strategy": strategy, **places, **changes})
+    return worker.attempt(asked, lambda kind, gpu: stand_in)

@@ -5,26 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from builders import cuda_device
 from every import every
-from fakes import EVERY_HASTE, RecordingBackend, bench, job
+from fakes import EVERY_HASTE, RecordingBackend, attempted, bench
 from field import InProcess
 from running import FILES, cpu_settings, missing
 
 from advisor import pipeline
 from advisor.devices import catalogue
 from advisor.errors import WorkloadError
-from advisor.measure import worker
 from advisor.measure.jobs import ReferenceRun, Sample
 from advisor.measure.progress import Silent
 from advisor.model.predict import predict
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules.snippets.writing import snippet, variants
-from advisor.strategies.backend import Backend
 from advisor.strategies.parts import Region, cells, joined, region_of, spans
 from advisor.strategies.registry import STRATEGIES, by_name
 from advisor.workloads.binding import bind
@@ -43,10 +41,9 @@ def outcome(
     reference: Path | None = None,
     **changes: Any,
 ) -> Any:
-    """What a worker leaves on a GPU's stand-in."""
-    places = {"directory": str(directory), "reference": str(reference or directory / "results")}
-    asked = job(file=str(FILE), workload=program, strategy=strategy, **places, **changes)
-    return worker.attempt(asked, lambda kind, gpu: cast(Backend, backend or RecordingBackend(haste="lazy")))
+    return attempted(
+        FILE, strategy, directory, backend=backend, reference=reference, workload=program, **changes
+    )
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
@@ -336,9 +333,7 @@ def test_a_length_that_cannot_be(count: str, value: int, frame: int, tmp_path: P
 def test_a_length_that_goes_wrong_late_fails_the_strategy(tmp_path: Path) -> None:
     """After the frames that are compared, in one that is timed."""
     path = program(tmp_path, COUNT="3 if frame < 20 else 99; n = 3")
-    places = {"directory": str(tmp_path), "reference": str(tmp_path / "results")}
-    asked = job(file=str(path), strategy="pinned", seconds=0.2, **places)
-    found = worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend()))
+    found = attempted(path, "pinned", tmp_path, backend=RecordingBackend(), seconds=0.2)
     assert found.task == "problem"
     assert "buffer 'count' holds 99 in frame 20" in found.message
     assert re.search(r"stage '\w+' \(\w+\.py:\d+\)", found.next_step)

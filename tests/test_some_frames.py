@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from builders import cuda_device, profile, vector_add_trace
 from every import every
-from fakes import RecordingBackend, bench, job
+from fakes import RecordingBackend, attempted, bench
 from field import InProcess
 from running import FILES, cpu_settings, missing
 from test_schedule import ASYNC, spelled, words
@@ -18,7 +18,6 @@ from test_schedule import ASYNC, spelled, words
 from advisor import pipeline
 from advisor.devices import catalogue
 from advisor.errors import WorkloadError
-from advisor.measure import worker
 from advisor.measure.jobs import ReferenceRun, Sample
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import breakdown, by_period
@@ -27,7 +26,6 @@ from advisor.model.predict import predict
 from advisor.profiles.schema import Measured
 from advisor.report import machine
 from advisor.rules.snippets.writing import snippet
-from advisor.strategies.backend import Backend
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name
 from advisor.strategies.schedule import StageUse, doubled, obstacle
@@ -70,14 +68,8 @@ def test_frames_overlap_where_buffers_are_renewed_whenever_they_are_used() -> No
     assert obstacle(rare) == "no device stage runs in every frame"
 
 
-def outcome(
-    strategy: str, directory: Path, weigh_every: int, reference: Path | None = None, **changes: Any
-) -> Any:
-    """What a worker leaves on a GPU's stand-in, which works as late as it may."""
-    places = {"directory": str(directory), "reference": str(reference or directory / "results")}
-    given = {"weigh_every": str(weigh_every)}
-    asked = job(file=str(FILE), strategy=strategy, **places, assignments=given, **changes)
-    return worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend(haste="lazy")))
+def outcome(strategy: str, directory: Path, weigh_every: int, **changes: Any) -> Any:
+    return attempted(FILE, strategy, directory, assignments={"weigh_every": str(weigh_every)}, **changes)
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -99,7 +91,7 @@ def test_every_strategy_gives_the_right_results(
         assert weigh_every == 2, "renewed in some frames only: w carries data between frames"
         assert not missing(reason, "'weigh'", "'w'")
         return
-    sample = outcome(strategy, tmp_path, weigh_every, results, seconds=0.2, timeline=True)
+    sample = outcome(strategy, tmp_path, weigh_every, reference=results, seconds=0.2, timeline=True)
     assert isinstance(sample, Sample), sample
     assert sample.verified
     assert "host:look" in {span.label for span in sample.timeline.spans}, "a frame with all stages"
@@ -121,8 +113,7 @@ def test_the_score_is_the_mean_over_the_frames(tmp_path: Path) -> None:
     text = FILE.read_text(encoding="utf-8")
     slow = text.replace("looked.append(", "time.sleep(0.02); looked.append(")
     path.write_text(slow.replace("looked = []", "import time; looked = []"), encoding="utf-8")
-    asked = job(file=str(path), strategy="pinned", seconds=0.01, reference=str(tmp_path / "none"))
-    sample = worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend()))
+    sample = attempted(path, "pinned", tmp_path, backend=RecordingBackend(), seconds=0.01)
     assert isinstance(sample, Sample), sample
     assert all(0.004 <= seconds < 0.02 for seconds in sample.frame_seconds), sample.frame_seconds
     assert 0.004 <= sample.host_seconds["look"] < 0.02

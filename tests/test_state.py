@@ -4,21 +4,19 @@ are told apart."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from fakes import RecordingBackend, job
+from fakes import RecordingBackend, attempted
 from field import InProcess
 from running import FILES, MISBEHAVING, cpu_settings, missing
 from test_worker import of, refusal
 
 from advisor import pipeline
-from advisor.measure import worker
 from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.kept_results import MOST_FRAMES, KeptResults
 from advisor.measure.progress import Silent
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
-from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES
 
 STATE = FILES / "state.py"
@@ -45,14 +43,10 @@ def outcome(
     strategy: str,
     directory: Path,
     device: type[RecordingBackend] = RecordingBackend,
-    reference: Path | None = None,
     **changes: Any,
 ) -> Any:
-    """What a worker leaves on a GPU's stand-in, which works as late as it may."""
-    places = {"directory": str(directory), "reference": str(reference or directory / "results")}
-    asked = job(file=str(STATE), workload=name, strategy=strategy, **places, seconds=0.03, **changes)
-    backend = device(haste="lazy")
-    return worker.attempt(asked, lambda kind, gpu: cast(Backend, backend))
+    given = {"workload": name, "seconds": 0.03, **changes}
+    return attempted(STATE, strategy, directory, backend=device(haste="lazy"), **given)
 
 
 @pytest.fixture(scope="module", params=["background", "alarm"])
@@ -84,7 +78,7 @@ def test_a_race_is_found_while_frames_overlap(tmp_path: Path) -> None:
 @pytest.mark.parametrize("strategy", ["pageable", "pinned-pipelined"])
 def test_frames_of_either_set_are_compared(strategy: str, tmp_path: Path) -> None:
     """Each frame of the reference run is given another result in turn, and each is missed."""
-    assert outcome("alarm", "pageable", tmp_path, task="reference") == ReferenceRun()
+    assert outcome("alarm", "pageable", tmp_path, task="reference", seconds=60.0) == ReferenceRun()
     for frame in range(MOST_FRAMES):
         file = tmp_path / "results" / str(frame) / "alarm.npy"
         right = file.read_bytes()
@@ -102,7 +96,7 @@ def test_frames_of_either_set_are_compared(strategy: str, tmp_path: Path) -> Non
 def test_of_large_results_some_elements_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.measure.kept_results._WHOLE_BYTES", 0)
     monkeypatch.setattr("advisor.measure.kept_results._SOME", 10)
-    assert outcome("alarm", "pageable", tmp_path, task="reference") == ReferenceRun()
+    assert outcome("alarm", "pageable", tmp_path, task="reference", seconds=60.0) == ReferenceRun()
     sizes = [(tmp_path / "results" / str(frame) / "alarm.npy").stat().st_size for frame in range(3)]
     assert sizes == [128 + 64, 128 + 64, 128 + 10]
     assert isinstance(outcome("alarm", "zero-copy", tmp_path), Sample)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import cuda_device, measured
 from every import every
-from fakes import RecordingBackend, bench, job
+from fakes import attempted, bench, job
 from field import InProcess
 from running import FILES, cpu_settings, missing
 from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spelled, words
@@ -31,7 +31,6 @@ from advisor.profiles.figures import MOST_ITERATIONS, Block, Iterations
 from advisor.profiles.reading import load as read
 from advisor.profiles.schema import Loop, Measured, Skipped
 from advisor.rules.snippets.writing import snippet
-from advisor.strategies.backend import Backend
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name
 from advisor.strategies.schedule import StageUse, Traits
@@ -103,11 +102,7 @@ def test_a_flag_of_the_gpu_is_copied_and_waited_for_in_each_iteration(traits: Tr
 
 
 def outcome(workload: str, strategy: str, directory: Path, **changes: Any) -> Any:
-    """What a worker leaves on a GPU's stand-in, which works as late as it may."""
-    reference = str(directory / "results")
-    usual = {"file": str(FILE), "directory": str(directory), "reference": reference, "seconds": 0.03}
-    asked = job(workload=workload, strategy=strategy, **(usual | changes))
-    return worker.attempt(asked, lambda kind, gpu: cast(Backend, RecordingBackend(haste="lazy")))
+    return attempted(FILE, strategy, directory, **{"workload": workload, "seconds": 0.03, **changes})
 
 
 @pytest.mark.parametrize("workload", PROGRAMS)
