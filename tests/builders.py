@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from script_runs import script_run
@@ -9,6 +10,7 @@ from script_runs import script_run
 from advisor.profiles.conclusions import Advice, Evidence, Gain, Recommendation
 from advisor.profiles.figures import Method
 from advisor.profiles.schema import (
+    AccessMode,
     BufferRecord,
     Device,
     Failed,
@@ -18,6 +20,7 @@ from advisor.profiles.schema import (
     Predicted,
     Prediction,
     Profile,
+    Side,
     Skipped,
     StageRecord,
     Tool,
@@ -38,6 +41,42 @@ def cuda_device(memory_class: MemoryClass = "discrete", **attributes: Any) -> De
         kind="cuda",
         memory_class=memory_class,
         attributes={**flags, **attributes},
+    )
+
+
+def workload(
+    stages: Mapping[str, Side | int],
+    buffers: Mapping[str, Mapping[str, AccessMode]],
+    *,
+    size: int = 64 * MIB,
+    external: Collection[str] = (),
+) -> WorkloadRecord:
+    """Stages of a frame with their side, or the number of their GPU, and what they do to each buffer.
+
+    All buffers are of one size.
+    """
+    return WorkloadRecord(
+        name="test",
+        file="test.py",
+        sha256="0" * 64,
+        parameters={},
+        buffers=tuple(
+            BufferRecord(
+                name=name,
+                shape=(size,),
+                dtype="uint8",
+                bytes=size,
+                access=dict(access),
+                external=name in external,
+            )
+            for name, access in buffers.items()
+        ),
+        stages=tuple(
+            StageRecord(name=name, side=side, phase="frame")
+            if isinstance(side, str)
+            else StageRecord(name=name, side="device", phase="frame", gpu=side)
+            for name, side in stages.items()
+        ),
     )
 
 

@@ -11,18 +11,7 @@ from rendering import Accepted
 
 from advisor import stats, units
 from advisor.profiles.conclusions import Advice
-from advisor.profiles.schema import (
-    AccessMode,
-    BufferRecord,
-    Device,
-    Measured,
-    Predicted,
-    Profile,
-    Side,
-    StageRecord,
-    Trace,
-    WorkloadRecord,
-)
+from advisor.profiles.schema import Device, Measured, Predicted, Profile, Trace
 from advisor.profiles.traces import Traffic
 from advisor.rules.advise import advise
 from advisor.rules.registry import by_id
@@ -97,34 +86,6 @@ def read(passes: float, source: Any = "traced") -> Trace:
             Traffic(stage="add", buffer=name, bytes_read=times * 64 * MIB, bytes_written=0, source=source)
             for name, times in (("a", passes), ("b", 1.0))
         )
-    )
-
-
-def workload(
-    sides: Mapping[str, Side],
-    buffers: Mapping[str, Mapping[str, AccessMode]],
-    *,
-    size: int = 64 * MIB,
-    external: Sequence[str] = (),
-) -> WorkloadRecord:
-    """Stages of a frame with their sides, and what they do to each buffer; all buffers of one size."""
-    return WorkloadRecord(
-        name="test",
-        file="test.py",
-        sha256="0" * 64,
-        parameters={},
-        buffers=tuple(
-            BufferRecord(
-                name=name,
-                shape=(size,),
-                dtype="uint8",
-                bytes=size,
-                access=dict(access),
-                external=name in external,
-            )
-            for name, access in buffers.items()
-        ),
-        stages=tuple(StageRecord(name=name, side=side, phase="frame") for name, side in sides.items()),
     )
 
 

@@ -15,9 +15,10 @@ from builders import (
     profile,
     skipped,
     vector_add_workload,
+    workload,
 )
 from every import every
-from judging import CARDS, JETSONS, Cases, bet, judge, on, predicted_run, read, row, says, workload
+from judging import CARDS, JETSONS, Cases, bet, judge, on, predicted_run, read, row, says
 from rendering import Accepted
 
 from advisor.profiles.schema import Profile, StageRecord, WorkloadRecord

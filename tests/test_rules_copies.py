@@ -14,8 +14,9 @@ from builders import (
     profile,
     skipped,
     vector_add_trace,
+    workload,
 )
-from judging import CARDS, Cases, bet, judge, on, predicted_run, restless, row, workload
+from judging import CARDS, Cases, bet, judge, on, predicted_run, restless, row
 from rendering import Accepted
 
 from advisor.profiles.conclusions import Preferences

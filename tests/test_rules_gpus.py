@@ -5,43 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import cuda_device, profile
+from builders import cuda_device, profile, workload
 from judging import Cases, judge, row
 from rendering import Accepted
 
-from advisor.profiles.schema import BufferRecord, Profile, StageRecord, WorkloadRecord
+from advisor.profiles.schema import Profile, Side, WorkloadRecord
 from advisor.rules.advise import advise
 from advisor.rules.registry import RULES
 
 SIZE = 4 << 20
 
 
-def _stage(name: str, gpu: int | None) -> StageRecord:
-    return StageRecord(name=name, side="host" if gpu is None else "device", phase="frame", gpu=gpu or 0)
-
-
-def workload(stages: dict[str, int | None], **buffers: dict[str, Any]) -> WorkloadRecord:
-    """Stages with their GPU, None for the host; buffers of 4 MiB with what each stage does to them."""
-    made = tuple(
-        BufferRecord(name=name, shape=(SIZE // 4,), dtype="float32", bytes=SIZE, access=access)
-        for name, access in buffers.items()
-    )
-    placed = tuple(_stage(name, gpu) for name, gpu in stages.items())
-    return WorkloadRecord(name="w", file="w.py", sha256="0" * 64, parameters={}, buffers=made, stages=placed)
-
-
+STAGES: dict[str, Side | int] = {"produce": "host", "first": 0, "second": 1, "consume": "host"}
 PIPELINE = workload(
-    {"produce": None, "first": 0, "second": 1, "consume": None},
-    a={"produce": "out", "first": "in"},
-    b={"first": "out", "second": "in"},
-    c={"second": "out", "consume": "in"},
+    STAGES,
+    {
+        "a": {"produce": "out", "first": "in"},
+        "b": {"first": "out", "second": "in"},
+        "c": {"second": "out", "consume": "in"},
+    },
+    size=SIZE,
 )
 SPLIT = workload(
-    {"produce": None, "first": 0, "second": 1, "consume": None},
-    a={"produce": "out", "first": "in"},
-    b={"produce": "out", "second": "in"},
-    c={"first": "out", "consume": "in"},
-    d={"second": "out", "consume": "in"},
+    STAGES,
+    {
+        "a": {"produce": "out", "first": "in"},
+        "b": {"produce": "out", "second": "in"},
+        "c": {"first": "out", "consume": "in"},
+        "d": {"second": "out", "consume": "in"},
+    },
+    size=SIZE,
 )
 PEERS = {"gpu0_peers": "1", "gpu1_peers": "0"}
 APART = {"gpu0_peers": "", "gpu1_peers": ""}

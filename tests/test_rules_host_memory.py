@@ -13,8 +13,9 @@ from builders import (
     recommendation,
     vector_add_trace,
     vector_add_workload,
+    workload,
 )
-from judging import CARDS, Cases, bet, judge, on, predicted_run, read, restless, row, workload
+from judging import CARDS, Cases, bet, judge, on, predicted_run, read, restless, row
 from rendering import Accepted
 
 from advisor.profiles.schema import Device, Profile, Trace

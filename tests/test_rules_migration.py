@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import cuda_device
-from judging import CARDS, JETSONS, Cases, judge, on, restless, row, says, workload
+from builders import cuda_device, workload
+from judging import CARDS, JETSONS, Cases, judge, on, restless, row, says
 from rendering import Accepted
 
 from advisor.profiles.schema import BufferRecord, Profile, WorkloadRecord

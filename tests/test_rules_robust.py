@@ -22,11 +22,12 @@ from builders import (
     skipped,
     vector_add_trace,
     vector_add_workload,
+    workload,
 )
 from every import every
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from judging import read, restless, workload
+from judging import read, restless
 
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.figures import PageLocking

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+import builders
 import pytest
 from builders import cuda_device, vector_add_workload
 from every import every
@@ -14,15 +15,7 @@ from mixing import FRESH, made
 
 from advisor.errors import UsageError
 from advisor.measure.backends import CpuBackend
-from advisor.profiles.schema import (
-    AccessMode,
-    BufferRecord,
-    Device,
-    MemoryClass,
-    Side,
-    StageRecord,
-    WorkloadRecord,
-)
+from advisor.profiles.schema import AccessMode, Device, MemoryClass, Side, WorkloadRecord
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.strategies.placements.base import Placement, require_memory
 from advisor.strategies.placements.kinds import (
@@ -42,19 +35,9 @@ CPU = Device(name="CPU", kind="cpu")
 NAMES = [strategy.name for strategy in STRATEGIES]
 
 
-def workload(side_of: dict[str, Side], *, external: bool = False, **access: AccessMode) -> WorkloadRecord:
+def workload(stages: dict[str, Side], *, external: bool = False, **access: AccessMode) -> WorkloadRecord:
     """One buffer `x`, touched by the stages of that name."""
-    buffer = BufferRecord(
-        name="x", shape=(4,), dtype="float32", bytes=16, access=dict(access), external=external
-    )
-    return WorkloadRecord(
-        name="w",
-        file="w.py",
-        sha256="0" * 64,
-        parameters={},
-        buffers=(buffer,),
-        stages=tuple(StageRecord(name=n, side=side, phase="frame") for n, side in side_of.items()),
-    )
+    return builders.workload(stages, {"x": access}, size=16, external="x" if external else ())
 
 
 def place(strategy: str, record: WorkloadRecord) -> Placement:
