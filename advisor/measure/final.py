@@ -89,7 +89,7 @@ class SessionLoop:
         return self.open_beside(names)
 
     def open_beside(self, names: Sequence[str]) -> bool:
-        """One more of the same number."""
+        """One more process of the same number."""
         self.rounds, begin = 0, self.clock()
         self.session = self.start(self.processes - 1, names)
         ready = self.session.ready()
@@ -104,10 +104,8 @@ class SessionLoop:
     def ask(self, order: Sequence[str], warm_frames: int) -> bool:
         """The next round, a block of each; False where the process cannot go on."""
         assert self.session is not None
-        request, begin = (
-            FinalRound(round=self.rounds, order=tuple(order), warm_frames=warm_frames),
-            self.clock(),
-        )
+        request = FinalRound(round=self.rounds, order=tuple(order), warm_frames=warm_frames)
+        begin = self.clock()
         going = all(self._receive(message) for message in self.session.round(request))
         self.measuring += self.clock() - begin
         self.rounds += 1

@@ -16,7 +16,7 @@ from typing import Any
 
 from advisor.measure.frames import FrameLoop
 from advisor.profiles.figures import HostPages, PlaceMemory
-from advisor.profiles.schema import Device, Footprint, MemoryKind
+from advisor.profiles.schema import Footprint
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.placements.arena import Arena
 
@@ -44,12 +44,6 @@ def read(backend: Backend, process: Path = _PROCESS) -> Reading:
     locked, resident = _field(status, "VmLck"), _field(status, "VmRSS")
     free = None if None in cards else sum(card for card in cards if card is not None)
     return Reading(_field(process / _ROLLUP, "Pss"), locked, free, resident, cards)
-
-
-def booked(reserved: Mapping[MemoryKind, int], device: Device) -> int:
-    """All that is reserved; managed memory on both sides where the device has a memory of its own."""
-    two_sides = device.memory_class in ("discrete", "discrete-hmm", "coherent")
-    return sum(reserved.values()) + (reserved.get("managed", 0) if two_sides else 0)
 
 
 FRAMES = 2
@@ -112,10 +106,12 @@ def footprint(
         "locked_bytes": _UNSEEN if unseen else f"{_PROCESS / _STATUS} has no VmLck",
         "device_used_bytes": "the device has no separate memory, or does not report how much is free",
     }
+    on_both_sides = arena.backend.device().memory_class in ("discrete", "discrete-hmm", "coherent")
+    managed_again = reserved.get("managed", 0) if on_both_sides else 0
     return Footprint(
         requested=requested,
         reserved=reserved,
-        physical_bytes=booked(reserved, arena.backend.device()),
+        physical_bytes=sum(reserved.values()) + managed_again,
         places=dict(places or {}),
         absent={name: reasons[name] for name, value in used.items() if value is None},
         **used,
