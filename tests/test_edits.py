@@ -184,6 +184,12 @@ CASES = {
         ["x = torch.zeros(4, 4, pin_memory=True)"],
         ["x = torch.zeros(4, 4)"],
     ),
+    "lock: torch, with a type": (
+        MOVED.replace("x = torch.zeros", "x: torch.Tensor = torch.zeros"),
+        Change("lock", 6, library="torch"),
+        ["x: torch.Tensor = torch.zeros(4, 4, pin_memory=True)"],
+        ["x: torch.Tensor = torch.zeros(4, 4)"],
+    ),
     "lock: torch, beside a copy that does not wait": (
         MOVED + "p = torch.ones(9)\np.cuda(non_blocking=True)\n",
         Change("lock", 6, library="torch"),

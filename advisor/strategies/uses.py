@@ -38,6 +38,7 @@ _DOWNLOADS: Mapping[Library, tuple[str, ...]] = {
     "torch": ("cpu", "to"),
     "numba": ("copy_to_host",),
 }
+Assignment = ast.Assign | ast.AnnAssign
 _LATER = (
     *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.BoolOp, ast.IfExp),
     *(ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr),
@@ -173,10 +174,10 @@ def downloads(tree: ast.Module, statement: ast.stmt, library: Library) -> list[t
     return found
 
 
-def made_once(tree: ast.Module, line: int, library: Library, loop: int | None) -> dict[str, ast.Assign]:
+def made_once(tree: ast.Module, line: int, library: Library, loop: int | None) -> dict[str, Assignment]:
     """Names of arrays that a line uploads by PyTorch or Numba, each with the one statement that makes it,
     outside of the loop, in memory of its own."""
-    origins = {}
+    origins: dict[str, Assignment] = {}
     for call in calls_in(statement_at(tree, line)):
         sent: list[ast.expr] = []
         name = last_name(call.func)
@@ -191,17 +192,15 @@ def made_once(tree: ast.Module, line: int, library: Library, loop: int | None) -
             scope = home if array.id in names_of_its_own(home) else tree
             stores = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == array.id]
             stores = [n for n in stores if not isinstance(n.ctx, ast.Load) and function_of(tree, n) is scope]
-            making = [n for n in ast.walk(scope) if isinstance(n, ast.Assign) and n.targets == stores]
-            if (
-                making
-                and _makes_array(tree, making[0].value, library)
-                and not is_inside(tree, making[0], loop)
-            ):
-                origins[array.id] = making[0]
+            for statement in (n for n in ast.walk(scope) if isinstance(n, (ast.Assign, ast.AnnAssign))):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                once = targets == stores and not is_inside(tree, statement, loop)
+                if once and _makes_array(tree, statement.value, library):
+                    origins[array.id] = statement
     return origins
 
 
-def _makes_array(tree: ast.Module, value: ast.expr, library: Library) -> bool:
+def _makes_array(tree: ast.Module, value: ast.expr | None, library: Library) -> bool:
     """Whether an expression is of the host's arrays and begins with a call of the library that makes them."""
     if isinstance(value, (ast.BinOp, ast.UnaryOp)):
         parts = [value.operand] if isinstance(value, ast.UnaryOp) else [value.left, value.right]
