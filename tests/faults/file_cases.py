@@ -191,10 +191,3 @@ def files() -> Iterator[Case]:
             {**SAVED, "d.toml": text},
             never=(SECRET,) if name == "secrets" else (),
         )
-        yield Case(
-            f"device file shown: {name}",
-            ("devices", "show", "./d.toml"),
-            5,
-            {"d.toml": text},
-            never=(SECRET,) if name == "secrets" else (),
-        )

@@ -69,7 +69,6 @@ ONE_OF_A_KIND = re.compile(
     r"|workload: (tells (an option$|a variable|all forms|a pair$|JSON|a block)|cut in)|file: (no P|a missing)"
     r"|(sweep: .* fails|partial results|a pair in a profile, report|secrets of git)$"
     r"|output: a full device|TMPDIR that|--out is in use|summary: a FIFO|around: PATH"
-    r"|in --out: profile.json is a FIFO|between two runs: the user edits|the workload writes a page"
     r"|name: markup|arguments: 20,000|12 open files|workers killed|versions: no"
     r"|git: a file is"
 )

@@ -24,8 +24,6 @@ def surroundings() -> Iterator[Case]:
     yield Case("no home", (), 0, files, shell=f"env -u HOME {{advisor}} {profile}")
     yield Case("a home that is not there", (), 0, files, shell=f"HOME=/nonexistent/x {{advisor}} {profile}")
     yield Case("TMPDIR that is not there", (), 0, files, shell=f"TMPDIR=/nonexistent/x {{advisor}} {profile}")
-    yield Case("--out is a file", ("profile", "w.py", *SHORT[:-1], "w.py"), 2, files)
-    yield Case("--out cannot be made", ("profile", "w.py", *SHORT[:-1], "/proc/none/out"), 2, files)
     yield Case(
         "--out is in use",
         (),
@@ -144,59 +142,12 @@ def signals() -> Iterator[Case]:
 
 
 def together() -> Iterator[Case]:
-    """Two runs, and folders for results that are none."""
-    two = f"{{advisor}} {COMMAND} & p=$!; sleep 1.5; {{advisor}} {COMMAND}; s=$?; wait $p && exit $s"
-    yield Case(
-        "two runs into one --out",
-        (),
-        2,
-        {"w.py": workload(produce="time.sleep(0.05)")},
-        ("in use",),
-        shell=two,
-    )
+    """Folders for results that are none; files in them: tests/test_outputs.py."""
     for name, make in {"a link to itself": "ln -s out out", "a FIFO": "mkfifo out"}.items():
         yield Case(f"--out is {name}", (), 2, FILES, shell=f"{make}; {{advisor}} {COMMAND}")
-    for name, make, code in (
-        ("report.html is a folder", "mkdir -p out/report.html", 2),
-        ("profile.json is a folder", "mkdir -p out/profile.json/x", 2),
-        ("profile.json is a link to the workload", "mkdir out; ln -s ../w.py out/profile.json", 2),
-        ("profile.json is a FIFO", "mkdir out; mkfifo out/profile.json", 2),
-        ("profile.json is damaged", "mkdir out; echo x > out/profile.json", 2),
-        ("a file of the user's", "mkdir out; echo x > out/report.md", 2),
-        ("the list is damaged", "mkdir out; echo x > out/advisor-files.json", 2),
-    ):
-        yield Case(
-            f"in --out: {name}",
-            (),
-            code,
-            FILES,
-            shell=f"{make}; {{advisor}} {COMMAND} && grep -q workload w.py",
-        )
-    kept = "grep -q x out/previous/*"
-    linked = "mkdir d; echo x > d/report.md; ln -s ../d out/previous"
-    again = f"{{advisor}} {COMMAND} && {{make}}; {{advisor}} {COMMAND}; c=$?; {{check}} && exit $c"
-    for name, make, check, code in (
-        ("nothing", "true", "[ -f out/previous/report.md ]", 0),
-        ("the user edits a page", "echo x >> out/report.md", "tail -1 out/report.md | grep -qx x", 2),
-        ("the user fills previous", "mkdir out/previous; echo x > out/previous/report.md", kept, 2),
-        ("previous is a link", linked, "grep -qx x d/report.md", 2),
-        (
-            "a page is moved and linked",
-            "mv out/report.md . && ln -s ../report.md out/",
-            "[ -L out/report.md ]",
-            2,
-        ),
-    ):
-        shell = again.replace("{make}", make).replace("{check}", check)
-        yield Case(f"between two runs: {name}", (), code, FILES, shell=shell)
-    writes = workload(top="open('out/report.md', 'w').write('mine')")
-    says = ("report-2.md", "was changed by another program")
-    yield Case("the workload writes a page", ("profile", "w.py", *SHORT), 0, {"w.py": writes}, says)
     foreign = "mkdir -p t/advisor-report; touch t/advisor-report/{{a,advisor.lock}}; export TMPDIR=$PWD/t"
     shell = f"{foreign}; {{advisor}} {COMMAND} && [ -f t/advisor-report/a ]"
     yield Case("a folder of the user's in TMPDIR", (), 0, FILES, shell=shell)
-    for out in ("", "/dev/null", "/dev/full", "/proc/self", "/sys/none"):
-        yield Case(f"--out {out!r}", ("profile", "w.py", *SHORT[:-1], out), 2, FILES)
     yield Case(
         "--out with control characters", ("profile", "w.py", *SHORT[:-1], "o\x1b[2J\n::error::x"), 0, FILES
     )
@@ -266,9 +217,6 @@ def limits() -> Iterator[Case]:
         limit = "mkdir -p d/a; cp p.json d/a/profile.json; export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1"
         yield Case(f"no space: {command[:12]}", (), 5, both, shell=f"{limit}; {{advisor}} {command}")
     yield Case("12 open files", (), 4, FILES, ("open files",), shell=f"ulimit -n 12; {{advisor}} {COMMAND}")
-    for module in ("numpy", "json"):
-        shell = f"mkdir s; echo 1/0 > s/{module}.py; PYTHONPATH=s:$PYTHONPATH {{advisor}} {COMMAND}"
-        yield Case(f"PYTHONPATH hides {module}", (), 2, FILES, (f"{module}.py' in PYTHONPATH",), shell=shell)
     for name, variables in (
         ("Python inspects", {"PYTHONINSPECT": "1"}),
         ("a completion of somebody else", {"_ADVISOR_COMPLETE": "complete_bash"}),
