@@ -147,7 +147,7 @@ def test_a_users_file_has_the_same_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('memory_class = "discrete"', 'memory_class = "fast"', "expected one of tegra, "),
+        ('memory_class = "discrete"', 'memory_class = "fast"', "expected 'tegra', 'tegra-io-coherent'"),
         (
             'value = "8.9"',
             'value = "new"',

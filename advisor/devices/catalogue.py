@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from advisor.devices.entries import ATTRIBUTES, Attribute, CatalogueEntry, Figure, Figures
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.profiles.files import read_toml
-from advisor.profiles.schema import MOST_GPUS, MemoryClass
+from advisor.profiles.schema import MOST_GPUS
 from advisor.texts import quoted, shortened
 
 DEFAULT_TARGETS = ("orin-nano", "rtx-4090", "h200")
@@ -155,13 +155,9 @@ def _expected(error: Any) -> str:
         return f"is not a key of a catalogue file{_meant(str(error['loc'][-1]), error['loc'])}"
     if kind == "missing":
         return "is missing"
-    if kind == "literal_error":
-        return f"expected one of {', '.join(get_args(MemoryClass))}, but it is {value}"
     if kind in ("model_type", "dict_type"):
         example = ' as in { value = 68e9, source = "data sheet" }' if len(error["loc"]) > 1 else ""
         return f"expected a table{example}, but it is {value}"
-    if kind in ("int_type", "string_type") and error["loc"][0] == "attributes" and len(error["loc"]) > 2:
-        return f"expected a whole number or a text, but it is {value}"
     return f"expected {error['msg'].removeprefix('Input should be ')}, but it is {value}"
 
 

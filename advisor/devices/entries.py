@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from advisor.errors import nearest
 from advisor.profiles.base import Record, optional
@@ -107,9 +107,8 @@ FLAGS = (
 _COUNTS = ("multiprocessor_count", "l2_cache_size", "async_engine_count", "total_global_mem")
 ATTRIBUTES = ("compute_capability", *FLAGS, *_COUNTS)
 
-Positive = Annotated[float, Field(gt=0)]
-_LEAST, _MOST = 1e-12, 1e21
-"""Far beyond what there is in any unit, and what can still be divided and drawn."""
+Positive = Annotated[float, Field(ge=1e-12, le=1e21)]
+"""Bounds far beyond what there is in any unit, within which it can be divided and drawn."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -190,16 +189,11 @@ class Figures(Record):
     prefetch_to_host_bytes_per_second: Figure | None = None
     write_fault_seconds: Figure | None = optional("The CPU's first write to a 4 KiB page that migrated back")
 
-    @field_validator("*")
+    @field_validator("achievable_share")
     @classmethod
-    def _is_possible(cls, figure: Figure | None, info: ValidationInfo) -> Figure | None:
-        if figure is None:
-            return None
-        if info.field_name == "achievable_share" and max(figure.value, figure.high or 0) > 1:
+    def _is_share(cls, figure: Figure | None) -> Figure | None:
+        if figure is not None and max(figure.value, figure.high or 0) > 1:
             raise ValueError(f"a share of at most 1, got {figure.high or figure.value:g}")
-        for value in filter(None, (figure.value, figure.low, figure.high)):
-            if not _LEAST <= value <= _MOST:
-                raise ValueError(f"a figure of {_LEAST:g} to {_MOST:g}, got {value:g}")
         return figure
 
 
