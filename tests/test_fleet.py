@@ -352,7 +352,7 @@ def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> Non
 @every(
     ("text", "message"),
     [
-        ("tegra", "is not KEY=VALUE"),
+        ("tegra", "is not NAME=VALUE"),
         ("memory_class=tegre", "did you mean 'tegra'"),
         ("kind=gpu", "there is no kind 'gpu'"),
     ],

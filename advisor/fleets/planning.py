@@ -16,6 +16,7 @@ from advisor.profiles.base import Record, optional, table
 from advisor.profiles.files import LARGEST
 from advisor.profiles.schema import Kind, MemoryClass
 from advisor.version import __version__
+from advisor.workloads.parameters import parse_assignments
 
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=20_000)]
@@ -145,21 +146,17 @@ def differing(machines: Mapping[str, Machine]) -> Iterator[str]:
 
 def parse_where(texts: Sequence[str]) -> dict[str, str]:
     """`memory_class=tegra-coherent` as a key and its value. Raises `UsageError`."""
-    where = {}
-    for text in texts:
-        key, equals, value = (part.strip() for part in text.partition("="))
+    where = parse_assignments(texts, "--where")
+    for key, value in where.items():
         known = {"memory_class": tuple(EXPLAINED), "kind": _KINDS}.get(key, ())
-        next_step = f"The keys are {', '.join(KEYS)}."
-        if not equals or not value:
-            raise UsageError(f"--where {text!r} is not KEY=VALUE", next_step=next_step)
         if key not in KEYS:
-            raise UsageError(f"--where {key!r} is not known{nearest(key, KEYS)}", next_step=next_step)
+            step = f"The keys are {', '.join(KEYS)}."
+            raise UsageError(f"--where {key!r} is not known{nearest(key, KEYS)}", next_step=step)
         if known and value not in known:
             raise UsageError(
                 f"--where {key}={value}: there is no {key} {value!r}{nearest(value, known)}",
                 next_step=f"Choose from {', '.join(known)}.",
             )
-        where[key] = value
     return where
 
 

@@ -132,11 +132,10 @@ def _content(data: bytes, name: str) -> dict[str, Any]:
         raise FileProblem(f'{name} is not a profile: the key "format" is missing', next_step=_GIVE)
     version = content["format"]
     if version != FORMAT:
-        older = version == 1 and not isinstance(version, bool)
         raise FileProblem(
             f"{name} has format {quoted(version)}; this advisor reads format {FORMAT}",
             next_step='Profile again, or use the advisor that wrote it: its version is under "tool".'
-            if older
+            if version == 1
             else "If a newer advisor wrote it, upgrade: pip install -U gpu-memory-advisor",
         )
     return content

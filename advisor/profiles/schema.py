@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from advisor.profiles import figures
 from advisor.profiles.amounts import Amount, Bytes, Count, Interval, Number, PositiveSeconds, Seconds, Share
@@ -316,14 +316,6 @@ class Profile(Record):
     notes: tuple[Text, ...] = optional("Interruptions and what else limits the run", ())
     trials: Trials | None = optional("Changes that were tried on a script; None where none were asked for")
     script: ScriptRun | None = optional("A script instead of a workload; without buffers, stages and results")
-
-    @field_validator("format", mode="before")
-    @classmethod
-    def _format_is_a_number(cls, value: object) -> object:
-        """`true` would be taken for 1."""
-        if isinstance(value, bool):
-            raise ValueError("the format is a number")
-        return value
 
     def measured(self) -> dict[str, Measured]:
         return {r.strategy: r for r in self.results if isinstance(r, Measured)}
