@@ -76,7 +76,7 @@ def named(device: str | None) -> CatalogueEntry | None:
 
 
 _COMMON = r"\(.*?\)|\d+ ?GB|HBM\w*|SXM\d?|\b(NVIDIA|GeForce|Tesla|GPU|Generation)\b"
-"""What cards of different kinds have in common in their names."""
+"""Words that names of different cards have in common."""
 
 
 def _words(name: str) -> tuple[set[str], str]:

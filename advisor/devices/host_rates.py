@@ -27,7 +27,7 @@ RATES = {
     "pageable_up": "pageable_to_device_bytes_per_second",
     "pageable_down": "pageable_to_host_bytes_per_second",
 }
-"""What --host calls a figure of a catalogue entry."""
+"""Names that --host has for figures of a catalogue entry."""
 _NAMES = {key: name for name, key in RATES.items()}
 _GIVEN = ("given with --host", "read from the output of")
 _SPREADS = {"pinned": 0.07, "pageable": 0.2, "zero": 0.07}
@@ -127,7 +127,7 @@ def given_rates(entry: CatalogueEntry, *, inferred: bool = False) -> dict[str, F
 
 @dataclass(frozen=True)
 class Output:
-    """What a program measured: its name, the device it names, rates by figure of an entry.
+    """Output of a program: its name, the device it names, rates by figure of an entry.
 
     `pageable_beyond`: seconds that a byte to or from pageable memory takes beyond one of page-locked memory.
     """

@@ -1,1 +1,1 @@
-"""Nsight Systems: running it, reading what it exports, and trace event files."""
+"""Nsight Systems: running it, and reading what it exports."""

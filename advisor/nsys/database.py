@@ -254,7 +254,7 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
 
 
 def _wrong(damage: Exception) -> str:
-    """What is damaged, in one line."""
+    """The damage in one line."""
     if isinstance(damage, ValidationError):
         return first_error(damage)
     no_number = isinstance(damage, (TypeError, OverflowError)) or "invalid literal" in str(damage)

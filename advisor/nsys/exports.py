@@ -117,7 +117,7 @@ an A10G, whose boards no data sheet describes, and GH200 144G, whose link is not
 
 
 def program(database: Database, frame: str | None = None) -> ProgramTrace:
-    """What the export holds of each GPU. `frame`: the NVTX range that is one frame, if any is.
+    """The work of each GPU in the export. `frame`: the NVTX range that is one frame, if any is.
 
     Raises `UsageError` where no range has that name.
     """
@@ -224,11 +224,11 @@ _OPTIONS = {
     "CUDA_CALLCHAINS": ("the functions that made the calls", "--cudabacktrace=all --sample=process-tree"),
     "NVTX_EVENTS": ("NVTX ranges, which can mark the frames", "--trace=cuda,nvtx"),
 }
-"""What a missing table means, and the option of nsys that records it."""
+"""Contents of tables that may be missing, and the option of nsys that records them."""
 
 
 def _absent(database: Database, gpus: Sequence[GpuTrace]) -> Iterator[tuple[str, str]]:
-    """What was not recorded, and how it would be."""
+    """Contents that were not recorded, and the options that would."""
     if not gpus:
         yield "any work of a GPU", "--trace=cuda,nvtx,osrt"
         return

@@ -1,4 +1,4 @@
-"""What nsys recorded of each strategy in a capture of ours: its steady frames, step by step.
+"""Each strategy in a capture of ours: its steady frames, step by step.
 
 Work on the GPU belongs to the step whose call launched it, found by the correlation id; what has none
 (migrations, faults) belongs to the step the host was in when it began. nsys makes a table only when there is

@@ -106,7 +106,7 @@ _PLACE = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
 
 
 def _kernels(database: Database, where: str, own: set[int]) -> _Blocks:
-    """What keeps the GPU busy itself; of graphs recorded as a whole, their runs."""
+    """Work that keeps the GPU busy itself; of graphs recorded as a whole, their runs."""
     name = "shortName" if database.has(Tables.KERNELS, "shortName") else "demangledName"
     for number, table in enumerate((Tables.KERNELS, Tables.MEMSETS, Tables.GRAPHS)):
         if database.has(table, "start", "end"):

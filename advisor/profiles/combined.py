@@ -1,4 +1,4 @@
-"""What is saved of a fleet: fleet.json, and the row of each device."""
+"""Records of a fleet: fleet.json, and the row of each device."""
 
 from __future__ import annotations
 

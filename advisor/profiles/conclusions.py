@@ -1,4 +1,4 @@
-"""What was concluded: preferences, recommendation, advice with its evidence; the doctor's findings."""
+"""Conclusions: preferences, recommendation, advice with its evidence; the doctor's findings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Preferences(Record):
 
     @property
     def choice(self) -> tuple[Objective, int | None, float]:
-        """What the recommendation depends on; the other preferences are the rules'."""
+        """The preferences that the recommendation depends on; the others are the rules'."""
         return self.objective, self.memory_budget_bytes, self.indifference
 
 
@@ -113,7 +113,7 @@ class Gain(Record):
 
 
 class Advice(Record):
-    """What one rule concluded."""
+    """The conclusion of one rule."""
 
     rule: Word
     device: Word = Field(description="The device it speaks of: measured, or one that was predicted")

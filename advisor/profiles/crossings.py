@@ -1,4 +1,4 @@
-"""What a script moves between host and GPU, by source line: what `advisor profile SCRIPT` records.
+"""Crossings between host and GPU by source line, as `advisor profile SCRIPT` records them.
 
 Counts, bytes and times are of one run of the unchanged script. Times of a machine without a GPU are absent:
 they are predicted for named devices instead (`LinePrediction`), and never stand where measured ones do.
@@ -71,7 +71,7 @@ class Origin(Record):
 
 
 class Repeats(Record):
-    """What was seen of the bytes themselves, in a sample of the crossings of a line."""
+    """Comparison of the bytes themselves, in a sample of the crossings of a line."""
 
     checked: Number = Field(description="Crossings whose bytes were looked at")
     compared: Count = optional("Of these, right after one whose bytes were looked at too", 0)

@@ -19,7 +19,7 @@ MOST_ITERATIONS = 1_000_000
 
 
 class FrameFigures(Record):
-    """What a frame spends beside its time: in samples, blocks and rows.
+    """Costs of a frame beside its time: in samples, blocks and rows.
 
     `advisor.measure.sampling.COUNTERS` says how each is read.
     """
@@ -130,7 +130,7 @@ class Energy(GpuEnergy):
 
 
 class RoundBlock(Record):
-    """What tells a block of frames from others."""
+    """Which block of frames it is: its place in the run, and whose frames."""
 
     process: Count
     round: Count

@@ -28,7 +28,7 @@ from advisor.profiles.files import opened, read_bytes, replacing, write_atomical
 MANIFEST = "advisor-files.json"
 PREVIOUS = "previous"
 SET_ASIDE = (*(f"{kind}.{form}" for kind in ("report", "sweep") for form in ("html", "md")), "profile.json")
-"""What a run moves to `previous` before it writes its own."""
+"""Files that a run moves to `previous` before it writes its own."""
 _LARGEST = 10_000_000
 Hashes = tuple[str, ...]
 """SHA-256 of what is written, and of what it replaces: the file is either, even if the process is killed."""
@@ -43,7 +43,7 @@ class Manifest(Record):
 
 
 def obstacle(directory: Path, name: str) -> str:
-    """What keeps advisor from writing that file, with its path; "" if nothing does.
+    """The reason why advisor must not write that file, with its path; "" if there is none.
 
     name: relative to the directory, which may be a link itself; what is below it may not.
     """

@@ -15,7 +15,7 @@ from advisor.profiles.conclusions import Advice
 from advisor.profiles.traces import Allocations, Kernels, Migrations, Timeline
 
 HostWork = Literal["page-locking", "allocation", "copies", "waits", "launches", "other"]
-"""What the host's CUDA calls do."""
+"""Kinds of the host's CUDA calls."""
 FrameSource = Literal["nvtx", "all work", "uploads", "kernels as often", "uploads by size", "downloads"]
 SMALL = 65536
 """Bytes up to which a copy counts as small: the threshold of the rule small-transfers."""

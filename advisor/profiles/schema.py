@@ -100,7 +100,7 @@ class StageRecord(Record):
 
 
 class WorkloadRecord(Record):
-    """What was run. `file` is relative to the working directory where that is possible."""
+    """The workload. `file` is relative to the working directory where that is possible."""
 
     name: Name
     file: Text
@@ -281,7 +281,7 @@ class Trace(Record):
 
 
 class Prediction(Record):
-    """What the model computes for one device. "near" is said only where 95 % of simulated devices agree."""
+    """The prediction for one device. "near" is said only where 95 % of simulated devices agree."""
 
     device: Device
     results: tuple[PredictedResult, ...]

@@ -1,4 +1,4 @@
-"""What looks like a secret: by the name it is given to, by its form, or as the value of such a name.
+"""Texts that look like a secret: by the name it is given to, by its form, or as the value of such a name.
 
 Covered: values of options, parameters and environment variables whose names look secret, and passwords in
 the URLs of arguments and variables, wherever they or parts of them reappear; `name=value`, `name: value`,
@@ -227,7 +227,7 @@ _HINTS = (
 _SHORTEST, _SHORTEST_OF_ENVIRONMENT, _SHORTEST_NUMBER = 4, 8, 6
 """A shorter value stands in too many texts by chance; a shorter number is a size."""
 _KNOWN: set[str] = set()
-"""What this process learned of: a worker its job's, the parent the workload's parameters."""
+"""Secrets that this process learned of: a worker its job's, the parent the workload's parameters."""
 
 
 def is_secret(name: str) -> bool:

@@ -57,7 +57,7 @@ class SweepResults:
     points: tuple[Point, ...]
     command: str = ""
     notes: tuple[str, ...] = ()
-    """What limits the whole of it."""
+    """Limits of the whole sweep."""
     grid: tuple[str, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
-"""What the machine said of itself at one moment: GPU, Jetson board, host; and its software, the environment.
+"""State of the machine at one moment: GPU, Jetson board, host; and its software, the environment.
 
 A figure that could not be read is None, and `absent` says why under the figure's name.
 """

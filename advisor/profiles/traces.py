@@ -113,7 +113,7 @@ class RangeTrace(Record):
 
 
 class StrategyTrace(Record):
-    """What nsys recorded of one strategy in its steady frames; `activity` adds all frames up."""
+    """Trace of one strategy by nsys, in its steady frames; `activity` adds all frames up."""
 
     strategy: Word
     frames: Number
@@ -159,7 +159,7 @@ class NoTrace(Record):
 
 
 class NsysTrace(Record):
-    """What nsys recorded, or in `reason` why there is nothing."""
+    """Traces by nsys, or in `reason` why there are none."""
 
     reason: Text = ""
     tool: Word | None = optional("nsys's name and version")
@@ -244,7 +244,7 @@ class Again(Record):
 
 
 class Traffic(Record):
-    """What one stage reads and writes of one buffer in one frame. Bytes count every pass over the data."""
+    """Bytes of one buffer that one stage reads and writes in a frame, counting every pass over the data."""
 
     stage: Name
     buffer: Word
@@ -257,7 +257,7 @@ class Traffic(Record):
 
 
 class StageWork(Record):
-    """What a stage did in the traced CPU run, beside its buffers. `seconds` was measured on this CPU."""
+    """Work of a stage in the traced CPU run, beside its buffers. `seconds` was measured on this CPU."""
 
     stage: Name
     flops: float | None = None

@@ -1,4 +1,4 @@
-"""What changing the memory of single lines of a script gave, measured in pairs; and the patch that does it.
+"""Trials: the effect of changing the memory of single lines of a script, measured in pairs; and the patch.
 
 A trial imposes the change on the unchanged script while its loop runs, in blocks of frames that alternate
 with blocks of the script as it is. `promised` is what the advice estimated before.

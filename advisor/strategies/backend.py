@@ -1,4 +1,4 @@
-"""What placements and the frame loop need of a device: raw memory, copies, a stream, timestamps.
+"""The device as placements and the frame loop need it: raw memory, copies, a stream, timestamps.
 
 One thin interface, so that unit tests can put a recording fake in the GPU's place. Pointers are integers;
 whoever allocates frees (see `placements.arena`). Copies and kernels are asynchronous on the
@@ -23,9 +23,9 @@ from advisor.strategies.parts import Span
 Array = npt.NDArray[Any]
 BackendName = Literal["cpu", "cuda"]
 Hint = Literal["read-mostly", "prefer-device", "accessed-by-device", "accessed-by-host"]
-"""What cudaMemAdvise is told of managed memory."""
+"""Hints for cudaMemAdvise."""
 HostFlag = Literal["mapped", "write-combined", "portable"]
-"""What cudaHostAlloc is asked for beyond page-locked memory."""
+"""Flags of cudaHostAlloc."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class PageLocks:
 
 
 INSTALL = "Install it for your CUDA: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
-"""What to do where a library of the GPU is missing."""
+"""The next step where a library of the GPU is missing."""
 
 
 class Backend(Protocol):
@@ -161,7 +161,7 @@ class Backend(Protocol):
         """Time the stream spent between two marks; both must have been reached."""
 
     def disturbed(self) -> str | None:
-        """What a workload changed and did not change back (device, stream, allocator); None if nothing."""
+        """Names what a workload changed and did not change back (device, stream, allocator), if anything."""
 
     def page_locks(self) -> AbstractContextManager[PageLocks | None]:
         """Counts what the workload page-locks while it is open; gives None where nobody can tell."""

@@ -214,7 +214,7 @@ class Cells:
         return {cell: value for name, value in table.items() for cell in self.of.get(name, (name,))}
 
     def touched(self, access: Mapping[str, AccessMode], parts: Mapping[str, Part]) -> dict[str, AccessMode]:
-        """What a stage does to each cell, where it touches these parts of buffers."""
+        """The stage's access to each cell, where it touches these parts of buffers."""
         regions = {name: part for name, part in parts.items() if isinstance(part, Region)}
         return {
             cell: mode
@@ -224,7 +224,7 @@ class Cells:
         }
 
     def boxes(self, names: Iterable[str]) -> Iterator[Region | None]:
-        """What of their buffer these cells are, which it is all of; None where they are all of it."""
+        """The boxes of their buffer that these cells fill; None where they are all of it."""
         named = list(names)
         table = self.of[buffer_of(named[0])]
         for box in joined(table[name] for name in named):

@@ -1,4 +1,4 @@
-"""What the schedule knows of stages and placements, and the steps of a plan (planning.py makes them).
+"""Stages and placements as the schedule sees them, and the steps of a plan (planning.py makes them).
 
 Whether frames can overlap, and what there must be two of then, follows from the annotations alone. Work on
 different GPUs overlaps where no buffer orders it.
@@ -253,7 +253,7 @@ class State:
 
 
 def merged(one: State, other: State) -> State:
-    """What holds after either: the sides that are current in both, and all that may be under way."""
+    """The state after either: the sides that are current in both, and all that may be under way."""
 
     def common(before: Places, after: Places) -> Places:
         return {name: (before.get(name, set()) & sides) or sides for name, sides in after.items()}
@@ -299,7 +299,7 @@ def moved_between(one: State, other: State) -> list[tuple[str, Place]]:
 
 
 class InLoop(Protocol):
-    """What stands in a frame, or in a loop of it."""
+    """An item of a frame, or of a loop in it."""
 
     @property
     def loop(self) -> Loop | None: ...
@@ -323,7 +323,7 @@ Memory: TypeAlias = tuple[str, Place]
 
 @dataclass(frozen=True)
 class _Use:
-    """What a step did to a memory: its GPU, its place in the list of steps, and whether it wrote."""
+    """Use of a memory by a step: its GPU, its place in the list of steps, and whether it wrote."""
 
     gpu: int
     at: int

@@ -1,4 +1,4 @@
-"""What FILE, FILE::NAME, a folder or -m NAME holds, read from the text, nothing of it run: workloads with
+"""Contents of FILE, FILE::NAME, a folder or -m NAME, read from the text, nothing of it run: workloads with
 their parameters' defaults, or a script."""
 
 from __future__ import annotations

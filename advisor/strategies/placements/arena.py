@@ -83,7 +83,7 @@ class Arena:
         self._nodes = nodes
         self.requested: Counter[MemoryKind] = Counter()
         self.pooled: Counter[MemoryKind] = Counter()
-        """What pools took beyond what they were asked for."""
+        """Bytes that pools took beyond what they were asked for."""
         self._owned: dict[int, Array] = {}
         self._cleanup = ExitStack()
 
@@ -137,7 +137,7 @@ class Arena:
         return self._book("pinned", nbytes, take, give, "registered", mapped)
 
     def staging(self, nbytes: int) -> None:
-        """What CuPy's pinned pool takes for such uploads: a power of two (cupy issues 3625, 8111)."""
+        """Books what CuPy's pinned pool takes for such uploads: a power of two (cupy issues 3625, 8111)."""
         kind = self.backend.kind_of("pinned")
         self.requested[kind] += nbytes
         if kind == "pinned":

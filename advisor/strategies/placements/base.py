@@ -128,7 +128,7 @@ class Placement:
     takes_foreign_memory: bool = False
     """Works on memory the program did not choose, without a copy to its own."""
     host_flags: tuple[HostFlag, ...] = ()
-    """What page-locked memory is asked for beyond that."""
+    """Flags of page-locked memory."""
     registered: bool = False
     """Allocated as pageable memory and page-locked afterwards."""
     staged: bool = False
@@ -136,11 +136,11 @@ class Placement:
     prefetched: bool = False
     """Pages are moved on request at each change of side, where the device can do that."""
     where_host_reads: Placement | None = None
-    """What takes its place for a buffer that the host reads; None where it is the same."""
+    """The placement in its stead for a buffer that the host reads; None where it is the same."""
     between_gpus: bool = False
     """What one GPU of a workload holds and another needs crosses between them."""
     hints: tuple[Hint, ...] = ()
-    """What the driver is told of the memory."""
+    """Hints for the driver."""
     not_on_cpu: str | None = "the CPU device has only pageable memory: only `pageable` and `zero-copy` differ"
     """Why it cannot be used without a GPU, or None."""
 

@@ -199,7 +199,7 @@ class ManagedAdvised(ManagedPrefetch):
     def __init__(self, hints: tuple[Hint, ...] = (), regions: tuple[tuple[int, Bounds], ...] = ()) -> None:
         self.hints = hints
         self.regions = regions
-        """What stages on several GPUs touch: the GPU, and what of the buffer."""
+        """The parts of the buffer that stages on several GPUs touch, each with its GPU."""
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> ManagedAdvised:
         on_gpus = [s for s in workload.stages if s.side == "device" and s.name in buffer.access]
