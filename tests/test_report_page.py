@@ -34,7 +34,7 @@ def kinds(base: type[Block] = Block) -> list[type[Block]]:
 
 @every("kind", kinds())
 def test_a_page_can_draw_every_kind_of_block(kind: type[Block]) -> None:
-    drawn = [html.page_environment().get_template(name).module for name in html.MACROS]
+    drawn = [html.environment().get_template(name).module for name in html.MACROS]
     assert any(hasattr(module, kind.__name__.lower()) for module in drawn)
 
 

@@ -151,7 +151,7 @@ def _compare_reports(
     from advisor.report.traces import compared_page, slower
     from advisor.rules.reports import parse_gates as parse_report_gates
     from advisor.rules.reports import ruled
-    from advisor.verdicts.comparing.gates import Finding, Gate, parse_gates, rule
+    from advisor.verdicts.comparing.gates import parse_gates, rule
 
     if request.strategies or not is_report(head):
         wrong = f"{base} is a report of Nsight Systems; it is compared with another one, as a whole"
@@ -162,14 +162,9 @@ def _compare_reports(
     )
     for gate_text in gates:
         if gate_text.startswith("slower"):
-            (gate,) = parse_gates([gate_text])
-            findings = list(slower(gate.limit, one, other))
+            rulings += [rule(gate, list(slower(gate.limit, one, other))) for gate in parse_gates([gate_text])]
         else:
-            (report_gate,) = parse_report_gates([gate_text])
-            gate = Gate(gate_text, "slower")
-            failures = [Finding("failed", why) for why in ruled(report_gate, other)]
-            findings = failures or [Finding("passed", "")]
-        rulings.append(rule(gate, findings))
+            rulings += [ruled(gate, other) for gate in parse_report_gates([gate_text])]
     outcomes = [f"Gate {r.gate.text}: {r.status}. {'; '.join(r.reasons)}".rstrip() for r in rulings]
     return compared_page(one, other, (base.name, head.name), outcomes), tuple(rulings)
 

@@ -142,9 +142,10 @@ def trace(
         put(document)
     if out or not document:
         output.show(pages.trace_page(summary, file.name), printed=not document)
-    failed = [f"{gate.text}: failed: {why}" for gate in gates for why in ruled(gate, summary.program)]
-    for reason in failed:
-        say(f"gate {reason}")
+    rulings = [ruled(gate, summary.program) for gate in gates]
+    failed = [(ruling.gate.text, why) for ruling in rulings for why in ruling.reasons]
+    for gate, why in failed:
+        say(f"gate {gate}: failed: {why}")
     if failed:
         raise typer.Exit(GATE_FAILED)
 

@@ -42,7 +42,7 @@ def render(page: Page) -> str:
         text = (directory() / file).read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assets |= {name: Markup(text), f"{name}_digest": f"sha256-{digest}"}
-    return page_environment().get_template("page.html.j2").render(page=page, draw=_drawer(), **assets)
+    return environment().get_template("page.html.j2").render(page=page, draw=_drawer(), **assets)
 
 
 def notebook_cell(page: Page) -> str:
@@ -55,7 +55,7 @@ def notebook_cell(page: Page) -> str:
     verdict = block.sentences[0] if isinstance(block, Answers) else block.items[0]
     who = ", ".join(filter(None, (page.name, verdict.device)))
     line = f"{who}: {'. '.join(filter(None, (verdict.headline, verdict.remark)))}"
-    return environment().get_template("notebook.html.j2").render(line=line, page=render(page))
+    return environment().get_template("notebook.html.j2").render(line=line, page=Verbatim(render(page)))
 
 
 def _drawer() -> Callable[[Block], Markup]:
@@ -66,7 +66,7 @@ def _drawer() -> Callable[[Block], Markup]:
         if "html" not in block.forms:
             return Markup("")
         name = type(block).__name__.lower()
-        modules = (page_environment().get_template(file).module for file in MACROS)
+        modules = (environment().get_template(file).module for file in MACROS)
         macro = next(getattr(module, name) for module in modules if hasattr(module, name))
         if isinstance(block, (Group, Fold)):
             return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))
@@ -81,16 +81,6 @@ def directory(package: Path = _PACKAGE) -> Path:
     return installed if installed.is_dir() else package.parent / "templates"
 
 
-@cache
-def page_environment() -> Environment:
-    """The environment for pages, in which no line break comes between a number and its unit."""
-    jinja = environment().overlay(finalize=_printed)
-    jinja.filters["verbatim"] = Verbatim
-    jinja.filters["percent"] = percent
-    jinja.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
-    return jinja
-
-
 def _printed(value: object) -> object:
     """A value as text; a float with six digits, since the last bits differ between CPUs."""
     if isinstance(value, float):
@@ -100,7 +90,10 @@ def _printed(value: object) -> object:
 
 @cache
 def environment() -> Environment:
-    """Escapes in every template, whose names end in .j2, and stops at a name that is not there."""
+    """Escapes in every template, whose names end in .j2, and stops at a name that is not there.
+
+    No line break comes between a number and its unit.
+    """
     jinja = Environment(
         loader=FileSystemLoader(directory()),
         autoescape=True,
@@ -108,7 +101,11 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_printed,
     )
     jinja.filters["spans"] = words.spans
     jinja.filters["capital"] = lambda text: text[:1].upper() + text[1:]  # a name in backticks stays
+    jinja.filters["verbatim"] = Verbatim
+    jinja.filters["percent"] = percent
+    jinja.filters["shown"] = lambda columns: [column for column in columns if "html" in column.forms]
     return jinja

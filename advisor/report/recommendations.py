@@ -214,30 +214,20 @@ def uncapitalised(sentence: str) -> str:
 
 
 def _faster(chosen: Recommendation, predicted: bool) -> str:
-    """1.72× faster than `pageable` (1.6 to 1.8)."""
-    if chosen.speedup is None or chosen.baseline is None:
+    """1.72× faster than `pageable` (1.6 to 1.8); or as fast as it, the speed of it, what it takes more of."""
+    speedup, base, noun = chosen.speedup, words.code(chosen.baseline or ""), counted(chosen.objective).noun
+    if speedup is None or chosen.baseline is None:
         return ""
-    phrase, likely = direction(chosen), "likely " * (predicted and chosen.verdict != "open")
-    between = words.gain_between(*chosen.interval) if chosen.interval else ""
-    between = f" ({between})" * bool(between)
-    if phrase.startswith("as fast as"):
-        return f"{phrase}{between}"
-    if (noun := counted(chosen.objective).noun) != "time":
-        return f"{words.code(chosen.baseline)} takes {units.ratio(chosen.speedup)} the {noun}{between}"
-    return f"{likely}{units.ratio(chosen.speedup)} {phrase}{between}"
-
-
-def direction(chosen: Recommendation) -> str:
-    """Words after the ratio to the baseline: faster than it, or the speed of it."""
-    speedup, base = chosen.speedup or 1.0, words.code(chosen.baseline or "")
     low, high = chosen.interval or (speedup, speedup)
-    if (noun := counted(chosen.objective).noun) != "time":
-        return f"the {noun} of {base}, relative to this strategy"
+    between = f" ({words.gain_between(low, high)})" if chosen.interval and words.known(low, high) else ""
+    if noun != "time":
+        return f"{base} takes {units.ratio(speedup)} the {noun}{between}"
     if low <= 1 <= high and abs(speedup - 1) <= EQUIVALENCE:
-        return f"as fast as {base}"
+        return f"as fast as {base}{between}"
+    than = f"faster than {base}" if speedup >= 1 else f"the speed of {base}"
     if chosen.objective == "throughput":
-        return f"the frames per second of {base}"
-    return f"faster than {base}" if speedup >= 1 else f"the speed of {base}"
+        than = f"the frames per second of {base}"
+    return f"{'likely ' * (predicted and chosen.verdict != 'open')}{units.ratio(speedup)} {than}{between}"
 
 
 def first_reason(profile: Profile) -> str:

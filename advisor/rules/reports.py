@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from advisor import units
 from advisor.errors import UsageError, nearest
@@ -18,6 +18,7 @@ from advisor.profiles.programs import SMALL, Ceiling, GpuTrace, ProgramTrace
 from advisor.rules.base import Limits
 from advisor.rules.registry import by_id, limits
 from advisor.rules.report_rules import RULES, UP, estimate, exposed, judge, stopped, unbalanced_split
+from advisor.verdicts.comparing.gates import Gate, Ruling
 
 _PAGES = ("page-fault-migration", "ping-pong-migration")
 _COPIES = ("pageable-transfer", "link-below-best", "serial-copies", "small-transfers", "peer-access-off")
@@ -126,40 +127,30 @@ def _questions(gpu: GpuTrace) -> Iterator[str]:
     )
 
 
-@dataclass(frozen=True)
-class ReportGate:
-    """One `--fail-if`: a rule, `advice` for all of them, or how much memory may change."""
-
-    text: str
-    limit: float | None = None
-
-
-def parse_gates(texts: Sequence[str]) -> tuple[ReportGate, ...]:
-    """Raises `UsageError` for anything else."""
+def parse_gates(texts: Sequence[str]) -> tuple[Gate, ...]:
+    """Gates on a report: a rule, `advice` for all of them, `ceiling=10%`. Raises `UsageError` for another."""
     return tuple(dict.fromkeys(_parse(text.strip()) for text in texts))
 
 
-def _parse(text: str) -> ReportGate:
+def _parse(text: str) -> Gate:
     if ceiling := _CEILING.fullmatch(text):
-        return ReportGate(text, float(ceiling[1]) / 100)
+        return Gate(text, "ceiling", float(ceiling[1]) / 100)
     if text in ("advice", *_IDS):
-        return ReportGate(text)
+        return Gate(text, "advice")
     raise UsageError(f"--fail-if {text!r} is not a gate of a report{nearest(text, _IDS)}", next_step=_KNOWN)
 
 
-def ruled(gate: ReportGate, program: ProgramTrace | None) -> Iterator[str]:
-    """Why the gate fails; nothing where it passes. Raises `UsageError` where there is nothing to judge."""
+def ruled(gate: Gate, program: ProgramTrace | None) -> Ruling:
+    """Raises `UsageError` where there is nothing to judge."""
     if program is None or not program.gpus:
         raise UsageError(
             f"--fail-if {gate.text} has nothing to judge: no GPU work, or only that of advisor's strategies",
             next_step="Omit --fail-if, or name the frames with --frame.",
         )
-    if gate.limit is not None:
-        for gpu in program.gpus:
-            if gpu.ceiling and gpu.ceiling.share > gate.limit:
-                share = units.percent(gpu.ceiling.share)
-                yield f"memory can change {share} on {gpu.label}"
-        return
-    for advice in program.advice:
-        if advice.outcome == "advice" and gate.text in ("advice", advice.rule):
-            yield f"{advice.rule} on {advice.device}"
+    given = (advice for advice in program.advice if advice.outcome == "advice")
+    reasons = [f"{one.rule} on {one.device}" for one in given if gate.text in ("advice", one.rule)]
+    if gate.kind == "ceiling":
+        shares = ((gpu.label, gpu.ceiling.share) for gpu in program.gpus if gpu.ceiling)
+        above = ((label, share) for label, share in shares if share > gate.limit)
+        reasons = [f"memory can change {units.percent(share)} on {label}" for label, share in above]
+    return Ruling(gate, "failed" if reasons else "passed", tuple(reasons))

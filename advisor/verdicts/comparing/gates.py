@@ -26,7 +26,10 @@ from advisor.verdicts.comparing.rows import Compared, OneSided, Paired, ratio_of
 
 Status = Literal["passed", "failed", "inconclusive", "not applicable"]
 """A gate that does not apply never fails: `--strict` is about noise, and there is none."""
-Kind = Literal["slower", "footprint", "recommendation-changes", "results-differ", "crossing"]
+Kind = Literal[
+    "slower", "footprint", "recommendation-changes", "results-differ", "crossing", "advice", "ceiling"
+]
+"""Advice and ceiling are of reports of Nsight Systems (`rules.reports`)."""
 
 _LIMIT = re.compile(r"\+?([0-9]{1,6}(?:\.[0-9]{1,6})?) ?%")
 _DRAWS_BEYOND = 25
