@@ -270,11 +270,9 @@ def device_resident(case: Case, limits: Limits) -> Finding:
         share = units.percent(row.part(saved))
         return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.", *evidence)
     return advice(
-        f"{names} {'leave' if len(resident) > 1 else 'leaves'} the GPU for {', '.join(stages)} and "
-        f"{'come' if len(resident) > 1 else 'comes'} back in the same frame: {units.size(moved)} both ways. "
-        f"Written with CuPy, {'these stages' if len(stages) > 1 else 'this stage'} would work on the data "
-        f"in place. At the copy rate of {row.strategy} this saves {units.seconds(saved)} per frame, not "
-        "counting the time of the stage on the GPU.",
+        f"Copied to the CPU for {', '.join(stages)} and back in the same frame: {names}, {units.size(moved)} "
+        "both ways. Written with CuPy, that would work on the data in place. At the copy rate of "
+        f"{row.strategy} this saves {units.seconds(saved)} per frame, not counting its time on the GPU.",
         *evidence,
         saved=saved,
         lines=case.lines([buffer.name for buffer in resident], stages),

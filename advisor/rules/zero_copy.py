@@ -102,7 +102,11 @@ def zero_copy_uncoalesced(case: Case, limits: Limits) -> Finding:
     if excess < limits["slowdown"]:
         took = f"{units.seconds(zero_copy.device_seconds)}, {units.ratio(excess)} what the bytes"
         return passed(f"Kernels on zero-copy memory take {took} they use explain.", *evidence)
-    cause = _uncoalesced(case, zero_copy, copied, used, expected)
+    cause = (
+        f"Kernels use {units.size(used)} of zero-copy memory about once per frame and take "
+        f"{units.seconds(zero_copy.device_seconds)}, of which the bytes explain {units.seconds(expected)}. "
+        "The likely cause is uncoalesced access: only part of each fetched line is used."
+    )
     better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
         none = f"But no other strategy is clearly faster: {zero_copy.takes} a frame."
@@ -132,17 +136,6 @@ def _expected(case: Case, copied: Row, used: float) -> float | None:
     return max(copied.device_seconds, used * copied.transfer_seconds / copied.transfer_bytes)
 
 
-def _uncoalesced(case: Case, zero_copy: Row, copied: Row, used: float, expected: float) -> str:
-    on_device = case.one_dram or expected == copied.device_seconds
-    against = "on device memory" if on_device else "for a copy of as many bytes"
-    return (
-        f"Kernels use {units.size(used)} of zero-copy memory about once per frame and take "
-        f"{units.seconds(zero_copy.device_seconds)}, compared with {units.seconds(expected)} {against}. "
-        "The likely cause is uncoalesced access: only part of each fetched line of 32 to 128 bytes is "
-        "used, and no cache keeps the rest."
-    )
-
-
 def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
     names = [stage.name for stage in case.workload.frame_stages("device") if stage.textures]
     sampled = [read for read in case.reads if set(read.stages) & set(names)]
@@ -150,8 +143,7 @@ def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
         return not_applicable("No stage samples, through a texture, a buffer that the CPU also uses.")
     zero_copy, copied = case.rows[_ZERO_COPY], case.copying()[0]
     buffers = ", ".join(dict.fromkeys(read.buffer for read in sampled))
-    who = f"Stage {names[0]} samples" if len(names) == 1 else f"Stages {', '.join(names)} sample"
-    what = f"{who} {buffers} through a texture."
+    what = f"Textures over {buffers} are sampled in {', '.join(names)}."
     if zero_copy.predicted:
         # The model has no figure of it: a prediction of memory in place is no ground to choose it.
         reason = f"{what} The prediction counts plain reads: no published figures cover textures there."
@@ -162,11 +154,11 @@ def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
         lines = case.lines([read.buffer for read in sampled], names)
         return advice(measure, zero_copy.kernels(), title=title, lines=lines)
     evidence = (zero_copy.kernels(), copied.kernels(), copied.copies())
-    kernels = f"Kernels take {units.seconds(zero_copy.device_seconds)} on zero-copy memory and"
-    against = f"{units.seconds(copied.device_seconds)} with {copied.strategy}"
-    if copied.transfer_seconds:
-        against += f", whose copies take {units.seconds(copied.transfer_seconds)}"
-    cause = f"{what} {kernels} {against}."
+    cause = (
+        f"{what} Kernels take {units.seconds(zero_copy.device_seconds)} on zero-copy memory, and with "
+        f"{copied.strategy} {units.seconds(copied.device_seconds)} beside copies of "
+        f"{units.seconds(copied.transfer_seconds)}."
+    )
     if case.slowdown(zero_copy, copied) < limits["slowdown"]:
         return passed(cause, *evidence)
     better = case.proposal((row for row in case.rows.values() if not row.in_place), zero_copy)
