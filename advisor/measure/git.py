@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from advisor.errors import FileProblem
 from advisor.measure.processes import uninterrupted
 from advisor.texts import printable
 
@@ -49,10 +50,15 @@ _MOST_BYTES = 64 << 20
 """Enough for the names of half a million files."""
 _CHUNK = 1 << 16
 _SHOWN = 200
+TWO_FILES = "Give two files: advisor compare --run BASE.py HEAD.py."
 
 
-class Unanswered(Exception):
+class Unanswered(FileProblem):
     """git did not answer; the reason in words."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"git gave no answer: {reason}", next_step=TWO_FILES)
+        self.reason = reason
 
 
 class Refused(Unanswered):
@@ -101,6 +107,13 @@ class Git:
         if code:
             raise Refused(printable(err.decode(errors="replace")))
         return os.fsdecode(out)
+
+    def answer(self, *arguments: str) -> str | None:
+        """What git answers; None where it refuses."""
+        try:
+            return self.ask(*arguments).rstrip("\n")
+        except Refused:
+            return None
 
     def without_filters(self) -> Git:
         """The same with every filter of the configuration off: files are compared and written as stored.

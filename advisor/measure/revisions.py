@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
-from advisor.measure.git import Git, Refused, Unanswered
+from advisor.measure.git import TWO_FILES, Git, Refused, Unanswered
 from advisor.profiles.files import scratch
 from advisor.profiles.schema import Commit
 from advisor.texts import listed, printable
@@ -27,7 +27,6 @@ _SHALLOW = (
     "The clone is shallow, so the history is not there. Fetch it: `git fetch --unshallow`, or in GitHub "
     "Actions `fetch-depth: 0` for actions/checkout."
 )
-_TWO_FILES = "Give two files: advisor compare --run BASE.py HEAD.py."
 _SHOWN = 5
 _SECONDS = 5.0
 """A file system that hangs must not hold up a profile, which can do without its commit."""
@@ -53,39 +52,26 @@ class Differences:
 
 @dataclass(frozen=True)
 class Repository:
-    """The user's checkout around a workload's file."""
+    """The user's checkout around a workload's file, whose path is from the top on."""
 
     top: Path
     file: Path
-    """From the top on."""
-    seconds: float
-    """Limit of each question to git."""
-
-    @property
-    def asking(self) -> Git:
-        return Git(self.top, self.seconds)
-
-    def git(self, *arguments: str) -> str | None:
-        """What git answers; None where it refuses. Raises `FileProblem` where it does not answer."""
-        try:
-            return self.asking.ask(*arguments).rstrip("\n")
-        except Refused:
-            return None
-        except Unanswered as unanswered:
-            raise _no_answer(unanswered) from None
-
-    @property
-    def shallow(self) -> bool:
-        return self.git("rev-parse", "--is-shallow-repository") == "true"
+    git: Git
 
     @property
     def changed(self) -> Differences:
         """What the working tree has that its commit does not."""
-        return differences(self.asking, untracked=True)
+        return differences(self.git, untracked=True)
 
     def commit(self, revision: str) -> str | None:
-        name = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        options = ("--verify", "--quiet", "--end-of-options")
+        name = self.git.answer("rev-parse", *options, f"{revision}^{{commit}}")
         return name if name and _COMMIT.fullmatch(name) else None
+
+    def without(self, message: str, step: str) -> UsageError:
+        """The error of history that is not there, which in a shallow clone is why."""
+        is_shallow = self.git.answer("rev-parse", "--is-shallow-repository") == "true"
+        return UsageError(message, next_step=_SHALLOW if is_shallow else step)
 
 
 def differences(git: Git, *, untracked: bool) -> Differences:
@@ -96,7 +82,7 @@ def differences(git: Git, *, untracked: bool) -> Differences:
         for name, certain in _different(git, "normal" if untracked else "no"):
             (files if certain else unknown).append(os.fsencode(name).decode(errors="replace"))
     except Unanswered as unanswered:
-        return Differences(tuple(files), tuple(unknown), str(unanswered))
+        return Differences(tuple(files), tuple(unknown), unanswered.reason)
     return Differences(tuple(files), tuple(unknown))
 
 
@@ -127,10 +113,6 @@ def _is_checkout(folder: Path) -> bool:
     return (folder / ".git").exists() and folder.resolve() == folder
 
 
-def _no_answer(unanswered: Unanswered) -> FileProblem:
-    return FileProblem(f"git gave no answer: {unanswered}", next_step=_TWO_FILES)
-
-
 @dataclass(frozen=True)
 class Base:
     """What HEAD is compared with: a commit, how it was chosen, in words, and the file there; None where it is
@@ -148,20 +130,18 @@ def repository(file: Path, seconds: float = 30.0) -> Repository:
     real = file.resolve()
     try:
         top = Path(Git(real.parent, seconds).ask("rev-parse", "--show-toplevel").rstrip("\n")).resolve()
-        return Repository(top, real.relative_to(top), seconds)
+        return Repository(top, real.relative_to(top), Git(top, seconds))
     except FileNotFoundError:
-        raise UsageError("git is not installed", next_step=_TWO_FILES) from None
+        raise UsageError("git is not installed", next_step=TWO_FILES) from None
     except Refused as refused:
         if "dubious ownership" in refused.said:
             raise UsageError(
                 f"git does not trust the repository of {file}: another user owns it",
                 next_step=f"git config --global --add safe.directory {real.parent}",
             ) from None
-    except Unanswered as unanswered:
-        raise _no_answer(unanswered) from None
     except ValueError:  # what git names is no folder around the file
         pass
-    raise UsageError(f"{file} is not in a git repository", next_step=_TWO_FILES)
+    raise UsageError(f"{file} is not in a git repository", next_step=TWO_FILES)
 
 
 def base_of(repo: Repository, against: str | None) -> Base:
@@ -170,7 +150,7 @@ def base_of(repo: Repository, against: str | None) -> Base:
     Raises `UsageError` where there is none.
     """
     commit, label = _named(repo, against) if against is not None else _merge_base(repo)
-    if repo.git("rev-parse", "--verify", "--quiet", f"{commit}:{repo.file.as_posix()}") is not None:
+    if repo.git.answer("rev-parse", "--verify", "--quiet", f"{commit}:{repo.file.as_posix()}") is not None:
         return Base(commit, label, repo.file)
     renamed = _renamed(repo, commit)
     return Base(commit, label, None if renamed is None else Path(renamed))
@@ -179,34 +159,25 @@ def base_of(repo: Repository, against: str | None) -> Base:
 def _named(repo: Repository, against: str) -> tuple[str, str]:
     commit = repo.commit(against)
     if commit is None:
-        raise UsageError(
-            f"git knows no revision {against!r}",
-            next_step=_SHALLOW if repo.shallow else "List branches and tags with `git branch -a`, `git tag`.",
-        )
+        step = "List branches and tags with `git branch -a`, `git tag`."
+        raise repo.without(f"git knows no revision {against!r}", step)
     return commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10]
 
 
 def _merge_base(repo: Repository) -> tuple[str, str]:
     head = repo.commit("HEAD")
     if head is None:
-        raise UsageError("the repository has no commit yet", next_step=f"Commit first. {_TWO_FILES}")
+        raise UsageError("the repository has no commit yet", next_step=f"Commit first. {TWO_FILES}")
     branch = next((name for name in _DEFAULTS if repo.commit(name)), None)
     if branch is None:
-        raise UsageError(
-            "there is no branch to compare with: none of " + ", ".join(_DEFAULTS) + " exists",
-            next_step=_SHALLOW if repo.shallow else "Name a revision: --against REV.",
-        )
-    commit = repo.git("merge-base", "HEAD", branch)
+        none = f"there is no branch to compare with: none of {', '.join(_DEFAULTS)} exists"
+        raise repo.without(none, "Name a revision: --against REV.")
+    commit = repo.git.answer("merge-base", "HEAD", branch)
     if commit is None or not _COMMIT.fullmatch(commit):
-        raise UsageError(
-            f"HEAD and {branch} have no common commit",
-            next_step=_SHALLOW if repo.shallow else "Name a revision: --against REV.",
-        )
+        raise repo.without(f"HEAD and {branch} have no common commit", "Name a revision: --against REV.")
     if commit == head and repo.changed.any is False:
-        raise UsageError(
-            f"HEAD is the merge base with {branch}, nothing has changed since: there is nothing to compare",
-            next_step=_SHALLOW if repo.shallow else "Name an earlier revision: --against HEAD~1.",
-        )
+        same = f"HEAD is the merge base with {branch}, nothing has changed since: there is nothing to compare"
+        raise repo.without(same, "Name an earlier revision: --against HEAD~1.")
     return commit, f"merge base with {branch}, {commit[:10]}"
 
 
@@ -219,7 +190,8 @@ def checkout(repo: Repository, base: Base, seconds: float = 60.0) -> Iterator[tu
     """
     with scratch() as folder:
         tree, index = folder / "base", folder / "index"
-        stored = list(_write(replace(repo, seconds=seconds), tree, index, base.commit, base.label))
+        at_length = replace(repo, git=replace(repo.git, seconds=seconds))
+        stored = list(_write(at_length, tree, index, base.commit, base.label))
         note = (
             f"In BASE, {_listed(stored)} as the repository stores it: filters of git (LFS) are not run. "
             "If BASE reads it, give two files."
@@ -235,33 +207,34 @@ def _write(repo: Repository, tree: Path, index: Path, commit: str, label: str) -
     tree.mkdir(parents=True, exist_ok=True)
     try:
         variables = {
-            "GIT_DIR": repo.asking.ask("rev-parse", "--absolute-git-dir").rstrip("\n"),
+            "GIT_DIR": repo.git.ask("rev-parse", "--absolute-git-dir").rstrip("\n"),
             "GIT_WORK_TREE": str(tree),
             "GIT_INDEX_FILE": str(index),
         }
-        git = replace(repo.asking.without_filters(), folder=tree, variables=variables)
+        git = replace(repo.git.without_filters(), folder=tree, variables=variables)
         git.ask("read-tree", commit)
         git.ask("checkout-index", "--all", "--force")
         listed = git.ask("ls-files", "--stage", "-z")
         if git.filters:
             yield from _unchanged(repo, git, tree, listed)
     except Unanswered as unanswered:
-        step = _TWO_FILES
-        if isinstance(unanswered, Refused) and repo.git("config", "--get-regexp", r"^remote\..*\.promisor$"):
+        step = TWO_FILES
+        promisors = ("config", "--get-regexp", r"^remote\..*\.promisor$")
+        if isinstance(unanswered, Refused) and repo.git.answer(*promisors):
             step = f"The clone is partial. Fetch the files: git archive {commit[:10]} > /dev/null"
-        raise FileProblem(f"git could not check out {label}: {unanswered}", next_step=step) from None
+        raise FileProblem(f"git could not check out {label}: {unanswered.reason}", next_step=step) from None
     index.unlink(missing_ok=True)
     for path, at in submodules(listed):
         if _is_checkout(repo.top / path) and (tree / path).resolve().is_relative_to(tree.resolve()):
-            inner = replace(repo, top=repo.top / path)
+            inner = replace(repo, top=repo.top / path, git=replace(repo.git, folder=repo.top / path))
             yield from _write(inner, tree / path, index, at, f"the submodule {path} of {label}, {at[:10]}")
 
 
 def _unchanged(repo: Repository, git: Git, tree: Path, listed: str) -> Iterator[str]:
     """Copies what a filter made in the user's checkout, where the content is the same; yields the rest."""
-    different = differences(repo.asking, untracked=False)
+    different = differences(repo.git, untracked=False)
     changed = {*different.files, *different.unknown}
-    here = set(repo.asking.ask("ls-files", "--stage", "-z").split("\0")) if not different.problem else set()
+    here = set(repo.git.ask("ls-files", "--stage", "-z").split("\0")) if not different.problem else set()
     blobs = {line.partition("\t")[2]: line for line in listed.split("\0") if line.startswith("100")}
     for path in git.filtered(blobs, "--cached"):
         theirs = repo.top / path
@@ -277,7 +250,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _renamed(repo: Repository, commit: str) -> str | None:
     """What the file was called then, where git takes it for the same."""
-    listed = repo.git(
+    listed = repo.git.answer(
         "diff-index", "--cached", "--find-renames", "--diff-filter=R", "--name-status", "-z", commit
     )
     parts = (listed or "").split("\0")
@@ -293,7 +266,7 @@ _DEPENDENCIES = re.compile(
 
 def dependencies(repo: Repository, commit: str) -> str:
     """Says that files which name packages differ from that commit's; empty where none does."""
-    listed = repo.git("diff-index", "--name-only", "--no-renames", "-z", commit) or ""
+    listed = repo.git.answer("diff-index", "--name-only", "--no-renames", "-z", commit) or ""
     changed = [name for name in listed.split("\0") if _DEPENDENCIES.fullmatch(name)]
     return (
         f"Dependencies changed ({_listed(changed)}), but both versions ran with the packages installed here."
@@ -322,12 +295,12 @@ def commit_of(file: Path, seconds: float = _SECONDS) -> Commit | None:
     where git is not there or does not know it."""
     try:
         repo = repository(file, seconds)
-        if not repo.asking.ask("ls-files", "--", f":(literal){repo.file}"):
+        if not repo.git.ask("ls-files", "--", f":(literal){repo.file}"):
             return None
-        answer = repo.asking.ask("rev-list", "--max-count=1", "--timestamp", "HEAD", "--")
+        answer = repo.git.ask("rev-list", "--max-count=1", "--timestamp", "HEAD", "--")
         time, _, revision = answer.strip().partition(" ")
         committed = datetime.fromtimestamp(int(time), timezone.utc).isoformat()
-        changed = differences(repo.asking, untracked=False).any
+        changed = differences(repo.git, untracked=False).any
         return Commit(revision=revision, committed=committed, changed=changed)
-    except (AdvisorError, Unanswered, OSError, ValueError, OverflowError):
+    except (AdvisorError, OSError, ValueError, OverflowError):
         return None
