@@ -181,7 +181,6 @@ def table(
 
 
 def details(outcomes: Sequence[Outcome], given: str = PUBLISHED) -> Iterator[str]:
-    """Every figure, as Markdown."""
     yield f"| case | strategy | {given} | predicted | range | predicted / {given} | |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- |"
     for o in outcomes:
@@ -226,7 +225,6 @@ class Held:
 
 
 def held() -> Held:
-    """All of it, with the constants of defaults.toml."""
     fit = Fit(learnt())
     return Held(left_out(fit), [outcome(case) for case in cases()], groups_measured(), fit)
 

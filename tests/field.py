@@ -51,7 +51,6 @@ NEEDS = {"dataloader": "torch", "pinned_across_processes": "torch"}
 
 
 def missing(name: str) -> str | None:
-    """Why an example cannot run here, or None."""
     library = NEEDS.get(name)
     return f"{library} is not installed" if library and importlib.util.find_spec(library) is None else None
 
@@ -120,8 +119,6 @@ def traced(name: str, *assignments: str) -> Profile:
 
 
 class Concluded:
-    """What a profile says of one predicted device."""
-
     def __init__(self, name: str, target: str, *assignments: str, objective: Objective = "time") -> None:
         profile = traced(name, *assignments)
         wanted = profile.preferences.model_copy(update={"objective": objective})
@@ -135,7 +132,6 @@ class Concluded:
         self.recommended = recommendation.strategy
 
     def says(self, rule: str) -> Advice:
-        """What a rule concluded."""
         (found,) = [advice for advice in self.profile.advice if advice.rule == rule]
         return found
 

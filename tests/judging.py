@@ -139,7 +139,6 @@ def says(rule: str, run: Profile) -> Advice:
 
 
 def figures(found: Advice) -> dict[str, float]:
-    """The evidence by label."""
     return {item.label: item.value for item in found.evidence}
 
 

@@ -82,7 +82,6 @@ class Varied(Machine):
 
 
 def fitted(among: Defaults) -> list[Key]:
-    """The constants that are fitted."""
     return [
         (i, name) for i, layer in enumerate(among.layers) for name, x in layer.figures.items() if x.figures
     ]
@@ -108,7 +107,6 @@ FAMILIES = {
 
 
 def family_of(entry: CatalogueEntry) -> str:
-    """The family of a device."""
     capability = str(entry.attributes["compute_capability"].value)
     if entry.memory_class == "coherent" and capability == "9.0":
         capability += " coherent"
@@ -266,7 +264,6 @@ class Fit:
         )
 
     def defaults_without(self, family: str | None, source: str | None) -> Defaults:
-        """The file as it would be."""
         values = np.exp(self.without(family, source))
         changed = {k: {"value": float(v)} for k, v in zip(self.keys, values, strict=True)}
         return with_values(self._among_without(family), changed)
@@ -300,7 +297,6 @@ def seconds_of(case: Case, machine: Machine) -> dict[str, Values]:
 
 
 def simulated(case: Case, machine: Machine) -> dict[str, Simulated]:
-    """The case's strategies."""
     chosen = [by_name(name) for name in dict.fromkeys(f.strategy for f in case.figures)]
     profile = case.profile
     found = simulate(profile.workload, profile.traffic, machine, chosen, first_frames=case.first_frames)

@@ -99,7 +99,6 @@ class FakeNvml:
 
 
 def make_tree(root: Path, files: Mapping[str, str | int]) -> Path:
-    """Writes the files below `root`."""
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

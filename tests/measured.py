@@ -80,7 +80,6 @@ def extract(profile: Profile, device: str) -> Extract:
 
 
 def extracts() -> tuple[Extract, ...]:
-    """All of them, by the names of their files."""
     paths = sorted(MEASURED.glob("*.json"))
     return tuple(Extract.model_validate_json(path.read_text(encoding="utf-8")) for path in paths)
 

@@ -18,8 +18,6 @@ def libraries() -> list[Path | str]:
 
 
 class Nvrtc:
-    """One NVRTC."""
-
     def __init__(self, path: Path | str) -> None:
         self._library = ctypes.CDLL(str(path))
         self._include = Path(path).parent.parent / "include"

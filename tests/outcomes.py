@@ -109,7 +109,6 @@ def regret(found: Outcome, chosen: str | None) -> float:
 
 
 def over_published(found: Outcome) -> list[float]:
-    """Predicted time over the published one, of each figure."""
     if found.case.relative:
         return []
     return [float(found.of(f)[0]) / f.published for f in found.case.figures]

@@ -238,7 +238,6 @@ WORKLOADS: dict[str, Callable[[float], Profile]] = {
 
 
 def cases() -> tuple[Case, ...]:
-    """All of them."""
     grouped = groupby(table("cases.csv"), key=lambda row: row["case"])
     return tuple(_case(name, list(rows)) for name, rows in grouped)
 

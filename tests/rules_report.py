@@ -56,22 +56,18 @@ class Change:
 
     @property
     def measured(self) -> float:
-        """Seconds saved."""
         return self.before - self.after
 
     @property
     def estimated(self) -> float:
-        """Seconds that the model says are saved."""
         return self.told_before - self.told_after
 
     @property
     def speedup(self) -> float:
-        """As measured."""
         return self.before / self.after
 
     @property
     def told_speedup(self) -> float:
-        """As computed."""
         return self.told_before / self.told_after
 
     @property
@@ -166,7 +162,6 @@ def tried(profile: Profile) -> Iterator[Trial]:
 
 
 def tried_table(trials: Sequence[Trial]) -> list[str]:
-    """A row for each rule, the patches last."""
     if not trials:
         return ["No script was tried."]
     lines = [
@@ -201,7 +196,6 @@ def summary(changes: Sequence[Change]) -> list[str]:
 
 
 def table(changes: Sequence[Change], *, rules: bool) -> list[str]:
-    """A row for each change."""
     head = [
         "run",
         *(["rule"] if rules else []),
@@ -255,7 +249,6 @@ def documented(made: dict[str, list[str]], text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0; 5 where no profile is found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "directories",

@@ -28,7 +28,6 @@ HOST = by_name("host").keys
 
 @pytest.fixture
 def quick(command: Command) -> Answers:
-    """Answers in place of processes."""
     answers = Answers()
     command.around = Around(calibrating=answers)
     return answers

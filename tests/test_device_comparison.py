@@ -112,7 +112,6 @@ def test_a_headline_over_devices_says_likely_of_those_whose_own_says_it() -> Non
 
 
 def verdicts(made: DeviceComparison) -> tuple[Verdict, ...]:
-    """Those over all devices."""
     return blocks(page_of(made), Answers)[0].over
 
 

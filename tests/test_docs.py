@@ -218,7 +218,6 @@ def test_shell(
 
 
 def follow(command: str, folder: Path, advisor: Command) -> None:
-    """One command."""
     words = shlex.split(command.replace("$(python -m advisor.extras)", "[cuda13]"))
     if not words or words == ["python", "-m", "pytest"] or command.startswith(ELSEWHERE):
         return

@@ -59,7 +59,6 @@ def pipeline() -> WorkloadRecord:
 
 
 def predicted(workload: WorkloadRecord, target: CatalogueEntry | str) -> dict[str, Simulated | str]:
-    """By strategy."""
     entry = load(target) if isinstance(target, str) else target
     return simulate(workload, Trace(), Machine(entry))
 

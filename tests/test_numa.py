@@ -16,7 +16,6 @@ BUS = "0000:3B:00.0"
 
 
 def machine(root: Path, memory: str, *, cpus: str | None = None, gpu_node: str | None = "1") -> Path:
-    """A tree as /sys has it."""
     node = root / "sys/devices/system/node"
     node.mkdir(parents=True)
     (node / "has_memory").write_text(f"{memory}\n")

@@ -21,7 +21,6 @@ BASE = json.loads(profile(predictions=(prediction(),), recommendation=recommenda
 
 
 def changed(change: Callable[[dict[str, Any]], Any]) -> str:
-    """The text of a profile after a change."""
     made = copy.deepcopy(BASE)
     change(made)
     return json.dumps(made)
@@ -38,7 +37,6 @@ def buffers(count: int) -> Callable[[dict[str, Any]], Any]:
 
 
 def buffer(**fields: Any) -> Callable[[dict[str, Any]], Any]:
-    """Fields of the first buffer."""
     return lambda made: made["workload"]["buffers"][0].update(fields)
 
 

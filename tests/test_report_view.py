@@ -65,7 +65,6 @@ def test_a_bet_is_not_worded_as_a_verdict() -> None:
 
 
 def next_steps(page: Page) -> list[str]:
-    """The next step that all verdicts share."""
     return [prose.text for prose in blocks(page, Prose) if prose.label == "Next"]
 
 

@@ -106,7 +106,6 @@ def entry(name: str) -> CatalogueEntry:
 
 @cache
 def concluded(name: str, kind: str) -> tuple[Prediction, dict[str, Advice]]:
-    """The prediction, and what the rules say of it."""
     run = run_of(kind)
     prediction = predict(run, entry(name))
     advice = advise(run.model_copy(update={"predictions": (prediction,)})).advice

@@ -48,7 +48,6 @@ def record(name: str) -> WorkloadRecord:
 
 
 def texts(strategy: str, workload: WorkloadRecord, device: Device = CARD) -> dict[str, str]:
-    """By library."""
     text = snippet(strategy, workload, device)
     return {"CuPy": text, **variants(strategy, workload, device)} if text else {}
 

@@ -43,7 +43,6 @@ TIMED = KEPT[1:7]
 
 
 def trim(source: Path, target: Path, frames: int | None = None) -> None:
-    """Writes `target` anew."""
     target.unlink(missing_ok=True)
     connection = sqlite3.connect(target)
     connection.execute("ATTACH ? AS whole", (str(source),))

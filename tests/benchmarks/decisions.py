@@ -163,7 +163,6 @@ class Summary:
 
 
 def summary(runs: Sequence[Run]) -> Summary:
-    """What the runs of one kind come to."""
     decided = [one for one in runs if one.decided]
     return Summary(
         decided=len(decided) / len(runs),
@@ -177,7 +176,6 @@ def summary(runs: Sequence[Run]) -> Summary:
 
 
 def main(runs: int) -> None:
-    """The table."""
     print(f"{runs} runs a line, {SECONDS:g} s each at most")
     print(
         "contestants  process  block  luck       host  decided   false  within 5 %  seconds  processes    U"

@@ -33,13 +33,11 @@ Placing = dict[str, Placed]
 
 
 def run(name: BackendName) -> None:
-    """Both sizes."""
     small(name)
     large(name)
 
 
 def small(name: BackendName) -> None:
-    """Frames of 2^10: the share that is added."""
     for strategy, backend in _available(name):
         times = compare(strategy, backend, 1 << 10, repeats=3000)
         hand = median(times[1]) / (TOGETHER if strategy.pipelined else 1)
@@ -54,7 +52,6 @@ def small(name: BackendName) -> None:
 
 
 def large(name: BackendName) -> None:
-    """Frames of 2^24: the ratio."""
     for strategy, backend in _available(name):
         ratio, low, high = paired_ratio(compare(strategy, backend, 1 << 24, repeats=200))
         show(

@@ -81,7 +81,6 @@ def whole_profile(name: str, reports: Path) -> None:
 
 
 def told(said: Recommendation | None) -> str:
-    """Kind, strategy and bound."""
     if said is None or said.strategy is None:
         return "nothing"
     bound = "" if said.bound is None else f", U {said.bound:.1%}"
@@ -89,7 +88,6 @@ def told(said: Recommendation | None) -> str:
 
 
 def verdicts(reports: Path) -> None:
-    """What the kept profiles' verdicts come to."""
     every = [load(path / "profile.json") for path in sorted(reports.iterdir()) if path.is_dir()]
     said = [profile.recommendation for profile in every if profile.final and profile.recommendation]
     named = [one for one in said if one.verdict in ("fastest", "near", "keep")]
@@ -147,7 +145,6 @@ def runs_agree(name: str, reports: Path, runs: int = 4) -> None:
 
 
 def profiled(out: Path, arguments: tuple[str, ...]) -> tuple[float, Profile]:
-    """A whole run of the command, all strategies."""
     shutil.rmtree(out, ignore_errors=True)
     file, *options = arguments
     seconds = command(["-m", "advisor", "profile", f"workloads/{file}", *options, "--out", str(out), "-q"])

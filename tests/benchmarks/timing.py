@@ -60,7 +60,6 @@ _KEPT: list[Path] = []
 
 
 def show(what: str, figure: str, goal: str, *, met: bool) -> None:
-    """One line."""
     line = f"{what:<58} {figure:>12}  {goal:<18} {'ok' if met else 'MISSED'}"
     print(line, flush=True)
     for path in _KEPT:

@@ -71,7 +71,6 @@ def device_path(backend: Backend, name: str, strategy: str) -> float:
 
 
 def split_gain(backend: Backend) -> None:
-    """Halves on two GPUs against all on one."""
     for strategy in ("zero-copy", "registered", "pinned"):
         one, two = (device_path(backend, name, strategy) for name in ("vector_add", "two_gpus_split"))
         figure = f"{one / two:.2f} ({one * 1e3:.2f} / {two * 1e3:.2f} ms)"
@@ -122,13 +121,11 @@ def peer_copies(backend: Backend) -> None:
 
 
 def split_by_hand(backend: Backend) -> None:
-    """The loop against one by hand, under pinned."""
     with standing(backend, "two_gpus_split", "pinned", LARGE) as made:
         by_hand(made, "split, pinned", _split(made, backend))
 
 
 def pipeline_by_hand(backend: Backend) -> None:
-    """The loop against one by hand, under peer."""
     with standing(backend, "two_gpus_pipeline", "peer", LARGE) as made:
         by_hand(made, "pipeline, peer", _pipeline(made, backend))
 

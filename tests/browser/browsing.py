@@ -95,7 +95,6 @@ class Visit:
         self.page.goto("about:blank")
 
     def resize(self, width: int, height: int = 900) -> None:
-        """Makes the window that large."""
         self.page.set_viewport_size({"width": width, "height": height})
 
 
