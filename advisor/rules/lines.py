@@ -51,6 +51,8 @@ class LineCase:
     """The whole file of the line; empty where it was not saved whole."""
     one_dram: MemoryClass | None = None
     """The class of a device whose CPU and GPU have one DRAM."""
+    beside_seconds: float = 0.0
+    """What the copies of a frame cost other lines, as far as it was measured."""
 
     @property
     def times(self) -> float:
@@ -64,7 +66,9 @@ class LineCase:
     @property
     def locked_seconds(self) -> float:
         """What page-locked memory saves of a frame."""
-        return (self.seconds - (self.pinned_seconds or self.seconds)) * self.times
+        if self.pinned_seconds is None:
+            return 0.0
+        return (self.seconds - self.pinned_seconds) * self.times + self.beside_seconds
 
     @property
     def size(self) -> float:
@@ -224,7 +228,7 @@ class LineCase:
             Evidence(label="bytes of one", value=self.size, unit="bytes"),
             Evidence(label="time in a frame", value=self.frame_seconds, unit="seconds", predicted=predicted),
         ]
-        if self.crossing.memory == "pageable" and 0 < locked < saved:
+        if self.crossing.memory == "pageable" and locked > 0 and saved != self.locked_seconds:
             figures.append(Evidence(label=PAGE_LOCKED, value=locked, unit="seconds", predicted=predicted))
         return tuple(figure for figure in figures if self.crossing.bytes or figure.unit != "bytes")
 
