@@ -25,8 +25,6 @@ from advisor.verdicts.measured import baseline, speeds
 from advisor.verdicts.reasons import all_failed, doubt, undoubted
 from advisor.verdicts.scores import counted
 
-_FROM_FIRST_FRAMES = "The workload failed under every strategy here: all below is based on its first frames."
-
 
 def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     """targets_first: the devices to predict come first, also of a profile that was measured on a GPU."""
@@ -126,7 +124,6 @@ def _advice(profile: Profile, concluded: tuple[blocks.Finding, ...]) -> Section:
     items = tuple(with_code(profile, fired, none=doubtful))
     more = f"{len(quiet)} more: rules that passed{', were silenced' * silenced} or do not apply"
     parts = filled(
-        blocks.Prose(_FROM_FIRST_FRAMES * doubtful, forms="html"),
         blocks.Findings(items, forms="html" if doubtful else "html txt"),
         None if fired else blocks.Prose("No rule found anything to change.", forms="html"),
         blocks.Fold(more, filled(blocks.Findings(quiet)), kind="folded"),

@@ -158,7 +158,8 @@ def _recommendation(
     bound = float(np.percentile(over, CLEAR * 100, method="lower")) - 1
     clear: Verdict = "keep" if chosen.strategy == BASELINE else "near"
     verdict = clear if candidate.confidence >= CLEAR else "open"
-    ordered = sorted(equals, key=lambda row: row.likely_seconds)
+    equals = sorted(equals, key=lambda row: row.likely_seconds)
+    others = sorted((r for r in candidate.rows if r not in equals), key=lambda row: row.likely_seconds)
     return Recommendation(
         strategy=chosen.strategy,
         verdict=verdict,
@@ -167,9 +168,9 @@ def _recommendation(
         interval=(speedup.low, speedup.high) if speedup else None,
         baseline=BASELINE if speedup else None,
         tied_with=tuple(row.strategy for row in rivals),
-        groups=(tuple(row.strategy for row in ordered),),
-        fastest=ordered[0].strategy,
-        saved_bytes=None if chosen is ordered[0] else ordered[0].physical_bytes - chosen.physical_bytes,
+        groups=(tuple(row.strategy for row in equals), *((row.strategy,) for row in others)),
+        fastest=equals[0].strategy,
+        saved_bytes=None if chosen is equals[0] else equals[0].physical_bytes - chosen.physical_bytes,
         reason="",
     )
 
