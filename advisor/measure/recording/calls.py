@@ -139,7 +139,7 @@ class Calls:
         is_sampled = recorder.is_sampled(event)
         if is_sampled and recorder.has_gpu and (blocks or event.kind in ("upload", "download")):
             return self._run_measured(event, call, args, options, blocks, stream)
-        depth.value += 1
+        depth.value = 1  # it was 0, or nothing would have been replaced
         try:
             if event.created is None:
                 if recorder.doubling.is_on:
@@ -149,7 +149,7 @@ class Calls:
             result = call(*args, **options)
             event.host_seconds = perf_counter() - begin
         finally:
-            depth.value -= 1
+            depth.value = 0
         event.kernel_seconds = None if blocks else 0.0
         return result
 

@@ -206,7 +206,7 @@ class ScriptRecorder:
     def is_sampled(self, event: Event) -> bool:
         """Whether to measure this one in detail: the first of each line, then a sample. One that is not even
         timed loses `created`."""
-        event.site = site = self._lines.site(sys._getframe(1))
+        event.site = site = self._lines.site(sys._getframe(3))  # none of the first three is the script's
         if site is None:
             return False
         site.asked = asked = site.asked + 1
