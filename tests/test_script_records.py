@@ -323,33 +323,3 @@ for n in range(4):
     assert run.error == ""
     assert [row[1] for row in rows(run)] == [LOCK, WAIT]
     assert [what for what in run.unseen if what.startswith(SHARED)]
-
-
-def test_a_sparse_matrix_is_uploaded_by_its_parts_and_computes(tmp_path: Path) -> None:
-    pytest.importorskip("scipy")
-    (tmp_path / "s.py").write_text("""import cupy as cp
-import cupyx.scipy.sparse as sp
-import scipy.sparse
-host = scipy.sparse.eye(100, format="csr", dtype="f8") * 3
-A = sp.csr_matrix(host)
-x = cp.ones(100)
-for n in range(4):
-    y = (2 * A + sp.identity(100)) @ x
-    assert float(y.sum()) == 700
-B = sp.csr_matrix((A.data, A.indices, A.indptr), shape=A.shape)
-assert isinstance(A, sp.csr_matrix) and isinstance(B.T, sp.csc_matrix) and A.nnz == 100
-assert (B.get() != host).nnz == 0
-try:
-    A @ x.get()
-except TypeError:
-    print("TypeError")
-sp.linalg.cg(A, x)
-""")
-    run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert rows(run) == [
-        (5, UP, "cupy.array", 3, 100 * 8 + 100 * 4 + 101 * 4, PAGED),
-        (9, WAIT, "ndarray.__float__", 4, 32, NONE),
-        (12, DOWN, "ndarray.get", 3, 100 * 8 + 100 * 4 + 101 * 4, PAGED),
-        (14, DOWN, "ndarray.get", 1, 800, PAGED),
-    ]
-    assert "s.py:17: cupyx.scipy.sparse.linalg.cg cannot be played" in run.error

@@ -98,7 +98,7 @@ def modules() -> dict[str, ModuleType]:
         cupyx.profiler,
         cupyx.jit,
         cupyx.scipy,
-        *scipy_modules(cupyx, cupy, watch),
+        *scipy_modules(cupyx, watch),
     ):
         named[each.__name__] = each
     return named
