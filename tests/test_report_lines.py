@@ -14,7 +14,7 @@ from rendering import blocks as blocks_of
 from script_runs import FRAMES, UPLOAD, download, lock, place, played, repeats, script_run, upload, wait
 
 from advisor.devices.catalogue import load
-from advisor.profiles.crossings import PROCESSES, ScriptRun, SecondCopies
+from advisor.profiles.crossings import PROCESSES, CopyCost, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Patch, Trial, Trials
 from advisor.report import blocks
@@ -52,14 +52,14 @@ REFUSED = Trial(name="reuse-14", title="reuse out", outcome="refused", reason="t
 UNPROVED = Trial(name="lock-11", title="page-lock gray", outcome="open", reason="faster, but")
 UNDECIDED = Trial(name="lock-12", title="page-lock rgb", outcome="open")
 UNLIKE = "two unchanged runs differ in what line 14 downloads"
-TWICE = SecondCopies(frames=96, seconds=0.8e-3, interval_seconds=(0.7e-3, 7e-3))
+COST = CopyCost(frames=96, seconds=0.8e-3, interval_seconds=(0.7e-3, 7e-3))
 LITTLE = script_run(upload(host_seconds=FRAMES * 1e-6, stream_seconds=None))
 NOTHING = script_run().model_copy(update={"crossings": (), "unseen": ()})
 ELSEWHERE = {"unseen": (f"{PROCESSES} a process that the script starts",)}
-MEASURED_TWICE = {"loops": (script_run().loops[0].model_copy(update={"second_copies": TWICE}),)}
+MEASURED = {"loops": (script_run().loops[0].model_copy(update={"copy_cost": COST}),)}
 SCRIPTS: dict[str, Callable[[], Profile]] = {
     "failed": lambda: of(script_run(exit_code=1, error="ValueError: no frame")),
-    "measured-twice": lambda: of(script_run().model_copy(update=MEASURED_TWICE)),
+    "measured-cost": lambda: of(script_run().model_copy(update=MEASURED)),
     "nothing-crosses": lambda: of(NOTHING),
     "nothing-seen": lambda: of(NOTHING.model_copy(update=ELSEWHERE)),
     "little": lambda: of(LITTLE),

@@ -38,10 +38,10 @@ class Place(Record):
     text: Text = optional("The line itself, without its indentation", "")
 
 
-class SecondCopies(Record):
-    """What copies cost a frame, with what they cost other lines: in some frames each was made twice."""
+class CopyCost(Record):
+    """What copies cost a frame, with what they cost other lines: in some frames they were taken off."""
 
-    frames: Number = Field(description="With second copies; they are in no other time")
+    frames: Number = Field(description="Without their copies; they are in no other time")
     seconds: Seconds
     interval_seconds: Interval = Field(description="95 %")
 
@@ -57,7 +57,7 @@ class LineLoop(Record):
     interval_seconds: Interval | None = optional("95 % of that median")
     seconds: Seconds = Field(description="All iterations, on the host's clock")
     overhead_seconds: Seconds | None = optional("Of these, spent in recording: an estimate")
-    second_copies: SecondCopies | None = optional("None where too few frames had some, or without a GPU")
+    copy_cost: CopyCost | None = optional("None where too few frames could tell, or without a GPU")
     named: bool = optional("Chosen by --frame", False)
 
 
@@ -125,7 +125,7 @@ class Ceiling(Record):
     of_seconds: PositiveSeconds | None = optional("Of the frame or run; None where it was not measured")
     predicted: bool = False
     interval_seconds: Interval | None = optional(
-        "Of the sum: 95 % where copies were made twice, 5th and 95th percentile of a prediction"
+        "Of the sum: 95 % where copies were taken off, 5th and 95th percentile of a prediction"
     )
     device: Word | None = optional("The device it is predicted for")
 

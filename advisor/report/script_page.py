@@ -22,14 +22,13 @@ from advisor.report.script_lines import files, label, lines_table, loop_name, so
 from advisor.stats import Ratio
 from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
 
-_BOUND = "Copies on the frame's path and waits that could go. Kernels waited for are not in it"
 _SUMMED = (
-    f"{_BOUND}, nor what copies cost other lines through caches: removing copies by hand gained 0.8 to 1.7 "
-    "times as much on an H200."
+    "Copies on the frame's path and waits that could go. Kernels waited for are not in it, nor what copies "
+    "cost other lines through caches: removing copies by hand gained 0.8 to 1.7 times as much on an H200."
 )
-_DOUBLED = (
-    f"{_BOUND}. Measured, with what copies cost other lines: in {{}} of these frames, which are in no other "
-    "figure, each copy was made twice."
+_TAKEN_OFF = (
+    "Copies and waits that could go, with what copies cost other lines, without kernels waited for. Measured "
+    "by {} of these frames, which are in no other figure, copies used page-locked memory and were taken off."
 )
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."
@@ -179,8 +178,8 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     kernels, other = elsewhere(scope, ceiling)
     change, reason = f"about {units.seconds(ceiling.seconds)} of {units.seconds(whole)}", _SUMMED
     percents = units.percent(share)
-    if scope.loop and scope.loop.second_copies and ceiling.interval_seconds:
-        change, reason = change.removeprefix("about "), _DOUBLED.format(scope.loop.second_copies.frames)
+    if scope.loop and scope.loop.copy_cost and ceiling.interval_seconds:
+        change, reason = change.removeprefix("about "), _TAKEN_OFF.format(scope.loop.copy_cost.frames)
         percents += ", {} to {}".format(*(units.percent(end / whole) for end in ceiling.interval_seconds))
     headline = f"Memory can change {change} ({percents})"
 

@@ -110,11 +110,11 @@ def _ceiling(scope: Scope) -> Ceiling:
         spent[crossing.kind] += (path_seconds(crossing) or 0.0) / scope.frames
     waits, locks = spent["wait"], spent["lock"]
     copies, between = sum(spent.values()) - waits, None
-    twice = scope.loop.second_copies if scope.loop else None
-    contradicted = max(copies + waits, (twice.interval_seconds[0] if twice else 0.0)) > LITTLE * scope.seconds
-    if twice and contradicted:
-        copies = twice.seconds + locks
-        low, high = (min(s + locks + waits, scope.seconds) for s in twice.interval_seconds)
+    cost = scope.loop.copy_cost if scope.loop else None
+    is_more = max(copies + waits, (cost.interval_seconds[0] if cost else 0.0)) > LITTLE * scope.seconds
+    if cost and is_more:
+        copies = cost.seconds + locks
+        low, high = (min(s + locks + waits, scope.seconds) for s in cost.interval_seconds)
         between = low, high
     fit = min(1.0, scope.seconds / (copies + waits)) if copies + waits else 1.0
     return Ceiling(

@@ -19,13 +19,13 @@ from advisor.measure.recording.loops import Loop, Loops, Site, head_cost
 from advisor.measure.recording.recorder import Record, ScriptRecorder
 from advisor.profiles.crossings import (
     ACCOUNTED,
+    CopyCost,
     Crossing,
     LineLoop,
     Origin,
     Place,
     Repeats,
     ScriptRun,
-    SecondCopies,
     SourceExcerpt,
 )
 
@@ -118,21 +118,21 @@ class Assembler:
             warm_up=warm,
             frame_seconds=frame,
             interval_seconds=_interval(steady) if frame and len(steady) >= 2 * BATCHES else None,
-            second_copies=self._second_copies(loop, frame, records) if frame else None,
+            copy_cost=self._copy_cost(loop, frame, records) if frame else None,
             seconds=loop.seconds,
             overhead_seconds=self.overhead(loop),
             named=loop is self.named,
         )
 
-    def _second_copies(self, loop: Loop, frame: float, records: Sequence[Record]) -> SecondCopies | None:
-        """None too where they stand for less than the loop's copies."""
-        stretches = self.recorder.doubling.loops.get(loop)
+    def _copy_cost(self, loop: Loop, frame: float, records: Sequence[Record]) -> CopyCost | None:
+        """None too where some of its copies could not be taken off."""
+        stretches = self.recorder.copy_costs.loops.get(loop)
         if stretches is None:
             return None
         inside = [r for r in records if loop in (each.loop for each in r.loops) and r.event.kind in _COPIES]
         spent = [(r.site in stretches.sites, _times(r).get("host_seconds", 0.0)) for r in inside]
-        doubled = sum(seconds for twice, seconds in spent if twice)
-        enough = doubled >= ACCOUNTED * sum(seconds for _, seconds in spent)
+        measured = sum(seconds for is_off, seconds in spent if is_off)
+        enough = measured >= ACCOUNTED * sum(seconds for _, seconds in spent)
         return stretches.measured(frame) if enough else None
 
     def _crossing(self, group: Sequence[Record], loop: int | None, loops: Sequence[Loop]) -> Crossing:
@@ -354,8 +354,7 @@ class Overheads:
             + recorder.launch_overhead[loop]
             + recorder.launches[loop] * self.launch
             + sum(each.called for each in heads) * self.head
-            + self.allocations * seconds / self.seconds
-            + (recorder.doubling.seconds if loop is None else 0.0),
+            + self.allocations * seconds / self.seconds,
             seconds,
         )
 

@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from advisor.measure.recording.copy_costs import PENDING
 from advisor.measure.recording.loops import LAUNCH_SAMPLE
 from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]
 Wrap = Callable[[Call], Call]
+Direct = tuple[tuple[int, int], Call]
+"""Address and size of a copy's host memory, and what makes the copy."""
 MODULES: Mapping[str, Library] = {"cupy": "cupy", "torch": "torch", "numba.cuda": "numba"}
 """By the module whose import makes a library's calls known."""
 _TURNS = 2000
@@ -37,7 +40,7 @@ def numba_classes(module: Any) -> tuple[Any, Any]:
 
 class Gpu:
     """A library's streams, by functions of the library's: its current stream, what waits for one, the number
-    of the current GPU, what makes an event, the milliseconds between two, and the bytes that are free."""
+    of the current GPU, what makes an event, and the milliseconds between two."""
 
     def __init__(
         self,
@@ -46,10 +49,8 @@ class Gpu:
         gpu: Call = lambda: 0,
         event: Call = lambda: None,
         elapsed: Call = lambda begin, end: begin.elapsed_time(end),
-        free: Call = lambda: 0,
     ) -> None:
         self._stream, self._wait, self._gpu, self._event, self._elapsed = stream, wait, gpu, event, elapsed
-        self.free = free
         self._spare: defaultdict[int, list[Any]] = defaultdict(list)
 
     def synchronize(self, stream: Any = None) -> None:
@@ -77,12 +78,12 @@ class Calls:
     """Notes the calls of one library that cross, with their times."""
 
     def __init__(
-        self, library: Library, recorder: ScriptRecorder, gpu: Gpu, again: Call = lambda *_: None
+        self, library: Library, recorder: ScriptRecorder, gpu: Gpu, direct: Call = lambda *_: None
     ) -> None:
-        """again: what makes a call's copy once more, in memory of its own, by the name of the call, the call
-        and its arguments; None where that cannot be."""
+        """direct: the host memory of a call that copies, and what makes the copy from or to that memory; None
+        where there is more to it. Takes the name of the call, the call and its arguments."""
         self.library: Library = library
-        self._again = again
+        self._direct = direct
         self.recorder = recorder
         self._gpu, self._depth = gpu, recorder.depth
         self._scopes = _Scopes()
@@ -142,8 +143,8 @@ class Calls:
         depth.value = 1  # it was 0, or nothing would have been replaced
         try:
             if event.created is None:
-                if recorder.doubling.is_on:
-                    return self._run_twice(event, call, args, options, blocks, stream)
+                if recorder.copy_costs.is_on:
+                    return self._run_directly(event, call, args, options, blocks, stream)
                 return call(*args, **options)
             begin = perf_counter()
             result = call(*args, **options)
@@ -169,20 +170,22 @@ class Calls:
             event.marks = (first, self._gpu.mark(stream)) if copies else None
         return result
 
-    def _run_twice(self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any) -> Any:
-        """The result of a call in a frame whose copies are made twice."""
-        doubling = self.recorder.doubling
-        is_copy = event.kind in ("upload", "download") and doubling.is_around(event.site)
-        if not is_copy or not doubling.has_room(event.site, self._gpu.free):
+    def _run_directly(
+        self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any
+    ) -> Any:
+        """The result of a call in a frame whose copies are taken off; what they wait for is not."""
+        costs, wait = self.recorder.copy_costs, functools.partial(self._gpu.synchronize, stream)
+        if event.kind not in ("upload", "download") or not costs.is_around(event.site):
             return call(*args, **options)
-        if blocks:
-            self._gpu.synchronize(stream)
-        begin = doubling.clock()
-        result = call(*args, **options)
-        end = doubling.clock()
-        if (again := self._again(event.call, call, args, options)) is not None:
-            doubling.repeat(event.site, begin, end, again)
-        return result
+        called = costs.clock()
+        wait()
+        begin = costs.clock()
+        if not blocks and begin - called > PENDING:
+            costs.spoil()
+        if (direct := self._direct(event.call, call, args, options)) is None:
+            return call(*args, **options)
+        host, copy = direct
+        return costs.take_off(event.site, host, copy, begin, wait)
 
     def crossed(self, event: Event) -> None:
         """Notes a crossing: under the name of the call that made it, several waits of one call as one."""

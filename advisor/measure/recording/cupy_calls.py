@@ -15,7 +15,7 @@ from weakref import ref as weakref
 import numpy as np
 
 from advisor.measure.cupy_mock.checks import coverage
-from advisor.measure.recording.calls import Call, Calls, Gpu, address, is_on_gpu, owners, replace
+from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, address, is_on_gpu, owners, replace
 from advisor.measure.recording.recorder import Event, Location, ScriptRecorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
@@ -54,9 +54,9 @@ class CupyCalls:
         cuda = module.cuda
         gpu = Gpu(
             cuda.get_current_stream, cuda.Stream.synchronize, cuda.runtime.getDevice, cuda.Event,
-            cuda.get_elapsed_time, lambda: cuda.runtime.memGetInfo()[0],
+            cuda.get_elapsed_time,
         )  # fmt: skip
-        self._calls, self.seconds_between = Calls("cupy", recorder, gpu, self._again), gpu.seconds_between
+        self._calls, self.seconds_between = Calls("cupy", recorder, gpu, self._direct), gpu.seconds_between
         self._kinds: dict[int, tuple[weakref[Any], HostMemory]] = {}
         self._data = module.ndarray.data
         self._get_waits = int(module.__version__.partition(".")[0]) >= _BLOCKING_OPTION
@@ -180,19 +180,18 @@ class CupyCalls:
         self._calls.crossed(event)
         return result
 
-    def _again(self, name: str, call: Call, args: Any, options: dict[str, Any]) -> Call | None:
-        if name == "ndarray.set":
-            return lambda: call(self._cupy.empty_like(args[0]), *args[1:])
-        if name not in ("ndarray.get", "cupy.asnumpy"):
-            repeats = name in ("ndarray.tolist", "ndarray.tobytes") or isinstance(args[0], np.ndarray)
-            return functools.partial(call, *args, **options) if repeats else None
-        stream, order, out = (*args[1:], *(None, "C", None)[len(args) - 1 :])[:3]
-        options = {"stream": stream, "order": order, "out": out} | options
-        if options["out"] is not None:
-            pinned = self._memory(options["out"]) == "pinned"
-            like = sys.modules["cupyx"].empty_like_pinned if pinned else np.empty_like
-            options["out"] = like(options["out"])
-        return functools.partial(call, args[0], **options)
+    def _direct(self, name: str, call: Call, args: Any, options: dict[str, Any]) -> Direct | None:
+        downloads = name in ("ndarray.get", "cupy.asnumpy")
+        host = args[0] if name.startswith("cupy.") else args[1] if name == "ndarray.set" else None
+        if downloads:
+            stream, order, host = (*args[1:], *(None, "C", None)[len(args) - 1 :])[:3]
+            options = {"stream": stream, "order": order, "out": host} | options
+            if (host := options["out"]) is None and options["order"] == "C":
+                host = options["out"] = self._recorder.copy_costs.array(args[0].shape, args[0].dtype)
+            args = args[:1]
+        if not isinstance(host, np.ndarray) or not host.flags.forc:
+            return None
+        return (address(host), host.nbytes), functools.partial(call, *args, **options)
 
     def _memory(self, array: Any) -> HostMemory:
         """The kind of memory that a NumPy array is in; anything else becomes one in pageable memory.

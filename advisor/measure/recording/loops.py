@@ -61,9 +61,9 @@ class Loop:
         self.crossed = self.last_crossed = 0
         """Iterations with a crossing, and the last of them."""
         self.stretches: Any = None
-        """Where copies of some iterations are made twice: the times of all."""
-        self.again = 0.0
-        """Seconds of second copies in this iteration."""
+        """Where the copies of some iterations are taken off: the times of all."""
+        self.taken_off = 0.0
+        """Seconds of them in this iteration."""
         self._before = (0, 0.0, 0.0)
         """Its turns, seconds and whole seconds when it was entered."""
         self.quiet = 0
@@ -84,7 +84,7 @@ class Loop:
 
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
-        self.begun, self.again = None, 0.0  # it may have been left by return or by an exception
+        self.begun, self.taken_off = None, 0.0  # it may have been left by return or by an exception
         self._forget_idle()
         self.entered = self._clock() if self.approached is None else self.approached
         self.approached = None
@@ -117,11 +117,11 @@ class Loop:
 
     def _end(self, seconds: float) -> None:
         """After an iteration of so many seconds."""
-        seconds -= self.again
-        self.again = 0.0
         self.seconds += seconds
-        is_doubled = self.stretches is not None and self.stretches.ended(seconds)
-        if not self.turns % self.stride and not is_doubled:
+        seconds -= self.taken_off
+        self.taken_off = 0.0
+        is_chosen = self.stretches is not None and self.stretches.ended(seconds)
+        if not self.turns % self.stride and not is_chosen:
             self._keep(seconds)
 
     def leave(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.cupy_mock.checks import user_line
-from advisor.measure.recording.calls import Call, Calls, Gpu, address, numba_classes, owners, replace
+from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, address, numba_classes, owners, replace
 from advisor.measure.recording.played import NAN, Device, fact, values_of
 from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Library
@@ -47,10 +47,9 @@ class NumbaCalls:
             lambda: module.get_current_device().id,
             lambda: module.event(timing=True),
             lambda begin, end: module.event_elapsed_time(begin, end),
-            lambda: module.current_context().get_memory_info()[0],
         )
         self.seconds_between = gpu.seconds_between
-        self.watch(Calls("numba", recorder, gpu, self._again), recorder)
+        self.watch(Calls("numba", recorder, gpu, self._direct), recorder)
         around = self._calls.around
         if hasattr(module, "FakeCUDAKernel"):  # `simulator` is there without it too, once imported
             self._simulator()
@@ -129,13 +128,15 @@ class NumbaCalls:
         self._cross(event, array, result if ary is None else ary)
         return result
 
-    def _again(self, name: str, call: Call, args: Any, _: Any) -> Call | None:
-        array, host, *stream = args or (None, None)
-        if name.endswith("copy_to_device"):
-            return lambda: call(self._cuda.device_array_like(array), host, *stream)
-        if name.endswith("copy_to_host") and (host is None or self._memory(host) == "pageable"):
-            return lambda: call(array, None, *stream)
-        return None
+    def _direct(self, name: str, call: Call, args: Any, _: Any) -> Direct | None:
+        if not name.startswith("DeviceNDArray."):
+            return None
+        array, host, *stream = args
+        if host is None and array.is_c_contiguous():
+            host = self._recorder.copy_costs.array(array.shape, array.dtype)
+        if not isinstance(host, np.ndarray) or not host.flags.forc:
+            return None
+        return (address(host), host.nbytes), lambda: call(array, host, *stream)
 
     def _upload(self, call: Call, array: Any, ary: Any, stream: Any = 0) -> Any:
         if not isinstance(ary, np.ndarray):

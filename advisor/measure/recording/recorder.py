@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 from weakref import ref as weakref
 
-from advisor.measure.recording.doubling import WARM_UP, Doubling
+from advisor.measure.recording.copy_costs import WARM_UP, CopyCosts
 from advisor.measure.recording.host_memory import Contents, LineContents, Origins, Source
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Clock, Lines, Loop, Loops, Site
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
@@ -196,7 +196,7 @@ class ScriptRecorder:
         self._looking = self._look_seconds = 0.0
         """Seconds of all looks, and of the last one."""
         self._thread = threading.get_ident()
-        self.doubling = Doubling(clock)
+        self.copy_costs = CopyCosts(clock)
         os.register_at_fork(after_in_child=self.stop)
 
     def stop(self) -> None:
@@ -210,7 +210,7 @@ class ScriptRecorder:
         if site is None:
             return False
         site.asked = asked = site.asked + 1
-        if self.doubling.is_on and self.doubling.is_around(site):
+        if self.copy_costs.is_on and self.copy_costs.is_around(site):
             event.created = None
             return False
         every = SOON_TIMED if asked < SOON else THEN_TIMED
@@ -218,7 +218,7 @@ class ScriptRecorder:
         if not is_sampled and asked > FIRST_CLOCKED and asked % THEN_CLOCKED:
             event.created = None
         if asked % THEN_TIMED == WARM_UP + 1:
-            self.doubling.consider(site)
+            self.copy_costs.consider(site)
         return is_sampled
 
     def crossed(self, event: Event) -> None:
@@ -242,7 +242,7 @@ class ScriptRecorder:
             self._time(record, event, event.host_seconds)
         if event.kind == "upload":
             self._resume(site)
-        looks = count >= record.next_look
+        looks = count >= record.next_look and not self.copy_costs.is_on
         if looks:
             self._look(record, event)
             record.overhead += self._look_seconds

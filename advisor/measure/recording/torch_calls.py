@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.recording import played_torch
-from advisor.measure.recording.calls import Call, Calls, Gpu, Wrap, hide_items, is_on_gpu, replace
+from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, Wrap, hide_items, is_on_gpu, replace
 from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import HostMemory, Library
 
@@ -44,14 +44,8 @@ class TorchCalls:
             played_torch.play(module, recorder.not_seen)
         cuda = module.cuda
         event = functools.partial(cuda.Event, enable_timing=True)
-        gpu = Gpu(
-            cuda.current_stream,
-            cuda.Stream.synchronize,
-            cuda.current_device,
-            event,
-            free=lambda: cuda.mem_get_info()[0],
-        )
-        self._calls, self.seconds_between = Calls("torch", recorder, gpu, self._again), gpu.seconds_between
+        gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event)
+        self._calls, self.seconds_between = Calls("torch", recorder, gpu, self._direct), gpu.seconds_between
         self._copies()
         self._cuda_types()
         self._waits()
@@ -97,16 +91,28 @@ class TorchCalls:
             self._cross(event, tensor, result)
         return result
 
-    def _again(self, name: str, call: Call, args: Any, options: Any) -> Call | None:
-        """Without gradients, which would keep what the copy was made of. Subclasses may do anything."""
+    def _direct(self, name: str, call: Call, args: Any, options: Any) -> Direct | None:
+        """Of plain tensors without gaps. A download makes a tensor, which then has no gradients."""
         torch = self._torch
-        if name == "Tensor.copy_":
-            pinned = not args[0].is_cuda and args[0].is_pinned()
-            args = torch.empty_like(args[0], pin_memory=pinned), *args[1:]
-        elif name.startswith("Tensor.") and type(args[0]) not in (torch.Tensor, torch.nn.Parameter):
+        tensor: Any = args[0] if args else None
+        if not name.startswith("Tensor.") or type(tensor) is not torch.Tensor:
             return None
-        again: Call = torch.no_grad()(functools.partial(call, *args, **options))
-        return again
+        copy, host = functools.partial(call, *args, **options), tensor
+        if name == "Tensor.copy_":
+            host = args[1] if tensor.is_cuda else tensor
+        elif tensor.is_cuda:
+            kinds = [type(value) for value in (*args[1:], *options.values())]
+            alone = kinds == [] if name == "Tensor.cpu" else kinds in ([str], [torch.device])
+            if not alone or tensor.requires_grad or not tensor.is_contiguous():
+                return None
+            memory = self._recorder.copy_costs.array((tensor.numel() * tensor.itemsize,), np.uint8)
+            if memory is None:
+                return None
+            host = torch.from_numpy(memory).view(tensor.dtype).view(tensor.shape)
+            copy = functools.partial(host.copy_, tensor)
+        if not isinstance(host, torch.Tensor) or not host.is_contiguous():
+            return None
+        return (host.data_ptr(), host.numel() * host.itemsize), copy
 
     def _goes_to_gpu(self, name: str, tensor: Any, arguments: Any) -> bool:
         """Whether the result will be on the GPU: where arguments name no device, where the tensor is."""

@@ -85,7 +85,7 @@ def record(job: ScriptJob) -> Recorded:
     session = Session(job)
     sys.meta_path.insert(0, session.finder)
     program = program_of(job, session.loops)
-    named = session.recorder.doubling.only = session.named_loop(program.file)
+    named = session.recorder.copy_costs.only = session.named_loop(program.file)
     ended, seconds = session.run(program)
     copied = session.count()
     overheads = Overheads.measured(session.recorder, session.loops, session.origins, seconds)
@@ -150,7 +150,7 @@ class Session:
         self.recorder = ScriptRecorder(
             self.loops, self.lines, self.origins, Contents(whole=not has_gpu), perf_counter, has_gpu=has_gpu
         )
-        self.recorder.doubling.is_possible = has_gpu and not job.counts_bytes
+        self.recorder.copy_costs.is_possible = has_gpu and not job.counts_bytes
         played.not_seen[:] = [self.recorder.not_seen]
         self.libraries: list[LibraryRecorder] = []
         self.driver = DriverBytes()

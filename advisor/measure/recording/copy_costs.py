@@ -1,0 +1,216 @@
+"""What the copies of a loop cost its frames, measured: in a few frames they take no part.
+
+The calls' own times leave out what copies cost other lines. A copy from or to pageable memory goes through
+the CPU's caches and displaces what the program's own code needs, and a download's new array takes new memory:
+on an H200 that was as long as the download itself. So in some frames each copy goes directly, from or to
+memory that is page-locked for it alone, and its time is taken off. The program gets the same values.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import psutil
+
+from advisor import stats
+from advisor.measure.recording.loops import Clock, Loop, Site
+from advisor.profiles.crossings import CopyCost
+
+WARM_UP = 32
+"""Frames with copies before the first that are chosen: early ones are slower."""
+CHOSEN, BETWEEN = 3, (7, 11)
+"""Chosen frames in a row, and the fewest and the most between: at random, because programs do something every
+second, fourth or eighth frame. The first of a stretch is left out."""
+FEWEST, MOST = 8, 64
+"""Stretches of chosen frames that a figure needs, and after which none follow."""
+SHARE = 0.1
+"""Of the run's time so far that the copies of chosen frames may take."""
+PENDING = 30e-6
+"""Seconds: where an upload would have to wait so long for earlier work, which the program does not wait for,
+its frame is not compared."""
+WIDEST = 0.3
+"""Width of the interval, as a share of the frame, beyond which the calls are summed."""
+ROOM = 8
+"""Times the size of a download that memory needs to have free."""
+BUFFERS = 4
+"""Arrays for downloads, which are used again once the program has dropped them."""
+_FREE = 3
+"""References to one that the program has dropped: the list's, a name's, and the count's own."""
+_LEAST = 1e-9
+_LOCKED_ALREADY = 712
+"""CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"""
+
+
+class PageLock:
+    """Page-locks host memory, by the driver itself: libraries hear nothing of what it refuses."""
+
+    def __init__(self) -> None:
+        self._driver: Any = None
+
+    def lock(self, address: int, size: int) -> int:
+        self._driver = self._driver or ctypes.CDLL("libcuda.so.1")
+        register = self._driver.cuMemHostRegister_v2
+        return int(register(ctypes.c_void_p(address), ctypes.c_size_t(size), 0))
+
+    def unlock(self, address: int) -> None:
+        self._driver.cuMemHostUnregister(ctypes.c_void_p(address))
+
+
+class Stretches:
+    """Times of a loop's frames, in stretches of frames as they are and chosen ones in turns."""
+
+    def __init__(self, costs: CopyCosts, seed: int) -> None:
+        self._costs, self._random, self._left = costs, random.Random(seed), 1
+        self._seconds: list[list[float]] = [[]]
+        self.is_chosen = False
+        self.is_comparable = True
+        self.frames = 0
+        """How many were chosen."""
+        self.sites: set[Site] = set()
+        """The lines whose copies were taken off."""
+
+    def ended(self, seconds: float) -> bool:
+        """After each frame, without what was taken off. Whether it was chosen."""
+        was_chosen = self.is_chosen
+        self.frames += was_chosen
+        if self.is_comparable:
+            self._seconds[-1].append(seconds)
+        self.is_comparable = True
+        self._left -= 1
+        if not self._left:
+            self._next()
+        return was_chosen
+
+    def is_full(self) -> bool:
+        return len(self._seconds) > 2 * MOST
+
+    def stop(self) -> None:
+        """Its frames end here, for now."""
+        if self.is_chosen:
+            self.is_chosen = False
+            self._seconds.append([])
+
+    def _next(self) -> None:
+        costs = self._costs
+        if self.is_full():
+            costs.end()
+        elif self.is_chosen or costs.is_affordable():
+            self.is_chosen = costs.is_on = not self.is_chosen
+            self._seconds.append([])
+        else:
+            del self._seconds[-1][BETWEEN[1] : -BETWEEN[1]]
+        self._left = CHOSEN if self.is_chosen else self._random.randint(*BETWEEN)
+
+    def measured(self, frame_seconds: float) -> CopyCost | None:
+        """What copies cost a frame of so many seconds; None where that is not known well enough."""
+        counted = [frames[1:] for frames in self._seconds]
+        triples = zip(counted[:-2:2], counted[1:-1:2], counted[2::2], strict=True)
+        each = [
+            (np.median(chosen), np.median([*before[-BETWEEN[1] :], *after[: BETWEEN[1]]]))
+            for before, chosen, after in triples
+            if len(chosen) == CHOSEN - 1 and (before or after)
+        ]
+        ratios = [float(chosen / plain) for chosen, plain in each if plain > 0 and chosen > 0]
+        if len(ratios) < FEWEST:
+            return None
+        low, high = stats.median_interval([ratios])
+        if high - low > WIDEST:
+            return None
+        ends = stats.median([ratios]), high, low
+        seconds, least, most = (max((1 - ratio) * frame_seconds, _LEAST) for ratio in ends)
+        return CopyCost(frames=self.frames, seconds=seconds, interval_seconds=(least, most))
+
+
+class CopyCosts:
+    """Chooses loops, the outermost that repeats copies, one at a time, and takes off their copies."""
+
+    def __init__(self, clock: Clock, pages: Any = None) -> None:
+        self.clock, self._began = clock, clock()
+        self._pages = pages or PageLock()
+        self.is_on = False
+        self.is_possible = False
+        """On a GPU, unless the driver counts the bytes."""
+        self.only: Loop | None = None
+        """The loop that was named."""
+        self.loops: dict[Loop, Stretches] = {}
+        self.seconds = 0.0
+        """Taken off in all."""
+        self._loop: Loop | None = None
+        self._buffers: list[Any] = []
+
+    def is_affordable(self) -> bool:
+        return self.seconds <= SHARE * (self.clock() - self._began)
+
+    def consider(self, site: Site) -> None:
+        """A loop around this line, where something crosses, may be the next."""
+        loop = next((each for each in site.loops if each.crossed >= WARM_UP and each.open), None)
+        if loop in (None, self._loop) or not self.is_possible or self.only not in (None, loop):
+            return
+        self.end()
+        stretches = self.loops.setdefault(loop, Stretches(self, loop.first))
+        if not stretches.is_full():
+            self._loop, loop.stretches = loop, stretches
+
+    def end(self) -> None:
+        """The loop has its frames, or another one runs."""
+        if self._loop is not None:
+            self.loops[self._loop].stop()
+            self._loop.stretches = None
+        self._loop, self.is_on = None, False
+        self._buffers.clear()
+
+    def is_around(self, site: Site) -> bool:
+        """Whether the line is in the loop."""
+        return self._loop in site.loops
+
+    def array(self, shape: Any, dtype: Any) -> Any:
+        """A NumPy array for a download; None where the program still has all of them."""
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if ROOM * size > psutil.virtual_memory().available:
+            return None
+        for buffer in self._buffers:
+            if buffer.nbytes >= size and sys.getrefcount(buffer) == _FREE:
+                break
+        else:
+            if len(self._buffers) == BUFFERS:
+                return None
+            buffer = np.zeros(size, np.uint8)
+            buffer.fill(1)  # its pages are there from now on
+            self._buffers.append(buffer)
+        return buffer[:size].view(dtype).reshape(shape)
+
+    def take_off(
+        self,
+        site: Site,
+        host: tuple[int, int],
+        copy: Callable[[], Any],
+        begin: float,
+        wait: Callable[[], Any],
+    ) -> Any:
+        """The result of a copy whose host memory, by address and size, is page-locked for it. begin: since
+        when its time is taken off."""
+        address, size = host
+        status = self._pages.lock(address, size)
+        try:
+            result = copy()
+            wait()
+        finally:
+            if not status:
+                self._pages.unlock(address)
+        if status in (0, _LOCKED_ALREADY) and self._loop is not None:
+            self.loops[self._loop].sites.add(site)
+        seconds = self.clock() - begin
+        self.seconds += seconds
+        for loop in site.loops:
+            loop.taken_off += seconds
+        return result
+
+    def spoil(self) -> None:
+        """The frame that runs is not to be compared."""
+        if self._loop is not None:
+            self.loops[self._loop].is_comparable = False

@@ -1,0 +1,165 @@
+"""What copies cost a frame, by taking them off in some: on a clock that copies and program advance."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from recorded import Recording
+
+from advisor.measure.recording.calls import Calls, Gpu
+from advisor.measure.recording.copy_costs import BUFFERS, CopyCosts
+from advisor.profiles.crossings import LineLoop
+from advisor.verdicts.ceilings import ceilings
+
+FRAMES = """for number in range({frames}):
+    gpu.upload()
+    gpu.compute()
+    gpu.download()
+"""
+
+
+class Machine:
+    """An upload of 1 ms and a download of 2 ms, each of which slows down what follows by 0.2 ms unless its
+    memory is page-locked, which takes 0.5 ms; and a kernel of 3 ms that the download waits for."""
+
+    def __init__(self, recording: Recording, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+        self.clock, self.kernel, self.slower, self.made = recording.clock, 0.0, 0.0, 0
+        self.locked: set[int] = set()
+        self.options = options
+        costs = recording.recorder.copy_costs
+        costs.is_possible, costs._pages = True, self
+        for module in ("calls", "recorder"):
+            name = f"advisor.measure.recording.{module}.perf_counter"
+            monkeypatch.setattr(name, lambda: self.clock.now)
+        event = partial(SimpleNamespace, record=lambda _: None)
+        gpu = Gpu(wait=lambda _: self.wait(), event=event)
+        calls = Calls("cupy", recording.recorder, gpu, self.direct)
+        recording.recorder.readers["cupy"] = lambda begin, end: 0.0
+        size = lambda *_: 1 << 20  # noqa: E731
+        recording.gpu.upload = calls.sized("upload", "up", size, memory="pageable")(partial(self.copy, 0.001))
+        download = calls.sized("download", "down", size, blocks=True, memory="pageable", asynchronous=False)
+        recording.gpu.download = download(partial(self.copy, 0.002))
+        recording.gpu.compute = self.compute
+
+    def direct(self, name: str, call: Any, args: Any, _: Any) -> Any:
+        if name == self.options.get("indirect"):
+            return None
+        return (1000, 1 << 20), partial(call, *args)
+
+    def lock(self, address: int, size: int) -> int:
+        self.clock.advance(0.0005)
+        self.locked.add(address)
+        return self.options.get("status", 0)
+
+    def unlock(self, address: int) -> None:
+        self.locked.remove(address)
+
+    def copy(self, seconds: float) -> None:
+        if seconds > 0.001:
+            self.wait()
+        self.made += 1
+        self.slower += 0.0 if self.locked else 0.0002
+        self.clock.advance(seconds)
+
+    def compute(self) -> None:
+        self.clock.advance(0.002 + self.slower)
+        self.slower, self.kernel = 0.0, 0.003
+        self.clock.advance(self.options.get("late", 0.0))
+
+    def wait(self) -> None:
+        self.clock.advance(self.kernel)
+        self.kernel = 0.0
+
+
+@pytest.fixture
+def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
+    return Recording(tmp_path, monkeypatch)
+
+
+def loop_of(recording: Recording, frames: int = 500) -> LineLoop:
+    recording.run(FRAMES.format(frames=frames))
+    (loop,) = recording.record().loops
+    return loop
+
+
+def test_copies_cost_a_frame_their_own_time_and_what_other_lines_lose(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(recording, monkeypatch)
+    loop = loop_of(recording)
+    assert loop.copy_cost is not None
+    assert loop.copy_cost.seconds == pytest.approx(0.0034)
+    assert loop.copy_cost.interval_seconds == pytest.approx((0.0034, 0.0034))
+    assert loop.frame_seconds == pytest.approx(0.0084)
+    assert (machine.made, machine.locked) == (1000, set())
+    run = recording.record()
+    assert [c.count for c in run.crossings] == [500, 500]
+    assert [c.host_seconds for c in run.crossings] == pytest.approx([0.5, 1.0])
+    assert ceilings(run)[0].seconds == pytest.approx(0.0034)
+
+
+def test_training_and_validation_are_each_measured(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Machine(recording, monkeypatch)
+    batches = FRAMES.format(frames=97).replace("\n    ", "\n        ").rstrip()
+    parts = "".join(f"    {line}\n" for line in f"{batches}\n{batches}".splitlines())
+    recording.run(f"tables = [gpu.upload() for _ in range(64)]\nfor epoch in range(6):\n{parts}")
+    training, validation = (loop for loop in recording.record().loops if loop.place.line > 1)
+    assert training.copy_cost
+    assert validation.copy_cost
+
+
+@pytest.mark.parametrize(
+    ("options", "frames"),
+    [
+        pytest.param({"status": 1}, 500, id="the memory cannot be page-locked"),
+        pytest.param({"indirect": "down"}, 500, id="most of the copies do more than copy"),
+        pytest.param({}, 100, id="few frames"),
+    ],
+)
+def test_calls_are_summed_where_copies_cannot_be_taken_off(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], frames: int
+) -> None:
+    Machine(recording, monkeypatch, **options)
+    assert loop_of(recording, frames).copy_cost is None
+    ceiling = ceilings(recording.record())[0]
+    assert (ceiling.seconds, ceiling.interval_seconds) == (pytest.approx(0.003), None)
+
+
+def test_frames_whose_uploads_would_wait_for_kernels_are_not_compared(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(recording, monkeypatch)
+    recording.run("for number in range(500):\n    gpu.upload()\n    gpu.compute()\n")
+    (loop,) = recording.record().loops
+    assert loop.copy_cost is None
+    assert machine.made == 500
+
+
+def test_what_is_taken_off_is_a_tenth_of_the_time_at_most(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Machine(recording, monkeypatch)
+    recording.run(FRAMES.format(frames=60))
+    costs = recording.recorder.copy_costs
+    assert costs.seconds < 0.1 * recording.clock.now + 3 * 0.004
+
+
+def test_buffers_are_used_again_once_the_program_has_dropped_them() -> None:
+    costs = CopyCosts(lambda: 0.0)
+    first = costs.array((3, 4), np.float32)
+    place = first.ctypes.data
+    view = first[1:]
+    del first
+    assert costs.array((3, 4), np.float32).ctypes.data != place, "a view of it is there"
+    del view
+    assert costs.array((2, 2), np.float64).ctypes.data == place
+    held = [costs.array(12, np.float32) for _ in range(BUFFERS)]
+    assert len({array.ctypes.data for array in held}) == BUFFERS
+    assert costs.array(12, np.float32) is None
