@@ -15,8 +15,7 @@ from running import REPOSITORY, started
 from test_revisions import commit, git
 
 from advisor.errors import FileProblem, UsageError
-from advisor.measure.git import Git, Unanswered
-from advisor.measure.revisions import base_of, checkout, commit_of, dirty, repository
+from advisor.measure.revisions import Git, Unanswered, base_of, checkout, commit_of, dirty, repository
 
 
 @pytest.fixture

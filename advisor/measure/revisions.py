@@ -1,26 +1,61 @@
 """What git knows of a workload's file: its commit, and the file at an earlier one, in a temporary folder.
 
 The user's repository is only read: the files of a commit are written through an index of our own, so nothing
-of ours is left there however a run ends. Nothing of the user's runs: see `advisor.measure.git`.
+of ours is left there however a run ends. Its configuration may be anybody's, and no program that it names is
+run: hooks, filters, a file system monitor, signature checks and transports are off, and missing objects are
+not fetched. Every call has a time limit, a session of its own that ends with it, and a bounded answer.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import selectors
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
-from advisor.measure.git import TWO_FILES, Git, Refused, Unanswered
+from advisor.measure.processes import uninterrupted
 from advisor.profiles.files import scratch
 from advisor.profiles.schema import Commit
 from advisor.texts import listed, printable
 
+_OFF = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=",
+    "core.splitIndex=false",
+    "core.sparseCheckout=false",
+    "core.quotePath=false",
+    "core.sshCommand=false",
+    "credential.helper=",
+    "log.showSignature=false",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+_FILTER_KEYS = {"clean": "", "smudge": "", "process": "", "required": "false"}
+_INHERITED = ("GIT_CONFIG", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
+"""Variables of git's that a user sets. A hook of git's sets others, for another repository or index."""
+_OWN = {
+    "LC_ALL": "C",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_MOST_BYTES = 64 << 20
+"""Enough for the names of half a million files."""
+_LONGEST_REASON = 200
+_TWO_FILES = "Give two files: advisor compare --run BASE.py HEAD.py."
 _DEFAULTS = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 """Where a pull request goes, the first that is there."""
 _SHALLOW = (
@@ -33,6 +68,121 @@ _SECONDS = 5.0
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SUBMODULE = re.compile(r"160000 (?:commit )?([0-9a-f]{40,64})(?: 0)?\t(.+)", re.DOTALL)
 """A line of `ls-tree`, or of `ls-files --stage`."""
+
+
+class Unanswered(FileProblem):
+    """git did not answer; the reason in words."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"git gave no answer: {reason}", next_step=_TWO_FILES)
+        self.reason = reason
+
+
+class Refused(Unanswered):
+    """git ended with an error of its own: its last line is the reason, `said` is all of it."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__((output.strip().splitlines() or ["no reason given"])[-1][:_LONGEST_REASON])
+        self.said = output
+
+
+@dataclass(frozen=True)
+class Git:
+    """git in a folder. `seconds` limits each call; `filters` are those to be turned off."""
+
+    folder: Path
+    seconds: float = 30.0
+    filters: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def ask(self, *arguments: str, given: bytes = b"") -> str:
+        """What git prints, `given` on its stdin. Names keep bytes that are not UTF-8 as `os.fsdecode` does.
+        Raises `Unanswered`; FileNotFoundError where there is no git."""
+        off = [f"filter.{name}.{key}={value}" for name in self.filters for key, value in _FILTER_KEYS.items()]
+        settings = [part for setting in (*_OFF, *off) for part in ("-c", setting)]
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("GIT_") or name.startswith(_INHERITED)
+        }
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            with uninterrupted():  # amid its start, Ctrl-C would leave it running
+                process = subprocess.Popen(
+                    ["git", *settings, *arguments],
+                    cwd=self.folder,
+                    env={**inherited, **_OWN, **self.variables},
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            with process:
+                try:
+                    out, err = _read(process, self.seconds)
+                    code = process.wait(self.seconds)
+                except subprocess.TimeoutExpired:
+                    raise Unanswered(f"git {arguments[0]} did not end within {self.seconds:g} s") from None
+                finally:
+                    if process.returncode is None:
+                        with suppress(ProcessLookupError, PermissionError):
+                            os.killpg(process.pid, signal.SIGKILL)
+                        process.kill()
+        if code:
+            raise Refused(printable(err.decode(errors="replace")))
+        return os.fsdecode(out)
+
+    def answer(self, *arguments: str) -> str | None:
+        """What git answers; None where it refuses."""
+        try:
+            return self.ask(*arguments).rstrip("\n")
+        except Refused:
+            return None
+
+    def without_filters(self) -> Git:
+        """The same with every filter of the configuration off: files are compared and written as stored."""
+        try:
+            keys = self.ask("config", "--includes", "-z", "--name-only", "--get-regexp", r"^filter\.")
+        except Refused:  # there is none
+            keys = ""
+        filters = (key.partition(".")[2].rpartition(".")[0] for key in keys.split("\0")[:-1])
+        names = tuple(dict.fromkeys(filters))
+        if any("=" in name or "\n" in name for name in names):
+            raise Unanswered("the repository has a filter that cannot be turned off")
+        return replace(self, filters=names)
+
+    def filtered(self, paths: Iterable[str], *more: str) -> list[str]:
+        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        if not self.filters or not given:
+            return []
+        parts = self.ask("check-attr", *more, "-z", "--stdin", "filter", given=given).split("\0")
+        return [path for path, value in zip(parts[::3], parts[2::3], strict=False) if value in self.filters]
+
+
+def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
+    """All of stdout and stderr. Raises `subprocess.TimeoutExpired`, and `Unanswered` where it is too much."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    chunks: dict[object, list[bytes]] = {process.stdout: [], process.stderr: []}
+    deadline, size = time.monotonic() + seconds, 0
+    with selectors.DefaultSelector() as selector:
+        for stream in (process.stdout, process.stderr):
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            ready = selector.select(left) if left > 0 else []
+            if not ready:
+                raise subprocess.TimeoutExpired(process.args, seconds)
+            for key, _ in ready:
+                chunk = os.read(key.fd, 1 << 16)
+                chunks[key.fileobj].append(chunk)
+                size += len(chunk)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                if size > _MOST_BYTES:
+                    raise Unanswered("git printed more than can be an answer")
+    return b"".join(chunks[process.stdout]), b"".join(chunks[process.stderr])
 
 
 @dataclass(frozen=True)
@@ -132,7 +282,7 @@ def repository(file: Path, seconds: float = 30.0) -> Repository:
         top = Path(Git(real.parent, seconds).ask("rev-parse", "--show-toplevel").rstrip("\n")).resolve()
         return Repository(top, real.relative_to(top), Git(top, seconds))
     except FileNotFoundError:
-        raise UsageError("git is not installed", next_step=TWO_FILES) from None
+        raise UsageError("git is not installed", next_step=_TWO_FILES) from None
     except Refused as refused:
         if "dubious ownership" in refused.said:
             raise UsageError(
@@ -141,7 +291,7 @@ def repository(file: Path, seconds: float = 30.0) -> Repository:
             ) from None
     except ValueError:  # what git names is no folder around the file
         pass
-    raise UsageError(f"{file} is not in a git repository", next_step=TWO_FILES)
+    raise UsageError(f"{file} is not in a git repository", next_step=_TWO_FILES)
 
 
 def base_of(repo: Repository, against: str | None) -> Base:
@@ -167,7 +317,7 @@ def _named(repo: Repository, against: str) -> tuple[str, str]:
 def _merge_base(repo: Repository) -> tuple[str, str]:
     head = repo.commit("HEAD")
     if head is None:
-        raise UsageError("the repository has no commit yet", next_step=f"Commit first. {TWO_FILES}")
+        raise UsageError("the repository has no commit yet", next_step=f"Commit first. {_TWO_FILES}")
     branch = next((name for name in _DEFAULTS if repo.commit(name)), None)
     if branch is None:
         none = f"there is no branch to compare with: none of {', '.join(_DEFAULTS)} exists"
@@ -184,10 +334,8 @@ def _merge_base(repo: Repository) -> tuple[str, str]:
 @contextmanager
 def checkout(repo: Repository, base: Base, seconds: float = 60.0) -> Iterator[tuple[Path, str]]:
     """The files of that commit with its submodules, gone at the end; their folder, and a note on those that
-    the user's filters, such as Git LFS, would have made.
-
-    seconds: limit of each repository's. Raises `FileProblem` where git cannot write them.
-    """
+    the user's filters, such as Git LFS, would have made. seconds: limit of each repository's. Raises
+    `FileProblem` where git cannot write them."""
     with scratch() as folder:
         tree, index = folder / "base", folder / "index"
         at_length = replace(repo, git=replace(repo.git, seconds=seconds))
@@ -200,10 +348,8 @@ def checkout(repo: Repository, base: Base, seconds: float = 60.0) -> Iterator[tu
 
 
 def _write(repo: Repository, tree: Path, index: Path, commit: str, label: str) -> Iterator[str]:
-    """Writes the files of a commit and of those submodules that the user's checkout has.
-
-    Yields those that are as the repository stores them, since filters are not run.
-    """
+    """Writes the files of a commit and of those submodules that the user's checkout has. Yields those that
+    are as the repository stores them, since filters are not run."""
     tree.mkdir(parents=True, exist_ok=True)
     try:
         variables = {
@@ -218,7 +364,7 @@ def _write(repo: Repository, tree: Path, index: Path, commit: str, label: str) -
         if git.filters:
             yield from _unchanged(repo, git, tree, listed)
     except Unanswered as unanswered:
-        step = TWO_FILES
+        step = _TWO_FILES
         promisors = ("config", "--get-regexp", r"^remote\..*\.promisor$")
         if isinstance(unanswered, Refused) and repo.git.answer(*promisors):
             step = f"The clone is partial. Fetch the files: git archive {commit[:10]} > /dev/null"
@@ -268,26 +414,20 @@ def dependencies(repo: Repository, commit: str) -> str:
     """Says that files which name packages differ from that commit's; empty where none does."""
     listed = repo.git.answer("diff-index", "--name-only", "--no-renames", "-z", commit) or ""
     changed = [name for name in listed.split("\0") if _DEPENDENCIES.fullmatch(name)]
-    return (
-        f"Dependencies changed ({_listed(changed)}), but both versions ran with the packages installed here."
-        if changed
-        else ""
-    )
+    both = "but both versions ran with the packages installed here."
+    return f"Dependencies changed ({_listed(changed)}), {both}" if changed else ""
 
 
 def dirty(repo: Repository) -> str:
     """What HEAD has that its commit does not, in sentences; empty where it has nothing."""
     changed = repo.changed
-    sentences = []
-    if changed.files:
-        sentences += [f"HEAD is the working tree, with uncommitted changes: {_listed(changed.files)}."]
-    if changed.unknown:
-        sentences += [
-            f"Of {_listed(changed.unknown)} git cannot tell without its filters, which are not run."
-        ]
-    if changed.problem:
-        sentences += [f"git could not tell whether HEAD has uncommitted changes: {changed.problem}."]
-    return " ".join(sentences)
+    unknown = _listed(changed.unknown)
+    sentences = {
+        f"HEAD is the working tree, with uncommitted changes: {_listed(changed.files)}.": changed.files,
+        f"Of {unknown} git cannot tell without its filters, which are not run.": changed.unknown,
+        f"git could not tell whether HEAD has uncommitted changes: {changed.problem}.": changed.problem,
+    }
+    return " ".join(sentence for sentence, those in sentences.items() if those)
 
 
 def commit_of(file: Path, seconds: float = _SECONDS) -> Commit | None:
@@ -298,8 +438,8 @@ def commit_of(file: Path, seconds: float = _SECONDS) -> Commit | None:
         if not repo.git.ask("ls-files", "--", f":(literal){repo.file}"):
             return None
         answer = repo.git.ask("rev-list", "--max-count=1", "--timestamp", "HEAD", "--")
-        time, _, revision = answer.strip().partition(" ")
-        committed = datetime.fromtimestamp(int(time), timezone.utc).isoformat()
+        moment, _, revision = answer.strip().partition(" ")
+        committed = datetime.fromtimestamp(int(moment), timezone.utc).isoformat()
         changed = differences(repo.git, untracked=False).any
         return Commit(revision=revision, committed=committed, changed=changed)
     except (AdvisorError, OSError, ValueError, OverflowError):
