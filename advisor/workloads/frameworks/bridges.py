@@ -37,9 +37,8 @@ class Bridge(ABC):
     def wrap(self, array: Any) -> Any:
         """The memory as an array of the library. Raises what the library raises."""
 
-    @abstractmethod
     def address(self, wrapped: Any) -> int:
-        """Where its first element lies."""
+        return address_of(wrapped)
 
     def probe(self, dtype: np.dtype[Any]) -> None:
         """Raises `Unsharable` where the library has no such dtype; asks the library itself."""
@@ -72,7 +71,13 @@ class Bridge(ABC):
 
 
 def address_of(array: Any) -> int:
-    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+    """Where its first element lies, whichever library's array it is."""
+    if isinstance(array, (int, np.ndarray)):
+        return array if isinstance(array, int) else int(array.ctypes.data)
+    if hasattr(array, "data_ptr"):
+        return int(array.data_ptr())
+    interface = getattr(array, "__cuda_array_interface__", None)
+    return int(interface["data"][0] if interface else array.data.ptr)
 
 
 class DefaultStreamBridge(Bridge):
@@ -105,9 +110,6 @@ class PointerBridge(DefaultStreamBridge):
     def wrap(self, array: Any) -> int:
         """Wraps host or device memory, by the stage's side."""
         return address_of(array)
-
-    def address(self, wrapped: Any) -> int:
-        return int(wrapped)
 
 
 class Exchange:
@@ -184,9 +186,6 @@ class TorchBridge(Bridge):
     def wrap_host(self, array: Any) -> Any:
         return self._torch.from_numpy(array)
 
-    def address(self, wrapped: Any) -> int:
-        return int(wrapped.data_ptr())
-
     def stream(self) -> Any:
         return self._stream or self.backend.stream
 
@@ -232,10 +231,6 @@ class NumbaBridge(DefaultStreamBridge):
         if array.dtype.kind not in "biufcV":
             raise TypeError(f"Numba does not support arrays of {array.dtype}")
         return array
-
-    def address(self, wrapped: Any) -> int:
-        name = "__cuda_array_interface__" if self.on_gpu else "__array_interface__"
-        return int(getattr(wrapped, name)["data"][0])
 
     def stream(self) -> Any:
         return self._cuda.external_stream(self.backend.stream.ptr) if self.on_gpu else self.backend.stream
