@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from contextlib import contextmanager
@@ -246,7 +247,7 @@ def _called(path: Path, other: Path) -> str:
 
     Those may be a user's.
     """
-    here, inside = Path.cwd(), path.resolve()
+    here, inside = Path.cwd(), Path(os.path.realpath(path))  # a link to itself is refused when it is read
     if path.name == other.name and inside.is_relative_to(here):
         return str(inside.relative_to(here))
     return path.name
