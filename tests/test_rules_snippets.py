@@ -14,10 +14,9 @@ from builders import cuda_device, vector_add_workload
 from snippet_fakes import WRITE_COMBINED, Gpus, Memory, fake_bindings, fake_cupy, fake_numba, fake_torch
 
 from advisor.profiles.schema import BufferRecord, StageRecord, WorkloadRecord
-from advisor.rules.snippets.base import Code, Library
-from advisor.rules.snippets.base import code as written
-from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH
-from advisor.rules.snippets.writing import overlapping, serial, snippet, variants
+from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH, Library
+from advisor.rules.snippets.writing import Code, overlapping, serial, snippet, variants
+from advisor.rules.snippets.writing import code as written
 from advisor.strategies.mixes import mix
 from advisor.strategies.placements.base import Placement
 from advisor.strategies.registry import BASELINE, STRATEGIES, by_name

@@ -16,7 +16,7 @@ from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import MemoryClass
 from advisor.rules import capacity, copies, line_rules, machine, managed, waits, zero_copy
 from advisor.rules.base import COPYING, PEER, WRITE_COMBINED, Rule, Threshold
-from advisor.rules.snippets.base import opening
+from advisor.rules.snippets.libraries import opening
 from advisor.strategies.registry import BASELINE
 from advisor.texts import from_markdown
 

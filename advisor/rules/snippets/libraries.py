@@ -1,12 +1,96 @@
-"""How CuPy, PyTorch and Numba write each placement; CuPy alone has a call for all of them."""
+"""How CuPy, PyTorch and Numba write each placement, and what their code imports and calls.
+
+CuPy alone has a call for all of them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from advisor.profiles.schema import BufferRecord, Device
-from advisor.rules.snippets.base import Library, OnGpu, Way
 from advisor.strategies.placements.base import Placement, flag_is_off
+
+_IMPORTS = {name: f"import {name}" for name in ("ctypes", "cupy", "math", "mmap", "weakref")} | {
+    "np": "import numpy as np",
+    "runtime": "from cuda.bindings import runtime  # CuPy cannot prefetch to the CPU",
+}
+
+
+def _split(text: str) -> dict[str, str]:
+    """Functions by name, each behind two empty lines."""
+    return {part.partition("(")[0]: f"\n\ndef {part.rstrip()}\n" for part in f"\n{text}".split("\ndef ")[1:]}
+
+
+_TEXT = Path(__file__).with_name("functions.txt").read_text(encoding="utf-8")
+_FUNCTIONS, _ATTACHING = map(_split, _TEXT.split("# For a GPU that cannot prefetch:\n"))
+
+
+def opening(code: str, imports: Sequence[str] = (), *, attaches: bool = False) -> str:
+    """These imports and the functions that the code calls, with what they call and import themselves.
+
+    attaches: `prefetch` attaches memory to the stream, for a GPU that cannot prefetch.
+    """
+    functions = _FUNCTIONS | (_ATTACHING if attaches else {})
+    needed: set[str] = set()
+    while called := {name for name in functions if name not in needed and f"{name}(" in code}:
+        needed |= called
+        code = "".join(functions[name] for name in called)
+    text = "".join(functions[name] for name in functions if name in needed)
+    lines = {*imports, *(line for name, line in _IMPORTS.items() if re.search(rf"(?<![.\w]){name}\.", text))}
+    standard = sorted(line for line in lines if line.split()[1] in sys.stdlib_module_names)
+    others = sorted(lines - set(standard), key=lambda line: (line.startswith("from"), line))
+    return "\n".join((*standard, *([""] if standard else []), *others, text))
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one placement is written: lines with {host} and {device} for the arrays of a buffer, {shape} and
+    {dtype} for what it is, and {stream} for where a copy is queued."""
+
+    allocate: tuple[str, ...]
+    to_device: str = ""
+    to_host: str = ""
+    attaches: bool = False
+    """`prefetch` attaches the memory to the stream, which cannot be the library's own then."""
+    rebinds: bool = False
+    """An upload makes a new device array, so that `frame` must bind its name again."""
+    elsewhere: str = ""
+    """Binds {device} for a further GPU, of number {gpu}; empty where several GPUs cannot have it."""
+
+    @property
+    def copies(self) -> bool:
+        """It has two memories, and copies between them."""
+        return "{device}" in self.to_device
+
+
+@dataclass(frozen=True)
+class OnGpu:
+    """How a library works on further GPUs: lines with {gpu} for the number of one, {stream} for its stream,
+    {mark} for an event, and {device} and {source} for a buffer's arrays on two of them."""
+
+    allocating: str
+    """Begins a block that takes memory there."""
+    running: str
+    """Begins a block that queues work there."""
+    stream: str
+    mark: tuple[str, ...]
+    order: str
+    to_peer: str
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library: what its code imports, and its way to a placement; None where it has no call."""
+
+    imports: tuple[str, ...]
+    stream: str
+    """Binds `stream`, the one that kernels run on."""
+    way: Callable[[Placement, BufferRecord, Device], Way | None]
+    on_gpu: OnGpu
+
 
 _ADVICE = {
     "read-mostly": ("cudaMemAdviseSetReadMostly", "device"),
