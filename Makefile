@@ -66,4 +66,4 @@ schema:  ## Regenerate the published schema in docs/
 	$(PYTHON) -m advisor.profiles.reading > docs/profile.schema.json
 
 accept:  ## Accept the current reports as golden files
-	$(PYTHON) -m pytest tests/test_report*.py tests/test_rules*.py tests/test_device_comparison.py tests/test_nsys_exports.py tests/test_caveats.py tests/test_doctor.py tests/test_verdict_words.py tests/test_history.py tests/test_versions.py tests/test_edits.py --accept
+	$(PYTHON) -m pytest $$(grep -l "accepted: Accepted" tests/test_*.py) --accept
