@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from running import Said
+
 from advisor.errors import AdvisorError
 
 
 def refusals(calls: Mapping[str, Callable[[], object]]) -> str:
-    """Exit code, message and next step by what was asked for."""
-    told = []
-    for name, call in calls.items():
-        try:
-            call()
-        except AdvisorError as error:
-            assert error.next_step, name
-            told.append(f"{name}\n  {error.exit_code}: {error.message}\n  next: {error.next_step}\n")
-        else:
-            told.append(f"{name}\n  is not refused\n")
-    return "\n".join(told)
+    """Exit code, message and next step by what was asked for, of calls and of commands."""
+    return "\n".join(f"{name}\n{_refused(call)}" for name, call in calls.items())
+
+
+def _refused(call: Callable[[], object]) -> str:
+    try:
+        said = call()
+    except AdvisorError as error:
+        return f"  {error.exit_code}: {error.message}\n  next: {error.next_step}\n"
+    if isinstance(said, Said) and said.code:
+        return f"  {said.code}: " + "\n".join([*said.error, ""]).removeprefix("error: ")
+    return "  is not refused\n"
