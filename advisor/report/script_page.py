@@ -27,8 +27,9 @@ _SUMMED = (
     "cost other lines through caches: removing copies by hand gained 0.8 to 1.7 times as much on an H200."
 )
 _TAKEN_OFF = (
-    "Copies and waits that could go, with what copies cost other lines, without kernels waited for. Measured "
-    "by {} of these frames, which are in no other figure, copies used page-locked memory and were taken off."
+    "Copies, with what they cost other lines, and waits that could go; kernels waited for are not in it. "
+    "Measured: in {} of these frames, which are in no other figure, copies used page-locked memory and were "
+    "taken off."
 )
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."

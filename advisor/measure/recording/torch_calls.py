@@ -95,7 +95,7 @@ class TorchCalls:
         """Of plain tensors without gaps. A download makes a tensor, which then has no gradients."""
         torch = self._torch
         tensor: Any = args[0] if args else None
-        if not name.startswith("Tensor.") or type(tensor) is not torch.Tensor:
+        if not name.startswith("Tensor.") or not self._is_plain(tensor):
             return None
         copy, host = functools.partial(call, *args, **options), tensor
         if name == "Tensor.copy_":
@@ -103,16 +103,19 @@ class TorchCalls:
         elif tensor.is_cuda:
             kinds = [type(value) for value in (*args[1:], *options.values())]
             alone = kinds == [] if name == "Tensor.cpu" else kinds in ([str], [torch.device])
-            if not alone or tensor.requires_grad or not tensor.is_contiguous():
+            if not alone or tensor.requires_grad:
                 return None
             memory = self._recorder.copy_costs.array((tensor.numel() * tensor.itemsize,), np.uint8)
             if memory is None:
                 return None
             host = torch.from_numpy(memory).view(tensor.dtype).view(tensor.shape)
             copy = functools.partial(host.copy_, tensor)
-        if not isinstance(host, torch.Tensor) or not host.is_contiguous():
-            return None
-        return (host.data_ptr(), host.numel() * host.itemsize), copy
+        return ((host.data_ptr(), host.numel() * host.itemsize), copy) if self._is_plain(host) else None
+
+    def _is_plain(self, tensor: Any) -> bool:
+        torch = self._torch
+        is_dense = type(tensor) is torch.Tensor and tensor.layout is torch.strided
+        return is_dense and bool(tensor.is_contiguous())
 
     def _goes_to_gpu(self, name: str, tensor: Any, arguments: Any) -> bool:
         """Whether the result will be on the GPU: where arguments name no device, where the tensor is."""
