@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import os
 import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from advisor.measure import namespaces
 from advisor.measure.jobs import Tree
-from advisor.measure.namespaces import Namespace, compiled, is_library, same_folder
+from advisor.measure.namespaces import Namespace, compiled, is_library, is_users, same_folder
 from advisor.workloads.loading import prepare
 
 WORKLOAD = """\
@@ -84,6 +87,8 @@ def test_libraries_are_shared(tmp_path: Path) -> None:
     assert colorsys.__name__ not in space.modules
     assert is_library("/opt/ros/lib/python3.10/dist-packages/rclpy/node.py")
     assert not is_library(str(tmp_path / "helpers.py"))
+    assert is_users(str(tmp_path / "helpers.py"))
+    assert not any(map(is_users, ("<string>", np.__file__, os.__file__, namespaces.__file__)))
 
 
 @pytest.fixture
