@@ -22,7 +22,7 @@ from advisor.measure.jobs import LOG, Description, Job, Sample, Settings, Task
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.processes import first_lines
 from advisor.measure.progress import Progress
-from advisor.measure.results import CONFIDENCE, NEXT_STEPS, Preparation, combine, failure, late_nan, uneven
+from advisor.measure.results import CONFIDENCE, Preparation, combine, failure, late_nan, uneven
 from advisor.measure.sampling import MIN_FRAMES, Clock
 from advisor.measure.search import FINALISTS, Likely, MixSearch, no_search
 from advisor.profiles.figures import Block, FinalRecord, Search
@@ -338,7 +338,7 @@ class Measurement:
         elif ended.how == "late":
             self.late.add(step.strategy)
         else:
-            self.failed[step.strategy] = failure(step.strategy, ended, NEXT_STEPS)
+            self.failed[step.strategy] = failure(step.strategy, ended)
 
     def _is_late(self, step: Step) -> bool:
         """No time is left for it; the first figures are taken all the same.

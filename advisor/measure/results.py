@@ -112,17 +112,14 @@ def _description(file: Path, problem: Problem | None, ended: Ended, reason: str)
 
 
 CONFIDENCE = 0.95
-_PREFIXES: dict[str, str] = {
+_PREFIXES = {
     "differs": WRONG_RESULTS,
     "state": "the workload changed the device's state: ",
     "memory": "not enough memory: ",
-    "bug": "",
-    "device": "",
     "raised": RAISED,
     "twin": "it cannot run without a GPU: ",
-    "wrong": "",
 }
-NEXT_STEPS = {
+_NEXT_STEPS = {
     "differs": "Likely causes: work on another stream that the stage does not wait for (use the parameter "
     "`stream`), an array kept from an earlier frame, random numbers or times that differ between processes "
     "(use the parameter `rng`), or atomics whose order changes the result. To reproduce it, run this "
@@ -185,11 +182,11 @@ def late_nan(samples: Mapping[str, Sequence[object]]) -> Iterator[str]:
         )
 
 
-def failure(strategy: str, ended: Ended, next_steps: Mapping[str, str] = NEXT_STEPS) -> Failed:
-    reason, detail, next_step = ended.reason, ended.log, next_steps.get(ended.how, "")
+def failure(strategy: str, ended: Ended) -> Failed:
+    reason, detail, next_step = ended.reason, ended.log, _NEXT_STEPS.get(ended.how, "")
     if isinstance(outcome := ended.outcome, Problem):
-        reason, detail = f"{_PREFIXES[outcome.cause]}{outcome.message}", outcome.detail or detail
-        next_step = outcome.next_step or next_steps.get(outcome.cause, "")
+        reason, detail = f"{_PREFIXES.get(outcome.cause, '')}{outcome.message}", outcome.detail or detail
+        next_step = outcome.next_step or _NEXT_STEPS.get(outcome.cause, "")
     return Failed(strategy=strategy, reason=reason, detail=detail, next_step=next_step)
 
 
