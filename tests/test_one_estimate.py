@@ -38,13 +38,20 @@ PATTERNS = {
 }
 WITHOUT = (
     "answers_of_versions",
+    "broken",
+    "cautions",
     "cpu",
     "devices",
+    "doctor",
+    "edits",
     "history",
     "nothing",
     "rule",
     "rules",
     "sweep",
+    "traced",
+    "two",
+    "verdicts",
     "versions",
 )
 """Pages of which some have no times beside ratios."""
