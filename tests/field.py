@@ -142,6 +142,6 @@ class Concluded:
 
 def main(arguments: list[str]) -> None:
     """In a forked process: saves the profile of an example in that folder."""
-    directory, given, options = arguments
+    directory, given, options, _parent = arguments
     made = profiled(Path(directory), *json.loads(given), **json.loads(options))
     made.save(Path(directory, "saved.json"))
