@@ -53,13 +53,6 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
     for reason, files in words.grouped(history.left_out, lambda each: each.reason).items():
         listed = words.listing((words.name(each.file, 120) for each in files), limit=3)
         left_out.append(blocks.Item((listed,), "left out", words.line(reason, 300)))
-    machines = []
-    for machine, same in words.grouped(lines, lambda series: series.machine).items():
-        most = words.count(max(len(series.entries) for series in same), "profile")
-        machines.append(blocks.Item((words.name(machine),), "", most))
-    several = tuple(machines) * (len(machines) > 1)
-    apart = blocks.Items(several, "Machines, each with its own lines", label="machine")
-    how = filled(blocks.Prose(_HOW), apart)
     sections = (
         lead(
             blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
@@ -69,7 +62,7 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
             blocks.Items(tuple(left_out), "Files left out", most=10),
         ),
         *(section(series, name, i) for i, (name, series) in enumerate(named, 1)),
-        Section("method", "Method", how, nav="Method", folded=True, closed=True),
+        Section("method", "Method", (blocks.Prose(_HOW),), nav="Method", folded=True, closed=True),
     )
     title = f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}"
     meta = (" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),)

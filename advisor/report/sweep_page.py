@@ -122,11 +122,6 @@ def _lead(
         else:
             height = HEIGHT if len(drawn) == 1 else LOW
             figures.append(tuple(_chart(track, parameter, looks, height) for _ in track.with_figures[:1]))
-    not_run = (point for point in sweep.points if point.status == "not run")
-    missing = []
-    for reason, where in words.grouped(not_run, lambda point: point.reason).items():
-        values = words.listing([words.value(point.value) for point in where], limit=12)
-        missing.append(blocks.Item((f"{parameter} = {values}",), "not run", words.line(reason)))
     following = blocks.Prose(CONFIRM * confirm, label="Next", kind="next together")
     return lead(
         replace(following, forms="html"),  # below the charts it would not be on the first screen
@@ -139,7 +134,6 @@ def _lead(
         replace(following, forms="md txt"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
-        blocks.Items(tuple(missing), "Values that were not run", forms="html md"),
     )
 
 
