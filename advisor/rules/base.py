@@ -54,6 +54,9 @@ _SECTIONS = re.compile(
 )
 
 
+Limits = Mapping[str, float]
+
+
 @dataclass(frozen=True)
 class Threshold:
     name: str
@@ -158,17 +161,25 @@ def advice(
     return Finding("advice", detail, title, evidence=evidence, gain=worth, lines=lines, inferred=inferred)
 
 
-def passed(detail: str, *evidence: Evidence) -> Finding:
-    return Finding("pass", detail, evidence=evidence)
+def passed(detail: str) -> Finding:
+    return Finding("pass", detail)
 
 
 def unbeaten(subject: Row, nearest: Row | None) -> Finding:
     """Nothing to advise, since no strategy that copies less beats this one."""
     if nearest is None:
-        return passed(f"No other strategy has figures to compare with {subject.strategy}.", subject.copies())
+        return passed(f"No other strategy has figures to compare with {subject.strategy}.")
     reason = "No strategy that spends less on copies is clearly faster"
-    frames = (subject.frame(), nearest.frame())
-    return passed(f"{reason}: {subject.takes} a frame, {nearest.takes}.", subject.copies(), *frames)
+    return passed(f"{reason}: {subject.takes} a frame, {nearest.takes}.")
+
+
+def few_copies(row: Row, limits: Limits) -> Finding | None:
+    """Nothing to advise where copies are too little of a frame; None where they are enough."""
+    share = row.part(row.transfer_seconds)
+    if not row.transfer_seconds:
+        return passed("Nothing is copied between the sides in a frame.")
+    few = f"Copies are only {units.percent(share)} of a frame of {row.strategy}."
+    return passed(few) if share < limits["share"] else None
 
 
 def not_applicable(reason: str) -> Finding:
@@ -178,9 +189,6 @@ def not_applicable(reason: str) -> Finding:
 def text(*sentences: str) -> str:
     """Sentences, those that are empty left out."""
     return " ".join(filter(None, sentences))
-
-
-Limits = Mapping[str, float]
 
 
 @dataclass(frozen=True)

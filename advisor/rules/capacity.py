@@ -22,7 +22,7 @@ def pin_per_frame(case: Case, limits: Limits) -> Finding:
     )
     if locks.calls < limits["calls"]:
         unseen = "calls of other libraries are not recorded"
-        return passed(f"No stage page-locks memory in its frames through CuPy ({unseen}).", *evidence)
+        return passed(f"No stage page-locks memory in its frames through CuPy ({unseen}).")
     return advice(
         f"In each frame of {row.strategy} the workload's stages lock or unlock pages "
         f"{units.digits(locks.calls)} times, which takes {units.seconds(locks.seconds)} or "
@@ -47,7 +47,7 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
         subject.figure("memory available to this program", memory, "bytes"),
     ]
     if not subject.pinned_bytes:
-        return passed(f"{subject.strategy} page-locks nothing.", *evidence)
+        return passed(f"{subject.strategy} page-locks nothing.")
     # RLIMIT_MEMLOCK binds mlock; what the driver locks does not count in VmLck.
     limit = case.machine.host.locked_memory_limit if case.machine and case.machine.host else None
     if isinstance(limit, int):
@@ -55,7 +55,7 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
     share = subject.pinned_bytes / memory
     locks = f"{subject.strategy} page-locks {units.size(subject.pinned_bytes)}, {units.percent(share)} of the"
     if share < limits["share"]:
-        return passed(f"{locks} memory of {units.size(memory)}.", *evidence)
+        return passed(f"{locks} memory of {units.size(memory)}.")
     cause = (
         f"{locks} {units.size(memory)} available. Locked pages cannot be swapped or used for the page "
         "cache: first other programs slow down or fail, then further page-locking fails."
@@ -94,15 +94,14 @@ def duplicate_allocation(case: Case, limits: Limits) -> Finding:
     least = max(limits["saving"] * baseline.physical_bytes, limits["bytes"])
     once = [row for row in case.rows.values() if baseline.physical_bytes - row.physical_bytes >= least]
     if not once:
-        reason = f"No strategy needs at least {units.size(least)} less than {BASELINE}, which needs {twice}."
-        return passed(reason, _held(baseline))
+        return passed(f"No strategy needs at least {units.size(least)} less than {BASELINE}.")
     evidence = [_held(row) for row in (baseline, *once)]
     names = listing([row.strategy for row in once])
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
         fastest = min(once, key=lambda row: row.seconds)
         reason = f"{names} would hold the buffers once, but may be slower: {fastest.takes} a frame"
-        return passed(f"{reason}, {baseline.takes}.", *evidence, baseline.frame(), fastest.frame())
+        return passed(f"{reason}, {baseline.takes}.")
     better = min([row for row in as_fast if row is case.chosen] or as_fast, key=lambda row: row.seconds)
     cause = (
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
@@ -140,7 +139,7 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
     )
     if share < limits["share"]:
         little = f"{units.size(needed)} of the device's {units.size(total)}, {units.percent(share)}"
-        return passed(f"The buffers need {little}.", *evidence)
+        return passed(f"The buffers need {little}.")
     cause = (
         f"{'The buffers, each held once, need' if case.one_dram else 'The buffers of the kernels need'} "
         f"{units.size(needed)}, {units.percent(share)} of the {units.size(total)} of {case.device.name}."

@@ -8,7 +8,17 @@ from dataclasses import replace
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import BufferRecord
-from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed, text, unbeaten
+from advisor.rules.base import (
+    Case,
+    Finding,
+    Limits,
+    advice,
+    few_copies,
+    not_applicable,
+    passed,
+    text,
+    unbeaten,
+)
 from advisor.rules.rows import Row, Traced, copies, idle, in_order, moves, pageable_bytes, shared
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import Step
@@ -16,11 +26,8 @@ from advisor.strategies.schedule import Step
 
 def pageable_transfer(case: Case, limits: Limits) -> Finding:
     baseline = case.baseline
-    share = baseline.part(baseline.transfer_seconds)
-    if share < limits["share"]:
-        little = f"Copies are only {units.percent(share)} of a frame of {BASELINE}."
-        nothing = "Nothing is copied between the sides in a frame."
-        return passed(little if baseline.transfer_seconds else nothing, baseline.copies())
+    if few := few_copies(baseline, limits):
+        return few
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
     better = case.proposal(cheaper, baseline)
     if better is None:
@@ -63,12 +70,8 @@ _STAGED = "staged"
 
 def staged_transfer(case: Case, limits: Limits) -> Finding:
     staged = case.rows[_STAGED]
-    if not staged.transfer_seconds:
-        return passed("Nothing is copied between the sides in a frame.", staged.copies())
-    share = staged.part(staged.transfer_seconds)
-    if share < limits["share"]:
-        little = f"only {units.percent(share)} of a frame"
-        return passed(f"The copies of cupy.asarray and cupy.asnumpy are {little}.", staged.copies())
+    if few := few_copies(staged, limits):
+        return few
     cheaper = (row for row in case.rows.values() if row.transfer_seconds < staged.transfer_seconds)
     better = case.proposal(cheaper, staged)
     if better is None:
@@ -104,12 +107,11 @@ def hidden_host_copy(case: Case, limits: Limits) -> Finding:
     copying = [row for row in case.rows.values() if row.host_copy_seconds]
     subject = case.chosen if case.chosen in copying else case.fastest(copying)
     if subject is None or subject.host_copy_seconds is None:
-        row = case.chosen or case.fastest()
-        return passed("No strategy here copies external buffers on the CPU.", *([row.frame()] if row else []))
+        return passed("No strategy here copies external buffers on the CPU.")
     share = subject.part(subject.host_copy_seconds)
     if share < limits["share"]:
         little = f"only {units.percent(share)} of a frame of {subject.strategy}"
-        return passed(f"The CPU's copies of {external} are {little}.", _copying(subject))
+        return passed(f"The CPU's copies of {external} are {little}.")
     cause = (
         f"The data of {external} arrives in memory that {subject.strategy} cannot use. The CPU copies "
         f"between the two {subject.take} {units.seconds(subject.host_copy_seconds)}, "
@@ -120,8 +122,7 @@ def hidden_host_copy(case: Case, limits: Limits) -> Finding:
         cause = f"{cause} {better.strategy} uses that memory directly."
         return case.swap(subject, better, cause, [_copying(subject)])
     if case.chosen is not None and not case.chosen.host_copy_seconds:
-        reason = f"The recommended {case.recommended} uses {external} where the data arrives."
-        return passed(reason, case.chosen.frame(), _copying(subject))
+        return passed(f"The recommended {case.recommended} uses {external} where the data arrives.")
     # Without the copies a frame takes what is left: an estimate, since nobody ran it.
     return advice(
         f"{cause} No strategy that uses that memory directly is clearly faster. Let the source write into "
@@ -143,7 +144,7 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
     baseline = case.baseline
     steps = moves(BASELINE, case.workload, case.device)
     if not steps or not baseline.transfer_seconds:
-        return passed("Nothing is copied between the sides in a frame.", baseline.copies())
+        return passed("Nothing is copied between the sides in a frame.")
     buffers, valid = {buffer.name: buffer for buffer in case.workload.buffers}, case.traffic.valid_bytes
     iterations = [case.traffic.times(loop) for loop in case.workload.loops]
     often = {(step.action, step.loop, step.again): step.times(iterations) for step in steps}
@@ -156,11 +157,10 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
         baseline.figure(f"{BASELINE}: time of a copy, on average", each),
         baseline.figure(f"{BASELINE}: all copies", baseline.transfer_seconds),
     )
-    share = baseline.part(baseline.transfer_seconds)
     if mean > limits["bytes"]:
-        return passed(f"A copy moves {size} on average, so bandwidth dominates its cost.", *evidence)
-    if share < limits["share"]:
-        return passed(f"The copies are small, but only {units.percent(share)} of a frame.", *evidence)
+        return passed(f"A copy moves {size} on average, so bandwidth dominates its cost.")
+    if few := few_copies(baseline, limits):
+        return few
     number = f"{round(copies)} {'copy' if round(copies) == 1 else 'copies'}"
     spent = f"{units.seconds(baseline.transfer_seconds)} of a frame of {units.seconds(baseline.seconds)}"
     mostly = "at that size the cost is the call, not the bytes"
@@ -172,7 +172,7 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
     # What goes in one direction at one time can be copied at once.
     spared = round(copies - sum(often.values()))
     if not spared:
-        return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.", *evidence)
+        return passed(f"{cause} Their number is minimal, and no other strategy is clearly faster.")
     return advice(
         f"{cause} No other strategy is clearly faster, but buffers copied in the same direction can be "
         f"parts of one array and one copy: {spared} fewer, each about {units.seconds(each)} regardless of "
@@ -196,17 +196,14 @@ def serial_copies(case: Case, limits: Limits) -> Finding:
     path = serial.part(serial.transfer_seconds + serial.device_seconds)
     if not serial.transfer_seconds or path < limits["share"]:
         little = f"Copies and kernels are {units.percent(path)} of a frame of {serial.strategy}"
-        reason = f"{little}: there is little to overlap."
-        return passed(reason, serial.copies(), serial.kernels())
+        return passed(f"{little}: there is little to overlap.")
     if overlapped is None:
         return case.without(_OVERLAPPED)
     chosen = case.chosen
     if chosen is not None and chosen is not overlapped and chosen.no_slower(overlapped):
-        reason = f"the recommended {chosen.strategy} is as fast without a second set of buffers."
-        return passed(reason, chosen.frame(), overlapped.frame())
+        return passed(f"The recommended {chosen.strategy} is as fast without a second set of buffers.")
     if not overlapped.beats(serial):
-        reason = f"Overlapping frames are not clearly faster: {overlapped.takes} a frame, {serial.takes}."
-        return passed(reason, serial.frame(), overlapped.frame(), serial.stages(), serial.copies())
+        return passed(f"Overlapping is not clearly faster: {overlapped.takes} a frame, {serial.takes}.")
     late = overlapped.result.latency_seconds
     evidence = [serial.copies(), serial.kernels(), serial.stages()]
     evidence += [overlapped.figure(f"{_OVERLAPPED}: latency of a frame", late)] if late is not None else []
@@ -247,7 +244,7 @@ def device_resident(case: Case, limits: Limits) -> Finding:
     names, chosen = ", ".join(buffer.name for buffer in resident), case.chosen
     if chosen is not None and not chosen.transfer_seconds:
         nothing = f"the recommended {chosen.strategy} copies nothing"
-        return passed(f"{names} would be copied both ways in each frame, but {nothing}.", chosen.copies())
+        return passed(f"{names} would be copied both ways in each frame, but {nothing}.")
     # The recommended strategy's copies count, else the baseline's, or the fastest one's.
     known = [row for row in case.rows.values() if row.transfer_seconds and row.transfer_bytes]
     preferred = [row for row in (case.chosen, case.rows.get(BASELINE)) if row in known]
@@ -268,7 +265,7 @@ def device_resident(case: Case, limits: Limits) -> Finding:
     )
     if row.part(saved) < limits["share"]:
         share = units.percent(row.part(saved))
-        return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.", *evidence)
+        return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.")
     return advice(
         f"Copied to the CPU for {', '.join(stages)} and back in the same frame: {names}, {units.size(moved)} "
         "both ways. Written with CuPy, that would work on the data in place. At the copy rate of "

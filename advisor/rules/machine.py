@@ -19,13 +19,13 @@ from advisor.rules.base import (
     Limits,
     Row,
     advice,
+    few_copies,
     not_applicable,
     passed,
     text,
     unbeaten,
 )
 from advisor.rules.rows import moves
-from advisor.strategies.registry import BASELINE
 from advisor.verdicts.reasons import Noise, noise_of
 
 
@@ -50,7 +50,7 @@ def numa_remote(case: Case, limits: Limits) -> Finding:
     )
     if share < limits["share"]:
         little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
-        return passed(f"{little}: the NUMA node of host memory makes little difference.", *evidence)
+        return passed(f"{little}: the NUMA node of host memory makes little difference.")
     node = host.gpu_numa_node
     detail = (
         f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These figures "
@@ -79,7 +79,7 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
     evidence = [Evidence(label=label, value=value, unit="count") for label, value in figures.items()]
     runs = link.runs
     if link.factor <= 1:
-        return passed(f"The link runs at {runs}, the best that NVML reports for this system.", *evidence)
+        return passed(f"The link runs at {runs}, the best that NVML reports for this system.")
     runs += f"; this GPU and system can do {link.best}"
     # The recommended strategy where it copies, else page-locked copies, which are bound by the link. Not one
     # whose copies run beside other work: what they spare is not their time.
@@ -88,7 +88,7 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
     share = row.part(row.transfer_seconds) if row else 0.0
     if row is None or share < limits["share"]:
         little = f"copies are only {units.percent(share)} of a frame."
-        return passed(f"The link runs at {runs}, but {little}", *evidence)
+        return passed(f"The link runs at {runs}, but {little}")
     return advice(
         f"Under load the link ran at {runs}: copies, and kernels that use host memory in place, take up "
         f"to {units.ratio(link.factor)} as long as at full rate. Copies are {units.percent(share)} of a "
@@ -113,10 +113,10 @@ def unstable_measurement(case: Case, limits: Limits) -> Finding:
     width, evidence = _half_width(worst), _evidence(worst)
     if width < limits["width"]:
         known = f"Medians are known to ±{units.percent(width)} or better"
-        return passed(f"{known} among the strategies that matter.", *evidence)
+        return passed(f"{known} among the strategies that matter.")
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
         only = f"{worst.strategy} is known only to ±{units.percent(width)}"
-        return passed(f"{only}, but the verdict does not depend on it.", *evidence)
+        return passed(f"{only}, but the verdict does not depend on it.")
     noise = noise_of(case.blocks, worst.strategy)
     between = "standard deviation between blocks, of a frame"
     if noise:
@@ -219,10 +219,8 @@ def peer_access_off(case: Case, limits: Limits) -> Finding:
             "The GPUs cannot access each other's memory, or it is not known whether they can."
         )
     baseline, peer = case.baseline, case.rows[PEER]
-    share = baseline.part(baseline.transfer_seconds)
-    if share < limits["share"]:
-        little = f"Copies are only {units.percent(share)} of a frame of {BASELINE}."
-        return passed(little, baseline.copies(), peer.copies())
+    if few := few_copies(baseline, limits):
+        return few
     others = (row for row in case.rows.values() if row.transfer_seconds < baseline.transfer_seconds)
     if case.proposal(others, baseline) is not peer:
         return unbeaten(baseline, peer)
@@ -245,11 +243,9 @@ def host_staged_peer_copy(case: Case, limits: Limits) -> Finding:
     row = case.chosen or case.fastest()
     assert row is not None
     moved = Evidence(label="copied between GPUs in a frame", value=sum(apart.values()), unit="bytes")
+    if few := few_copies(row, limits):
+        return few
     share = row.part(row.transfer_seconds)
-    if share < limits["share"]:
-        return passed(
-            f"Copies are only {units.percent(share)} of a frame of {row.strategy}.", moved, row.copies()
-        )
     pairs = " and ".join(f"GPU {one} and GPU {other}" for one, other in apart)
     detail = (
         f"{pairs} cannot access each other's memory, so {units.size(sum(apart.values()))} per frame cross "
@@ -274,10 +270,10 @@ def one_link_for_two(case: Case, limits: Limits) -> Finding:
         ports[port].append(gpu)
     together = {port: gpus for port, gpus in ports.items() if len(gpus) > 1}
     if not together:
-        return passed("Each GPU has a separate link to the host.", row.copies())
+        return passed("Each GPU has a separate link to the host.")
+    if few := few_copies(row, limits):
+        return few
     share = row.part(row.transfer_seconds)
-    if share < limits["share"]:
-        return passed(f"Copies are only {units.percent(share)} of a frame of {row.strategy}.", row.copies())
     port, gpus = next(iter(together.items()))
     listed = " and ".join(f"GPU {gpu}" for gpu in gpus)
     detail = (
@@ -305,7 +301,7 @@ def unbalanced_split(case: Case, limits: Limits) -> Finding:
     evidence = [row.figure(f"{row.strategy}: GPU {gpu}", seconds) for gpu, seconds in busy.items()]
     over = most / mean
     if over < limits["ratio"]:
-        return passed(f"The busiest GPU takes {units.ratio(over)} the mean time.", *evidence)
+        return passed(f"The busiest GPU takes {units.ratio(over)} the mean time.")
     longest = max(busy, key=lambda gpu: busy[gpu])
     detail = (
         f"GPU {longest} is busy for {units.seconds(most)} of a frame of {row.strategy}, {units.ratio(over)} "

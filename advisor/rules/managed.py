@@ -30,14 +30,14 @@ def page_fault_migration(case: Case, limits: Limits) -> Finding:
         lost = f"Kernels lose only {units.seconds(waiting)} of a {units.seconds(managed.seconds)} frame"
         fast = "Kernels on managed memory are as fast as on device memory"
         waited = f"{lost} to missing pages" if waiting > 0 else fast
-        return passed(f"{waited}{' (predicted)' if managed.predicted else ''}.", *evidence)
+        return passed(f"{waited}{' (predicted)' if managed.predicted else ''}.")
     better = case.proposal(case.rows.values(), managed)
     cause = _cause(managed, resident, waiting)
     touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
     if touched and waiting >= _FAULT_SECONDS:
         evidence += [managed.figure("managed: migration rate", touched / waiting, "bytes_per_second")]
     if better is None:
-        return passed(f"{cause} But no other strategy is clearly faster.", *evidence)
+        return passed(f"{cause} But no other strategy is clearly faster.")
     title = None if "prefetched" in better.movements else "Avoid managed memory that faults page by page"
     return case.swap(managed, better, cause, evidence, title=title, inferred=True)
 
@@ -82,8 +82,7 @@ def ping_pong_migration(case: Case, limits: Limits) -> Finding:
     often = [buffer for buffer in shared(case.workload) if changes[buffer.name] >= least]
     if not often:
         most = max(changes.values(), default=0)
-        reason = f"A buffer changes sides at most {most} times per frame: one round trip."
-        return passed(reason, managed.figure("side changes of a buffer per frame", most, "count"))
+        return passed(f"A buffer changes sides at most {most} times per frame: one round trip.")
     moved = sum(buffer.bytes * changes[buffer.name] for buffer in often)
     evidence = [
         *(managed.figure(f"side changes of {b.name} per frame", changes[b.name], "count") for b in often),
@@ -98,7 +97,7 @@ def ping_pong_migration(case: Case, limits: Limits) -> Finding:
         moves = "whole buffers move" if whole else "the touched pages migrate, by faults or prefetch"
         cause = f"{cause} At each change {moves}."
         return case.swap(managed, better, cause, [*evidence, better.kernels()])
-    return passed(f"{cause} But no other strategy is clearly faster: {managed.takes} a frame.", *evidence)
+    return passed(f"{cause} But no other strategy is clearly faster: {managed.takes} a frame.")
 
 
 TRACED_TURNS = Traced((MANAGED.example,), migrations)
@@ -117,20 +116,17 @@ def prefetch_unsupported(case: Case, _: Limits) -> Finding:
     attached, plain, chosen = case.rows.get(_ATTACHED), case.rows.get(_PLAIN), case.chosen
     if attached is None or plain is None:
         return case.without(_PLAIN if attached else _ATTACHED)
-    flag = Evidence(label="concurrentManagedAccess", value=float(concurrent), unit="count")
-    evidence = (flag, attached.frame(), plain.frame())
     fact = f"On {case.device.name} cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0)."
     if not attached.beats(plain):
         times = f"{units.times(attached.over(plain))} the time of plain managed memory"
-        return passed(f"{fact} Attaching to a stream instead takes {times}: use neither.", *evidence)
+        return passed(f"{fact} Attaching to a stream instead takes {times}: use neither.")
     if chosen is not None and chosen is not attached and chosen.no_slower(attached):
         fast = f"the recommended {chosen.strategy} is as fast: {chosen.takes} per frame"
-        return passed(
-            f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.", *evidence
-        )
+        return passed(f"{fact} Attaching to a stream is faster than plain managed memory, but {fast}.")
     cause = (
         f"{fact} cudaStreamAttachMemAsync replaces it: cudaMemAttachSingle before a kernel cleans the "
         "CPU's caches once, cudaMemAttachHost returns the memory to the CPU, and buffers that no kernel "
         "uses are not affected."
     )
+    flag = Evidence(label="concurrentManagedAccess", value=float(concurrent), unit="count")
     return case.swap(plain, attached, cause, [flag])

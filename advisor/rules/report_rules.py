@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from advisor import units
 from advisor.profiles.conclusions import Evidence, Gain
 from advisor.profiles.programs import SMALL, Flow, GpuTrace, Managed
-from advisor.rules.base import Finding, Limits, not_applicable, passed
+from advisor.rules.base import Finding, Limits, not_applicable
 from advisor.rules.registry import by_id
 
 UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
@@ -58,7 +58,7 @@ def _finding(
 ) -> Finding:
     """Advice where it fires. saved: at most, over all frames."""
     if not fires:
-        return passed(otherwise, *evidence)
+        return Finding("pass", otherwise, evidence=evidence)
     return Finding("advice", detail, title, evidence=evidence, gain=estimate(gpu, saved), inferred=True)
 
 

@@ -26,8 +26,7 @@ def implicit_wait(case: Case, limits: Limits) -> Finding:
     if row.part(spared) < limits["share"]:
         return passed(
             f"Device stages wait for the GPU {_times(count)}, {units.percent(row.part(spared))} of a frame "
-            f"of {units.seconds(row.seconds)}: {_lines(waits)}.",
-            *evidence,
+            f"of {units.seconds(row.seconds)}: {_lines(waits)}."
         )
     unpredicted = " (not part of the predicted time)" if row.predicted else ""
     advised = " ".join(dict.fromkeys(wait.write for wait in waits))
@@ -61,11 +60,10 @@ def host_bound_frame(case: Case, limits: Limits) -> Finding:
             f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
             f"{' as predicted' if subject.predicted else ''}: the placement of the data matters."
         )
-        return passed(reason, *_evidence(subject))
+        return passed(reason)
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
         most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
-        reason = f"{most}, but {best.strategy} makes them faster too."
-        return passed(reason, *_evidence(subject), *_evidence(best))
+        return passed(f"{most}, but {best.strategy} makes them faster too.")
     stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
     return advice(
         f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
@@ -98,13 +96,13 @@ def missing_synchronisation(case: Case, _: Limits) -> Finding:
         return not_applicable("The results of the strategies could not be compared.")
     right = _count("strategies whose results agree", len(agree))
     if not wrong:
-        return passed("All strategies gave the same results.", right)
+        return passed("All strategies gave the same results.")
     evidence = (_count("strategies whose results differ", len(wrong)), right)
     waiting = [name for name in agree if _waits(case, name)]
     if any(_waits(case, name) for name in wrong) or not waiting:
         differ = f"Results of {', '.join(wrong)} differ, but nothing points to a missing synchronization"
         none = "no strategy with synchronous copies was right while the others failed"
-        return passed(f"{differ}: {none}.", *evidence)
+        return passed(f"{differ}: {none}.")
     name, why = next(iter(wrong.items()))
     return advice(
         f"The results of {', '.join(wrong)} are wrong ({name}: {why.removeprefix(WRONG_RESULTS)}), those of "

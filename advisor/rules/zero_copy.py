@@ -22,8 +22,7 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
     if not again and all(read.known for read in case.reads):
         most = max(case.reads, key=lambda read: read.passes)
         once = f"about once a frame ({most.buffer}: {units.digits(most.passes)} times)"
-        reason = f"Kernels read each shared buffer {once}, which suits zero-copy memory."
-        return passed(reason, _passes(most, zero_copy))
+        return passed(f"Kernels read each shared buffer {once}, which suits zero-copy memory.")
     quicker = [r for r in case.rows.values() if case.slowdown(zero_copy, r) >= limits["slowdown"]]
     # Page-locked memory in place that no cache of the GPU serves is zero-copy by another name.
     alike = [r for r in quicker if r.in_place and not r.gpu_caches and r.places_all(lambda p: p.locks)]
@@ -35,9 +34,7 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
         both = [zero_copy, *([nearest] if nearest else [])]
         times = (f"{r.takes} a frame, {units.seconds(r.device_seconds)} of it in kernels" for r in both)
         return passed(
-            f"{_counted(again, limits)}, but no other strategy is clearly faster: {'; '.join(times)}.",
-            *(_passes(read, zero_copy) for read in again),
-            *(item for row in both for item in (row.kernels(), row.frame())),
+            f"{_counted(again, limits)}, but no other strategy is clearly faster: {'; '.join(times)}."
         )
     worth = (
         f"Kernels {better.take} {units.seconds(zero_copy.device_seconds)} with zero-copy and "
@@ -101,7 +98,7 @@ def zero_copy_uncoalesced(case: Case, limits: Limits) -> Finding:
     evidence = (zero_copy.kernels(), copied.kernels(), bytes_used, *copied.rate())
     if excess < limits["slowdown"]:
         took = f"{units.seconds(zero_copy.device_seconds)}, {units.ratio(excess)} what the bytes"
-        return passed(f"Kernels on zero-copy memory take {took} they use explain.", *evidence)
+        return passed(f"Kernels on zero-copy memory take {took} they use explain.")
     cause = (
         f"Kernels use {units.size(used)} of zero-copy memory about once per frame and take "
         f"{units.seconds(zero_copy.device_seconds)}, of which the bytes explain {units.seconds(expected)}. "
@@ -110,7 +107,7 @@ def zero_copy_uncoalesced(case: Case, limits: Limits) -> Finding:
     better = case.proposal(case.rows.values(), zero_copy)
     if better is None:
         none = f"But no other strategy is clearly faster: {zero_copy.takes} a frame."
-        return passed(f"{cause} {none}", *evidence)
+        return passed(f"{cause} {none}")
     cause += " Coalesce the accesses (neighbouring threads, neighbouring elements), or copy the buffer once."
     return case.swap(zero_copy, better, cause, evidence, inferred=True)
 
@@ -148,7 +145,7 @@ def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
         # The model has no figure of it: a prediction of memory in place is no ground to choose it.
         reason = f"{what} The prediction counts plain reads: no published figures cover textures there."
         if case.recommended is None or not (case.chosen and case.chosen.in_place):
-            return passed(reason, zero_copy.kernels())
+            return passed(reason)
         title = "Measure textures over zero-copy memory before choosing it"
         measure = f"{reason} Measure {case.recommended} on the device before choosing it."
         lines = case.lines([read.buffer for read in sampled], names)
@@ -160,10 +157,10 @@ def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
         f"{units.seconds(copied.transfer_seconds)}."
     )
     if case.slowdown(zero_copy, copied) < limits["slowdown"]:
-        return passed(cause, *evidence)
+        return passed(cause)
     better = case.proposal((row for row in case.rows.values() if not row.in_place), zero_copy)
     if better is None:
-        return passed(f"{cause} But no strategy that copies is clearly faster.", *evidence)
+        return passed(f"{cause} But no strategy that copies is clearly faster.")
     why = "The texture cache is small, and its misses are fetched again from host memory."
     return case.swap(zero_copy, better, f"{cause} {why}", evidence, inferred=True)
 
@@ -176,12 +173,10 @@ def coherence_reversed(case: Case, _: Limits) -> Finding:
     cached, uncached, chosen = case.of(CACHED), case.of(UNCACHED), case.chosen
     subject = case.rows.get(UNCACHED.example) or min(uncached, key=lambda row: row.seconds)
     if chosen is not None and (chosen in uncached or all(chosen.beats(row) for row in cached)):
-        reason = f"{chosen.strategy} is better here: {chosen.takes} a frame, {cached[0].takes}."
-        return passed(reason, chosen.frame(), cached[0].frame())
+        return passed(f"{chosen.strategy} is better here: {chosen.takes} a frame, {cached[0].takes}.")
     better = case.proposal(cached, subject)
     if better is None:
-        reason = f"Cached memory is not clearly faster: {subject.takes} a frame, {cached[0].takes}."
-        return passed(reason, subject.kernels(), cached[0].kernels())
+        return passed(f"Cached memory is not clearly faster: {subject.takes} a frame, {cached[0].takes}.")
     kind = "registered" if better.places(lambda placed: placed.own.registered) else "ordinary"
     cause = (
         f"On Xavier and Orin the GPU caches managed memory and not page-locked memory. On {case.device.name} "
@@ -217,10 +212,10 @@ def uncached_host_read(case: Case, limits: Limits) -> Finding:
         f"{_span(reference, stages)} with {reference.strategy}"
     )
     if subject is None:
-        return passed(f"{reason}: reading page-locked memory costs the CPU nothing here.", *evidence)
+        return passed(f"{reason}: reading page-locked memory costs the CPU nothing here.")
     better = case.proposal(cached, subject)
     if better is None:
-        return passed(f"{reason}, but no other strategy is clearly faster.", *evidence)
+        return passed(f"{reason}, but no other strategy is clearly faster.")
     cause = (
         f"On {case.device.name} the CPU does not cache page-locked memory: every read goes to DRAM. "
         f"{', '.join(stages)} read{'s' if len(stages) == 1 else ''} {', '.join(readers)}: "
@@ -258,8 +253,7 @@ def system_memory_available(case: Case, _: Limits) -> Finding:
 
 
 def _kept(why: str, system: Row, other: Row) -> Finding:
-    reason = f"Kernels reach pageable memory, but {why}: {system.takes} a frame, {other.takes}."
-    return passed(reason, system.kernels(), system.frame(), other.frame())
+    return passed(f"Kernels reach pageable memory, but {why}: {system.takes} a frame, {other.takes}.")
 
 
 def write_combined_read(case: Case, limits: Limits) -> Finding:
@@ -280,7 +274,7 @@ def write_combined_read(case: Case, limits: Limits) -> Finding:
     slowdown = _slowdown(case, combined, plain)
     if slowdown < limits["slowdown"]:
         took = f"{units.ratio(slowdown)} the time they take on plain page-locked memory ({combined.strategy})"
-        return passed(f"The stages that write write-combined memory take {took}.", *evidence)
+        return passed(f"The stages that write write-combined memory take {took}.")
     why = "They read it back, or write it out of order in pieces smaller than a cache line."
     if read:
         why = f"They read {units.size(read)} of it per frame, past the caches."
@@ -291,7 +285,7 @@ def write_combined_read(case: Case, limits: Limits) -> Finding:
     )
     better = case.proposal((row for row in case.rows.values() if not WRITE_COMBINED.has(row)), combined)
     if better is None:
-        return passed(f"{cause} But no strategy without it is clearly faster.", *evidence)
+        return passed(f"{cause} But no strategy without it is clearly faster.")
     return case.swap(combined, better, cause, evidence, inferred=not read)
 
 
@@ -316,8 +310,7 @@ def write_combined_without_gain(case: Case, _: Limits) -> Finding:
     if not slower:
         row, plain = next((pair for pair in pairs if pair[0] is case.chosen), pairs[0])
         times = f"{units.times(row.over(plain))} the time of {plain.strategy}"
-        reason = f"Write-combining does not clearly cost time: {row.strategy} has {times}."
-        return passed(reason, row.frame(), plain.frame())
+        return passed(f"Write-combining does not clearly cost time: {row.strategy} has {times}.")
     row, plain = max(slower, key=lambda pair: pair[0].over(pair[1]).value)
     chosen = [one for one in [case.chosen] if one is not None and not WRITE_COMBINED.has(one)]
     better = case.proposal((*chosen, plain), row) or plain
