@@ -24,7 +24,7 @@ from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import MOST_PROCESSES, Session, candidates, try_script
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded
 from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
-from advisor.profiles.crossings import Crossing, LineAdvice, Place, ScriptRun
+from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
@@ -189,6 +189,29 @@ def suggested(text: str, kind: str, library: str, **more: object) -> list[tuple[
     script = ScriptRun.model_validate_json(json.dumps(record))
     found = candidates(script, 0, Path("/there"), (advice.model_copy(update={"advice": repeated}),))
     return [(each.trial.name, each.trial.title, each.trial.promised_seconds) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kinds", "words"),
+    [
+        (1e-4, "every", "Nothing to gain: memory can change 100 µs (1.0 %) of a frame."),
+        (1e-3, "waits", "memory can change 1.00 ms (10 %) of a frame, and no change that can be tried fits"),
+        (None, "waits", "Nothing to gain: no change that can be tried fits the loop's lines."),
+        (1e-3, "none", "Nothing to gain: no loop repeats a copy or a wait."),
+    ],
+)
+def test_nothing_runs_again_where_there_is_nothing_to_gain(
+    seconds: float | None, kinds: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    crossings = {"every": RECORD["crossings"], "waits": [crossing(9, "wait")], "none": []}[kinds]
+    script = ScriptRun.model_validate_json(json.dumps(RECORD | {"crossings": crossings}))
+    if seconds:
+        ceiling = Ceiling(loop=0, copy_seconds=seconds, wait_seconds=0.0, of_seconds=0.01)
+        script = script.model_copy(update={"ceilings": (ceiling,)})
+    trials = try_script(asked("camera.py", backend="cuda"), script, script, Progress(), tmp_path)
+    assert words in trials.reason
+    assert (trials.runs, trials.trials) == (0, ())
 
 
 def test_copies_that_return_before_they_are_made_are_not_page_locked() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -91,9 +91,9 @@ def try_script(
     suggested = candidates(script, loop, Path.cwd(), run.advice)
     little = ceiling is not None and is_little(ceiling)
     if little or not suggested:
-        whole = f"memory can change {_share(ceiling)}of a frame"
-        why = whole if little else f"{whole}, and no change that can be tried fits the loop's lines"
-        return Trials(loop=loop, reason=f"Nothing to gain: {why}.", seconds=0.0)
+        why = [] if little else ["no change that can be tried fits the loop's lines"]
+        reason = ", and ".join((*_changeable(ceiling), *why))
+        return Trials(loop=loop, reason=f"Nothing to gain: {reason}.", seconds=0.0)
     promised = sum(sum(each.promised.values()) for each in suggested)
     if promised >= LITTLE * ((ceiling and ceiling.of_seconds) or 0.0):
         suggested = (*suggested, *allocator_candidates(script, loop, settings.file.absolute()))
@@ -106,11 +106,11 @@ def try_script(
         return session.trials(suggested, most)
 
 
-def _share(ceiling: Ceiling | None) -> str:
-    """`22.7 µs (9.9 %) `; nothing where frames were not timed."""
-    if ceiling is None or ceiling.share is None:
-        return ""
-    return f"{units.seconds(ceiling.seconds)} ({units.percent(ceiling.share)}) "
+def _changeable(ceiling: Ceiling | None) -> Iterator[str]:
+    """What memory can change, where frames were timed."""
+    if ceiling is not None and ceiling.share is not None:
+        share = units.percent(ceiling.share)
+        yield f"memory can change {units.seconds(ceiling.seconds)} ({share}) of a frame"
 
 
 @dataclass
