@@ -155,18 +155,6 @@ def test_a_value_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path) -> Non
     assert result.results.has_figures
 
 
-def test_what_an_earlier_sweep_left_is_noted(tmp_path: Path) -> None:
-    """The folder of another value, and that of a value that fails now."""
-    for folder in ("n=64", "n=2", "n=1", "other"):
-        save(cpu_profile(), tmp_path / folder / "profile.json")
-    wrong = Problem(cause="raised", message="ValueError: odd")
-    result = swept(SweepLauncher({"2": wrong}), tmp_path)
-    assert [point.status for point in result.results.points] == ["profiled", "failed", "profiled"]
-    (note,) = result.results.notes
-    assert note.endswith(": n=2, n=64.")
-    assert swept(SweepLauncher(), tmp_path / "new").results.notes == ()
-
-
 def test_all_values_failing_keeps_the_errors(tmp_path: Path) -> None:
     wrong = Problem(cause="raised", error="WorkloadError", message="ValueError: odd")
     result = swept(SweepLauncher(dict.fromkeys("124", wrong)), tmp_path)
