@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from advisor import pipeline
 from advisor.errors import AdvisorError, UsageError, WorkloadError
-from advisor.measure.jobs import Checked, Job, Problem, Settings
+from advisor.measure.jobs import Done, Job, Problem, Settings
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs
@@ -284,7 +284,7 @@ class Runner:
         self.progress.end()
         if isinstance(ended.outcome, Problem):
             raise ended.outcome.as_error()
-        if not isinstance(ended.outcome, Checked):
+        if not isinstance(ended.outcome, Done):
             wrong = f"the workload could not be loaded: {ended.reason}"
             raise WorkloadError(wrong, next_step="Check that the file runs with python.", detail=ended.log)
 

@@ -16,7 +16,7 @@ from running import MISBEHAVING, REPOSITORY
 from shared_server import server
 
 from advisor.measure.frames import Ranges
-from advisor.measure.jobs import Captured, Problem
+from advisor.measure.jobs import Done, Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 
 RECORDER = Path(__file__).with_name("nvtx_recorder.c")
@@ -93,7 +93,7 @@ def frames(found: list[Pushed]) -> Iterator[list[str]]:
 @needs_compiler
 def test_ranges_nest_and_balance_in_the_domain(record: Path) -> None:
     ended = ran(record, VECTOR_ADD, "pageable", assignments={"n": "4096"})
-    assert isinstance(ended.outcome, Captured)
+    assert isinstance(ended.outcome, Done)
     found = pushed(record)
     assert {one.domain for one in found} == {"advisor"}
     assert found[0].path == ("strategy:pageable",)

@@ -20,7 +20,7 @@ from test_cli import names
 
 from advisor import sweep
 from advisor.errors import UsageError, WorkloadError
-from advisor.measure.jobs import Checked, Job, Problem
+from advisor.measure.jobs import Done, Job, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.profiles.reading import load
@@ -100,7 +100,7 @@ class SweepLauncher(FakeLauncher):
     def __call__(self, job: Job) -> Ended:
         if job.task == "parameters":
             self.jobs.append(job)
-            outcome = self.at.get("parameters", Checked())
+            outcome = self.at.get("parameters", Done())
             return Ended(outcome, "finished")  # type: ignore[arg-type]
         happens = self.at.get(job.assignments["n"])
         if isinstance(happens, Problem) and job.task == "reference":

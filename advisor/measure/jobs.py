@@ -164,7 +164,6 @@ PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "nvtx", "cuda-bindi
 class Description(Record):
     """What is known before anything of the user's frames is run."""
 
-    task: Literal["describe"] = "describe"
     device: Device
     gpu: dict[str, str | int | float]
     packages: dict[str, str]
@@ -173,10 +172,10 @@ class Description(Record):
     compiled: tuple[str, ...] = optional("Compiled extensions beside the workload", ())
 
 
-class Checked(Record):
-    """The workload is there, and its parameters can be read."""
+class Done(Record):
+    """Parameters can be read, or frames ran for a tracing tool, which keeps what it saw."""
 
-    task: Literal["parameters"] = "parameters"
+    task: Literal["done"] = "done"
 
 
 class ReferenceRun(Record):
@@ -256,14 +255,7 @@ class Recorded(Record):
     gpu_state: GpuState | None = optional("Read right after the script's end")
 
 
-class Captured(Record):
-    """The frames ran for a tracing tool; what it saw is in the tool's own file."""
-
-    task: Literal["capture"] = "capture"
-    frames: int
-
-
-Outcome = Checked | Description | ReferenceRun | TraceRun | Sample | Recorded | Captured | GroupRun | Problem
+Outcome = Done | ReferenceRun | TraceRun | Sample | Recorded | GroupRun | Problem
 _OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Annotated[Outcome, Field(discriminator="task")])
 
 

@@ -24,7 +24,7 @@ from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.footprint import host_pages
 from advisor.measure.frames import Action, FrameLoop
-from advisor.measure.jobs import Captured, Job, Sample
+from advisor.measure.jobs import Done, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import Clock, breakdown, by_period, sample, warm_up
@@ -237,11 +237,11 @@ def slow_seconds(job: Job) -> float:
     return max(job.seconds, _SLOW)
 
 
-def capture(job: Job, backend: Backend, run: PlacedWorkload) -> Captured:
+def capture(job: Job, backend: Backend, run: PlacedWorkload) -> Done:
     """Set-up, the first frames, then a few steady ones: nothing else, so that a tool's file stays small."""
     first_frames(run.loop, most=_BEFORE + job.frames, seconds=math.inf)
     backend.synchronize()
-    return Captured(frames=job.frames)
+    return Done()
 
 
 def require_state(backend: Backend) -> None:

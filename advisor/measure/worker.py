@@ -32,8 +32,8 @@ from advisor.measure.jobs import (
     DESCRIPTION,
     PACKAGES,
     CalibrationJob,
-    Checked,
     Description,
+    Done,
     Job,
     Outcome,
     Problem,
@@ -232,7 +232,7 @@ def _said(error: BaseException) -> str:
 def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) -> Outcome:
     if job.swept:
         check_sweep(path, job.workload, job.assignments, dict(job.swept))
-        return Checked()
+        return Done()
     backend = opened(job.backend, job.gpu)
     if job.task == "reference":
         return _run_reference(job, backend)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.errors import FileProblem
-from advisor.measure.jobs import Captured, Job, Problem, Settings, read_outcome
+from advisor.measure.jobs import Done, Job, Problem, Settings, read_outcome
 from advisor.measure.measurement import job_of
 from advisor.measure.processes import WORKERS, python_command, write_job
 from advisor.measure.progress import Progress
@@ -154,7 +154,7 @@ class NsysCaptures:
         outcome = read_outcome(directory)
         if isinstance(outcome, Problem):
             raise _Untraced(f"the workload failed under nsys: {outcome.message}")
-        if not isinstance(outcome, Captured):
+        if not isinstance(outcome, Done):
             raise _Untraced("the process ended under nsys before its frames had run")
         seconds = min(EXPORT_SECONDS, self.left())
         return _read(nsys, report, directory / "capture.sqlite", seconds)
