@@ -13,6 +13,8 @@ from recorded import Recording
 
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.copy_costs import BUFFERS, CopyCosts
+from advisor.measure.recording.cupy_calls import CupyCalls
+from advisor.measure.recording.played_cupy import modules
 from advisor.profiles.crossings import LineLoop
 from advisor.verdicts.ceilings import ceilings
 
@@ -163,3 +165,32 @@ def test_buffers_are_used_again_once_the_program_has_dropped_them() -> None:
     held = [costs.array(12, np.float32) for _ in range(BUFFERS)]
     assert len({array.ctypes.data for array in held}) == BUFFERS
     assert costs.array(12, np.float32) is None
+
+
+def test_cupy_copies_from_and_to_one_array_of_the_host() -> None:
+    cupy = modules()["cupy"]
+    cupy._watch.heard = lambda: None
+    calls = CupyCalls()
+    calls._cupy, calls._array = cupy, cupy.ndarray
+    calls._recorder = SimpleNamespace(copy_costs=CopyCosts(lambda: 0.0))
+    host, out = np.arange(6.0).reshape(2, 3), np.zeros((2, 3))
+    array = cupy.asarray(host)
+
+    def direct(name: str, call: Any, *args: Any, **options: Any) -> Any:
+        return calls._direct(name, call, args, options)
+
+    (place, size), copy = direct("ndarray.get", cupy.ndarray.get, array)
+    result = copy()
+    assert (result.ctypes.data, result.nbytes) == (place, size)
+    assert np.array_equal(result, host)
+    (place, _), copy = direct("cupy.asnumpy", cupy.asnumpy, array, None, "C", out)
+    assert copy() is out
+    assert (place, out[1, 2]) == (out.ctypes.data, 5)
+    assert direct("ndarray.get", cupy.ndarray.get, array, order="F") is None
+    (place, size), copy = direct("cupy.asarray", cupy.asarray, host)
+    assert (place, size) == (host.ctypes.data, host.nbytes)
+    assert copy().get()[1, 2] == 5
+    assert direct("cupy.array", cupy.array, [1, 2]) is None
+    assert direct("ndarray.tolist", cupy.ndarray.tolist, array) is None
+    (place, _), copy = direct("ndarray.set", cupy.ndarray.set, array, out)
+    assert place == out.ctypes.data
