@@ -159,9 +159,11 @@ def test_buffers_are_used_again_once_the_program_has_dropped_them() -> None:
     place = first.ctypes.data
     view = first[1:]
     del first
-    assert costs.array((3, 4), np.float32).ctypes.data != place, "a view of it is there"
+    other = costs.array((3, 4), np.float32)
+    assert other.ctypes.data != place, "a view of it is there"
     del view
     assert costs.array((2, 2), np.float64).ctypes.data == place
+    del other
     held = [costs.array(12, np.float32) for _ in range(BUFFERS)]
     assert len({array.ctypes.data for array in held}) == BUFFERS
     assert costs.array(12, np.float32) is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import random
-import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -39,8 +39,6 @@ ROOM = 8
 """Times the size of a download that memory needs to have free."""
 BUFFERS = 4
 """Arrays for downloads, which are used again once the program has dropped them."""
-_FREE = 3
-"""References to one that the program has dropped: the list's, a name's, and the count's own."""
 _LEAST = 1e-9
 _LOCKED_ALREADY = 712
 """CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"""
@@ -59,6 +57,13 @@ class PageLock:
 
     def unlock(self, address: int) -> None:
         self._driver.cuMemHostUnregister(ctypes.c_void_p(address))
+
+
+class _Lent:
+    """What arrays of a buffer's memory keep alive."""
+
+    def __init__(self, memory: Any) -> None:
+        self.memory, self.__array_interface__ = memory, memory.__array_interface__
 
 
 class Stretches:
@@ -141,7 +146,8 @@ class CopyCosts:
         self.seconds = 0.0
         """Taken off in all."""
         self._loop: Loop | None = None
-        self._buffers: list[Any] = []
+        self._free: list[Any] = []
+        self._buffers = 0
 
     def is_affordable(self) -> bool:
         return self.seconds <= SHARE * (self.clock() - self._began)
@@ -162,7 +168,8 @@ class CopyCosts:
             self.loops[self._loop].stop()
             self._loop.stretches = None
         self._loop, self.is_on = None, False
-        self._buffers.clear()
+        self._free.clear()
+        self._buffers = 0
 
     def is_around(self, site: Site) -> bool:
         """Whether the line is in the loop."""
@@ -173,16 +180,18 @@ class CopyCosts:
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if ROOM * size > psutil.virtual_memory().available:
             return None
-        for buffer in self._buffers:
-            if buffer.nbytes >= size and sys.getrefcount(buffer) == _FREE:
-                break
+        fitting = (i for i, memory in enumerate(self._free) if memory.nbytes >= size)
+        if (place := next(fitting, None)) is not None:
+            memory = self._free.pop(place)
+        elif self._buffers == BUFFERS:
+            return None
         else:
-            if len(self._buffers) == BUFFERS:
-                return None
-            buffer = np.zeros(size, np.uint8)
-            buffer.fill(1)  # its pages are there from now on
-            self._buffers.append(buffer)
-        return buffer[:size].view(dtype).reshape(shape)
+            memory = np.zeros(size, np.uint8)
+            memory.fill(1)  # its pages are there from now on
+            self._buffers += 1
+        lent = _Lent(memory)
+        weakref.finalize(lent, self._free.append, memory).atexit = False
+        return np.asarray(lent)[:size].view(dtype).reshape(shape)
 
     def take_off(
         self,
