@@ -163,8 +163,9 @@ class GpuTrace(Record):
     def host_time(self, work: HostWork) -> HostTime | None:
         return next((each for each in self.host or () if each.work == work), None)
 
-    def copies(self, kind: str, memory: str | None = None, *, small: bool = False) -> list[Flow]:
-        flows = (flow for flow in self.flows or () if (flow.kind, flow.small) == (kind, small))
+    def copies(self, kind: str, memory: str | None = None) -> list[Flow]:
+        """Those above 64 KiB."""
+        flows = (flow for flow in self.flows or () if flow.kind == kind and not flow.small)
         return [flow for flow in flows if memory in (None, flow.memory)]
 
 

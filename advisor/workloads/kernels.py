@@ -56,8 +56,8 @@ def find_source(source: str, caller: str) -> Source:
     asking = Path(caller)
     if "\n" in source or "__global__" in source:
         with suppress(OSError, UnicodeDecodeError):
-            before, found, _ = asking.read_text(encoding="utf-8").partition(source)
-            if found:
+            before, inside, _ = asking.read_text(encoding="utf-8").partition(source)
+            if inside:
                 return Source(source, asking, before.count("\n") + 1)
         return Source(source, None)
     path = asking.parent / source
