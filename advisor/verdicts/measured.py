@@ -39,38 +39,29 @@ def recommend(profile: Profile) -> Recommendation | None:
     Rows that took part in no final do not compete where there was one: they were slower by more than that
     could change, or left it.
     """
-    rows = list(profile.measured().values())
+    rows, preferences = list(profile.measured().values()), profile.preferences
     if not rows:
         return None
-    if profile.final is not None and profile.blocks:
-        decision = decided(profile.blocks, rows, profile.preferences, profile.final)
-        if lean := _unmeasured_lean(profile, decision):
-            decision = _separate(lean, profile.preferences)
-    else:
-        decision = _separate(rows, profile.preferences)
-    result = recommendation(decision.verdict, rows, profile.preferences)
+    final = profile.final if profile.blocks else None
+    decision = decided(profile.blocks, rows, preferences, final) if final else _separate(rows, preferences)
+    if final and preferences.objective == "footprint" and decision.verdict.chosen is None:
+        # The least memory was screened out, for its time: time decides as far as screening knows it.
+        by_name = {row.strategy: row for row in rows}
+        here = [one for one in _contestants(rows, final) if not one.left]
+        lean = [by_name[one.name] for one in leanest(within(here, preferences.memory_budget_bytes))]
+        decision = _separate(lean, preferences) if lean else decision
+    result = recommendation(decision.verdict, rows, preferences)
     ahead = _ahead(profile, result)
     if ahead is not None:
         return with_mixes(by_screening(result, ahead), mix_bound({}, profile.search), profile.search)
     mixes = {row.strategy for row in rows if row.placements}
-    if profile.final is None or not profile.blocks or result.strategy is None or result.strategy in mixes:
+    if final is None or result.strategy is None or result.strategy in mixes:
         return result
-    return with_mixes(result, mix_bound(_gained(profile, mixes), profile.search), profile.search)
+    return with_mixes(result, mix_bound(_gained(profile, final, mixes), profile.search), profile.search)
 
 
-def _unmeasured_lean(profile: Profile, decision: Decision) -> list[Measured]:
-    """The rows with the least memory, where the footprint decides and none of them has a block: they were
-    screened out, for their time. Time decides among them as far as screening knows it."""
-    aim, rows = aim_of(profile), profile.measured()
-    if aim.objective != "footprint" or decision.verdict.chosen is not None:
-        return []
-    here = [one for one in _contestants(rows.values(), _final_of(profile)) if not one.left]
-    return [rows[one.name] for one in leanest(within(here, aim.memory_budget_bytes))]
-
-
-def _gained(profile: Profile, mixes: Collection[str]) -> dict[str, float]:
-    final, aim = profile.final, aim_of(profile)
-    assert final is not None
+def _gained(profile: Profile, final: FinalRecord, mixes: Collection[str]) -> dict[str, float]:
+    aim = _aim(profile.preferences, final)
     here = [name for name in profile.measured() if name in final.contestants and name not in final.left]
     uniform = [name for name in here if name not in mixes]
     mixes_here = [name for name in here if name in mixes]
@@ -102,14 +93,6 @@ def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
     contestants = final.contestants
     names = [name for name in rows if name in contestants and name in finalists and name not in final.left]
     return paired(scored, names, final.alone)
-
-
-def aim_of(profile: Profile) -> Aim:
-    return _aim(profile.preferences, _final_of(profile))
-
-
-def _final_of(profile: Profile) -> FinalRecord | None:
-    return profile.final if profile.blocks else None
 
 
 def decided(
