@@ -85,7 +85,6 @@ WRONG = {
     "results.0.measured.footprint.physical_bytes": first(
         footprint={**BASE["results"][0]["footprint"], "physical_bytes": 2**64}
     ),
-    "results.0.measured.verified": lambda made: made["results"][0].pop("verified"),
     "results.0.measured.median_seconds: Input": first(median_seconds=1e-13, interval_seconds=[1e-13, 1]),
     "results.0.measured.frame_seconds.0": first(frame_seconds=[1e-320] * 90),
     "results.0.median_seconds: 0.04 is not within": first(interval_seconds=[0.01, 0.02]),
@@ -117,7 +116,6 @@ WRONG = {
     "stages.0.name": stages(name="p\nimport os #"),
     "workload.stages.1.every": stages(1, 999_999_999, 1_000_000_007),
     "stages: every": stages(997, 991, 983),
-    "surprise": lambda made: made.update(surprise=1),
     "the strategy 'pageable' appears twice": lambda made: made["results"].append(made["results"][0]),
     "the strategy 'pinned' appears twice": lambda made: made["predictions"][0]["results"].append(
         made["predictions"][0]["results"][1]
@@ -138,9 +136,3 @@ def test_times_that_are_no_numbers_are_refused(value: str) -> None:
     text = changed(first(median_seconds=123.456)).replace("123.456", value)
     with pytest.raises(FileProblem, match="is damaged"):
         parse(text, "profile.json")
-
-
-@every("kept", [0, 1, 100, -1])
-def test_truncated_profile_is_refused(kept: int) -> None:
-    with pytest.raises(FileProblem, match="is damaged"):
-        parse(json.dumps(BASE)[:kept], "profile.json")

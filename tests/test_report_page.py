@@ -87,7 +87,8 @@ def test_pages_of_a_terminal_can_be_drawn_elsewhere(name: str, form: str, tmp_pa
 
 
 def test_links_within_a_page_lead_somewhere() -> None:
-    pages = sorted((Path(__file__).parent / "golden").glob("*.html"))
+    golden = Path(__file__).parent / "golden"
+    pages = sorted([*golden.glob("*.html"), *golden.glob("scripts/*.html")])
     assert len(pages) > 10
     for page in pages:
         text = page.read_text("utf-8")
