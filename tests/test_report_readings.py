@@ -81,6 +81,8 @@ def test_what_was_asked_for_comes_first_and_the_other_is_told(form: str) -> None
         order.append([text.index(verdict) for verdict in ("Use pinned: 2.00×", "Predicted: use pinned")])
     assert order[0] == sorted(order[0])
     assert order[1] == sorted(order[1], reverse=True)
+    alone = profile(recommendation=recommendation())
+    assert render(page_of(alone, targets_first=True), form) == render(page_of(alone), form)
 
 
 @every(
