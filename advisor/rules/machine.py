@@ -9,7 +9,6 @@ from statistics import median
 from advisor import units
 from advisor.devices.environment import FIX_CLOCKS, moved_clocks, pcie_link
 from advisor.profiles.conclusions import Evidence
-from advisor.profiles.figures import Method
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.profiles.system_state import Environment
 from advisor.rules.base import (
@@ -110,37 +109,37 @@ def unstable_measurement(case: Case, limits: Limits) -> Finding:
     if not contenders:
         return not_applicable("No strategy has timed frames.")
     worst = max(contenders, key=_half_width)
-    width, evidence = _half_width(worst), _evidence(worst)
+    width = _half_width(worst)
     if width < limits["width"]:
         known = f"Medians are known to ±{units.percent(width)} or better"
         return passed(f"{known} among the strategies that matter.")
     if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
         only = f"{worst.strategy} is known only to ±{units.percent(width)}"
         return passed(f"{only}, but the verdict does not depend on it.")
-    noise = noise_of(case.blocks, worst.strategy)
+    noise, medians = noise_of(case.blocks, worst.strategy), [median(each) for each in worst.rounds if each]
+    evidence = [
+        worst.figure(f"{worst.strategy}: half-width of the median's interval", width, "ratio"),
+        worst.figure(f"{worst.strategy}: fastest process", min(medians)),
+        worst.figure(f"{worst.strategy}: slowest process", max(medians)),
+        worst.figure(f"{worst.strategy}: processes", len(medians), "count"),
+    ]
     between = "standard deviation between blocks, of a frame"
     if noise:
         evidence += (
             worst.figure(f"{worst.strategy}: host stages' {between}", noise.host, "ratio"),
             worst.figure(f"{worst.strategy}: the rest's {between}", noise.rest, "ratio"),
         )
+    again = f"--rounds {max(10, 3 * case.method.rounds)}: more processes make the interval shorter"
+    if case.blocks:
+        again = f"--max-seconds {3 * case.method.max_seconds:g} for more processes and blocks"
     detail = text(
         f"The median of {worst.strategy} is known only to ±{units.percent(width)}, and the candidates for "
         "the best are closer together.",
         _of_the_host(worst, noise, case.machine),
         _seen(case.machine, noise),
-        _again(case.method, bool(case.blocks)),
+        f"Profile again with {again}.",
     )
     return advice(detail, *evidence, inferred=True)
-
-
-def _again(method: Method, held_final: bool) -> str:
-    if held_final:
-        return f"Profile again with --max-seconds {3 * method.max_seconds:g} for more processes and blocks."
-    return (
-        f"Profile again with --rounds {max(10, 3 * method.rounds)}: the interval shrinks with the number "
-        "of processes, not the length of a run."
-    )
 
 
 def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
@@ -175,10 +174,6 @@ def _half_width(row: Row) -> float:
     return (row.interval[1] - row.interval[0]) / 2 / row.seconds
 
 
-def _processes(row: Row) -> list[float]:
-    return [median(frames) for frames in row.rounds if frames]
-
-
 def _seen(machine: Environment, noise: Noise | None) -> str:
     """What the machine told that makes figures scatter, and what to do about it; or that it told nothing.
 
@@ -198,16 +193,6 @@ def _seen(machine: Environment, noise: Noise | None) -> str:
     if causes:
         return f"Observed during the run: {'; '.join(causes)}."
     return "" if noise and noise.is_the_hosts else "No reading of the machine explains it."
-
-
-def _evidence(row: Row) -> tuple[Evidence, ...]:
-    medians, half = _processes(row), "half-width of the median's interval"
-    return (
-        row.figure(f"{row.strategy}: {half}", _half_width(row), "ratio"),
-        row.figure(f"{row.strategy}: fastest process", min(medians)),
-        row.figure(f"{row.strategy}: slowest process", max(medians)),
-        row.figure(f"{row.strategy}: processes", len(medians), "count"),
-    )
 
 
 def peer_access_off(case: Case, limits: Limits) -> Finding:

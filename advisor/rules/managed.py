@@ -6,7 +6,7 @@ from advisor import units
 from advisor.devices.entries import moves_whole
 from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Kind, Limits, not_applicable, passed
-from advisor.rules.rows import Row, Traced, changes_of_side, migrations, shared
+from advisor.rules.rows import Traced, changes_of_side, migrations, shared
 
 _SUBJECT = "managed"
 _FAULT_SECONDS = 10e-6
@@ -20,7 +20,10 @@ def page_fault_migration(case: Case, limits: Limits) -> Finding:
             "Without concurrentManagedAccess the driver migrates whole allocations at kernel launch, not "
             "page by page."
         )
-    in_memory = [row for row in case.rows.values() if _on_the_device(row)]
+    # Kernels find the data in device memory; what becomes of hints is the driver's affair.
+    fetching = [row for row in case.rows.values() if row.movements and not row.overlaps]
+    fetching = [row for row in fetching if row.movements <= {"copied", "prefetched"}]
+    in_memory = [row for row in fetching if not row.places(lambda placed: bool(placed.hints))]
     resident = min(in_memory, key=lambda row: (row.device_seconds, not row.locks), default=None)
     if resident is None:
         return not_applicable("No strategy with buffers in device memory has figures to compare with.")
@@ -32,7 +35,14 @@ def page_fault_migration(case: Case, limits: Limits) -> Finding:
         waited = f"{lost} to missing pages" if waiting > 0 else fast
         return passed(f"{waited}{' (predicted)' if managed.predicted else ''}.")
     better = case.proposal(case.rows.values(), managed)
-    cause = _cause(managed, resident, waiting)
+    pages = "pages not in device memory (faults, or reads over the link)"
+    if waiting >= _FAULT_SECONDS:
+        pages = "faults, which migrate the pages last used by the CPU a few at a time"
+    cause = (
+        f"Kernels {managed.take} {units.seconds(managed.device_seconds)} on managed memory and "
+        f"{units.seconds(resident.device_seconds)} on device memory ({resident.strategy}): "
+        f"{units.percent(managed.part(waiting))} of a frame goes to {pages}."
+    )
     touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
     if touched and waiting >= _FAULT_SECONDS:
         evidence += [managed.figure("managed: migration rate", touched / waiting, "bytes_per_second")]
@@ -40,25 +50,6 @@ def page_fault_migration(case: Case, limits: Limits) -> Finding:
         return passed(f"{cause} But no other strategy is clearly faster.")
     title = None if "prefetched" in better.movements else "Avoid managed memory that faults page by page"
     return case.swap(managed, better, cause, evidence, title=title, inferred=True)
-
-
-def _on_the_device(row: Row) -> bool:
-    """Kernels find the data in device memory; what becomes of hints is the driver's affair."""
-    fetched = row.movements <= {"copied", "prefetched"} and not row.places(lambda placed: bool(placed.hints))
-    return bool(row.movements) and fetched and not row.overlaps
-
-
-def _cause(managed: Row, resident: Row, waiting: float) -> str:
-    pages = (
-        "faults, which migrate the pages last used by the CPU a few at a time"
-        if waiting >= _FAULT_SECONDS
-        else "pages not in device memory (faults, or reads over the link)"
-    )
-    return (
-        f"Kernels {managed.take} {units.seconds(managed.device_seconds)} on managed memory and "
-        f"{units.seconds(resident.device_seconds)} on device memory ({resident.strategy}): "
-        f"{units.percent(managed.part(waiting))} of a frame goes to {pages}."
-    )
 
 
 TRACED_FAULTS = Traced(

@@ -64,27 +64,21 @@ def host_bound_frame(case: Case, limits: Limits) -> Finding:
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
         most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
         return passed(f"{most}, but {best.strategy} makes them faster too.")
+    beside = subject.parts_seconds - subject.host_seconds
     stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
     return advice(
         f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
         f"{', as predicted' if subject.predicted else ''}). Even if kernels, copies and waits took no "
         f"time, a frame would be at most {units.ratio(1 / share)} as fast, so the memory strategy makes "
         "little difference. Speed up these stages, move them to the GPU, or overlap frames.",
-        *_evidence(subject),
+        *(subject.figure(f"{subject.strategy}: {name}", seconds) for name, seconds in _longest(subject)),
+        subject.figure(f"{subject.strategy}: kernels, copies and waits", beside),
         lines=case.lines(stages=[name for name, _ in _longest(subject)]),
     )
 
 
 def _longest(row: Row) -> list[tuple[str, float]]:
     return sorted(row.host_stages.items(), key=lambda item: -item[1])[:3]
-
-
-def _evidence(row: Row) -> tuple[Evidence, ...]:
-    beside = row.parts_seconds - row.host_seconds
-    return (
-        *(row.figure(f"{row.strategy}: {name}", seconds) for name, seconds in _longest(row)),
-        row.figure(f"{row.strategy}: kernels, copies and waits", beside),
-    )
 
 
 def missing_synchronisation(case: Case, _: Limits) -> Finding:
@@ -94,10 +88,8 @@ def missing_synchronisation(case: Case, _: Limits) -> Finding:
     agree = [row.strategy for row in case.rows.values() if row.measured and row.measured.verified]
     if not wrong and not agree:
         return not_applicable("The results of the strategies could not be compared.")
-    right = _count("strategies whose results agree", len(agree))
     if not wrong:
         return passed("All strategies gave the same results.")
-    evidence = (_count("strategies whose results differ", len(wrong)), right)
     waiting = [name for name in agree if _waits(case, name)]
     if any(_waits(case, name) for name in wrong) or not waiting:
         differ = f"Results of {', '.join(wrong)} differ, but nothing points to a missing synchronization"
@@ -111,7 +103,8 @@ def missing_synchronisation(case: Case, _: Limits) -> Finding:
         "launched from another thread, and arrays kept from an earlier frame. Run that work on the stage "
         "parameter `stream`, or synchronize before the stage returns. Your program needs the same "
         "synchronization before the CPU reads.",
-        *evidence,
+        Evidence(label="strategies whose results differ", value=len(wrong), unit="count"),
+        Evidence(label="strategies whose results agree", value=len(agree), unit="count"),
         lines=case.lines(stages=[stage.name for stage in case.workload.frame_stages("device")]),
         inferred=True,
     )
@@ -121,7 +114,3 @@ def _waits(case: Case, strategy: str) -> bool:
     """Its copies to the host return when all that was on the stream is done."""
     placed = placements(strategy_named(strategy, case.mixes), case.workload).values()
     return any(placement.traits(case.device).blocking for placement in placed)
-
-
-def _count(label: str, value: int) -> Evidence:
-    return Evidence(label=label, value=value, unit="count")
