@@ -30,6 +30,7 @@ from advisor.strategies.syntax import (
     loop_of,
     names_changed,
     names_in,
+    names_of,
     names_set,
     outermost_loop,
     statement_at,
@@ -174,7 +175,7 @@ def _require_waits(edits: SourceEdits, name: str) -> None:
     torch = [n for n in ast.walk(edits.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
     apart = {ast.unparse(n.targets[0]) for n in torch if ast.unparse(n.value).startswith("torch.")} - {name}
     for call in calls_in(edits.tree):
-        if any(word.arg == "non_blocking" for word in call.keywords) and _names_of(call) - apart - {"torch"}:
+        if any(word.arg == "non_blocking" for word in call.keywords) and names_of(call) - apart - {"torch"}:
             raise CannotWrite(f"line {call.lineno} may copy it asynchronously")
 
 
@@ -357,7 +358,7 @@ def _hoist(edits: SourceEdits, change: Change) -> None:
     bound = set(names_changed(loop, without=statement))
     if name in bound:
         raise CannotWrite(f"{name} is given other values in the loop")
-    used = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+    used = names_of(value)
     if used & bound:
         raise CannotWrite(f"{', '.join(sorted(used & bound))} is set in the loop")
     if len(loop.body) == 1:
@@ -435,7 +436,3 @@ def _imported(edits: SourceEdits, library: str) -> str:
 def _indentation(edits: SourceEdits, statement: ast.stmt) -> str:
     line = edits.lines[statement.lineno - 1]
     return line[: len(line) - len(line.lstrip())]
-
-
-def _names_of(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

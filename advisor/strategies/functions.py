@@ -11,7 +11,7 @@ from advisor.profiles.schema import Profile
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import Strategy
-from advisor.strategies.syntax import LOOPS, CannotWrite, calls_in, imported_name, parents
+from advisor.strategies.syntax import LOOPS, CannotWrite, calls_in, imported_name, names_of, parents
 from advisor.strategies.uses import is_read, is_upload
 
 PAGE_LOCKING = ("pinned", "registered")
@@ -113,7 +113,7 @@ def _is_on_gpu(tree: ast.Module, value: ast.AST, visited: frozenset[str]) -> boo
     """Whether the text shows that an expression comes of CuPy, also by names: a queue has a `get` too."""
     if any(imported_name(tree, call.func, "cupy") for call in calls_in(value)):
         return True
-    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - visited
+    names = names_of(value) - visited
     return any(
         _is_on_gpu(tree, node.value, visited | names)
         for name in names

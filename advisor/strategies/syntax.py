@@ -30,7 +30,7 @@ def loader_lines(source: str, loop: int, upload: int) -> tuple[int, ...]:
         each.lineno < upload <= (each.end_lineno or 0) and not _uses_items(each, upload) for each in loops
     ):
         return ()
-    names = {n for each in loops for n in _names(each.iter)}
+    names = {n for each in loops for n in names_of(each.iter)}
     of_loop = [
         statement.lineno
         for statement in ast.walk(tree)
@@ -44,20 +44,21 @@ def loader_lines(source: str, loop: int, upload: int) -> tuple[int, ...]:
 
 def _uses_items(loop: ast.For | ast.AsyncFor, line: int) -> bool:
     """Whether a line uses what the loop iterates over, also by names that it sets before from that."""
-    numbered = isinstance(loop.iter, ast.Call) and _names(loop.iter.func) == {"enumerate"}
+    numbered = isinstance(loop.iter, ast.Call) and names_of(loop.iter.func) == {"enumerate"}
     pair = numbered and isinstance(loop.target, ast.Tuple) and loop.target.elts[1:]
-    items = {name for target in pair or [loop.target] for name in _names(target)}
+    items = {name for target in pair or [loop.target] for name in names_of(target)}
     statements = (n for n in ast.walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr)))
     for statement in sorted(statements, key=lambda each: each.lineno):
-        uses = bool(_names(statement.value) & items)
+        uses = bool(names_of(statement.value) & items)
         if statement.lineno <= line <= (statement.end_lineno or 0):
             return uses
         if uses and isinstance(statement, ast.Assign):
-            items |= {name for target in statement.targets for name in _names(target)}
+            items |= {name for target in statement.targets for name in names_of(target)}
     return False
 
 
-def _names(tree: ast.AST) -> set[str]:
+def names_of(tree: ast.AST) -> set[str]:
+    """Its names, but those of attributes."""
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
@@ -100,7 +101,7 @@ def names_tested(loop: Loop, without: ast.stmt) -> Iterator[str]:
         ):
             parts = [node]
         for part in parts if id(node) not in skipped else ():
-            yield from _names(part)
+            yield from names_of(part)
 
 
 def last_name(function: ast.expr) -> str:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from advisor.profiles.crossings import Crossing, Library, Place
+from advisor.strategies.syntax import names_of
 
 _OF_ARGUMENT = (
     *("asarray", "array", "to_device", "asnumpy", "from_numpy", "as_tensor", "tensor", "set", "copy_"),
@@ -81,7 +82,7 @@ class UserLine:
 
     @property
     def names(self) -> set[str]:
-        return {n.id for n in ast.walk(_expression(self.operand)) if isinstance(n, ast.Name)}
+        return names_of(_expression(self.operand))
 
     @property
     def is_constant(self) -> bool:
