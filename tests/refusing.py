@@ -20,5 +20,6 @@ def _refused(call: Callable[[], object]) -> str:
     except AdvisorError as error:
         return f"  {error.exit_code}: {error.message}\n  next: {error.next_step}\n"
     if isinstance(said, Said) and said.code:
-        return f"  {said.code}: " + "\n".join([*said.error, ""]).removeprefix("error: ")
+        message, step = said.error[:2]
+        return f"  {said.code}: {message.removeprefix('error: ')}\n{step}\n"
     return "  is not refused\n"

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from refusing import refusals
+from rendering import Accepted
 from running import Command, Said, environment, missing, started
 from test_revisions import git
 
 import advisor
-from advisor.errors import INTERRUPTED, FileProblem, UsageError, WorkloadError
+from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.profiles.files import remove_abandoned
 
 WORKLOAD = """\
@@ -220,32 +223,14 @@ def test_a_workload_that_is_new_passes_if_it_runs(
     assert " ".join(said.out.split()).count("not valid Python") == 1, "one reason"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "told"),
-    [
-        (("w.py", "--against", "nowhere"), UsageError.exit_code, "git knows no revision 'nowhere'"),
-        (
-            ("helpers.py", "w.py", "--against", "main"),
-            UsageError.exit_code,
-            "--against names a revision of one file",
-        ),
-        (("nothing.py",), FileProblem.exit_code, "nothing.py does not exist"),
-        (("s.py", "s.py"), UsageError.exit_code, "s.py is a script, and --run compares workloads"),
-    ],
-)
 def test_wrong_input(
-    command: Command,
-    repository: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    code: int,
-    told: str,
+    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch, accepted: Accepted
 ) -> None:
     monkeypatch.chdir(repository)
     (repository / "s.py").write_text("import cupy\ncupy.arange(3)\n")
-    said = run(command, *arguments)
-    assert said.code == code, said
-    assert told in " ".join(said.err.split())
+    wrong = ("w.py --against nowhere", "helpers.py w.py --against main", "nothing.py", "s.py s.py")
+    calls = {f"compare --run {words}": partial(run, command, *words.split()) for words in wrong}
+    accepted(refusals(calls), "versions-refused.txt")
 
 
 INTERRUPTIONS = [

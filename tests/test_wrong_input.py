@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
-from running import MISBEHAVING, QUICK, Command, having, missing
+from refusing import refusals
+from rendering import Accepted
+from running import MISBEHAVING, QUICK, Command, Said, having, missing
 
 GOOD = """
 import numpy as np
@@ -47,11 +50,6 @@ def wrong_file(command: Command, text: str | bytes) -> list[str]:
     return refused(command, 3, "w.py")
 
 
-def without_traceback(lines: list[str]) -> list[str]:
-    assert not any(line.startswith("Traceback") for line in lines)
-    return lines
-
-
 def test_a_missing_file(command: Command) -> None:
     message, step = refused(command, 5, "ww.py")
     assert not missing(message, "ww.py", " w.py?")
@@ -79,23 +77,30 @@ def test_ending_the_process_on_import(command: Command, text: str, told: str) ->
     assert told in wrong_file(command, text)[0]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message", "step"),
-    [
-        ("a: In, b", "a: In, bb", "stage 'c' (w.py:9) takes 'bb', ", "a, b"),
-        ("return Workload(", "return dict(b=3) or (", "workload 'w' returned dict", "return Workload"),
-        ("host(p), device(c)", "p, device(c)", "w.py:13: frame[0] is p", "host(produce)"),
-        ('"b": Buffer(n, "f4")', '"b": n', "w.py:13: buffers['b'] is 64", "parameter"),
-        ('"b": Buffer(n, "f4")', '"b": Buffer(0, "f4")', "buffer 'b' has the shape (0,)", "n=64"),
-        ("a: Out, frame: int", "a: In, frame: int", "stage 'p' reads buffer 'a'", "setup=[...]"),
-    ],
-)  # fmt: skip
-def test_a_workload_that_is_wrong(command: Command, old: str, new: str, message: str, step: str) -> None:
-    assert old in GOOD
-    lines = without_traceback(wrong_file(command, GOOD.replace(old, new)))
-    assert lines[0].startswith(f"error: {message}")
-    assert step in lines[1]
-    assert len(lines) == 2
+CHANGED = (
+    ("a: In, b", "a: In, bb"),
+    ("return Workload(", "return dict(b=3) or ("),
+    ("host(p), device(c)", "p, device(c)"),
+    ('"b": Buffer(n, "f4")', '"b": n'),
+    ('"b": Buffer(n, "f4")', '"b": Buffer(0, "f4")'),
+    ("a: Out, frame: int", "a: In, frame: int"),
+)
+OPTIONS = (
+    *("--set m=3", "--set n=x", "--set n=2**99999", "--strategy pined", "--format pdf", "--gpu 0 --no-gpu"),
+    *("--out=", "--out w.py", "--out /proc/advisor"),
+)
+
+
+def test_workloads_and_options_that_are_wrong(command: Command, accepted: Accepted) -> None:
+    def run(text: str, options: str = "") -> Said:
+        Path("w.py").write_text(text, encoding="utf-8")
+        said = command("profile", *QUICK, "w.py", *options.split())
+        assert (said.out, Path("advisor-report").exists(), len(said.error)) == ("", False, 2)
+        return said
+
+    calls = {f"{old} -> {new}": partial(run, GOOD.replace(old, new)) for old, new in CHANGED}
+    calls |= {options: partial(run, GOOD, options) for options in OPTIONS}
+    accepted(refusals(calls), "input-refused.txt")
 
 
 def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
@@ -103,27 +108,6 @@ def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
     assert lines[0] == "error: stage 'r' (w.py:12), frame 0: ValueError: bad; buffers: b float32 (64,)"
     assert [line for line in lines if line.startswith("  File")] == ['  File "w.py", line 12, in r']
     assert lines[-2:] == ["ValueError: bad", "worse"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message", "step"),
-    [
-        (["--set", "m=3"], "'w' has no parameter 'm'", "n."),
-        (["--set", "n=x"], "--set n=x ", "int"),
-        (["--set", "n=2**99999"], "--set n=2**99999 ", "2**63"),
-        (["--strategy", "pined"], "strategy 'pined'; did you mean 'pinned'?", "zero-copy"),
-        (["--format", "pdf"], "format pdf", "html, md, json"),
-        (["--gpu", "0", "--no-gpu"], "--gpu and --no-gpu ", "one of them"),
-        (["--out", ""], "--out ", ". is the working directory"),
-        (["--out", "w.py"], "--out w.py cannot be written: File exists", "--out DIR"),
-        (["--out", "/proc/advisor"], "--out /proc/advisor ", "--out DIR"),
-    ],
-)
-def test_a_wrong_option(command: Command, arguments: list[str], message: str, step: str) -> None:
-    lines = refused(command, 2, "w.py", *arguments)
-    assert message in lines[0]
-    assert step in lines[1]
-    assert len(lines) == 2
 
 
 def test_an_output_that_cannot_be_written_is_found_before_anything_runs(command: Command) -> None:
