@@ -94,6 +94,10 @@ def test_the_ceiling_of_copies_and_calls() -> None:
     assert ceilings(script_run(copy))[0].seconds == pytest.approx(4e-4)
     fetched = download(asynchronous=False, host_seconds=FRAMES * 3e-4, stream_seconds=FRAMES * 4e-4)
     assert ceilings(script_run(fetched))[0].seconds == pytest.approx(3e-4), "its call waits for all of it"
+    locking = ceilings(script_run(lock()))[0].copy_seconds
+    locked = ceilings(script_run(upload(), lock()).model_copy(update=MEASURED))[0].copy_seconds
+    assert locked == pytest.approx(0.8e-3 + locking)
+    assert locking > 0
     longer = upload(stream_seconds=FRAMES * 1.0)
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
 
