@@ -8,13 +8,14 @@ import os
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from advisor.measure import namespaces
 from advisor.measure.jobs import Tree
-from advisor.measure.namespaces import Namespace, compiled, is_library, is_users, same_folder
+from advisor.measure.namespaces import Namespace, compiled, is_library, is_users, same_folder, users_frame
 from advisor.workloads.loading import prepare
 
 WORKLOAD = """\
@@ -174,3 +175,25 @@ def test_lazy_modules_are_not_asked_for_what_they_lack(monkeypatch: pytest.Monke
 
     monkeypatch.setitem(sys.modules, "lazy_library", Lazy("lazy_library"))
     assert compiled() == ()
+
+
+def test_a_line_of_an_installed_workload_is_told_where_no_other_code_of_the_users_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "site-packages" / "installed.py"
+    file.parent.mkdir()
+    file.write_text("def call(function): return np.apply_along_axis(function, 0, [1])\n")
+    told: list[str] = []
+
+    def look(_: object) -> int:
+        frame = users_frame(sys._getframe())
+        told.append(Path(frame.f_code.co_filename).name if frame else "")
+        return 0
+
+    program: dict[str, Any] = {"np": np}
+    exec(compile(file.read_text(), str(file), "exec"), program)
+    program["call"](look)
+    monkeypatch.setattr(namespaces, "is_users", lambda _: False)
+    monkeypatch.setattr(namespaces, "_NO_WORKLOADS", (*namespaces._NO_WORKLOADS, __file__))
+    program["call"](look)
+    assert told == [Path(__file__).name, "installed.py"]

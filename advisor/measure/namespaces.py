@@ -35,6 +35,7 @@ from advisor.workloads.loading import MODULE_PREFIX
 
 _OURS = "advisor"
 _OUR_FOLDER = Path(__file__).resolve().parents[1]
+_NO_WORKLOADS = (f"{_OUR_FOLDER}/", f"{Path(np.__file__).parent}/", "<")
 _PACKAGES = {"site-packages", "dist-packages"}
 """Where packages are installed, in whatever prefix: ROS has its own in PYTHONPATH."""
 Spec = importlib.machinery.ModuleSpec
@@ -101,10 +102,13 @@ def is_users(place: str) -> bool:
 
 
 def users_frame(frame: FrameType | None) -> FrameType | None:
-    """The nearest frame of the user's code, from this one outwards."""
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    """The nearest frame of the user's code, from this one outwards; else of a library, for workloads that are
+    installed."""
+    library = None
+    while frame is not None and not is_users(file := frame.f_code.co_filename):
+        library = library or (None if file.startswith(_NO_WORKLOADS) else frame)
         frame = frame.f_back
-    return frame
+    return frame or library
 
 
 @cache
