@@ -299,14 +299,17 @@ UNTRUSTED = clear("a", verdict="untrusted")
 def test_the_recommendation_changed_only_where_both_sides_say_so(
     base: Recommendation | None, head: Recommendation | None, basis: Any, change: str
 ) -> None:
-    assert recommended(base, head, figures=(2, 2), basis=basis).change == change
+    made = {"measured": profile, "predicted": prediction}[basis]
+    assert recommended(made(recommendation=base), made(recommendation=head)).change == change
 
 
 def test_one_strategy_alone_or_half_a_run_recommends_nothing() -> None:
-    pair = (clear("a"), clear("b"))
-    assert recommended(*pair, figures=(2, 1), basis="measured").change == "cannot tell"
-    assert recommended(*pair, figures=(1, 2), basis="measured").change == "cannot tell"
-    assert recommended(*pair, figures=(2, 2), basis="measured", whole=False).change == "cannot tell"
+    whole, other = profile(recommendation=clear("a")), profile(recommendation=clear("b"))
+    few = other.model_copy(update={"results": other.results[:1]})
+    half = other.model_copy(update={"notes": ("Interrupted after 1 of 6 measurements.",)})
+    assert recommended(whole, other).change == "changed"
+    for pair in ((whole, few), (few, whole), (whole, half), (half, whole)):
+        assert recommended(*pair).change == "cannot tell"
 
 
 @every("cut", [0, 1])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from advisor.errors import NothingMeasured, UsageError
-from advisor.profiles.conclusions import Advice, Recommendation
+from advisor.profiles.conclusions import Advice
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Device, Predicted, Prediction, Profile
 from advisor.profiles.sweeps import was_interrupted
@@ -43,51 +43,39 @@ class Recommended:
     reason: str
 
 
-def recommended(
-    base: Recommendation | None,
-    head: Recommendation | None,
-    *,
-    figures: tuple[int, int],
-    basis: Literal["measured", "predicted"],
-    whole: bool = True,
-) -> Recommended:
-    """Whether the best strategy is another one now. `figures`: how many strategies have figures on each side.
+def recommended(base: Profile | Prediction, head: Profile | Prediction) -> Recommended:
+    """Whether the best strategy is another one now.
 
     A recommendation speaks for the strategy it names and those it is tied with; an open one for all that may
     be it. The best strategy changed where the two sets have nothing in common.
     """
-    names = base.strategy if base else None, head.strategy if head else None
-    if unsound := _unsound(base, head, figures, whole=whole):
+    one, other, measured = base.recommendation, head.recommendation, isinstance(head, Profile)
+    names = one.strategy if one else None, other.strategy if other else None
+    unsound = _unsound("BASE", base) or _unsound("HEAD", head)
+    if unsound or one is None or other is None:
         return Recommended(*names, "cannot tell", unsound)
-    assert base is not None
-    assert head is not None
-    before, now = ({each.strategy, *each.tied_with} - {None} for each in (base, head))
-    open_ = "open" in (base.verdict, head.verdict)
-    measured = basis == "measured"
-    if not before & now:
-        if open_ and not measured:
-            return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
-        return Recommended(
-            *names, "changed", "No strategy is a candidate for the best in both BASE and HEAD."
-        )
+    common = {one.strategy, *one.tied_with} & {other.strategy, *other.tied_with} - {None}
+    open_ = "open" in (one.verdict, other.verdict)
+    if not common and open_ and not measured:
+        return Recommended(*names, "cannot tell", "The predicted ranges overlap.")
+    if not common:
+        reason = "No strategy is a candidate for the best in both BASE and HEAD."
+        return Recommended(*names, "changed", reason)
     if names[0] is not None and names[0] == names[1] and not (open_ and measured):
         return Recommended(*names, "same", "")
-    both = ", ".join(sorted(filter(None, before & now)))
+    both = ", ".join(sorted(filter(None, common)))
     return Recommended(*names, "cannot tell", f"{both} may be the fastest in both.")
 
 
-def _unsound(
-    base: Recommendation | None, head: Recommendation | None, figures: tuple[int, int], *, whole: bool
-) -> str:
-    """Why nothing follows from the two recommendations; empty where something does."""
-    for side, recommendation, count in (("BASE", base, figures[0]), ("HEAD", head, figures[1])):
-        if recommendation is None:
-            return f"{side} recommends nothing."
-        if recommendation.verdict == "untrusted":
-            return f"{side} cannot be trusted: its control differs from itself."
-        if count < 2:
-            return f"{side} has figures for only one strategy."
-    return "" if whole else "A run was interrupted."
+def _unsound(name: str, side: Profile | Prediction) -> str:
+    """Why nothing follows from the side's recommendation; empty where something does."""
+    if side.recommendation is None:
+        return f"{name} recommends nothing."
+    if side.recommendation.verdict == "untrusted":
+        return f"{name} cannot be trusted: its control differs from itself."
+    if sum(map(has_figures, side.results)) < 2:
+        return f"{name} has figures for only one strategy."
+    return "A run was interrupted." if isinstance(side, Profile) and was_interrupted(side) else ""
 
 
 _WITHIN_NOISE = "No predicted time differs by more than host stages vary on this CPU."
@@ -294,13 +282,7 @@ def _device(
     )
     gaps = one_sided(before, now)
     basis: Basis = "measured" if measured else "predicted"
-    chosen = recommended(
-        base.recommendation,
-        head.recommendation,
-        figures=(sum(map(has_figures, base.results)), sum(map(has_figures, head.results))),
-        basis=basis,
-        whole=not any(isinstance(side, Profile) and was_interrupted(side) for side in (base, head)),
-    )
+    chosen = recommended(base, head)
     if not measured and not differing_strategies(rows, gaps) and chosen.change == "changed":
         chosen = replace(chosen, change="cannot tell", reason=_WITHIN_NOISE)
     moved = drift(rows, head.workload, confidence) if isinstance(head, Profile) else None

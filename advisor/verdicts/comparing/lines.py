@@ -236,9 +236,8 @@ def _followed(comparison: LineComparison, frames: ComparedFrames) -> Iterator[tu
         texts = [
             {a.place.text for a in side if (a.advice.rule, a.place.file) == of_rule} for side in (before, now)
         ]
-        fires = texts[1] - (
-            texts[0] - {line.place.text}
-        )  # in HEAD, there or on a line where it did not in BASE
+        # In HEAD, there or on a line where it did not in BASE.
+        fires = texts[1] - (texts[0] - {line.place.text})
         if gain and gain.seconds_per_frame and not fires:
             key = line.place, line.advice.rule
             gains[key] = gains.get(key, 0.0) + gain.seconds_per_frame

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.profiles.schema import Measured, Profile, WorkloadRecord
-from advisor.profiles.sweeps import was_interrupted
 from advisor.stats import Ratio
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.comparisons import (
@@ -76,14 +75,9 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
         for s, ratio in run.judged.ratios.items()
     )
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
-    figures = (len(base.measured()), len(head.measured()))
-    whole, recommendations = (
-        not any(map(was_interrupted, (base, head))),
-        (base.recommendation, head.recommendation),
-    )
-    verdict = recommended(*recommendations, figures=figures, basis="measured", whole=whole)
-    if verdict.change == "same" and set(base.measured()) != set(head.measured()):
-        reason = f"BASE ran under {figures[0]} strategies, HEAD under {figures[1]}."
+    verdict, before, now = recommended(base, head), base.measured(), head.measured()
+    if verdict.change == "same" and before.keys() != now.keys():
+        reason = f"BASE ran under {len(before)} strategies, HEAD under {len(now)}."
         verdict = replace(verdict, change="cannot tell", reason=reason)
     measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), verdict)
     other, on_gpu = around(base, head), head.device.kind == "cuda"
