@@ -20,6 +20,8 @@ from typing import Any
 import psutil
 import pytest
 from builders import cpu_profile
+from refusing import refusals
+from rendering import Accepted
 from running import Command, environment
 from shared_server import server
 
@@ -228,41 +230,25 @@ def read_row(path: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        ((), 2, "no cluster was given"),
-        (("--local", "1", "--scheduler", "tcp://127.0.0.1:1"), 2, "contradict each other"),
-        (("--scheduler", "tcp://127.0.0.1:1"), 4, "cannot be reached"),
-        (("--scheduler", "tls://127.0.0.1:1"), 2, "uses TLS, and no certificate was given"),
-        (("--scheduler-file", "damaged.json"), 5, "damaged.json is not a scheduler's file"),
-        (("--local", "1", "--tls-cert", "x.pem"), 2, "--tls-ca-file and --tls-key are missing"),
-        (("--local", "1", "--out", "-"), 2, "cannot print to stdout"),
-        (("--local", "1", "--target", "mine.toml"), 2, "only devices of the catalogue"),
-        (("--local", "1", "--send", "nowhere"), 5, "nowhere does not exist"),
-        (("{file}", "--local", "1"), 2, "two workloads have one name: tiny, tiny"),
-        (("{file}", "--local", "1", "--emit", "x.toml"), 2, "--emit writes the strategies of one workload"),
-    ],
+WRONG = (
+    *("", "--local 1 --scheduler tcp://127.0.0.1:1", "--scheduler tcp://127.0.0.1:1"),
+    *("--scheduler tls://127.0.0.1:1", "--scheduler-file damaged.json", "--local 1 --tls-cert x.pem"),
+    *("--local 1 --out -", "--local 1 --target mine.toml", "--local 1 --send nowhere"),
+    *("tiny.py --local 1", "tiny.py --local 1 --emit x.toml"),
 )
+
+
 def test_wrong_input_is_answered_before_anything_runs(
-    options: tuple[str, ...],
-    code: int,
-    message: str,
-    workload: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: Command, workload: Path, monkeypatch: pytest.MonkeyPatch, accepted: Accepted
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(workload.parent)
     monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
-    (tmp_path / "damaged.json").write_text("[]")
+    (workload.parent / "damaged.json").write_text("[]")
     monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.3)
-    said = Command(monkeypatch, capsys)(
-        "fleet", workload, *(option.format(file=workload) for option in options)
-    )
-    assert message in said.err
-    assert said.code == code
-    assert "next:" in said.err
+    calls = {
+        f"fleet tiny.py {words}": partial(command, "fleet", "tiny.py", *words.split()) for words in WRONG
+    }
+    accepted(re.sub("reached: .*", "reached: …", refusals(calls)), "fleets-refused.txt")
 
 
 def test_several_workloads_get_a_folder_each_on_one_cluster(

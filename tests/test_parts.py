@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,8 @@ from builders import cuda_device
 from every import every
 from fakes import EVERY_HASTE, RecordingBackend, attempted, bench
 from field import InProcess
+from refusing import refusals
+from rendering import Accepted
 from running import FILES, cpu_settings, missing
 
 from advisor import pipeline
@@ -347,30 +350,30 @@ def test_valid_rows_that_stay_unwritten_are_counted(tmp_path: Path) -> None:
     assert 'valid="count"' in (raised.value.next_step or "")
 
 
-LENGTHS: dict[str, tuple[dict[str, Any], str]] = {
-    "unknown": ({"valid": "cuont"}, "'count'"),
-    "no name": ({"valid": 3}, "not a buffer"),
-    "floating": ({"valid": "real"}, "one integer"),
-    "several": ({"valid": "pair"}, "one integer"),
-    "of a length": ({"valid": "sized"}, "valid= of its own"),
-    "scratch": ({"valid": "hidden"}, "scratch"),
+LENGTHS = {
+    "unknown": "cuont",
+    "no name": 3,
+    "floating": "real",
+    "several": "pair",
+    "of a length": "sized",
+    "scratch": "hidden",
 }
 
 
-@every("name", LENGTHS)
-def test_what_cannot_be_a_length(name: str) -> None:
-    given, told = LENGTHS[name]
+def test_what_cannot_be_a_length(accepted: Accepted) -> None:
     buffers = {
         "count": Buffer(1, "i4"),
         "real": Buffer(1, "f4"),
         "pair": Buffer(2, "i4"),
         "sized": Buffer(1, "i4", valid="count"),
         "hidden": Buffer(1, "i4", scratch=True),
-        "data": Buffer(8, "f4", **given),
     }
-    with pytest.raises(WorkloadError) as raised:
-        Workload(buffers, [host(print)])
-    assert not missing(raised.value.message, "valid of buffer 'data'", told)
+
+    def made(valid: Any) -> None:
+        Workload({**buffers, "data": Buffer(8, "f4", valid=valid)}, [host(print)])
+
+    calls = {f"{name}: valid={valid!r}": partial(made, valid) for name, valid in LENGTHS.items()}
+    accepted(refusals(calls), "lengths-refused.txt")
 
 
 @every(
