@@ -5,7 +5,6 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Kind, Limits, advice, not_applicable, passed, text
-from advisor.rules.rows import Row
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.reasons import listing
 
@@ -95,7 +94,6 @@ def duplicate_allocation(case: Case, limits: Limits) -> Finding:
     once = [row for row in case.rows.values() if baseline.physical_bytes - row.physical_bytes >= least]
     if not once:
         return passed(f"No strategy needs at least {units.size(least)} less than {BASELINE}.")
-    evidence = [_held(row) for row in (baseline, *once)]
     names = listing([row.strategy for row in once])
     as_fast = [row for row in once if row.no_slower(baseline)]
     if not as_fast:
@@ -107,16 +105,14 @@ def duplicate_allocation(case: Case, limits: Limits) -> Finding:
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
         f"{twice}. {names} {'hold' if len(once) > 1 else 'holds'} it once."
     )
+    both = (baseline, *once)
+    evidence = [row.figure(f"{row.strategy}: memory", row.physical_bytes, "bytes") for row in both]
     saved = baseline.physical_bytes - better.physical_bytes
     worth = (
         f"{better.strategy} needs {units.size(better.physical_bytes)}, {units.size(saved)} less, and is "
         f"{units.times(baseline.over(better))} as fast{', as predicted' if better.predicted else ''}."
     )
     return case.swap(baseline, better, cause, evidence, worth=worth)
-
-
-def _held(row: Row) -> Evidence:
-    return row.figure(f"{row.strategy}: memory", row.physical_bytes, "bytes")
 
 
 _PAGED = Kind(

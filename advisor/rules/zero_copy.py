@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from advisor import units
-from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import WRITE_COMBINED, Case, Finding, Kind, Limits, advice, not_applicable, passed
 from advisor.rules.rows import Reads, Row, shared
 from advisor.strategies.registry import BASELINE
@@ -27,46 +26,43 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
     # Page-locked memory in place that no cache of the GPU serves is zero-copy by another name.
     alike = [r for r in quicker if r.in_place and not r.gpu_caches and r.places_all(lambda p: p.locks)]
     better = case.proposal((row for row in quicker if row not in alike), zero_copy)
+    counted = "; ".join(_count(read, limits) for read in again)
     if better is None:
         # Frames that overlap may hide all of their kernels: there is no time to show.
         others = [row for row in case.rows.values() if row is not zero_copy and row.device_seconds]
         nearest = min(others, key=lambda row: (row.strategy == BASELINE, row.seconds), default=None)
         both = [zero_copy, *([nearest] if nearest else [])]
         times = (f"{r.takes} a frame, {units.seconds(r.device_seconds)} of it in kernels" for r in both)
-        return passed(
-            f"{_counted(again, limits)}, but no other strategy is clearly faster: {'; '.join(times)}."
-        )
+        what = f"Kernels read zero-copy memory again ({counted})" * bool(again)
+        what = what or "How often kernels read is not known"
+        return passed(f"{what}, but no other strategy is clearly faster: {'; '.join(times)}.")
     worth = (
         f"Kernels {better.take} {units.seconds(zero_copy.device_seconds)} with zero-copy and "
         f"{units.seconds(better.device_seconds)} with {better.strategy}; a whole zero-copy frame takes "
         f"{units.times(zero_copy.over(better))} the time. The gain is relative to zero-copy."
     )
-    evidence = [*(_passes(read, zero_copy) for read in again), zero_copy.kernels(), better.kernels()]
-    evidence += [zero_copy.copies(), better.copies()]
-    memory = "memory that the GPU caches" if better.gpu_caches else "other memory"
-    where = memory if case.one_dram else "the card's own memory"
-    cause = f"{_rereading(case, again, limits)} With {better.strategy}, kernels read {where}."
+    evidence = [
+        zero_copy.figure(f"reads of {read.buffer} by {', '.join(read.stages)}", read.passes, "count")
+        for read in again
+    ]
+    evidence += [zero_copy.kernels(), better.kernels(), zero_copy.copies(), better.copies()]
+    seen = f" ({counted})" if counted else ", judging by their time (declare `passes` to confirm)"
+    cause = f"Kernels re-read zero-copy memory{seen}. {_way(case, again, better)}"
     title = "Copy once instead of reading through the link"
     if case.one_dram:
         title = "Keep re-read buffers in memory the GPU caches"
     return case.swap(zero_copy, better, cause, evidence, worth=worth, title=title)
 
 
-def _rereading(case: Case, again: Sequence[Reads], limits: Limits) -> str:
-    counted = "; ".join(_count(read, limits) for read in again)
-    seen = f" ({counted})" if counted else ", judging by their time (declare `passes` to confirm)"
-    begin = f"Kernels re-read zero-copy memory{seen}. On {case.device.name}"
-    if case.one_dram:
-        return f"{begin} the GPU does not cache page-locked memory, so every pass goes to DRAM."
-    amount = units.size(sum(read.bytes * read.passes for read in again))
-    crosses = f" Up to {amount} cross it per frame." if again else ""
-    return f"{begin} every pass not served by caches crosses the link.{crosses}"
-
-
-def _counted(again: Sequence[Reads], limits: Limits) -> str:
-    if not again:
-        return "How often kernels read is not known"
-    return f"Kernels read zero-copy memory again ({'; '.join(_count(read, limits) for read in again)})"
+def _way(case: Case, again: Sequence[Reads], better: Row) -> str:
+    """The way that every pass over zero-copy memory takes, and what kernels read in its place."""
+    way = "the GPU does not cache page-locked memory, so every pass goes to DRAM"
+    where = "memory that the GPU caches" if better.gpu_caches else "other memory"
+    if not case.one_dram:
+        amount = units.size(sum(read.bytes * read.passes for read in again))
+        way = f"every pass not served by caches crosses the link{f', up to {amount} a frame' * bool(again)}"
+        where = "the card's own memory"
+    return f"On {case.device.name} {way}. With {better.strategy}, kernels read {where}."
 
 
 def _count(read: Reads, limits: Limits) -> str:
@@ -76,10 +72,6 @@ def _count(read: Reads, limits: Limits) -> str:
     counts += [f"by {', '.join(read.calls)}"] if counts and read.calls else []
     counts += [] if read.new_each_frame else ["the same data in each frame"]
     return f"{read.buffer}: {', '.join(counts)}"
-
-
-def _passes(read: Reads, row: Row) -> Evidence:
-    return row.figure(f"reads of {read.buffer} by {', '.join(read.stages)}", read.passes, "count")
 
 
 def zero_copy_uncoalesced(case: Case, limits: Limits) -> Finding:
