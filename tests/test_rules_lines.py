@@ -417,6 +417,20 @@ def test_what_makes_host_memory_much_slower_makes_no_link_slower(slower: float, 
     assert rest / _likely(line, "pinned", machine) == pytest.approx(left, rel=0.02)
 
 
+def test_what_copies_cost_other_lines_is_gained_by_downloads_into_page_locked_memory() -> None:
+    run = script_run(upload(memory="pageable"), download(memory="pageable"))
+    (ceiling,) = ceilings(run)
+
+    def gains(more: float) -> dict[int, float]:
+        measured = ceiling.model_copy(update={"copy_seconds": ceiling.copy_seconds + more})
+        with_it = run.model_copy(update={"ceilings": (measured,)})
+        advice = {each.crossing: each.advice for each in advise_lines(with_it, "", CARD, (), Preferences())}
+        return {i: (each.gain and each.gain.seconds_per_frame) or 0.0 for i, each in advice.items()}
+
+    more = {line: seconds - gains(0.0)[line] for line, seconds in gains(1e-4).items()}
+    assert more == pytest.approx({0: 0, 1: 1e-4})
+
+
 def test_loaders_that_a_function_is_given_are_those_of_the_file() -> None:
     source = "def f():\n    return DataLoader(a), DataLoader(b)\ndef g(loader):\n    for x, y in loader:\n"
     source += "        x = x.to(dev)\n"
