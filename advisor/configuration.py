@@ -28,7 +28,7 @@ from advisor.measure.jobs import Settings
 from advisor.measure.options import OPTIONS, Option, Options
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.files import read_toml
-from advisor.rules.registry import require, thresholds
+from advisor.rules.registry import by_id, thresholds
 from advisor.strategies import mixes, registry
 from advisor.strategies.backend import BackendName
 from advisor.workloads.outline import file_and_name, module_file
@@ -297,7 +297,7 @@ def _read(where: str, options: Mapping[str, Any]) -> OptionSource:
     if "placement" in values:
         mixes.require_placements(values["placement"], place.called("placement"))
     for rule_id in values.get("ignore", ()):
-        require(rule_id, place.called("ignore"))
+        by_id(rule_id, place.called("ignore"))
     return OptionSource(where, values)
 
 

@@ -187,11 +187,7 @@ def silences(profile: Profile) -> dict[str, str]:
 def require_rules(workload: WorkloadRecord) -> None:
     """Raises `WorkloadError` where the workload silences a rule that there is not, with the nearest."""
     for rule_id in workload.ignore:
-        try:
-            by_id(rule_id)
-        except UsageError as unknown:
-            step = unknown.next_step
-            raise WorkloadError(f"Workload(ignore=...): {unknown.message}", next_step=step) from None
+        by_id(rule_id, "Workload(ignore=...)", WorkloadError)
 
 
 def conclude(

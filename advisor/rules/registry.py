@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import get_args
 
 from advisor import units
-from advisor.errors import UsageError, nearest
+from advisor.errors import AdvisorError, UsageError, nearest
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import MemoryClass
 from advisor.rules import capacity, copies, line_rules, machine, managed, waits, zero_copy
@@ -66,13 +66,13 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def by_id(rule_id: str) -> Rule:
+def by_id(rule_id: str, where: str = "", error: type[AdvisorError] = UsageError) -> Rule:
+    """The rule of that id. Raises that error with the nearest ids; `where` begins its message."""
     for rule in RULES:
         if rule.id == rule_id:
             return rule
-    ids = [rule.id for rule in RULES]
-    step = "`advisor rules` lists them."
-    raise UsageError(f"there is no rule {rule_id!r}{nearest(rule_id, ids, 2)}", next_step=step)
+    wrong = f"there is no rule {rule_id!r}{nearest(rule_id, [rule.id for rule in RULES], 2)}"
+    raise error(": ".join(filter(None, (where, wrong))), next_step="`advisor rules` lists them.")
 
 
 def limits(rule: Rule, wanted: Preferences) -> dict[str, float]:
@@ -94,14 +94,6 @@ def thresholds(values: Mapping[str, object], where: str) -> dict[str, float]:
     return {key: _value(key, value, where) for key, value in values.items()}
 
 
-def require(rule_id: str, where: str) -> Rule:
-    """The rule of that id. Raises `UsageError` that names the place, with the nearest ids."""
-    try:
-        return by_id(rule_id)
-    except UsageError as unknown:
-        raise UsageError(f"{where} {rule_id}: {unknown.message}", next_step=unknown.next_step) from None
-
-
 def _value(key: str, value: object, where: str) -> float:
     threshold = _threshold(key, where)
     number = _number(value, threshold)
@@ -119,7 +111,7 @@ def _threshold(key: str, where: str) -> Threshold:
     if not dot or not rule_id or not name:
         step = "Write zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds."
         raise UsageError(f"{where} {key!r} is not RULE.THRESHOLD", next_step=step)
-    rule = require(rule_id, where)
+    rule = by_id(rule_id, where)
     known = {threshold.name: threshold for threshold in rule.text.thresholds}
     if name in known:
         return known[name]
