@@ -11,7 +11,7 @@ from advisor.profiles.sweeps import DeviceComparison, WorkloadResults
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
-from advisor.report.machine import environment, pairs
+from advisor.report.machine import pairs
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend
 from advisor.report.recommendations import CONFIRM, failures, nothing, sweep_failures
@@ -20,7 +20,6 @@ from advisor.report.sweep_verdicts import best_table, cell
 from advisor.report.tables import gaps, memory_sentence
 from advisor.strategies.mixes import numbered_alike
 from advisor.verdicts.tracks import Stop, Track, measured_stop, one_for_all, predicted_stop, tracks
-from advisor.version import __version__
 
 _TIMES = (
     "Time per frame with the interval of the median below; for predicted devices, the likely time and its "
@@ -189,16 +188,10 @@ def workloads_page(results: WorkloadResults) -> Page:
     created = words.created(first.created) if first else ""
     notes = tuple(words.line(note, 500) for note in results.notes)
     inside = filled(best_table(results, gpu_tracks, "workload"), blocks.Failures(sweep_failures(results)))
-    method = circumstances(
-        command=results.command,
-        machine=environment(first) if first else (),
-        notes=notes,
-        origin=f"advisor {__version__}, {created}".rstrip(", "),
-    )
     sections = (
         lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),)), blocks.Banners("note", notes)),
         Section("workloads", "Recommended", inside, "Workloads", brief=True),
-        method,
+        circumstances(first, command=results.command, notes=notes),
     )
     basis: blocks.Basis = "nothing" if not results.has_figures else "predicted" if predicted else "measured"
     page = Page(

@@ -13,6 +13,7 @@ from typing import Literal
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
 from advisor.report.blocks import Block, Fact, Facts, Fold, Form, Forms, Group, Prose, Row, Table, Verdict
+from advisor.report.machine import environment
 from advisor.report.records import Record
 from advisor.version import __version__
 
@@ -125,15 +126,16 @@ _BRIEF = ("File", "Parameters", "Other parameters")
 
 
 def circumstances(
+    profile: Profile | None,
     *others: Block | None,
     command: str,
     method: Sequence[Fact] = (),
     ran: Sequence[Fact] = (),
-    machine: Sequence[Fact],
     notes: tuple[str, ...],
-    origin: str,
 ) -> Section:
     """The section on method and machine; a comment has the first of its facts, and the notes."""
+    machine, created = (environment(profile), words.created(profile.created)) if profile else ((), "")
+    version = words.name(profile.tool.version) if profile else __version__
     folds = (
         Fold(
             "How it was measured",
@@ -144,7 +146,12 @@ def circumstances(
         Fold("Machine and software", filled(Facts(tuple(machine)))),
     )
     run = Fact("Command", words.code(command, 500) if command else "")
-    brief = (run, *(f for f in ran if f.label in _BRIEF), *machine[:10], Fact("advisor", origin))
+    brief = (
+        run,
+        *(f for f in ran if f.label in _BRIEF),
+        *machine[:10],
+        Fact("advisor", f"{version}, {created}".rstrip(", ")),
+    )
     short = Facts(tuple(f for f in brief if f.value), forms="md")
     sheet, banners = Group("sheet", filled(*folds), forms="html"), blocks.Banners("note", notes, forms="md")
     inside = filled(*others, sheet, short, banners)

@@ -14,7 +14,7 @@ from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers, overlap_note, parts_table
 from advisor.report.answering import FEW, answers, beside, predicted_answer
-from advisor.report.machine import CPU_TITLE, ON_CPU, environment, method, pairs, preferences, workload
+from advisor.report.machine import CPU_TITLE, ON_CPU, method, pairs, preferences, workload
 from advisor.report.mixes import buffers, described
 from advisor.report.page import Page, Section, around, circumstances, filled, lead
 from advisor.report.recommendations import FIRST_FRAMES, failures, prediction_verdict, verdicts
@@ -134,13 +134,12 @@ def _advice(profile: Profile, concluded: tuple[blocks.Finding, ...]) -> Section:
 def _circumstances(profile: Profile) -> Section:
     settings = filled(blocks.Facts(preferences(profile)))
     return circumstances(
+        profile,
         blocks.Fold("Objective, budget and rule settings", settings, open=True, forms="html md txt"),
         command=profile.command,
         method=method(profile),
         ran=workload(profile),
-        machine=environment(profile),
         notes=tuple(map(words.line, profile.notes)),
-        origin=f"advisor {words.name(profile.tool.version)}, {words.created(profile.created)}",
     )
 
 

@@ -15,7 +15,6 @@ from advisor.profiles.trials import Patch, Trial, TrialOutcome, Trials
 from advisor.report import blocks, words
 from advisor.report.advising import finding
 from advisor.report.blocks import NOTHING, Column, columns, row
-from advisor.report.machine import environment
 from advisor.report.page import Page, Section, circumstances, filled, lead
 from advisor.report.records import records_of
 from advisor.report.script_lines import files, label, lines_table, loop_name, sources, totals
@@ -47,7 +46,7 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
     program = words.line(_module(profile.workload.file) if run.module else profile.workload.file, 120)
     where = f"on {words.name(profile.device.name)}, 1 run observed (overhead about {_overhead(run)})"
     title = f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip()
-    sections = tuple(_sections(profile, run, f"advisor {tool}, {created}"))
+    sections = tuple(_sections(profile, run))
     basis: blocks.Basis = "measured" if run.played is None else "predicted" if run.predictions else "nothing"
     return Page(
         "report",
@@ -80,7 +79,7 @@ def _overhead(run: ScriptRun) -> str:
     return units.percent(overhead / seconds) if seconds else "0 %"
 
 
-def _sections(profile: Profile, run: ScriptRun, origin: str) -> Iterator[Section]:
+def _sections(profile: Profile, run: ScriptRun) -> Iterator[Section]:
     yield lead(*_lead(profile, run))
     if run.crossings:
         if profile.trials is not None:
@@ -100,7 +99,7 @@ def _sections(profile: Profile, run: ScriptRun, origin: str) -> Iterator[Section
         unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
         inside = blocks.Prose("Not seen:", forms="txt"), unseen
         yield Section("unseen", "Not seen", inside, nav="Not seen", folded=True, closed=True)
-    yield _circumstances(profile, run, origin)
+    yield _circumstances(profile, run)
 
 
 def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
@@ -304,7 +303,7 @@ def _gained(change: LineAdvice) -> float:
     return (change.advice.gain and change.advice.gain.seconds_per_frame) or 0.0
 
 
-def _circumstances(profile: Profile, run: ScriptRun, origin: str) -> Section:
+def _circumstances(profile: Profile, run: ScriptRun) -> Section:
     assumed = dict.fromkeys(text for prediction in run.predictions for text in prediction.assumptions)
     method = (
         blocks.Fact("Times", f"none: {words.line(run.played)} stood in for a GPU" if run.played else _TIMES),
@@ -313,11 +312,7 @@ def _circumstances(profile: Profile, run: ScriptRun, origin: str) -> Section:
         blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
     )
     return circumstances(
-        command=profile.command,
-        method=method,
-        machine=environment(profile),
-        notes=tuple(map(words.line, profile.notes)),
-        origin=origin,
+        profile, command=profile.command, method=method, notes=tuple(map(words.line, profile.notes))
     )
 
 

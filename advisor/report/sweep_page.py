@@ -12,7 +12,7 @@ from advisor.profiles.sweeps import Point, SweepResults
 from advisor.report import blocks, words
 from advisor.report.blocks import columns, row
 from advisor.report.charts import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
-from advisor.report.machine import CPU_LABEL, CPU_TITLE, ON_CPU, environment, method, pairs, workload
+from advisor.report.machine import CPU_LABEL, CPU_TITLE, ON_CPU, method, pairs, workload
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
@@ -74,13 +74,12 @@ def sweep_page(sweep: SweepResults) -> Page:
     notes = tuple(_notes(sweep, parameter))
     overview = _overview(all_tracks, sweep, parameter)
     alone = not (overview.blocks or sweep.grid)
-    origin = ", ".join(filter(None, (tool, created)))
     sections = (
         _lead(sweep, all_tracks, parameter, looks, limits, notes),
         *_grids(all_tracks, sweep),
         overview,
         *(_device(t, sweep, parameter, looks, i, alone=alone) for i, t in enumerate(all_tracks, 1)),
-        _circumstances(sweep, first, fixed, limits + notes, origin),
+        _circumstances(sweep, first, fixed, limits + notes),
     )
     page = Page(
         "sweep",
@@ -152,18 +151,13 @@ def _confidence(sweep: SweepResults) -> float | None:
     return first.method.confidence if first and not memory else None
 
 
-def _circumstances(
-    sweep: SweepResults, first: Profile | None, fixed: str, notes: tuple[str, ...], origin: str
-) -> Section:
+def _circumstances(sweep: SweepResults, first: Profile | None, fixed: str, notes: tuple[str, ...]) -> Section:
     ran = [fact for fact in workload(first) if fact.label in _WORKLOAD] if first else []
     ran += [blocks.Fact("Other parameters", fixed)] * bool(fixed)
     facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
     facts = [blocks.Fact("Values", _VALUES), *facts, blocks.Fact("Best strategy", _BEST)]
-    machine, links = environment(first) if first else (), blocks.Prose(_LINKS, forms="html")
-    command = sweep.command
-    return circumstances(
-        links, command=command, method=facts, ran=ran, machine=machine, notes=notes, origin=origin
-    )
+    links = blocks.Prose(_LINKS, forms="html")
+    return circumstances(first, links, command=sweep.command, method=facts, ran=ran, notes=notes)
 
 
 def _span(sweep: SweepResults, parameter: str) -> str:
