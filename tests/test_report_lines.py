@@ -41,6 +41,7 @@ def patch(low: float = 1.1, high: float = 1.3, **fields: Any) -> Patch:
 
 FASTER = Trial(
     name="lock-11",
+    kind="lock",
     title="page-lock gray",
     outcome="faster",
     promised_seconds=8e-4,
@@ -48,9 +49,11 @@ FASTER = Trial(
     speedup=1.16,
     interval=(1.08, 1.25),
 )
-REFUSED = Trial(name="reuse-14", title="reuse out", outcome="refused", reason="the script keeps them")
-UNPROVED = Trial(name="lock-11", title="page-lock gray", outcome="open", reason="faster, but")
-UNDECIDED = Trial(name="lock-12", title="page-lock rgb", outcome="open")
+REFUSED = Trial(
+    name="reuse-14", kind="reuse", title="reuse out", outcome="refused", reason="the script keeps them"
+)
+UNPROVED = Trial(name="lock-11", kind="lock", title="page-lock gray", outcome="open", reason="faster, but")
+UNDECIDED = Trial(name="lock-12", kind="lock", title="page-lock rgb", outcome="open")
 UNLIKE = "two unchanged runs differ in what line 14 downloads"
 COST = CopyCost(frames=96, seconds=0.8e-3, interval_seconds=(0.7e-3, 7e-3))
 LITTLE = script_run(upload(host_seconds=FRAMES * 1e-6, stream_seconds=None))

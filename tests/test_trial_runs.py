@@ -493,7 +493,7 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
     change = Change(
         name=LOCK, kind="lock", file=up, line=3, origin_file=made, origin=3, uploads=((other, 3),)
     )
-    trial = Trial.model_validate({"name": LOCK, "title": "t", "outcome": "faster"})
+    trial = Trial.model_validate({"name": LOCK, "kind": "lock", "title": "t", "outcome": "faster"})
     loop = Place(file="main.py", line=1)
     written, names, left_out = written_changes([trial], {LOCK: change}, loop, tmp_path)
     assert (names, left_out) == ((LOCK,), ())

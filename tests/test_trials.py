@@ -95,7 +95,7 @@ def test_a_loop_that_is_entered_again_goes_on() -> None:
 
 
 def trial(name: str, outcome: str = "open") -> Trial:
-    return Trial.model_validate({"name": name, "title": name, "outcome": outcome})
+    return Trial.model_validate({"name": name, "kind": "lock", "title": name, "outcome": outcome})
 
 
 def outcomes(seconds: dict[str, float], *, jitter: float = 0.01, frames: int = 3000) -> dict[str, Trial]:

@@ -31,13 +31,12 @@ class TrialBlock(RoundBlock):
 
 
 class Trial(Record):
-    """One change, or several together."""
+    """One change, before or after it was tried."""
 
     name: Word = Field(description="The contestant that it is in the blocks")
-    kind: ChangeKind | None = optional("Absent for several together")
+    kind: ChangeKind
     place: Place | None = optional("The line of the crossing")
     origin: Place | None = optional("The line that allocates or makes what crosses")
-    together: tuple[Word, ...] = optional("Names of the changes that it consists of", ())
     title: Text
     outcome: TrialOutcome
     reason: Text = ""
