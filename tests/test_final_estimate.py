@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 
 import numpy as np
 import pytest
+import scipy  # its parts are imported where they are used
 from every import every
 
 from advisor.verdicts import estimate
@@ -34,8 +34,7 @@ def drawn(seed: int, processes: int, rounds: int, count: int, luck: float, noise
 def test_where_a_block_is_a_process_it_is_the_paired_t_test():
     logs = drawn(1, 12, 1, 2, 0.02, 0.03)
     pairs = paired(made(logs), NAMES[:2])
-    stats = import_module("scipy.stats")
-    expected = stats.ttest_rel(logs[:, 0, 0], logs[:, 0, 1]).confidence_interval(0.95)
+    expected = scipy.stats.ttest_rel(logs[:, 0, 0], logs[:, 0, 1]).confidence_interval(0.95)
     half = pairs.half_widths(0.95, 1)[0, 1]
     found = (pairs.difference[0, 1] - half, pairs.difference[0, 1] + half)
     assert found == pytest.approx(tuple(expected), rel=1e-3)
@@ -135,7 +134,7 @@ def test_two_unpaired_sides_of_three_have_the_error_of_the_t_test():
     runs = {"a": [[1.0], [1.1], [1.3]], "b": [[2.0], [2.1], [2.4]]}
     pairs = unpaired(runs)
     logs = [np.log([frames[0] for frames in side]) for side in runs.values()]
-    assert pairs.error[0, 1] == pytest.approx(import_module("scipy.stats").ttest_ind(*logs)._standard_error)
+    assert pairs.error[0, 1] == pytest.approx(scipy.stats.ttest_ind(*logs)._standard_error)
     assert pairs.difference[0, 1] == pytest.approx(np.log(1.1 / 2.1)), "of what the rows show"
     assert pairs.freedom[0, 1] == 2
 
