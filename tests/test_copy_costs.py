@@ -117,6 +117,16 @@ def test_training_and_validation_are_each_measured(
     assert validation.copy_cost
 
 
+def test_a_loop_that_is_run_from_two_places_is_one(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Machine(recording, monkeypatch)
+    body = "".join(f"    {line}\n" for line in FRAMES.format(frames=1200).splitlines())
+    recording.run(f"def run():\n{body}run()\nrun()\n")
+    (loop,) = recording.record().loops
+    assert loop.copy_cost
+
+
 @pytest.mark.parametrize(
     ("options", "frames"),
     [

@@ -101,6 +101,11 @@ def test_the_ceiling_of_copies_and_calls() -> None:
     locked = ceilings(script_run(upload(), lock()).model_copy(update=MEASURED))[0].copy_seconds
     assert locked == pytest.approx(0.8e-3 + locking)
     assert locking > 0
+    less = COST.model_copy(update={"seconds": 0.3e-3, "interval_seconds": (0.2e-3, 0.4e-3)})
+    loops = (script_run().loops[0].model_copy(update={"copy_cost": less}),)
+    (ceiling,) = ceilings(script_run().model_copy(update={"loops": loops}))
+    assert ceiling.copy_seconds == pytest.approx(0.59e-3), "frames without copies tell less than the calls"
+    assert ceiling.interval_seconds == pytest.approx((0.22e-3, 0.61e-3))
     longer = upload(stream_seconds=FRAMES * 1.0)
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
 

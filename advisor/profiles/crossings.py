@@ -125,7 +125,7 @@ class Ceiling(Record):
     of_seconds: PositiveSeconds | None = optional("Of the frame or run; None where it was not measured")
     predicted: bool = False
     interval_seconds: Interval | None = optional(
-        "Of the sum: 95 % where copies were taken off, 5th and 95th percentile of a prediction"
+        "Of the sum: by frames without copies, to the calls' times; predicted: 5th to 95th percentile"
     )
     device: Word | None = optional("The device it is predicted for")
 

@@ -26,9 +26,8 @@ _SUMMED = (
     "cost other lines through caches: removing copies by hand gained 0.8 to 1.7 times as much on an H200."
 )
 _TAKEN_OFF = (
-    "Copies, with what they cost other lines, and waits that could go; kernels waited for are not in it. "
-    "Measured: in {} of these frames, which are in no other figure, copies used page-locked memory and were "
-    "taken off."
+    "Copies and waits that could go; kernels waited for are not in it. The larger of what the calls take and "
+    "of what {} frames without copies lacked, other lines' time included; the range is of both."
 )
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."
@@ -179,7 +178,7 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     change, reason = f"about {units.seconds(ceiling.seconds)} of {units.seconds(whole)}", _SUMMED
     percents = units.percent(share)
     if scope.loop and scope.loop.copy_cost and ceiling.interval_seconds:
-        change, reason = change.removeprefix("about "), _TAKEN_OFF.format(scope.loop.copy_cost.frames)
+        reason = _TAKEN_OFF.format(scope.loop.copy_cost.frames)
         percents += ", {} to {}".format(*(units.percent(end / whole) for end in ceiling.interval_seconds))
     headline = f"Memory can change {change} ({percents})"
 

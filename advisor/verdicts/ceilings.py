@@ -113,8 +113,10 @@ def _ceiling(scope: Scope) -> Ceiling:
     cost = scope.loop.copy_cost if scope.loop else None
     is_more = max(copies + waits, (cost.interval_seconds[0] if cost else 0.0)) > LITTLE * scope.seconds
     if cost and is_more:
-        copies = cost.seconds + locks
-        low, high = (min(s + locks + waits, scope.seconds) for s in cost.interval_seconds)
+        low, high = cost.interval_seconds
+        ends = low + locks, max(high + locks, copies)  # page-locking for one copy costs other lines a little
+        copies = max(cost.seconds + locks, copies)
+        low, high = (min(end + waits, scope.seconds) for end in ends)
         between = low, high
     fit = min(1.0, scope.seconds / (copies + waits)) if copies + waits else 1.0
     return Ceiling(

@@ -130,7 +130,8 @@ class Assembler:
         if stretches is None:
             return None
         inside = [r for r in records if loop in (each.loop for each in r.loops) and r.event.kind in _COPIES]
-        spent = [(r.site in stretches.sites, _times(r).get("host_seconds", 0.0)) for r in inside]
+        lines = {(site.file, site.line) for site in stretches.sites}
+        spent = [((r.site.file, r.site.line) in lines, _times(r).get("host_seconds", 0.0)) for r in inside]
         measured = sum(seconds for is_off, seconds in spent if is_off)
         enough = measured >= ACCOUNTED * sum(seconds for _, seconds in spent)
         return stretches.measured(frame) if enough else None
