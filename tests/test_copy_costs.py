@@ -51,6 +51,8 @@ class Machine:
     def direct(self, name: str, call: Any, args: Any, _: Any) -> Any:
         if name == self.options.get("indirect"):
             return None
+        if name == self.options.get("odd"):
+            raise TypeError("an array that nobody thought of")
         return (1000, 1 << 20), partial(call, *args)
 
     def lock(self, address: int, size: int) -> int:
@@ -132,6 +134,7 @@ def test_a_loop_that_is_run_from_two_places_is_one(
     [
         pytest.param({"status": 1}, 500, id="the memory cannot be page-locked"),
         pytest.param({"indirect": "down"}, 500, id="most of the copies do more than copy"),
+        pytest.param({"odd": "up"}, 500, id="an array is odd"),
         pytest.param({}, 100, id="few frames"),
     ],
 )

@@ -9,6 +9,7 @@ import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from time import perf_counter
 from typing import Any
@@ -182,7 +183,10 @@ class Calls:
         begin = costs.clock()
         if not blocks and begin - called > PENDING:
             costs.spoil()
-        if (direct := self._direct(event.call, call, args, options)) is None:
+        direct = None
+        with suppress(Exception):  # the script goes on with arrays that nobody thought of
+            direct = self._direct(event.call, call, args, options)
+        if direct is None:
             return call(*args, **options)
         host, copy = direct
         return costs.take_off(event.site, host, copy, begin, wait)

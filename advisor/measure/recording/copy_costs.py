@@ -53,7 +53,11 @@ class PageLock:
         self._driver: Any = None
 
     def lock(self, address: int, size: int) -> int:
-        self._driver = self._driver or ctypes.CDLL("libcuda.so.1")
+        """The driver's status: 0 where it is locked from now on."""
+        try:
+            self._driver = self._driver or ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            return -1
         register = self._driver.cuMemHostRegister_v2
         return int(register(ctypes.c_void_p(address), ctypes.c_size_t(size), 0))
 
