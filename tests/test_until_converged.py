@@ -104,8 +104,8 @@ def test_a_flag_of_the_gpu_is_copied_and_waited_for_in_each_iteration(traits: Tr
     assert iterations(SOLVER, traits, 2) == words(steps.format(f"{one} {one}"))
 
 
-def outcome(workload: str, strategy: str, directory: Path, **changes: Any) -> Any:
-    return attempted(FILE, strategy, directory, **{"workload": workload, "seconds": 0.03, **changes})
+def outcome(workload: str, strategy: str, directory: Path, file: Path = FILE, **changes: Any) -> Any:
+    return attempted(file, strategy, directory, **{"workload": workload, "seconds": 0.03, **changes})
 
 
 @pytest.mark.parametrize("workload", PROGRAMS)
@@ -202,7 +202,7 @@ def test_a_strategy_that_does_other_iterations_is_told_of(tmp_path: Path) -> Non
         "steps[0] > frame % 3", "steps[0] > frame % 3 + (frame == 1)"
     )
     path.write_text(text, encoding="utf-8")
-    found = outcome("two_loops", "pinned", tmp_path, file=str(path))
+    found = outcome("two_loops", "pinned", tmp_path, file=path)
     assert isinstance(found, Problem)
     assert found.cause == "differs"
     assert not missing(found.message, "frame 1", "'counted'", "3 iterations", "reference run ran 2")
@@ -213,11 +213,11 @@ def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path) -> 
     text = FILE.read_text(encoding="utf-8").replace("assert steps[0] == frame % 3 + 1", "pass")
     text = text.replace("steps[0] > frame % 3", "np.random.default_rng().random() < 0.1")
     path.write_text(text, encoding="utf-8")
-    found = outcome("two_loops", "pageable", tmp_path, task="reference", file=str(path))
+    found = outcome("two_loops", "pageable", tmp_path, task="reference", file=path)
     assert isinstance(found, ReferenceRun)
     assert "the loop with until='counted'" in found.unlike
     assert not any("low" in name for name in found.unlike)
-    sample = outcome("two_loops", "pinned", tmp_path, file=str(path))
+    sample = outcome("two_loops", "pinned", tmp_path, file=path)
     assert isinstance(sample, Sample)
     assert not sample.verified
 
