@@ -598,14 +598,15 @@ def test_the_gpus_of_a_fleet_s_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """By UUID, parts of a GPU by their names in CUDA_VISIBLE_DEVICES; one that fails is left out."""
 
     def opened(gpu: int) -> driver.Driver:
-        return driver.Driver(gpu, lambda _: FakeDriver(101 if gpu == 2 else 0))
+        found = FakeDriver(101 if gpu == 2 else 0, unknown=driver.ATTRIBUTES["integrated"])
+        return driver.Driver(gpu, lambda _: found)
 
     monkeypatch.setattr(remote, "gpu_count", lambda: 3)
     monkeypatch.setattr(remote, "Driver", opened)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,MIG-7,1")
     gpus = remote.machine().gpus
     assert [gpu.uuid for gpu in gpus] == ["GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "MIG-7"]
-    assert {(gpu.name, gpu.integrated) for gpu in gpus} == {("A GPU", True)}
+    assert [(gpu.name, gpu.place) for gpu in gpus] == [("A GPU", gpu.uuid) for gpu in gpus]
 
 
 def test_a_gpu_that_the_driver_does_not_show_is_refused() -> None:
