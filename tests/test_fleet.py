@@ -21,7 +21,7 @@ from advisor.fleets.planning import Device as FleetDevice
 from advisor.fleets.request import Package, Request, Selection, gather, unpack
 from advisor.fleets.storage import slug, write_placements
 from advisor.measure.progress import Silent
-from advisor.profiles.combined import Row
+from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Device, Profile
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page

@@ -37,7 +37,7 @@ from advisor.fleets.fleet import SchedulerLost
 from advisor.fleets.planning import Answer, Task
 from advisor.fleets.request import Request, Selection, gather
 from advisor.measure.progress import Silent
-from advisor.profiles.combined import Row
+from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Profile
 
 WORKERS = Path(__file__).parent / "fleet_workers.py"

@@ -22,7 +22,7 @@ from advisor.errors import FileProblem
 from advisor.nsys.capturing import read_report
 from advisor.nsys.exports import FileTrace
 from advisor.profiles.base import Record, TextKind
-from advisor.profiles.combined import FleetRecord, Row
+from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load, parse, require_readable
 from advisor.profiles.redaction import Redactor, without_environment, without_names
 from advisor.profiles.schema import Profile

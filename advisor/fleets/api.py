@@ -23,7 +23,7 @@ from advisor.fleets.request import Request, Selection, make_request
 from advisor.measure.options import Options
 from advisor.measure.progress import make_progress
 from advisor.profiles import outputs, schema
-from advisor.profiles.combined import FleetRecord, Row
+from advisor.profiles.fleets import FleetRecord, Row
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page
 from advisor.report.page import Page

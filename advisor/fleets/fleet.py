@@ -24,7 +24,7 @@ from advisor.fleets.request import Request
 from advisor.fleets.storage import Results, Write
 from advisor.measure.progress import Progress
 from advisor.profiles.base import first_error
-from advisor.profiles.combined import FleetRecord, Row
+from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.redaction import hidden
 from advisor.version import __version__
 

@@ -21,7 +21,7 @@ from advisor.devices.environment import command_line
 from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.fleets.planning import Device, Task
 from advisor.measure.options import OPTIONS, Options
-from advisor.profiles.combined import FleetRecord
+from advisor.profiles.fleets import FleetRecord
 from advisor.sweep import Sweep, parse_sweep
 from advisor.version import __version__
 from advisor.workloads import outline

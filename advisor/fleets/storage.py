@@ -23,8 +23,8 @@ from advisor.fleets.request import Request
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
 from advisor.profiles.base import first_error
-from advisor.profiles.combined import FleetRecord, PredictedChoice, Row, RowStatus
 from advisor.profiles.files import read_bytes
+from advisor.profiles.fleets import FleetRecord, PredictedChoice, Row, RowStatus
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.texts import printable, toml_string

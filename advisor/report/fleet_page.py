@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor import stats, units
-from advisor.profiles.combined import FleetRecord
-from advisor.profiles.combined import Row as FleetRow
+from advisor.profiles.fleets import FleetRecord
+from advisor.profiles.fleets import Row as FleetRow
 from advisor.profiles.sweeps import link
 from advisor.report import blocks, words
 from advisor.report.blocks import columns, row

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from advisor.fleets.storage import concluded, slug
-from advisor.profiles.combined import FleetRecord, Row
+from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load
 from advisor.report import pages
 from advisor.report.fleet_page import fleet_page
