@@ -29,9 +29,17 @@ from test_report_escaping import everywhere
 from advisor.errors import UsageError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
-from advisor.profiles.sweeps import DeviceComparison, Member, SweepResults, combine, compare_devices
+from advisor.profiles.sweeps import (
+    DeviceComparison,
+    Member,
+    Point,
+    SweepResults,
+    WorkloadResults,
+    combine,
+    compare_devices,
+)
 from advisor.report.answer import Answers
-from advisor.report.blocks import Verdict
+from advisor.report.blocks import Verdict, Verdicts
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render
 from advisor.verdicts.tracks import Optima, Stop, one_for_all
@@ -222,3 +230,30 @@ def test_markdown_of_many_devices_stays_small() -> None:
     rows = tuple(measured(f"{'|' * 300}{i}", 0.02) for i in range(30))
     made = [on(f"{'<' * 300}{i}", unclear(*(r.strategy for r in rows)), results=rows) for i in range(12)]
     assert len(render(page_of(several(*made)), "md")) < LIMIT
+
+
+@every(
+    ("of_each", "basis", "next_step", "where"),
+    [
+        (
+            lambda: on("NVIDIA H200", clear("pinned")),
+            "measured",
+            "Open a workload's report",
+            "on NVIDIA H200",
+        ),
+        (cpu_profile, "predicted", "Run the same command", ""),
+    ],
+)
+def test_a_page_of_several_workloads_says_what_its_figures_rest_on(
+    of_each: Callable[[], Profile], basis: str, next_step: str, where: str
+) -> None:
+    page = page_of(WorkloadResults("", "workload", tuple(Point(name, of_each()) for name in "ab")))
+    (told,) = blocks(page, Verdicts)[0].items
+    assert (page.basis, told.basis, page.where) == (basis, basis, where)
+    assert told.headline == "2 workloads: 2 recommendations"
+    assert told.next_step.startswith(next_step)
+
+
+def test_a_page_of_several_workloads_that_all_failed_has_no_figures() -> None:
+    page = page_of(WorkloadResults("", "workload", (Point("a", status="failed"),)))
+    assert (page.basis, page.where) == ("nothing", "")
