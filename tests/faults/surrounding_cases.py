@@ -142,7 +142,15 @@ def signals() -> Iterator[Case]:
 
 
 def together() -> Iterator[Case]:
-    """Folders for results that are none; files in them: tests/test_outputs.py."""
+    """Two runs, and folders for results that are none; files in them: tests/test_outputs.py."""
+    yield Case(
+        "two runs into one --out",
+        (),
+        2,
+        {"w.py": workload(produce="time.sleep(0.05)")},
+        ("in use",),
+        shell=f"{{advisor}} {COMMAND} & p=$!; sleep 1.5; {{advisor}} {COMMAND}; s=$?; wait $p && exit $s",
+    )
     for name, make in {"a link to itself": "ln -s out out", "a FIFO": "mkfifo out"}.items():
         yield Case(f"--out is {name}", (), 2, FILES, shell=f"{make}; {{advisor}} {COMMAND}")
     foreign = "mkdir -p t/advisor-report; touch t/advisor-report/{{a,advisor.lock}}; export TMPDIR=$PWD/t"
