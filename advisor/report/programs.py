@@ -41,6 +41,8 @@ _FOUND = {
     "downloads": "by their downloads",
 }
 _ONE = "Recorded by nsys: one of the steady frames"
+_LITTLE = ("pageable-transfer", "page-fault-migration")
+"""Rules that the page names also where they find something too small for advice."""
 _NEAR = 0.05
 """Figures of two GPUs count as the same if they differ by at most this share."""
 _HARDLY = 0.001
@@ -171,6 +173,9 @@ def _advised(program: ProgramTrace) -> Iterator[Fact]:
         called = advice[0].detail.partition(CALLED)
         origin = f"; {called[1].lower()}{words.line(called[2].rstrip('.'), 60)}" if called[1] else ""
         yield Fact(advice[0].title, f"{saves} ({rule}{where}){origin}")
+    for one in program.advice:
+        if one.rule in _LITTLE and one.outcome == "pass" and any(e.value for e in one.evidence):
+            yield Fact("Too little for advice", f"{words.line(one.detail.rstrip('.'))} ({one.rule})")
     for question in program.questions:
         yield Fact("Ask", question)
 

@@ -23,7 +23,7 @@ from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_l
 
 _SUMMED = (
     "Copies on the frame's path and waits that could go. Kernels waited for are not in it, nor what copies "
-    "cost other lines through caches: removing copies by hand gained 0.8 to 1.7 times as much on an H200."
+    "cost other lines through caches: removing copies by hand gained 0.7 to 1.7 times as much on an H200."
 )
 _TAKEN_OFF = (
     "Copies and waits that could go; kernels waited for are not in it. The larger of what the calls take and "
