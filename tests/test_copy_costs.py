@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from recorded import Recording
 
+from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.copy_costs import BUFFERS, CopyCosts
 from advisor.measure.recording.cupy_calls import CupyCalls
@@ -182,8 +184,19 @@ def test_buffers_are_used_again_once_the_program_has_dropped_them() -> None:
     assert costs.array(12, np.float32) is None
 
 
-def test_cupy_copies_from_and_to_one_array_of_the_host() -> None:
-    cupy = modules()["cupy"]
+@pytest.fixture
+def cupy() -> Iterator[Any]:
+    """CuPy as it is played for a script: that completes the class of the mock, which is undone here."""
+    before = dict(vars(DeviceArray))
+    yield modules()["cupy"]
+    for name, value in list(vars(DeviceArray).items()):
+        if name not in before:
+            delattr(DeviceArray, name)
+        elif value is not before[name]:
+            setattr(DeviceArray, name, before[name])
+
+
+def test_cupy_copies_from_and_to_one_array_of_the_host(cupy: Any) -> None:
     cupy._watch.heard = lambda: None
     calls = CupyCalls()
     calls._cupy, calls._array = cupy, cupy.ndarray
