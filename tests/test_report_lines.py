@@ -55,7 +55,7 @@ REFUSED = Trial(
 UNPROVED = Trial(name="lock-11", kind="lock", title="page-lock gray", outcome="open", reason="faster, but")
 UNDECIDED = Trial(name="lock-12", kind="lock", title="page-lock rgb", outcome="open")
 UNLIKE = "two unchanged runs differ in what line 14 downloads"
-COST = CopyCost(frames=96, seconds=0.8e-3, interval_seconds=(0.7e-3, 7e-3))
+COST = CopyCost(frames=96, seconds=0.8e-3, interval_seconds=(0.7e-3, 0.9e-3))
 LITTLE = script_run(upload(host_seconds=FRAMES * 1e-6, stream_seconds=None))
 NOTHING = script_run().model_copy(update={"crossings": (), "unseen": ()})
 ELSEWHERE = {"unseen": (f"{PROCESSES} a process that the script starts",)}
@@ -106,6 +106,10 @@ def test_the_ceiling_of_copies_and_calls() -> None:
     (ceiling,) = ceilings(script_run().model_copy(update={"loops": loops}))
     assert ceiling.copy_seconds == pytest.approx(0.59e-3), "frames without copies tell less than the calls"
     assert ceiling.interval_seconds == pytest.approx((0.22e-3, 0.61e-3))
+    wide = COST.model_copy(update={"interval_seconds": (0.7e-3, 7e-3)})
+    loops = (script_run().loops[0].model_copy(update={"copy_cost": wide}),)
+    (ceiling,) = ceilings(script_run().model_copy(update={"loops": loops}))
+    assert ceiling.interval_seconds == pytest.approx((0.72e-3, 6.1e-3)), "at most the whole frame"
     longer = upload(stream_seconds=FRAMES * 1.0)
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
 

@@ -39,9 +39,9 @@ class Place(Record):
 
 
 class CopyCost(Record):
-    """What copies cost a frame, with what they cost other lines: in some frames they were taken off."""
+    """Time that copies add to a frame, other lines included: measured by frames without them."""
 
-    frames: Number = Field(description="Without their copies; they are in no other time")
+    frames: Number = Field(description="Frames without copies; no other figure includes them")
     seconds: Seconds
     interval_seconds: Interval = Field(description="95 %")
 
@@ -114,9 +114,9 @@ class Crossing(Record):
 
 
 class Ceiling(Record):
-    """What memory can change in a frame: copies and the waits that could go, on the frame's path.
+    """What memory can change in a frame: copies and avoidable waits.
 
-    Waiting for kernels is not in it. What copies cost other lines is in it where it was measured.
+    Waiting for kernels is not in it. The time that other lines lose to copies is in it where it was measured.
     """
 
     loop: int | None = optional("Index into the loops; None: the whole run")
@@ -125,7 +125,7 @@ class Ceiling(Record):
     of_seconds: PositiveSeconds | None = optional("Of the frame or run; None where it was not measured")
     predicted: bool = False
     interval_seconds: Interval | None = optional(
-        "Of the sum: by frames without copies, to the calls' times; predicted: 5th to 95th percentile"
+        "Of the sum: 95 % by frames without copies, up to the calls' time; predicted: 5th to 95th percentile"
     )
     device: Word | None = optional("The device it is predicted for")
 

@@ -22,12 +22,13 @@ from advisor.stats import Ratio
 from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
 
 _SUMMED = (
-    "Copies on the frame's path and waits that could go. Kernels waited for are not in it, nor what copies "
-    "cost other lines through caches: removing copies by hand gained 0.7 to 1.7 times as much on an H200."
+    "Memory can change copies and avoidable waits, not kernels waited for. The time that other lines lose to "
+    "copies is not included: removing copies by hand gained 0.7 to 1.7 times as much on an H200."
 )
 _TAKEN_OFF = (
-    "Copies and waits that could go; kernels waited for are not in it. The larger of what the calls take and "
-    "of what {} frames without copies lacked, other lines' time included; the range is of both."
+    "Memory can change copies and avoidable waits, not kernels waited for. The larger figure counts for "
+    "copies: the time of their calls, or how much shorter {} frames without copies were, effects on other "
+    "lines included. The range is the 95 % interval of the second, extended to the first if that is larger."
 )
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."
@@ -189,7 +190,7 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
         headline = f"Memory is not your problem: {part(1 - share)} of the {_unit(scope)} is elsewhere"
     parts = (
         ("copies", ceiling.copy_seconds),
-        ("waits that could go", ceiling.wait_seconds),
+        ("avoidable waits", ceiling.wait_seconds),
         ("kernels waited for", kernels),
         ("host code and all else", other),
     )

@@ -54,7 +54,7 @@ def pageable_transfer(case: Case, limits: Limits) -> Finding:
 def _copies_less(better: Row) -> str:
     if better.overlaps:
         return "copies while other work continues"
-    return "copies from page-locked memory" if better.transfer_seconds else "makes no copies"
+    return "copies directly from and to page-locked memory" if better.transfer_seconds else "makes no copies"
 
 
 def _of_frame(row: Row) -> str:

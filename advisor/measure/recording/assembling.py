@@ -125,7 +125,7 @@ class Assembler:
         )
 
     def _copy_cost(self, loop: Loop, frame: float, records: Sequence[Record]) -> CopyCost | None:
-        """None too where some of its copies could not be taken off."""
+        """None also if some of the loop's copies could not be subtracted."""
         stretches = self.recorder.copy_costs.loops.get(loop)
         if stretches is None:
             return None

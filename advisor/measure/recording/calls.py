@@ -174,7 +174,7 @@ class Calls:
     def _run_directly(
         self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any
     ) -> Any:
-        """The result of a call in a frame whose copies are taken off; what they wait for is not."""
+        """Result of a call in a frame whose copies are subtracted; what they wait for stays in the frame."""
         costs, wait = self.recorder.copy_costs, functools.partial(self._gpu.synchronize, stream)
         if event.kind not in ("upload", "download") or not costs.is_around(event.site):
             return call(*args, **options)

@@ -1,11 +1,11 @@
-"""What the copies of a loop cost its frames, measured: in a few frames they take no part.
+"""Measures what copies cost a loop's frames, other lines included, by frames whose copies are subtracted.
 
 The calls' own times leave out what copies cost other lines. A copy from or to pageable memory goes through
-the CPU's caches and displaces what the program's own code needs, and a download's new array takes new memory:
-on an H200 that was as long as the download itself. So in some frames each copy goes directly, from or to
-memory that is page-locked for it alone, and its time is taken off. The program gets the same values. What
-remains is some 20 µs for each MiB longer than without the copies, on an H200: page-locking costs other lines
-time too.
+the CPU's caches and displaces what the program's own code needs, and a download allocates a new array: on an
+H200 that cost as much as the download itself. So in the chosen frames the host memory of each copy is
+page-locked for that copy alone, and the time of locking and copying is subtracted. The program gets the same
+values. On an H200 such a frame is still some 20 µs for each MiB longer than one without the copies, because
+page-locking slows other lines too.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ second, fourth or eighth frame. The first of a stretch is left out."""
 FEWEST, MOST = 8, 64
 """Stretches of chosen frames that a figure needs, and after which none follow."""
 SHARE = 0.1
-"""Of the run's time so far that the copies of chosen frames may take."""
+"""Largest share of the run's time so far that the copies of chosen frames may take."""
 PENDING = 30e-6
-"""Seconds: where an upload would have to wait so long for earlier work, which the program does not wait for,
-its frame is not compared."""
+"""Seconds: if an upload would have to wait longer than this for earlier work, which the program does not wait
+for, its frame is not compared."""
 WIDEST = 0.3
-"""Width of the interval, as a share of the frame, beyond which the calls are summed."""
+"""Widest interval of a usable figure, as a share of the frame."""
 ROOM = 8
-"""Times the size of a download that memory needs to have free."""
+"""Free memory that a download needs, in multiples of its size."""
 BUFFERS = 4
 """Arrays for downloads, which are used again once the program has dropped them."""
 _LEAST = 1e-9
@@ -47,7 +47,7 @@ _LOCKED_ALREADY = 712
 
 
 class PageLock:
-    """Page-locks host memory, by the driver itself: libraries hear nothing of what it refuses."""
+    """Page-locks host memory through the driver, so that libraries see no error of a refused lock."""
 
     def __init__(self) -> None:
         self._driver: Any = None
@@ -66,14 +66,14 @@ class PageLock:
 
 
 class _Lent:
-    """What arrays of a buffer's memory keep alive."""
+    """Kept alive by each array in a buffer's memory; the buffer is free once it is gone."""
 
     def __init__(self, memory: Any) -> None:
         self.memory, self.__array_interface__ = memory, memory.__array_interface__
 
 
 class Stretches:
-    """Times of a loop's frames, in stretches of frames as they are and chosen ones in turns."""
+    """Times of a loop's frames: stretches of unchanged frames alternate with stretches of chosen ones."""
 
     def __init__(self, costs: CopyCosts, seed: int) -> None:
         self._costs, self._random, self._left = costs, random.Random(seed), 1
@@ -81,12 +81,12 @@ class Stretches:
         self.is_chosen = False
         self.is_comparable = True
         self.frames = 0
-        """How many were chosen."""
+        """Number of chosen frames."""
         self.sites: set[Site] = set()
-        """The lines whose copies were taken off."""
+        """Lines whose copies were subtracted."""
 
     def ended(self, seconds: float) -> bool:
-        """After each frame, without what was taken off. Whether it was chosen."""
+        """Notes the time of a frame, without subtracted copies; True if it was a chosen one."""
         was_chosen = self.is_chosen
         self.frames += was_chosen
         if self.is_comparable:
@@ -101,7 +101,7 @@ class Stretches:
         return len(self._seconds) > 2 * MOST
 
     def stop(self) -> None:
-        """Its frames end here, for now."""
+        """Ends a stretch of chosen frames before its time."""
         if self.is_chosen:
             self.is_chosen = False
             self._seconds.append([])
@@ -118,7 +118,7 @@ class Stretches:
         self._left = CHOSEN if self.is_chosen else self._random.randint(*BETWEEN)
 
     def measured(self, frame_seconds: float) -> CopyCost | None:
-        """What copies cost a frame of so many seconds; None where that is not known well enough."""
+        """The cost of copies in a frame of that length; None if it is not known well enough."""
         counted = [frames[1:] for frames in self._seconds]
         triples = zip(counted[:-2:2], counted[1:-1:2], counted[2::2], strict=True)
         each = [
@@ -138,7 +138,7 @@ class Stretches:
 
 
 class CopyCosts:
-    """Chooses loops, the outermost that repeats copies, one at a time, and takes off their copies."""
+    """Takes one loop at a time, the outermost that repeats copies; subtracts its chosen frames' copies."""
 
     def __init__(self, clock: Clock, pages: Any = None) -> None:
         self.clock, self._began = clock, clock()
@@ -147,10 +147,10 @@ class CopyCosts:
         self.is_possible = False
         """On a GPU, unless the driver counts the bytes."""
         self.only: Loop | None = None
-        """The loop that was named."""
+        """The loop that `--frame` names."""
         self.loops: dict[Loop, Stretches] = {}
         self.seconds = 0.0
-        """Taken off in all."""
+        """Subtracted in the whole run."""
         self._loop: Loop | None = None
         self._free: list[Any] = []
         self._buffers = 0
@@ -159,7 +159,7 @@ class CopyCosts:
         return self.seconds <= SHARE * (self.clock() - self._began)
 
     def consider(self, site: Site) -> None:
-        """A loop around this line, where something crosses, may be the next."""
+        """Takes the next loop if this line, where something crosses, is in one that qualifies."""
         loop = next((each for each in site.loops if each.crossed >= WARM_UP and each.open), None)
         if loop in (None, self._loop) or not self.is_possible or self.only not in (None, loop):
             return
@@ -169,7 +169,7 @@ class CopyCosts:
             self._loop, loop.stretches = loop, stretches
 
     def end(self) -> None:
-        """The loop has its frames, or another one runs."""
+        """Leaves the loop: it has enough frames, or another one runs."""
         if self._loop is not None:
             self.loops[self._loop].stop()
             self._loop.stretches = None
@@ -178,11 +178,10 @@ class CopyCosts:
         self._buffers = 0
 
     def is_around(self, site: Site) -> bool:
-        """Whether the line is in the loop."""
         return self._loop in site.loops
 
     def array(self, shape: Any, dtype: Any) -> Any:
-        """A NumPy array for a download; None where the program still has all of them."""
+        """A NumPy array for a download; None if memory is short or the program still holds all buffers."""
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if ROOM * size > psutil.virtual_memory().available:
             return None
@@ -207,8 +206,8 @@ class CopyCosts:
         begin: float,
         wait: Callable[[], Any],
     ) -> Any:
-        """The result of a copy whose host memory, by address and size, is page-locked for it. begin: since
-        when its time is taken off."""
+        """Copies with host memory, given by address and size, page-locked, and returns the copy's result.
+        The time since `begin` is subtracted from the frame."""
         address, size = host
         status = self._pages.lock(address, size)
         try:
@@ -222,10 +221,10 @@ class CopyCosts:
         seconds = self.clock() - begin
         self.seconds += seconds
         for loop in site.loops:
-            loop.taken_off += seconds
+            loop.subtracted_seconds += seconds
         return result
 
     def spoil(self) -> None:
-        """The frame that runs is not to be compared."""
+        """Excludes the current frame from the comparison."""
         if self._loop is not None:
             self.loops[self._loop].is_comparable = False

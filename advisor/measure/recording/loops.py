@@ -61,9 +61,9 @@ class Loop:
         self.crossed = self.last_crossed = 0
         """Iterations with a crossing, and the last of them."""
         self.stretches: Any = None
-        """Where the copies of some iterations are taken off: the times of all."""
-        self.taken_off = 0.0
-        """Seconds of them in this iteration."""
+        """Times of all iterations, if the copies of some are subtracted."""
+        self.subtracted_seconds = 0.0
+        """Time of subtracted copies in this iteration."""
         self._before = (0, 0.0, 0.0)
         """Its turns, seconds and whole seconds when it was entered."""
         self.quiet = 0
@@ -84,7 +84,7 @@ class Loop:
 
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
-        self.begun, self.taken_off = None, 0.0  # it may have been left by return or by an exception
+        self.begun, self.subtracted_seconds = None, 0.0  # it may have been left by return or by an exception
         self._forget_idle()
         self.entered = self._clock() if self.approached is None else self.approached
         self.approached = None
@@ -118,8 +118,8 @@ class Loop:
     def _end(self, seconds: float) -> None:
         """After an iteration of so many seconds."""
         self.seconds += seconds
-        seconds -= self.taken_off
-        self.taken_off = 0.0
+        seconds -= self.subtracted_seconds
+        self.subtracted_seconds = 0.0
         is_chosen = self.stretches is not None and self.stretches.ended(seconds)
         if not self.turns % self.stride and not is_chosen:
             self._keep(seconds)
