@@ -174,7 +174,7 @@ def test_a_numba_that_is_not_there_is_a_message_with_the_command(monkeypatch: py
 
     with pytest.raises(WorkloadError, match="Numba") as caught:
         require_libraries(bind(one_stage(device(stage, arrays="numba"))), RecordingBackend())
-    assert caught.value.next_step.startswith("Install versions that go together: pip install -U numba")
+    assert caught.value.next_step.startswith("Install compatible versions: pip install -U numba")
 
 
 # On the GPU, with the recording backend and stand-ins for the libraries

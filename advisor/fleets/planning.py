@@ -34,7 +34,7 @@ class Device(Record):
     cpu: Name
     identity: Name
     place: Name
-    uuid: Name | None = optional("As CUDA_VISIBLE_DEVICES takes it; None leaves that as it is")
+    uuid: Name | None = optional("For CUDA_VISIBLE_DEVICES, which None leaves unchanged")
     memory_class: MemoryClass | None = None
 
     @property

@@ -57,7 +57,7 @@ class LineLoop(Record):
     interval_seconds: Interval | None = optional("95 % of that median")
     seconds: Seconds = Field(description="All iterations, on the host's clock")
     overhead_seconds: Seconds | None = optional("Of these, spent in recording: an estimate")
-    copy_cost: CopyCost | None = optional("None where too few frames could tell, or without a GPU")
+    copy_cost: CopyCost | None = optional("None if too few frames could be compared, or without a GPU")
     named: bool = optional("Chosen by --frame", False)
 
 

@@ -120,7 +120,7 @@ def require_new(paths: Iterable[Path], *, force: bool, option: str = "") -> None
     """Raises `UsageError` for a path that exists; with `force` for what is not a file, as a link."""
     for path in paths:
         if os.path.lexists(path) and not (force and is_plain(path)):
-            what = "exists" if path.exists() else "is a link to nothing"
+            what = "exists" if path.exists() else "is a broken link"
             replacing = ", or add --force to replace the file" * is_plain(path)
             raise UsageError(f"{option}{path} {what}", next_step=f"Choose another name{replacing}.")
 

@@ -115,7 +115,7 @@ class Link(Record):
 
 
 class Ceiling(Record):
-    """What memory can change; waiting for kernels is not counted, nor what copies cost other lines."""
+    """What memory can change: not the wait for kernels, nor the time that other lines lose to copies."""
 
     seconds: Seconds
     share: Share

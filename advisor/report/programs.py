@@ -19,9 +19,9 @@ from advisor.report.timelines import timeline_view
 from advisor.rules.report_rules import CALLED
 
 SLOWER = (
-    "Recording usually slows a program; these times are the report's own. What memory can change leaves out "
-    "waiting for kernels, and what a report does not show: what copies cost other lines through caches, and "
-    "kernels that read host memory in place."
+    "Recording usually slows a program; these times are the report's own. What memory can change excludes "
+    "waiting for kernels, and two costs that a report does not show: the time that other lines lose to "
+    "copies, and kernels that read host memory in place."
 )
 _WAYS = {"host-to-device": "upload", "device-to-host": "download", "peer-to-peer": "peer copy"}
 _LINKS = {"host-to-device": "to-device", "device-to-host": "to-host"}

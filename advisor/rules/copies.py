@@ -268,7 +268,7 @@ def device_resident(case: Case, limits: Limits) -> Finding:
         return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.")
     return advice(
         f"Copied to the CPU for {', '.join(stages)} and back in the same frame: {names}, {units.size(moved)} "
-        "both ways. Written with CuPy, that would work on the data in place. At the copy rate of "
+        "both ways. Written with CuPy, the same work leaves the data on the GPU. At the copy rate of "
         f"{row.strategy} this saves {units.seconds(saved)} per frame, not counting its time on the GPU.",
         *evidence,
         saved=saved,

@@ -72,7 +72,9 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         f"Page-lock `{filled}`" if filled else f"Keep one page-locked array for {case.what}",
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
         fresh,
-        "The gain counts what the copy costs other lines, as it was measured." if case.beside_seconds else "",
+        "The gain includes the time, as measured, that other lines lose to the copy."
+        if case.beside_seconds
+        else "",
         f"The gain holds if what makes the data{origin_place} can write into that array." if up else "",
         "" if up or filled else "The next download overwrites it: nothing may hold it longer than a frame.",
         ONE_DRAM if case.one_dram else "",

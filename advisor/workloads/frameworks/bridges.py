@@ -218,7 +218,7 @@ class NumbaBridge(DefaultStreamBridge):
                 raise WorkloadError(
                     f"a stage takes Numba arrays, but Numba cannot be imported: {type(problem).__name__}: "
                     f"{problem}".strip(),
-                    next_step="Install versions that go together: pip install -U numba 'numba-cuda[cu13]' "
+                    next_step="Install compatible versions: pip install -U numba 'numba-cuda[cu13]' "
                     "numpy (or cu12, matching your driver).",
                 ) from None
             self._cuda = cuda
