@@ -243,9 +243,8 @@ def _telling_of_ctrl_c() -> Iterator[None]:
 
 
 def _called(path: Path, other: Path) -> str:
-    """The file's name; with its folders where both have the same, but none outside the working directory.
-
-    Those may be a user's.
+    """The file's name; with its folders if both have the same name and it is inside the working directory:
+    other folders may contain a user's name.
     """
     here, inside = Path.cwd(), Path(os.path.realpath(path))  # a link to itself is refused when it is read
     if path.name == other.name and inside.is_relative_to(here):

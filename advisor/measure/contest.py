@@ -61,10 +61,10 @@ VERSION_MOST_WARM = 0.02
 """Seconds of frames before a block: versions, which share the place of their buffers, are as cold as one
 another."""
 LEAST_FINAL = LEAST_SECONDS / 4
-"""With less time left none is begun; it has fewer contestants than one of strategies."""
+"""Least seconds left to begin a final of versions, which has fewer contestants than one of strategies."""
 MOST_WAITING = 5
-"""How many seconds of a frame on the CPU device, whose blocks do not count waiting for a core, are one at
-most: the others may be waits of its own."""
+"""On the CPU device, the largest ratio of a frame's time to its CPU time that counts as waiting for a core;
+the rest may be waits of the frame's own."""
 NO_TIME = "no time left after the final; raise --max-seconds"
 
 
@@ -297,7 +297,7 @@ class VersionFinal:
     state: FinalState = field(default_factory=FinalState)
     attempts: int = 0
     began: float = 0.0
-    """When it was held, on the clock."""
+    """Clock time at which the final began."""
     deadline: float = math.inf
     screened: bool = False
     """No round of both was measured; the blocks are the medians of screening."""
@@ -312,7 +312,7 @@ class VersionFinal:
         self.frames = frames_of_block(self.quickest, VERSION_BLOCK_SECONDS, self.period)
 
     def run(self, deadline: float, progress: Progress) -> None:
-        """Holds it. Where a version breaks next to the other, it begins again with processes for each."""
+        """Runs the final; if a version fails beside the other, again from the start in separate processes."""
         self.began = self.clock()
         try:
             self._hold(deadline, progress)
@@ -326,7 +326,7 @@ class VersionFinal:
             self._compare_screening()
 
     def _compare_screening(self) -> None:
-        """The time did not reach a round of both: one process of each leaves the answer open."""
+        """Without a round of both, compares one screened process of each: the answer stays open."""
         self.screened, self.entry = True, Entry(self.entry.strategies, apart=True)
         self.why_apart = "--max-seconds ended before a round of both, so one process of each is compared"
         self.state = FinalState()
@@ -340,8 +340,8 @@ class VersionFinal:
                 self.state.blocks.append(one.model_copy(update=row))
 
     def _screened_seconds(self, version: str, strategy: str) -> float:
-        """A frame's, without waiting for a core: at a load of 15, of two processes of the same code one
-        waited in its few frames, and took 12 times as long.
+        """Time of a frame without waiting for a core: at a load of 15, one of two processes of the same
+        code waited in its few frames and took 12 times as long.
         """
         row = self.rows[version][strategy]
         return min(row.median_seconds, row.cpu_seconds or math.inf)

@@ -36,7 +36,7 @@ MOST_STARTS = 3
 
 
 class Session(Protocol):
-    """A process that waits for rounds."""
+    """A process of the final, which runs the rounds it is sent."""
 
     def ready(self) -> bool:
         """Waits until it can take rounds; False where it ended before."""
@@ -73,9 +73,9 @@ class SessionLoop:
     seed: int
     session: Session | None = None
     processes: int = 0
-    """Started so far."""
+    """Processes started so far."""
     rounds: int = 0
-    """In the process that runs."""
+    """Rounds in the current process."""
     broken_by: str = ""
     """The contestant with which the last process ended."""
     starting: float = 0.0
@@ -237,13 +237,13 @@ def unequal(
 class FinalLoop(SessionLoop):
     results: FinalState
     deadline: float
-    """On the clock: no round begins that would end after it."""
+    """Clock time: no round begins that would end later."""
     contestants: Mapping[str, str]
     """Name to strategy."""
     frame_seconds: float
-    """A frame of the quickest contestant."""
+    """Time of a frame of the quickest contestant."""
     least_processes: int
-    """Where the time allows them."""
+    """Fewest processes, if the time allows them."""
     keep: Callable[[Block], None] = lambda _: None
     """Hears of every block as it ends."""
     same_work: bool = True

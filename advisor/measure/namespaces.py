@@ -78,7 +78,7 @@ def compiled() -> tuple[str, ...]:
 
 
 def _is_own(name: str, module: object) -> bool:
-    """Whether it is the user's; what has no file anywhere stays where it is."""
+    """Whether a module is the user's; one without a file is not."""
     if name.startswith(MODULE_PREFIX):
         return True
     places = [_origin(module)] if _origin(module) else list(_fact(module, "__path__") or ())

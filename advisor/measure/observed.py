@@ -1,8 +1,8 @@
 """One call of a user's function, watched in a separate process: for `advisor new FILE --from`.
 
-The file is run as a script until it calls the function, without a GPU on what plays one. What the call was
-given, what it changed and what it returned is told; an array that it overwrites without reading is found by
-calling it again on copies that hold something else.
+The file runs as a script until it calls the function; where there is no GPU, on mocks of the libraries. The
+result has the call's arguments, what it changed and what it returned. An array that it overwrites without
+reading is found by a second call on copies with other contents.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Observed(Record):
 
 
 class CallJob(Record):
-    """What a process is to watch. `beside`: a folder from which the file imports too."""
+    """The call that a process watches. `beside`: another folder from which the file imports."""
 
     file: str
     function: str

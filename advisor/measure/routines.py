@@ -244,7 +244,7 @@ def torch_seconds(name: str) -> float:
 
 
 def _host_seconds(library: str, name: str, kind: str = "") -> float:
-    """Those of that call, or of its kind where it was not measured."""
+    """Host time of a call; of its kind if the call itself was not measured."""
     micros = _measured()["host_microseconds"]
     return float(micros[library].get(name) or micros["other"][kind]) * 1e-6
 

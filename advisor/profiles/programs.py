@@ -164,7 +164,7 @@ class GpuTrace(Record):
         return next((each for each in self.host or () if each.work == work), None)
 
     def copies(self, kind: str, memory: str | None = None) -> list[Flow]:
-        """Those above 64 KiB."""
+        """Copies above 64 KiB."""
         flows = (flow for flow in self.flows or () if flow.kind == kind and not flow.small)
         return [flow for flow in flows if memory in (None, flow.memory)]
 

@@ -1,4 +1,4 @@
-"""`advisor new`: a commented workload to start from, or a copy of an example."""
+"""`advisor new`: a commented workload to start from, a copy of an example, or an outline of a report."""
 
 from __future__ import annotations
 

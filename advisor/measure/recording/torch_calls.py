@@ -92,7 +92,7 @@ class TorchCalls:
         return result
 
     def _direct(self, name: str, call: Call, args: Any, options: Any) -> Direct | None:
-        """Of plain tensors without gaps. A download makes a tensor, which then has no gradients."""
+        """Only copies of plain, contiguous tensors; a downloaded tensor has no gradient."""
         torch = self._torch
         tensor: Any = args[0] if args else None
         if not name.startswith("Tensor.") or not self._is_plain(tensor):
