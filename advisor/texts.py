@@ -21,8 +21,8 @@ def printable(text: str) -> str:
     return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def from_markdown(text: str, width: int = 80) -> str:
-    """Markdown as plain text of that width: paragraphs and items of lists wrapped, code indented."""
+def from_markdown(text: str) -> str:
+    """Markdown as plain text, 80 columns wide: paragraphs and items of lists wrapped, code indented."""
     paragraphs: list[str] = []
     for number, part in enumerate(re.split(r"```python\n(.*?)\n```", text, flags=re.DOTALL)):
         if number % 2:
@@ -30,13 +30,13 @@ def from_markdown(text: str, width: int = 80) -> str:
             continue
         for paragraph in filter(None, part.strip().split("\n\n")):
             items = re.split(r"\n(?=- )", re.sub(r"\*\*|^#+ ", "", paragraph))
-            paragraphs.append("\n".join(_wrapped(item, width) for item in items))
+            paragraphs.append("\n".join(_wrapped(item) for item in items))
     return "\n\n".join(paragraphs)
 
 
-def _wrapped(item: str, width: int) -> str:
+def _wrapped(item: str) -> str:
     later = "  " * item.startswith("- ")
-    wrapper = textwrap.TextWrapper(width, "", later, break_on_hyphens=False, break_long_words=False)
+    wrapper = textwrap.TextWrapper(80, "", later, break_on_hyphens=False, break_long_words=False)
     text = wrapper.fill(" ".join(item.split()))
     return re.sub(r"^-\n *", "- ", text)  # an address that is longer than a line
 
