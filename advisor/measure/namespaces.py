@@ -224,7 +224,9 @@ _NEEDED: tuple[ModuleType | type, ...] = (
 _MOST_NAMED = 3
 
 
-class Intact:
+class ModuleSnapshot:
+    """Attributes of the modules that a worker needs, before the user's code may replace them."""
+
     def __init__(self) -> None:
         self._before = [dict(vars(module)) for module in _NEEDED]
 

@@ -40,7 +40,7 @@ from advisor.measure.jobs import (
     TraceRun,
     write_outcome,
 )
-from advisor.measure.namespaces import Intact, Namespace, back_to_start, compiled, start_here
+from advisor.measure.namespaces import ModuleSnapshot, Namespace, back_to_start, compiled, start_here
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.processes import tell_where_on_request
 from advisor.measure.reference import reference
@@ -128,7 +128,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
     path, began = Path(job.file), perf_counter()
     start_here()
     tell_where_on_request(Path(job.directory))
-    intact = Intact()
+    snapshot = ModuleSnapshot()
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE)]
     try:
         with Namespace(job.tree).entered() if job.tree else nullcontext():
@@ -137,7 +137,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
         for descriptor in spare:
             with suppress(OSError):  # the workload closed it
                 os.close(descriptor)
-        replaced = intact.restore()
+        replaced = snapshot.restore()
         back_to_start()  # where the file is, whose lines are shown
         problem = problem_of(error, job, path)
         if perf_counter() < began:
@@ -147,7 +147,7 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
             return Problem(cause="raised", message=message, next_step=_REPLACED)
         return problem
     finally:
-        intact.restore()
+        snapshot.restore()
 
 
 def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
