@@ -93,10 +93,7 @@ def _files(directory: Path, left_out: list[LeftOut]) -> list[Path]:
 def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Entry:
     profile = load(path)
     if profile.script is not None:
-        raise NothingMeasured(
-            "is a profile of a script, which has lines and no strategies; a "
-            "history needs profiles of workloads"
-        )
+        raise NothingMeasured("this is a profile of a script; a history needs profiles of workloads")
     time, concluded = _time(profile), conclude(profile)
     rows = [
         _reduced(row, on_cpu=profile.device.kind == "cpu") if isinstance(row, Measured) else row
