@@ -24,7 +24,7 @@ REPEATS = 5
 
 
 def run() -> None:
-    """A measured profile with all strategies; the same with 3,000 frames of each; and 50 MB of it."""
+    """A measured profile with all strategies; the same with 3,000 frames of each; and as large as is read."""
     sample = load(SAMPLE)
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
@@ -69,9 +69,9 @@ def _first_paint(html: str, out: Path) -> None:
 
 
 def _huge(sample: Profile, out: Path) -> None:
-    """As many frames as make 50 MB; a profile's bytes are almost all frames."""
+    """As many frames as are read: a profile holds at most 4,000,000 values."""
     file = out / "huge.json"
-    with_frames(sample, 350_000).save(file)
+    with_frames(sample, 300_000).save(file)
     size = file.stat().st_size / 1e6
     seconds = command(["-m", "advisor", "report", str(file), "--quiet", "--out", str(out)])
     show(f"advisor report, a profile of {size:.0f} MB", f"{seconds:.1f} s", "<= 10 s", met=seconds <= 10)
