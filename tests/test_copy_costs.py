@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
@@ -181,6 +183,18 @@ def test_buffers_are_used_again_once_the_program_has_dropped_them() -> None:
     del other
     held = [costs.array(12, np.float32) for _ in range(BUFFERS)]
     assert len({array.ctypes.data for array in held}) == BUFFERS
+    assert costs.array(12, np.float32) is None
+
+
+def test_threads_that_download_at_once_make_few_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = CopyCosts(lambda: 0.0)
+    together = Barrier(BUFFERS + 1)
+    zeros = np.zeros
+    monkeypatch.setattr(np, "zeros", lambda *args: (together.wait(10), zeros(*args))[1])
+    with ThreadPoolExecutor(BUFFERS + 1) as threads:
+        held = list(threads.map(lambda _: costs.array(12, np.float32), range(BUFFERS + 1)))
+    monkeypatch.undo()
+    assert all(array is not None for array in held)
     assert costs.array(12, np.float32) is None
 
 

@@ -188,7 +188,7 @@ class CopyCosts:
         fitting = (i for i, memory in enumerate(self._free) if memory.nbytes >= size)
         if (place := next(fitting, None)) is not None:
             memory = self._free.pop(place)
-        elif self._buffers == BUFFERS:
+        elif self._buffers >= BUFFERS:  # threads may have made more
             return None
         else:
             memory = np.zeros(size, np.uint8)
