@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from advisor import units
 from advisor.measure.trying.changes import is_variable
 from advisor.profiles.conclusions import PAGE_LOCKED, Advice
-from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing, LineAdvice, Place, ScriptRun
+from advisor.profiles.crossings import KERNEL_ARGUMENT, Ceiling, Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Trial
 from advisor.strategies.allocators import ALLOCATORS, BY_NAME, VARIABLE
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.syntax import CannotWrite, loader_lines
 from advisor.strategies.uses import made_once
+from advisor.verdicts.ceilings import is_little
 
 _LEAST_REPEATS = 2
 """Uploads that had the bytes of the one before, until keeping them out of the loop is tried: of large ones a
@@ -67,6 +69,19 @@ def candidates(
             groups.setdefault((suggestion.kind, source or crossing.place), {})[index] = suggestion
     advised = {each.crossing: each.advice for each in advice}
     return tuple(_candidate(script, group, start, advised) for group in groups.values())
+
+
+def nothing_to_gain(ceiling: Ceiling | None, suggested: Sequence[Candidate]) -> str:
+    """Why no trial is worth its time; empty where one is."""
+    little, reasons = ceiling is not None and is_little(ceiling), []
+    if suggested and not little:
+        return ""
+    if ceiling is not None and ceiling.share is not None:  # frames were timed
+        share = units.percent(ceiling.share)
+        reasons.append(f"memory can change {units.seconds(ceiling.seconds)} ({share}) of a frame")
+    if not little:
+        reasons.append("no change that can be tried fits the loop's lines")
+    return f"Nothing to gain: {', and '.join(reasons)}."
 
 
 def allocator_candidates(script: ScriptRun, loop: int, file: Path) -> tuple[Candidate, ...]:

@@ -12,30 +12,35 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Literal
 
-from advisor import units
 from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob, Settings
 from advisor.measure.launcher import script_job
 from advisor.measure.progress import Progress
 from advisor.measure.recording.calls import MODULES
 from advisor.measure.trying.alternation import AS_IS, TrialTimes, fits, judged, trial_times
-from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates, written_changes
+from advisor.measure.trying.candidates import (
+    Candidate,
+    allocator_candidates,
+    candidates,
+    nothing_to_gain,
+    written_changes,
+)
 from advisor.measure.trying.changes import WHOLE_PROCESS, is_variable
 from advisor.measure.trying.results import Equality, Results
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
-from advisor.profiles.crossings import Ceiling, ScriptRun
+from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.trials import Patch, Trial, TrialBlock, TrialOutcome, Trials
 from advisor.strategies.edits import Change
 from advisor.strategies.patches import diff
 from advisor.strategies.syntax import loop_lines
-from advisor.verdicts.ceilings import LITTLE, ceiling_of, is_little, scopes
+from advisor.verdicts.ceilings import LITTLE, ceiling_of, scopes
 
 PROCESSES = 2
 """Runs in which frames alternate: what a process draws is told from what a change gives by two."""
@@ -84,33 +89,23 @@ def try_script(
     if slowest is None or slowest.number is None:
         return Trials(reason="Nothing to gain: no loop repeats a copy or a wait.", seconds=0.0)
     ceiling = ceiling_of(run, slowest)
-    job, loop = script_job(settings, folder), slowest.number
-    job = job.model_copy(update={"file": str(settings.file.absolute())})  # as its lines name it
-    end = (monotonic() if settings.began is None else settings.began) + settings.trial_seconds
-    most = ceiling.seconds if ceiling else float("inf")
+    loop = slowest.number
     suggested = candidates(script, loop, Path.cwd(), run.advice)
-    little = ceiling is not None and is_little(ceiling)
-    if little or not suggested:
-        why = [] if little else ["no change that can be tried fits the loop's lines"]
-        reason = ", and ".join((*_changeable(ceiling), *why))
-        return Trials(loop=loop, reason=f"Nothing to gain: {reason}.", seconds=0.0)
+    if reason := nothing_to_gain(ceiling, suggested):
+        return Trials(loop=loop, reason=reason, seconds=0.0)
+    file = settings.file.absolute()  # as its lines name it
+    job = script_job(settings, folder).model_copy(update={"file": str(file)})
+    end = (monotonic() if settings.began is None else settings.began) + settings.trial_seconds
     promised = sum(sum(each.promised.values()) for each in suggested)
     if promised >= LITTLE * ((ceiling and ceiling.of_seconds) or 0.0):
-        suggested = (*suggested, *allocator_candidates(script, loop, settings.file.absolute()))
+        suggested = (*suggested, *allocator_candidates(script, loop, file))
     used = {crossing.library for crossing in script.crossings if crossing.loop == loop}
     libraries = sorted(module for module, library in MODULES.items() if library in used)
-    files = {settings.file.absolute(), *(Path.cwd() / each.file for each in script.sources)}
+    files = {file, *(Path.cwd() / each.file for each in script.sources)}
     with preloaded(libraries, [*files]) as server:
         runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials", server=server)
         session = Session(script, job, loop, runs, progress, settings.options.checked, end=end)
-        return session.trials(suggested, most)
-
-
-def _changeable(ceiling: Ceiling | None) -> Iterator[str]:
-    """What memory can change, where frames were timed."""
-    if ceiling is not None and ceiling.share is not None:
-        share = units.percent(ceiling.share)
-        yield f"memory can change {units.seconds(ceiling.seconds)} ({share}) of a frame"
+        return session.trials(suggested, ceiling.seconds if ceiling else math.inf)
 
 
 @dataclass
@@ -193,7 +188,7 @@ class Session:
                 self._compare(self._results(change.name, [change]), [change])
         allocators = [trial for trial in self._faster(suggested) if trial.kind == "allocator"]
         allocators.sort(key=lambda trial: trial.frame_seconds or 0.0)
-        self._leave([trial.name for trial in allocators[1:]], "not-faster", _ANOTHER)
+        self._leave("not-faster", {trial.name: _ANOTHER for trial in allocators[1:]})
         self._all_compared = True
         return self._faster(suggested)
 
@@ -201,8 +196,9 @@ class Session:
     def _differ(self) -> bool:
         return any(outcome == "differs" for outcome, _ in self._left.values())
 
-    def _leave(self, names: Iterable[str], outcome: TrialOutcome, reason: str) -> None:
-        self._left |= dict.fromkeys(names, (outcome, reason))
+    def _leave(self, outcome: TrialOutcome, reasons: Mapping[str, str]) -> None:
+        """Changes that are tried no further, by name with the reason."""
+        self._left |= {name: (outcome, reason) for name, reason in reasons.items()}
 
     def _faster(self, suggested: Iterable[Candidate]) -> list[Trial]:
         return [trial for trial in self._measured(suggested) if trial.outcome == "faster"]
@@ -264,19 +260,17 @@ class Session:
             alone = {c.name: self._difference(self._results(c.name, [c])) for c in live}
         if not any(alone.values()):
             alone = dict.fromkeys(alone, f"only together with the others, {difference}")
-        differing = {name: why for name, why in alone.items() if why and name not in self._left}
-        self._left |= {name: ("differs", why) for name, why in differing.items()}
+        self._leave("differs", {n: why for n, why in alone.items() if why and n not in self._left})
 
     def _results(
         self, what: str, changes: Sequence[Change] = (), sources: Mapping[str, str] | None = None
     ) -> Results:
         """The results of a run with all of these in force; what was refused in it is noted."""
         self.progress.begin(f"comparing results: {what}")
-        run = self.run(
-            self._job("results", {AS_IS: tuple(c.name for c in changes)}, changes, sources=sources)
-        )
+        all_of_them = {AS_IS: tuple(change.name for change in changes)}
+        run = self.run(self._job("results", all_of_them, changes, sources=sources))
         self.progress.end()
-        self._left |= {name: ("refused", why) for name, why in run.refused.items()}
+        self._leave("refused", run.refused)
         if not changes and not sources and run.results.exit_code:
             raise WorkloadError(
                 f"the script ended with exit code {run.results.exit_code} when it ran again: {run.error}",
@@ -294,9 +288,9 @@ class Session:
         lines = [c for c in self._live(changes) if c not in allocators]
         self._take_turns(0, lines)
         if lines and not self._live(lines):
-            self._leave([c.name for c in allocators], "open", _NO_LINE)
+            self._leave("open", {change.name: _NO_LINE for change in allocators})
         elif self.end - monotonic() < _RUNS * self.script.seconds:
-            self._leave([c.name for c in allocators], "open", _NO_TIME)
+            self._leave("open", {change.name: _NO_TIME for change in allocators})
         self._screen([c for c in self._live(allocators) if not is_variable(c)])
         self._take_turns(0, self._live(allocators))
         for process in range(1, MOST_PROCESSES):
@@ -340,8 +334,8 @@ class Session:
             self._timed("allocators in turns", SCREENING, contestants, allocators)
         self._drop(allocators, SCREENING)
         ahead = self._seconds(SCREENING)
-        for change in sorted(self._live(allocators), key=lambda c: ahead[c.name])[1:]:
-            self._leave([change.name], "not-faster", _ANOTHER)
+        behind = sorted(self._live(allocators), key=lambda c: ahead[c.name])[1:]
+        self._leave("not-faster", {change.name: _ANOTHER for change in behind})
 
     def _seconds(self, process: int) -> Mapping[str, float]:
         return trial_times(b for b in self._blocks if b.process == process).seconds
@@ -353,7 +347,7 @@ class Session:
         as_is = seconds.get(AS_IS, 0.0)
         slow = [c.name for c in live if seconds.get(c.name, math.inf) * _LEAST_SPEEDUP > as_is]
         if not together or (as_is and len(slow) == len(live)):
-            self._leave(slow, "not-faster", _NO_FASTER)
+            self._leave("not-faster", dict.fromkeys(slow, _NO_FASTER))
 
     def _timed(
         self,
@@ -372,7 +366,7 @@ class Session:
             it = "it" if len(changes) == 1 else "one of the changes in turns"
             failed = f"the script ends with exit code {run.results.exit_code} under {it}: {run.error}"
             refused = {**dict.fromkeys((change.name for change in changes), failed), **refused}
-        self._left |= {name: ("refused", why) for name, why in refused.items()}
+        self._leave("refused", refused)
         self._blocks += [block for block in run.blocks if block.contestant not in refused]
 
     def _job(
