@@ -17,7 +17,7 @@ from pathlib import Path
 
 from advisor.errors import UsageError, WorkloadError
 from advisor.strategies.patches import SourceEdits
-from advisor.strategies.syntax import imports_of, last_name
+from advisor.strategies.syntax import first_line, imports_of, last_name
 from advisor.workloads.outline import parsed
 
 _UPLOADS = {"asarray", "array", "to", "cuda", "to_device", "from_numpy", "as_tensor", "set"}
@@ -65,13 +65,8 @@ def function_at(source: Path, line: int) -> str | Stretch:
     return _stretch(*_apart(text, tree, line), source, line)
 
 
-def _first_line(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(each.lineno for each in decorators)])
-
-
 def _holds(node: ast.stmt, line: int) -> bool:
-    return _first_line(node) <= line <= (node.end_lineno or node.lineno)
+    return first_line(node) <= line <= (node.end_lineno or node.lineno)
 
 
 def _apart(text: str, tree: ast.Module, line: int) -> tuple[str, int]:
@@ -235,4 +230,4 @@ def _defined(nodes: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _source(rows: Sequence[str], node: ast.stmt) -> str:
-    return "\n".join(rows[_first_line(node) - 1 : node.end_lineno])
+    return "\n".join(rows[first_line(node) - 1 : node.end_lineno])

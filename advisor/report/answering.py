@@ -36,7 +36,7 @@ from advisor.verdicts.measured import baseline, predicted_speed, speeds
 from advisor.verdicts.predicted import simulations
 from advisor.verdicts.reasons import all_failed, undoubted
 from advisor.verdicts.reasons import counted as counts
-from advisor.verdicts.scores import counted, figure_of, seconds_of
+from advisor.verdicts.scores import bytes_of, counted, figure_of, seconds_of
 
 ADVICES = 3
 Parts = Mapping[str, tuple[Part, ...]]
@@ -222,7 +222,7 @@ def bars(
             continue
         gain, joules = gains.get(row.strategy), isinstance(row, Measured) and objective == "energy"
         between = known(gain) if gain and base not in group else None
-        size = row.footprint.physical_bytes if isinstance(row, Measured) else row.physical_bytes
+        size = bytes_of(row) or 0
         note = words.line(_SCREENED.sub(r"dropped early (\1× the best)", getattr(row, "outside", "")), 100)
         yield Bar(
             tuple(map(words.name, group)),

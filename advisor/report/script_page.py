@@ -21,12 +21,13 @@ from advisor.report.script_lines import files, label, lines_table, loop_name, so
 from advisor.stats import Ratio
 from advisor.verdicts.ceilings import Scope, around, ceiling_of, elsewhere, is_little, scopes
 
+_CHANGEABLE = "Memory can change copies and avoidable waits, not kernels waited for."
 _SUMMED = (
-    "Memory can change copies and avoidable waits, not kernels waited for. The time that other lines lose to "
-    "copies is not included: removing copies by hand gained 0.7 to 1.7 times as much on an H200."
+    f"{_CHANGEABLE} The time that other lines lose to copies is not included: removing copies by hand gained "
+    "0.7 to 1.7 times as much on an H200."
 )
 _TAKEN_OFF = (
-    "Memory can change copies and avoidable waits, not kernels waited for. The larger figure counts for "
+    f"{_CHANGEABLE} The larger figure counts for "
     "copies: the time of their calls, or how much shorter {} frames without copies were, effects on other "
     "lines included. The range is the 95 % interval of the second, extended to the first if that is larger."
 )

@@ -207,8 +207,13 @@ def outermost_loop(tree: ast.AST, loop: Loop) -> Loop:
 def top_line(tree: ast.Module, statement: ast.stmt) -> int:
     """The first line of what holds a statement at the top level of the file, its decorators included."""
     top = next(each for each in tree.body if any(node is statement for node in ast.walk(each)))
-    decorators: list[ast.expr] = getattr(top, "decorator_list", [])
-    return min([top.lineno, *(each.lineno for each in decorators)])
+    return first_line(top)
+
+
+def first_line(statement: ast.stmt) -> int:
+    """The line where it begins, its decorators included."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
 
 
 def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:

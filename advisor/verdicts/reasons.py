@@ -13,11 +13,12 @@ from advisor.profiles.conclusions import Objective, Preferences, Recommendation
 from advisor.profiles.figures import Block, Search
 from advisor.profiles.schema import Failed, Measured, Predicted, Prediction, Profile
 from advisor.verdicts.choice import SAME_MEMORY, Sized
+from advisor.verdicts.scores import bytes_of
 
 TELLING = 1.0
 """A bound on the gain of mixes from which nothing is said of it: twice as fast."""
 
-CONFIRM = "Run `advisor profile` on the device to confirm."
+_CONFIRM = "Run `advisor profile` on the device to confirm."
 _NOTHING_FITS = "Raise --memory-budget, or make the workload's buffers smaller."
 
 
@@ -79,7 +80,7 @@ def with_reason(
         _noise(result),
     )
     steps = tuple(filter(None, (*parts, *after, _over_budget(list(result.excluded), preferences))))
-    next_step = CONFIRM if predicted else _next(result)
+    next_step = _CONFIRM if predicted else _next(result)
     return result.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": next_step})
 
 
@@ -183,11 +184,9 @@ def needs(row: Sized) -> str:
 
 def least_memory(result: Recommendation, rows: Sequence[Measured | Predicted]) -> str:
     """Reasons by footprint: what the chosen one needs, and which need less and cannot be chosen."""
-    needed = {
-        row.strategy: (row.footprint if isinstance(row, Measured) else row).physical_bytes for row in rows
-    }
     if result.objective != "footprint" or result.strategy is None:
         return ""
+    needed = {row.strategy: bytes_of(row) or 0 for row in rows}
     least = needed[result.strategy] / (1 + SAME_MEMORY)
     less = (row for row in rows if isinstance(row, Measured) and needed[row.strategy] < least and row.outside)
     but = "".join(f"; {row.strategy} {needs(row.footprint)}, but it {row.outside}" for row in less)

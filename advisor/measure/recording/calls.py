@@ -39,6 +39,13 @@ def numba_classes(module: Any) -> tuple[Any, Any]:
     return arrays.DeviceNDArray, import_module(f"{module.__name__}.dispatcher")._LaunchConfiguration
 
 
+def direct(host: Any, copy: Call) -> Direct | None:
+    """A copy from or to a NumPy array without gaps; None for anything else."""
+    if not isinstance(host, np.ndarray) or not host.flags.forc:
+        return None
+    return (address(host), host.nbytes), copy
+
+
 class Gpu:
     """A library's streams, by functions of the library's: its current stream, what waits for one, the number
     of the current GPU, what makes an event, and the milliseconds between two."""

@@ -15,7 +15,17 @@ from weakref import ref as weakref
 import numpy as np
 
 from advisor.measure.cupy_mock.checks import coverage
-from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, address, is_on_gpu, owners, replace
+from advisor.measure.recording.calls import (
+    Call,
+    Calls,
+    Direct,
+    Gpu,
+    address,
+    direct,
+    is_on_gpu,
+    owners,
+    replace,
+)
 from advisor.measure.recording.recorder import Event, Location, ScriptRecorder
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
@@ -189,9 +199,7 @@ class CupyCalls:
             if (host := options["out"]) is None and options["order"] == "C":
                 host = options["out"] = self._recorder.copy_costs.array(args[0].shape, args[0].dtype)
             args = args[:1]
-        if not isinstance(host, np.ndarray) or not host.flags.forc:
-            return None
-        return (address(host), host.nbytes), functools.partial(call, *args, **options)
+        return direct(host, functools.partial(call, *args, **options))
 
     def _memory(self, array: Any) -> HostMemory:
         """The kind of memory that a NumPy array is in; anything else becomes one in pageable memory.

@@ -15,6 +15,8 @@ from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
 
+from advisor.strategies.syntax import first_line
+
 NAME = "__advisor__"
 """In `builtins`, the list that the transformed code calls into."""
 MOST_FRAMES = 64
@@ -248,8 +250,7 @@ class _Heads(ast.NodeTransformer):
         names = {_last_name(decorator) for decorator in node.decorator_list}
         if names & _COMPILED or node.name in self._compiled or node.name == "forward":
             return node  # a model's forward may be compiled, and what it loops over are layers, not frames
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        return self._inside(node, (node.name, first))
+        return self._inside(node, (node.name, first_line(node)))
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
@@ -257,8 +258,7 @@ class _Heads(ast.NodeTransformer):
         return self._inside(node, ("<lambda>", node.lineno))
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        return self._inside(node, (node.name, first))
+        return self._inside(node, (node.name, first_line(node)))
 
     def _inside(self, node: Any, scope: Scope) -> Any:
         outer, self._scope = self._scope, scope

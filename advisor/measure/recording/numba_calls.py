@@ -20,7 +20,17 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.cupy_mock.checks import user_line
-from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, address, numba_classes, owners, replace
+from advisor.measure.recording.calls import (
+    Call,
+    Calls,
+    Direct,
+    Gpu,
+    address,
+    direct,
+    numba_classes,
+    owners,
+    replace,
+)
 from advisor.measure.recording.played import NAN, Device, fact, values_of
 from advisor.measure.recording.recorder import Event, ScriptRecorder
 from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Library
@@ -134,9 +144,7 @@ class NumbaCalls:
         array, host, *stream = args
         if host is None and array.is_c_contiguous():
             host = self._recorder.copy_costs.array(array.shape, array.dtype)
-        if not isinstance(host, np.ndarray) or not host.flags.forc:
-            return None
-        return (address(host), host.nbytes), lambda: call(array, host, *stream)
+        return direct(host, partial(call, array, host, *stream))
 
     def _upload(self, call: Call, array: Any, ary: Any, stream: Any = 0) -> Any:
         if not isinstance(ary, np.ndarray):
