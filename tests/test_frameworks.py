@@ -18,8 +18,8 @@ from advisor.errors import WorkloadError
 from advisor.measure.backends import CpuBackend
 from advisor.workloads.arguments import FORMS
 from advisor.workloads.binding import bind
+from advisor.workloads.bridges import require_libraries
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
-from advisor.workloads.frameworks.bridges import require_libraries
 
 N = 16
 

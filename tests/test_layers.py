@@ -33,8 +33,8 @@ def trees() -> dict[str, ast.Module]:
 OUTSIDE = {
     "cupy": ("advisor.measure.backends", "advisor.workloads.kernels"),
     "nvtx": ("advisor.measure.frames",),
-    "torch": ("advisor.workloads.frameworks",),
-    "numba": ("advisor.workloads.frameworks",),
+    "torch": ("advisor.workloads.bridges", "advisor.workloads.torch_operations"),
+    "numba": ("advisor.workloads.bridges",),
     "typer": ("advisor.cli",),
     "jinja2": ("advisor.report",),
     "ruptures": ("advisor.verdicts.histories",),

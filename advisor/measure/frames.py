@@ -34,7 +34,7 @@ from advisor.strategies.parts import WHOLE, Bounds, Part
 from advisor.strategies.placements.base import Mover, Placed
 from advisor.strategies.schedule import Plan, Step
 from advisor.workloads.binding import BoundStage, BoundWorkload
-from advisor.workloads.frameworks.bridges import StageBridges
+from advisor.workloads.bridges import StageBridges
 
 
 class Ranges:

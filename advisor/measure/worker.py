@@ -51,7 +51,7 @@ from advisor.strategies.backend import Backend, BackendName
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.strategies.placements.base import Placed
 from advisor.workloads.binding import no_kernel
-from advisor.workloads.frameworks.bridges import require_libraries
+from advisor.workloads.bridges import require_libraries
 from advisor.workloads.loading import Loaded, after_error, check_sweep, require_host_memory, user_traceback
 
 AnyJob = TypeVar("AnyJob", Job, CalibrationJob)

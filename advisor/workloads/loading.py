@@ -134,8 +134,8 @@ def user_traceback(error: BaseException, path: Path) -> str:
 
 def _is_stage(caller: traceback.FrameSummary, called: traceback.FrameSummary) -> bool:
     """Whether this is where a frame, a bridge or `Inspector.run_check` call a function of the user's."""
-    callers = {("<frame>", "frame"), (str(_PACKAGE / "measure" / "verification.py"), "run_check")}
-    callers |= {(str(file), "call") for file in (_PACKAGE / "workloads" / "frameworks").glob("*.py")}
+    ours = {("measure/verification.py", "run_check"), ("workloads/bridges.py", "call")}
+    callers = {("<frame>", "frame"), *((str(_PACKAGE / file), name) for file, name in ours)}
     return (caller.filename, caller.name) in callers and _PACKAGE not in Path(called.filename).parents
 
 

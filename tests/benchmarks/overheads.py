@@ -11,8 +11,8 @@ import numpy as np
 from advisor import stats
 from advisor.measure.backends import CpuBackend
 from advisor.workloads.binding import BoundStage, bind
+from advisor.workloads.bridges import StageBridges
 from advisor.workloads.definition import Buffer, In, Out, Workload, device
-from advisor.workloads.frameworks.bridges import StageBridges
 from tests.benchmarks.timing import alternate, paired_ratio, show
 
 FRAMES, ROUNDS, STRATEGIES = 333, 3, 14

@@ -26,7 +26,7 @@ from advisor.profiles.traces import Again, StageWork, Traffic
 from advisor.strategies.backend import Array
 from advisor.strategies.parts import Region
 from advisor.strategies.schedule import StageUse
-from advisor.workloads.frameworks.torch_operations import GATHERS, Operation, torch_operations
+from advisor.workloads.torch_operations import GATHERS, Operation, torch_operations
 
 _ROUTINES = {**dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), "matmul"), "clone": "copy", "copy_": "copy"}
 """PyTorch's operators that read as a routine of routines.toml by another name does: products are cuBLAS's."""
