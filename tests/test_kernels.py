@@ -311,8 +311,8 @@ def kernels() -> Iterator[tuple[str, str, Path]]:
 
 
 def strings(tree: ast.AST) -> Iterator[str]:
-    """String constants that hold a kernel with a body, and no patterns that find one; those in a string that is a
-    Python file, too."""
+    """String constants that hold a kernel with a body, and no patterns that find one; those in a string that
+    is a Python file, too."""
     texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     for text in texts:
         if re.search(r"__global__[^;{\\]*\([^;{\\]*\)\s*\{", text):
