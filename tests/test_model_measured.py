@@ -210,19 +210,10 @@ def test_what_others_took_of_the_cpu_in_a_whole_run_is_in_the_range_of_a_gain() 
     assert host_spread(busy_profile(1.0, 0.03)) == pytest.approx(1.0)
 
 
-def test_a_choice_that_the_load_of_the_cpu_may_change_is_open_and_asks_for_an_idle_machine() -> None:
+def test_a_choice_that_the_load_of_the_cpu_may_change_is_open() -> None:
     """A long host stage hides a gain, which it does not at half its time."""
-    found = {}
-    for busy in (None, 0.02, 1.0):
-        for host in np.geomspace(1e-5, 1e-2, 10):
-            chosen = predict(busy_profile(busy, float(host), 1 << 16), load("rtx-4090")).recommendation
-            assert chosen is not None
-            found[busy, float(host)] = chosen
-    told = {key: chosen for key, chosen in found.items() if "idle machine" in chosen.reason}
-    assert all(chosen.verdict == "open" for chosen in told.values())
-    assert all("Run again on an idle machine." in chosen.next_step for chosen in told.values())
-    assert not any(busy is None for busy, _ in told)
-    changed = {host for busy, host in told if busy == 1.0}
-    assert changed
-    for host in changed:
-        assert found[None, host].strategy == found[1.0, host].strategy
+    quiet, busy = (
+        predict(busy_profile(share, 1e-3, 1 << 16), load("rtx-4090")).recommendation for share in (0.02, 1.0)
+    )
+    assert (quiet.strategy, quiet.verdict) == (busy.strategy, "keep")
+    assert busy.verdict == "open"

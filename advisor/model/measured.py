@@ -15,12 +15,12 @@ from pydantic import BaseModel
 
 from advisor.devices.catalogue import load, named, names
 from advisor.devices.entries import Attribute, CatalogueEntry
-from advisor.model.context import Context, Learned, scaled
+from advisor.model.context import Context, Learned
 from advisor.model.machines import Machine
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.stages import roof_seconds
 from advisor.model.terms import Values
-from advisor.profiles.schema import Device, Measured, MemoryClass, Profile, Trace, WorkloadRecord
+from advisor.profiles.schema import Device, Measured, MemoryClass, Profile, Trace
 from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
@@ -130,12 +130,6 @@ def cpu_busy(profile: Profile) -> float:
     """What other programs used of this CPU. A thread that shares its core with one other gets half of it, so
     stages take up to 1 + this share as long as on an idle machine."""
     return profile.environment.cpu_busy or 0.0
-
-
-def slowed(trace: Trace, workload: WorkloadRecord, factor: float) -> Trace:
-    host = {stage.name for stage in workload.frame_stages("host")}
-    work = tuple(scaled(w, factor, "seconds") if w.stage in host else w for w in trace.work)
-    return trace.model_copy(update={"work": work})
 
 
 def _stays_cached(strategy: Strategy, profile: Profile) -> bool:

@@ -8,16 +8,14 @@ computed at the likely figures and in joint draws of the uncertain ones, for all
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from advisor import units
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.host_rates import RATES, given_rates
-from advisor.model.context import Learned
 from advisor.model.machines import Machine, defaults, value
-from advisor.model.measured import cpu_busy, host_spread, learned, modelled, slowed
+from advisor.model.measured import host_spread, learned, modelled
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.terms import DRAWS, Values, constant, span
 from advisor.profiles.conclusions import Advice, Recommendation
@@ -62,30 +60,37 @@ def predict(
     What cannot be predicted is a `Skipped` with the reason; all of them where nothing is known.
     """
     machine, strategies = Machine(target), concerning(strategies, profile.workload)
-    known, wanted = learned(profile, machine), profile.preferences
-    outcomes = simulate(profile.workload, known.trace, machine, strategies, known)
-    judged = _judged(outcomes, profile, strategies)
-    chosen, competing, counted = judged.chosen, judged.competing, judged.counted
-    draws = judged.draws
-    if chosen is not None:
-        chosen = beside_mixes(chosen, judged.scored, draws, wanted.indifference)
-        chosen = _on_a_busy_machine(chosen, profile, machine, strategies, known)
-    trace = with_declared(profile.workload, known.trace)
-    assumed = () if isinstance(trace, str) or not draws else assumptions(trace, machine)
-    others = {BASELINE, str(chosen.strategy)} & set(draws) if chosen else set()
+    known, wanted, spread = learned(profile, machine), profile.preferences, host_spread(profile)
+    outcomes = simulate(profile.workload, known.trace, machine, strategies, known) | _wrong(profile)
+    rows = tuple(noted(_row(s.name, outcomes[s.name], spread), s, profile.workload) for s in strategies)
+    counted = {name: s.counted(wanted.objective) for name, s in outcomes.items() if isinstance(s, Simulated)}
+    draws = {name: seconds[1:] for name, seconds in counted.items()}
+    spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
+    scored = tuple(row.model_copy(update=spans.get(row.strategy, {})) for row in rows)
+    competing = _worth_it(scored, draws, wanted.indifference)
+    chosen = recommend_predicted(competing, draws, preferences=wanted)
     sure = None
-    if chosen and chosen.strategy is not None:
-        # Among the strategies that memory left to choose from.
-        eligible = by_memory([row for row in competing if isinstance(row, Predicted)], wanted)
-        among = {row.strategy: draws[row.strategy] for row in eligible}
-        sure = confidence(chosen.strategy, among, wanted.indifference)
+    if chosen is not None:
+        chosen = beside_mixes(chosen, scored, draws, wanted.indifference)
+        if chosen.strategy is not None:
+            # Among the strategies that memory left to choose from.
+            eligible = by_memory([row for row in competing if isinstance(row, Predicted)], wanted)
+            among = {row.strategy: draws[row.strategy] for row in eligible}
+            sure = confidence(chosen.strategy, among, wanted.indifference)
+    others = sorted({BASELINE, str(chosen.strategy)} & set(draws)) if chosen else []
+    trace = with_declared(profile.workload, known.trace)
+    assumed: tuple[str, ...] = ()
+    if draws and not isinstance(trace, str):
+        assumed = (
+            *assumptions(trace, machine),
+            *_host_would_narrow(machine, draws, others),
+            *known.sentences,
+        )
     return Prediction(
         device=target.device(),
-        results=tuple(_with_ratios(row, counted, sorted(others)) for row in judged.rows),
+        results=tuple(_with_ratios(row, counted, others) for row in rows),
         recommendation=chosen,
-        assumptions=(*assumed, *_host_would_narrow(machine, draws, others), *known.sentences)
-        if assumed
-        else (),
+        assumptions=assumed,
         confidence=sure,
     )
 
@@ -106,7 +111,7 @@ def _host_would_narrow(machine: Machine, draws: Mapping[str, Values], names: Ite
     known = given_rates(machine.entry)
     unknown = {name: np.log(rate[1:]) for name, rate in rates.items() if name not in known and np.ptp(rate)}
     sentences = []
-    for strategy in sorted(names):
+    for strategy in names:
         seconds = np.log(draws[strategy])
         parts = {
             name: float(np.corrcoef(seconds, rate)[0, 1] ** 2)
@@ -163,70 +168,7 @@ def beside_mixes(
     return chosen.model_copy(update={"steps": (*chosen.steps, step), "reason": f"{chosen.reason} {step}"})
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """The rows of all strategies; `scored`: with what the objective counts in place of their own seconds;
-    `competing`: those of `scored` that may be chosen."""
-
-    rows: tuple[PredictedResult, ...]
-    scored: tuple[PredictedResult, ...]
-    competing: tuple[PredictedResult, ...]
-    counted: Mapping[str, Values]
-    chosen: Recommendation | None
-
-    @property
-    def draws(self) -> dict[str, Values]:
-        return {name: seconds[1:] for name, seconds in self.counted.items()}
-
-
-def _judged(
-    outcomes: Mapping[str, Simulated | str], profile: Profile, strategies: Sequence[Strategy]
-) -> _Judged:
-    wanted, spread = profile.preferences, host_spread(profile)
-    corrected: dict[str, Simulated | str] = {**outcomes, **_wrong(profile)}
-    rows = tuple(noted(_row(s.name, corrected[s.name], spread), s, profile.workload) for s in strategies)
-    counted = {name: s.counted(wanted.objective) for name, s in corrected.items() if isinstance(s, Simulated)}
-    draws = {name: seconds[1:] for name, seconds in counted.items()}
-    spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
-    scored = tuple(row.model_copy(update=spans.get(row.strategy, {})) for row in rows)
-    competing = _worth_it(scored, draws, wanted.indifference)
-    chosen = recommend_predicted(competing, draws, preferences=wanted)
-    return _Judged(rows, scored, competing, counted, chosen)
-
-
-def _on_a_busy_machine(
-    chosen: Recommendation, profile: Profile, machine: Machine, strategies: Sequence[Strategy], known: Learned
-) -> Recommendation:
-    """Open where the choice is another one if host stages take as much longer, or less, as other programs on
-    this CPU may have cost them."""
-    busy, trace = cpu_busy(profile), known.trace
-    if profile.device.kind == "cuda" or not busy or trace is None:
-        return chosen
-    others: list[str] = []
-    for factor in (1 + busy, 1 / (1 + busy)):
-        learnt = replace(known, trace=slowed(trace, profile.workload, factor))
-        outcomes = simulate(profile.workload, learnt.trace, machine, strategies, learnt)
-        other = _judged(outcomes, profile, strategies).chosen
-        if other is not None and other.strategy not in (None, chosen.strategy):
-            others.append(str(other.strategy))
-    if not others:
-        return chosen
-    step = (
-        f"Other programs used {units.percent(busy)} of the CPU while host stages were timed. If the times "
-        f"are off by as much, the choice is {' or '.join(dict.fromkeys(others))}; an idle machine decides."
-    )
-    return chosen.model_copy(
-        update={
-            "verdict": "open",
-            "bound": None,
-            "steps": (*chosen.steps, step),
-            "reason": f"{chosen.reason} {step}",
-            "next_step": f"Run again on an idle machine. {chosen.next_step}",
-        }
-    )
-
-
-def _wrong(profile: Profile) -> dict[str, str]:
+def _wrong(profile: Profile) -> dict[str, Simulated | str]:
     """Strategies that gave wrong results where they were measured, and how: they are recommended nowhere."""
     reasons = {row.strategy: row.reason for row in profile.results if isinstance(row, Failed)}
     reasons |= {name: row.outside for name, row in profile.measured().items()}
