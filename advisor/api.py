@@ -319,38 +319,34 @@ def _importing_from(folder: Path) -> Iterator[None]:
             os.environ["PYTHONPATH"] = before
 
 
-_SWITCHES = ("anyway", "each", "one-per-host", "resume")
-_KEYS = ("against", "scheduler", "local", "where", "send", "out", *_SWITCHES)
-_OWN = {key: key.replace("-", "_") for key in _KEYS}
+_OTHERS = (
+    "against",
+    "anyway",
+    "each",
+    "local",
+    "one-per-host",
+    "out",
+    "resume",
+    "scheduler",
+    "send",
+    "where",
+)
 """Options of `advisor compare` and `advisor fleet` that `advisor.profile` does not have."""
-_OPTION = re.compile(r"--([a-z][a-z-]+)(?: ([\w.-]+)=([^\s.,;]+)| ([A-Z]+\b|\d+))?")
 
 
 @contextmanager
 def naming_arguments() -> Iterator[None]:
-    """Errors name the arguments of this module, `max_seconds=60`, not options: `--max-seconds 60`."""
+    """Errors name the arguments of this module, `max_seconds`, not options, `--max-seconds`."""
+    names = {OPTIONS[name].key: name for name in ("parameters", *Arguments.__annotations__)}
+    names |= {key: key.replace("-", "_") for key in _OTHERS}
     try:
         yield
     except AdvisorError as error:
-        error.message = _OPTION.sub(_as_argument, error.message)
-        error.next_step = _OPTION.sub(_as_argument, error.next_step)
+        error.message, error.next_step = (
+            re.sub("--([a-z][a-z-]+)", lambda option: names.get(option[1], option[0]), text)
+            for text in (error.message, error.next_step)
+        )
         raise
-
-
-def _as_argument(match: re.Match[str]) -> str:
-    key, name, value, plain = match.groups()
-    arguments = {OPTIONS[each].key: each for each in Arguments.__annotations__} | _OWN
-    if key == "set":
-        return f'parameters={{"{name}": {value}}}' if name else "parameters"
-    if key == "rule" and name:
-        return f'rules={{"{name}": {value}}}'
-    if key == "placement" and name:
-        return f'placement={{"{name}": "{value}"}}'
-    if key not in arguments:
-        return match[0]
-    switch = key in _SWITCHES or (key not in _OWN and OPTIONS[arguments[key]].default is False)
-    text = "True" if switch else plain
-    return arguments[key] + (f"={text}" if text else "")
 
 
 _PLAIN = inspect.signature(profile)

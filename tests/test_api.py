@@ -219,20 +219,14 @@ def test_a_wrong_argument_is_refused_with_the_next_step(option: dict[str, Any], 
 @every(
     ("text", "argument"),
     [
-        (
-            "Raise --timeout SECONDS, or reduce it with --set NAME=VALUE.",
-            'timeout=SECONDS, or reduce it with parameters={"NAME": VALUE}.',
-        ),
-        ("Raise --max-seconds and run again.", "Raise max_seconds and run"),
-        ("Omit --fail-if, or add --anyway.", "Omit --fail-if, or add anyway=True."),
-        ("Write --rule zero-copy-reread.passes=2; see", 'Write rules={"zero-copy-reread.passes": 2}; see'),
-        ("Choose --gpu 0 to 3, or --no-gpu", "Choose gpu=0 to 3, or no_gpu=True"),
+        ("Raise --max-seconds 9, or add --set n=3.", "Raise max_seconds 9, or add parameters n=3."),
+        ("Omit --fail-if, or add --anyway.", "Omit --fail-if, or add anyway."),
     ],
 )
 def test_an_option_in_a_message_becomes_an_argument(text: str, argument: str) -> None:
     with pytest.raises(UsageError) as told, naming_arguments():
         raise UsageError("wrong", next_step=text)
-    assert argument in told.value.next_step
+    assert told.value.next_step == argument
 
 
 def test_its_parameters_are_the_options_that_a_program_has_a_use_for() -> None:
