@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from advisor import units
 from advisor.devices.catalogue import load, names, of_device
 from advisor.devices.entries import CatalogueEntry
 from advisor.errors import UsageError, WorkloadError
@@ -33,7 +32,6 @@ from advisor.rules.advise_lines import conclude_lines
 from advisor.rules.base import Case, Finding, Kind, Limits, Reads, Row, Rule, not_applicable
 from advisor.rules.registry import RULES, by_id, limits
 from advisor.rules.rows import shared, strategy_named
-from advisor.rules.snippets.writing import variants
 from advisor.strategies.mixes import Mix, numbered, strategies_of
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.verdicts.measured import recommend
@@ -44,17 +42,12 @@ from advisor.verdicts.scores import timed_again
 def cases(profile: Profile) -> tuple[Case, ...]:
     """The measured CUDA device; without one, each device that was predicted.
 
-    Readings and failures are those of the machine that ran: they stay out of the cases of predicted devices.
+    Readings are those of the machine that ran: they stay out of the cases of predicted devices.
     """
     if profile.device.kind != "cuda":
         return tuple(_case(profile, p.device, p.results, p.recommendation) for p in profile.predictions)
     measured = _case(profile, profile.device, profile.results, profile.recommendation)
-    failed = {r.strategy: r.reason for r in profile.results if isinstance(r, Failed)}
-    return (
-        replace(
-            measured, failed=failed, machine=profile.environment, method=profile.method, blocks=profile.blocks
-        ),
-    )
+    return (replace(measured, machine=profile.environment, method=profile.method, blocks=profile.blocks),)
 
 
 def _case(
@@ -118,7 +111,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
     profile = profile.model_copy(update={"recommendation": chosen})
     silenced, wanted = silences(profile), profile.preferences
     advice = tuple(
-        _finished(apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, "")), case)
+        apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, ""))
         for case in cases(profile)
         for rule in rules
         if rule.judge and (profile.workload.gpus > 1 or not rule.text.several_gpus)
@@ -161,22 +154,6 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
     if isinstance(missing, Kind) and missing.example in case.rows:
         return not_applicable(missing.none)
     return case.without(missing.example if isinstance(missing, Kind) else missing)
-
-
-def _finished(advice: Advice, case: Case) -> Advice:
-    """With its code for other libraries, where it has code; no advice where that is over the budget."""
-    proposed = case.rows.get(advice.strategy or "")
-    if advice.outcome == "advice" and proposed is not None and not proposed.fits:
-        detail = (
-            f"{proposed.strategy} would gain more, but it needs {units.size(proposed.physical_bytes)}, which "
-            "exceeds the memory budget."
-        )
-        dropped = dict.fromkeys(("strategy", "gain", "snippet", "certainty"))
-        return advice.model_copy(update={**dropped, "outcome": "pass", "detail": detail})
-    if advice.snippet is None or advice.strategy is None:
-        return advice
-    written = variants(advice.strategy, case.workload, case.device, case.mixes)
-    return advice.model_copy(update={"variants": written})
 
 
 def silences(profile: Profile) -> dict[str, str]:

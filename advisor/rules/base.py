@@ -27,10 +27,11 @@ from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.system_state import Environment
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
-from advisor.rules.rows import Traced, fastest
-from advisor.rules.snippets.writing import snippet
+from advisor.rules.rows import Traced, fastness, moves
+from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import Mix
 from advisor.strategies.registry import BASELINE, Strategy
+from advisor.strategies.schedule import Step
 
 FRAME_SHARE: Mapping[str, Any] = {
     "default": 0.10,
@@ -133,6 +134,8 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     gain: Gain | None = None
     snippet: str | None = None
+    variants: Mapping[str, str] = field(default_factory=dict)
+    """The snippet for other libraries, by the library's name."""
     lines: tuple[str, ...] = ()
     """Where the user's code declares what it speaks of."""
     inferred: bool = False
@@ -223,8 +226,6 @@ class Case:
     reads: tuple[Reads, ...]
     traffic: Trace
     verdict: Recommendation | None
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """Strategies that failed, and what happened."""
     machine: Environment | None = None
     """Readings of the machine that was measured; None for a device that was predicted."""
     method: Method | None = None
@@ -247,6 +248,11 @@ class Case:
         return self.rows.get(self.recommended or "")
 
     @property
+    def subject(self) -> Row:
+        """The recommended strategy, else the fastest: some strategy has figures where a rule is asked."""
+        return self.chosen or min(self.rows.values(), key=fastness)
+
+    @property
     def baseline(self) -> Row:
         """The row of what the user is taken to use, for rules that require it."""
         return self.rows[BASELINE]
@@ -255,6 +261,12 @@ class Case:
         """Kernel time over the other row's with the copies that spare a card the link; 0 without kernels."""
         path = other.device_seconds + (0.0 if self.one_dram else other.transfer_seconds)
         return row.device_seconds / path if path > 0 else 0.0
+
+    def copies(self, strategy: str) -> list[tuple[Step, float]]:
+        """The copies, or prefetches, of a steady frame under that strategy, with their bytes."""
+        sizes = {buffer.name: buffer for buffer in self.workload.buffers}
+        steps = moves(strategy, self.workload, self.device)
+        return [(step, step.moved(sizes[step.name], self.traffic.valid_bytes)) for step in steps]
 
     def of(self, kind: Kind) -> list[Row]:
         return [row for row in self.rows.values() if kind.has(row)]
@@ -273,9 +285,6 @@ class Case:
         declared = [one.line for one in self.workload.buffers if one.name in buffers]
         declared += [one.line for one in self.workload.stages if one.name in stages]
         return tuple(dict.fromkeys(filter(None, declared)))
-
-    def fastest(self, rows: Iterable[Row] | None = None) -> Row | None:
-        return fastest(self.rows.values() if rows is None else rows)
 
     def proposal(self, candidates: Iterable[Row], against: Row) -> Row | None:
         """The candidate that beats `against`: the recommended one where it does, else the fastest, or None.
@@ -303,8 +312,11 @@ class Case:
     ) -> Finding:
         """Advice to change from one strategy to another: with both frames, the gain and the code.
 
-        worth: says what it is worth, in place of the two frames compared.
+        worth: says what it is worth, in place of the two frames compared. None beyond the memory budget.
         """
+        if not better.fits:
+            needs = f"it needs {units.size(better.physical_bytes)}, which exceeds the memory budget"
+            return passed(f"{better.strategy} would gain more, but {needs}.")
         mix = self.mixes.get(better.strategy)
         placed = f"{mix.name} places {mix.summary}." if isinstance(mix, Mix) else ""
         moved = [n for n, one in better.placements.items() if one is not subject.placements.get(n)]
@@ -316,6 +328,7 @@ class Case:
             evidence=(*evidence, subject.frame(), better.frame()),
             gain=better.gain(subject),
             snippet=snippet(better.strategy, self.workload, self.device, self.mixes),
+            variants=variants(better.strategy, self.workload, self.device, self.mixes),
             lines=self.lines(moved or better.placements),
             inferred=inferred,
         )
@@ -358,6 +371,3 @@ class Rule:
 def shares_dram(device: Device) -> bool:
     """CPU and GPU use one DRAM, so that a copy moves data to where it already is."""
     return (device.memory_class or "").startswith("tegra") or bool(device.attributes.get("integrated"))
-
-
-PEER = "peer"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.rules.base import Case, Finding, Kind, Limits, advice, not_applicable, passed, text
+from advisor.rules.rows import fastest
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.reasons import listing
 
@@ -40,7 +41,7 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
     memory = _memory(case)
     if memory is None:
         return not_applicable("The host memory size of this device is not known.")
-    subject = case.chosen or case.fastest() or case.of(LOCKING)[0]
+    subject = case.subject
     evidence = [
         subject.figure(f"{subject.strategy}: page-locked", subject.pinned_bytes, "bytes"),
         subject.figure("memory available to this program", memory, "bytes"),
@@ -62,7 +63,7 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
     most = limits["share"] * memory
     lean = [row for row in case.rows.values() if row.pinned_bytes < most and row.strategy != BASELINE]
     fitting = [row for row in lean if row.fits]
-    better = case.fastest(row for row in fitting if row.no_slower(subject)) or case.proposal(lean, subject)
+    better = fastest(row for row in fitting if row.no_slower(subject)) or case.proposal(lean, subject)
     if better is None:
         return advice(
             f"{cause} No strategy that locks less is as fast. Pass the data through a few locked buffers of "
@@ -140,7 +141,7 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
         f"{'The buffers, each held once, need' if case.one_dram else 'The buffers of the kernels need'} "
         f"{units.size(needed)}, {units.percent(share)} of the {units.size(total)} of {case.device.name}."
     )
-    subject = case.fastest(case.of(_PAGED))
+    subject = fastest(case.of(_PAGED))
     better = case.proposal(case.rows.values(), subject) if subject else None
     if subject is None or better is None:
         large = [b.name for b in case.workload.buffers if case.one_dram or kernels & b.access.keys()]

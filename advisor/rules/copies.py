@@ -19,7 +19,7 @@ from advisor.rules.base import (
     text,
     unbeaten,
 )
-from advisor.rules.rows import Row, Traced, copies, idle, in_order, moves, pageable_bytes, shared
+from advisor.rules.rows import Row, Traced, copies, fastest, idle, in_order, pageable_bytes, shared
 from advisor.strategies.registry import BASELINE
 from advisor.strategies.schedule import Step
 
@@ -76,7 +76,7 @@ def staged_transfer(case: Case, limits: Limits) -> Finding:
     better = case.proposal(cheaper, staged)
     if better is None:
         others = (row for row in case.rows.values() if row.strategy not in (_STAGED, BASELINE))
-        return unbeaten(staged, case.fastest(others))
+        return unbeaten(staged, fastest(others))
     # The pool rounds up, so that it may hold twice the buffers.
     held = [staged.figure(f"{_STAGED}: page-locked pool", staged.pinned_bytes, "bytes")]
     evidence = [staged.copies(), *staged.rate(), *(held if staged.pinned_bytes else ())]
@@ -105,7 +105,7 @@ def hidden_host_copy(case: Case, limits: Limits) -> Finding:
     if not external:
         return not_applicable("No buffer is marked external.")
     copying = [row for row in case.rows.values() if row.host_copy_seconds]
-    subject = case.chosen if case.chosen in copying else case.fastest(copying)
+    subject = case.chosen if case.chosen in copying else fastest(copying)
     if subject is None or subject.host_copy_seconds is None:
         return passed("No strategy here copies external buffers on the CPU.")
     share = subject.part(subject.host_copy_seconds)
@@ -142,14 +142,13 @@ def _copying(row: Row) -> Evidence:
 
 def small_transfers(case: Case, limits: Limits) -> Finding:
     baseline = case.baseline
-    steps = moves(BASELINE, case.workload, case.device)
+    steps = case.copies(BASELINE)
     if not steps or not baseline.transfer_seconds:
         return passed("Nothing is copied between the sides in a frame.")
-    buffers, valid = {buffer.name: buffer for buffer in case.workload.buffers}, case.traffic.valid_bytes
     iterations = [case.traffic.times(loop) for loop in case.workload.loops]
-    often = {(step.action, step.loop, step.again): step.times(iterations) for step in steps}
-    copies = sum(step.times(iterations) for step in steps)
-    mean = sum(step.moved(buffers[step.name], valid) * step.times(iterations) for step in steps) / copies
+    often = {(step.action, step.loop, step.again): step.times(iterations) for step, _ in steps}
+    copies = sum(step.times(iterations) for step, _ in steps)
+    mean = sum(moved * step.times(iterations) for step, moved in steps) / copies
     each, size = baseline.transfer_seconds / copies, units.size(mean)
     evidence = (
         baseline.figure("copies in a frame", round(copies), "count"),
@@ -180,7 +179,7 @@ def small_transfers(case: Case, limits: Limits) -> Finding:
         *evidence,
         saved=spared * each,
         title="Batch the small copies: one array per direction",
-        lines=case.lines([step.name for step in steps]),
+        lines=case.lines([step.name for step, _ in steps]),
         inferred=True,
     )
 
@@ -235,9 +234,8 @@ TRACED_SERIAL = Traced((_SERIAL, BASELINE), idle)
 
 
 def device_resident(case: Case, limits: Limits) -> Finding:
-    every = moves(BASELINE, case.workload, case.device)
-    steps = {b.name: [step for step in every if step.name == b.name] for b in shared(case.workload)}
-    between = {b.name: _between(b, case, steps[b.name]) for b in shared(case.workload)}
+    steps = case.copies(BASELINE)
+    between = {b.name: _between(b, case, [step for step, _ in steps]) for b in shared(case.workload)}
     resident = [buffer for buffer in shared(case.workload) if between[buffer.name]]
     if not resident:
         return passed("No buffer goes to the host and comes back in a frame.")
@@ -248,12 +246,12 @@ def device_resident(case: Case, limits: Limits) -> Finding:
     # The recommended strategy's copies count, else the baseline's, or the fastest one's.
     known = [row for row in case.rows.values() if row.transfer_seconds and row.transfer_bytes]
     preferred = [row for row in (case.chosen, case.rows.get(BASELINE)) if row in known]
-    row = preferred[0] if preferred else case.fastest(known)
+    row = preferred[0] if preferred else fastest(known)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has both bytes and times.")
     loops = {stage.name: stage.loop for stage in case.workload.frame_stages()}
     often = {b.name: max(case.traffic.times(loops[stage]) for stage in between[b.name]) for b in resident}
-    most = {b.name: max(step.moved(b, case.traffic.valid_bytes) for step in steps[b.name]) for b in resident}
+    most = {b.name: max(moved for step, moved in steps if step.name == b.name) for b in resident}
     moved = round(2 * sum(most[name] * often[name] for name in most))
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
     stages = list(dict.fromkeys(stage for buffer in resident for stage in between[buffer.name]))
@@ -278,8 +276,8 @@ def device_resident(case: Case, limits: Limits) -> Finding:
 
 
 def _between(buffer: BufferRecord, case: Case, steps: Sequence[Step]) -> list[str]:
-    """Host stages between device stages, where these copies of the buffer go down and up for them."""
-    if {step.action for step in steps} != {"to-device", "to-host"}:
+    """Host stages between device stages, where copies of the buffer go down and up for them."""
+    if {step.action for step in steps if step.name == buffer.name} != {"to-device", "to-host"}:
         return []
     touched = [stage for stage in in_order(case.workload) if stage.name in buffer.access]
     kernels = [i for i, stage in enumerate(touched) if stage.side == "device"]

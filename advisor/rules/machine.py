@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from statistics import median
 
 from advisor import units
-from advisor.devices.environment import FIX_CLOCKS, moved_clocks, pcie_link
+from advisor.devices.environment import pcie_link
 from advisor.profiles.conclusions import Evidence
-from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.profiles.system_state import Environment
-from advisor.rules.base import (
-    PEER,
-    Case,
-    Finding,
-    Limits,
-    Row,
-    advice,
-    few_copies,
-    not_applicable,
-    passed,
-    text,
-    unbeaten,
-)
-from advisor.rules.rows import moves
+from advisor.rules.base import Case, Finding, Limits, advice, few_copies, not_applicable, passed, unbeaten
+from advisor.rules.rows import Row, fastness
 from advisor.verdicts.reasons import Noise, noise_of
 
 
 def numa_remote(case: Case, limits: Limits) -> Finding:
     host = case.machine.host if case.machine else None
-    row = case.chosen or case.fastest()
-    if case.method is None or host is None or row is None:
+    if case.method is None or host is None:
         return not_applicable("The host of this device was not read.")
     with_memory = [node for node in host.numa_nodes if node.cpus and node.memory_bytes != 0]
     if len(with_memory) < 2:
@@ -40,17 +25,17 @@ def numa_remote(case: Case, limits: Limits) -> Finding:
         why = host.absent.get("gpu_numa_node")
         unknown = "The NUMA node the GPU is attached to is not known"
         return not_applicable(f"{unknown}: {why}." if why else f"{unknown}.")
+    row, node = case.subject, host.gpu_numa_node
     share = row.part(row.path_seconds)
     nodes = sum(bool(node.cpus) for node in host.numa_nodes)
     evidence = (
         Evidence(label="NUMA nodes with CPUs", value=nodes, unit="count"),
-        Evidence(label="the GPU's NUMA node", value=host.gpu_numa_node, unit="count"),
+        Evidence(label="the GPU's NUMA node", value=node, unit="count"),
         row.figure(f"{row.strategy}: copies and kernels", row.path_seconds),
     )
     if share < limits["share"]:
         little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
         return passed(f"{little}: the NUMA node of host memory makes little difference.")
-    node = host.gpu_numa_node
     detail = (
         f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These figures "
         f"were taken with --numa {case.method.numa}. An unbound program gets memory on whichever node it "
@@ -103,12 +88,11 @@ def unstable_measurement(case: Case, limits: Limits) -> Finding:
     if case.machine is None or case.method is None:
         return not_applicable("Nothing was measured on this device.")
     # The strategies between which the verdict is: those it could not tell apart, else the fastest.
-    timed = [row for row in case.rows.values() if row.rounds]
-    named = [case.verdict.strategy, *case.verdict.tied_with] if case.verdict else []
-    contenders = [row for row in timed if row.strategy in named] or [*filter(None, [case.fastest(timed)])]
-    if not contenders:
+    timed = sorted((row for row in case.rows.values() if row.rounds), key=fastness)
+    if not timed:
         return not_applicable("No strategy has timed frames.")
-    worst = max(contenders, key=_half_width)
+    named = [case.verdict.strategy, *case.verdict.tied_with] if case.verdict else []
+    worst = max([row for row in timed if row.strategy in named] or timed[:1], key=_half_width)
     width = _half_width(worst)
     if width < limits["width"]:
         known = f"Medians are known to ±{units.percent(width)} or better"
@@ -132,35 +116,26 @@ def unstable_measurement(case: Case, limits: Limits) -> Finding:
     again = f"--rounds {max(10, 3 * case.method.rounds)}: more processes make the interval shorter"
     if case.blocks:
         again = f"--max-seconds {3 * case.method.max_seconds:g} for more processes and blocks"
-    detail = text(
+    sentences = (
         f"The median of {worst.strategy} is known only to ±{units.percent(width)}, and the candidates for "
         "the best are closer together.",
-        _of_the_host(worst, noise, case.machine),
-        _seen(case.machine, noise),
+        _of_the_host(worst, noise, case.machine) if noise and noise.is_the_hosts else "",
+        "The warnings on this machine may explain it." if case.machine.warnings else "",
         f"Profile again with {again}.",
     )
-    return advice(detail, *evidence, inferred=True)
+    return advice(" ".join(filter(None, sentences)), *evidence, inferred=True)
 
 
-def _of_the_host(row: Row, noise: Noise | None, machine: Environment) -> str:
-    """Where host stages are the noise: that they are, and what helps here."""
-    if noise is None or not noise.is_the_hosts:
-        return ""
-    passes = f"fewer passes of host stages over their buffers, {noise.stage}'s first"
-    helps = [passes]
-    host = machine.host
+def _of_the_host(row: Row, noise: Noise, machine: Environment) -> str:
     pages = row.measured.host_pages if row.measured else None
-    if pages and pages.huge_bytes is not None and not (host and host.huge_pages == "always"):
-        huge = pages.huge_bytes / pages.bytes if pages.bytes else 1.0
-        few = f"huge pages, which {units.percent(huge)} of the buffers' memory has ({_THP})"
-        helps[:0] = [few] * (huge <= MOSTLY)
-    if host and host.gpu_numa_node is not None and sum(bool(n.cpus) for n in host.numa_nodes) > 1:
-        node = host.gpu_numa_node
-        helps.insert(0, f"run on the GPU's NUMA node (numactl --cpunodebind={node} --membind={node})")
+    always = machine.host is not None and machine.host.huge_pages == "always"
+    helps = f"fewer passes of host stages over their buffers, {noise.stage}'s first"
+    if pages and pages.huge_bytes is not None and pages.huge_bytes <= MOSTLY * pages.bytes and not always:
+        huge = units.percent(pages.huge_bytes / pages.bytes)
+        helps = f"huge pages, which {huge} of the buffers' memory has ({_THP}); {helps}"
     return (
         f"Its host stages vary by {units.percent(noise.host)} of a frame between blocks, everything else "
-        f"by {units.percent(noise.rest)}: the placement of host memory decides. What helps: "
-        f"{'; '.join(helps)}."
+        f"by {units.percent(noise.rest)}: the placement of host memory decides. What helps: {helps}."
     )
 
 
@@ -174,25 +149,7 @@ def _half_width(row: Row) -> float:
     return (row.interval[1] - row.interval[0]) / 2 / row.seconds
 
 
-def _seen(machine: Environment, noise: Noise | None) -> str:
-    """What the machine told that makes figures scatter, and what to do about it; or that it told nothing.
-
-    The GPU's clocks are told where they moved. The CPU's governor, where host stages may be the noise.
-    """
-    states = machine.gpu_readings
-    reasons = dict.fromkeys(reason for s in states for reason in s.throttle_reasons or ())
-    others = max((s.other_processes or 0 for s in states), default=0)
-    causes = [f"the GPU throttled ({', '.join(reasons)})"] if reasons else []
-    causes += [f"other processes used the GPU ({others}): stop them"] if others else []
-    if moved := moved_clocks(states):
-        low, high = map(units.frequency, moved)
-        causes.append(f"the GPU's clock was between {low} and {high} under load (to fix it: {FIX_CLOCKS})")
-    governors = machine.host.cpu.governors if machine.host else ()
-    if any(governor != "performance" for governor in governors) and (not noise or noise.is_the_hosts):
-        causes.append(f"CPU clocks were controlled by the governor {', '.join(governors)}")
-    if causes:
-        return f"Observed during the run: {'; '.join(causes)}."
-    return "" if noise and noise.is_the_hosts else "No reading of the machine explains it."
+PEER = "peer"
 
 
 def peer_access_off(case: Case, limits: Limits) -> Finding:
@@ -225,8 +182,7 @@ def host_staged_peer_copy(case: Case, limits: Limits) -> Finding:
     apart = {pair: size for pair, size in crossing.items() if _reach(case, *pair) is False}
     if not apart:
         return not_applicable("The GPUs can access each other's memory, or it is not known whether they can.")
-    row = case.chosen or case.fastest()
-    assert row is not None
+    row = case.subject
     moved = Evidence(label="copied between GPUs in a frame", value=sum(apart.values()), unit="bytes")
     if few := few_copies(row, limits):
         return few
@@ -242,9 +198,8 @@ def host_staged_peer_copy(case: Case, limits: Limits) -> Finding:
 
 
 def one_link_for_two(case: Case, limits: Limits) -> Finding:
-    row = case.chosen or case.fastest()
-    assert row is not None
-    moved = _host_bytes(row.strategy, case.workload, case.device)
+    row = case.subject
+    moved = _host_bytes(row.strategy, case)
     copying = [gpu for gpu, count in moved.items() if count]
     if len(copying) < 2:
         return not_applicable(f"Under {row.strategy} no two GPUs copy from or to the host.")
@@ -274,10 +229,9 @@ def one_link_for_two(case: Case, limits: Limits) -> Finding:
 def unbalanced_split(case: Case, limits: Limits) -> Finding:
     if _crossing_bytes(case):
         return not_applicable("One GPU works on the output of another: this is a pipeline, not a split.")
-    row = case.chosen or case.fastest()
-    assert row is not None
+    row = case.subject
     # The load of each GPU: its kernels, and its share by bytes of the copies with the host.
-    moved = _host_bytes(row.strategy, case.workload, case.device)
+    moved = _host_bytes(row.strategy, case)
     each = row.transfer_seconds / (sum(moved.values()) or 1.0)
     busy = {gpu: row.gpu_seconds(gpu) + each * part for gpu, part in moved.items()}
     most, mean = max(busy.values()), sum(busy.values()) / len(busy)
@@ -299,29 +253,25 @@ def unbalanced_split(case: Case, limits: Limits) -> Finding:
 
 def _crossing_bytes(case: Case) -> dict[tuple[int, int], float]:
     """Bytes of a frame that one GPU made and another needs, by the two of them."""
-    sizes = {buffer.name: buffer for buffer in case.workload.buffers}
-    crossing: dict[tuple[int, int], float] = {}
-    for step in moves(PEER, case.workload, case.device):
+    crossing: dict[tuple[int, int], float] = defaultdict(float)
+    for step, moved in case.copies(PEER):
         if step.action == "to-peer":
-            pair = step.source, step.gpu
-            crossing[pair] = crossing.get(pair, 0.0) + step.moved(sizes[step.name], case.traffic.valid_bytes)
+            crossing[step.source, step.gpu] += moved
     return crossing
 
 
-def _host_bytes(name: str, workload: WorkloadRecord, device: Device) -> dict[int, float]:
+def _host_bytes(strategy: str, case: Case) -> dict[int, float]:
     """Bytes of a frame that each GPU exchanges with the host under that strategy."""
-    sizes = {buffer.name: buffer for buffer in workload.buffers}
-    bytes_of = dict.fromkeys(range(workload.gpus), 0.0)
-    for step in moves(name, workload, device):
+    by_gpu = dict.fromkeys(range(case.workload.gpus), 0.0)
+    for step, moved in case.copies(strategy):
         if step.action != "to-peer":
-            bytes_of[step.gpu] += step.moved(sizes[step.name], {})
-    return bytes_of
+            by_gpu[step.gpu] += moved
+    return by_gpu
 
 
 def _gpu_fact(case: Case, gpu: int, what: str) -> str | None:
     """What the machine says of one of the workload's GPUs; None where it was not read."""
-    known: Mapping[str, object] = case.machine.gpu if case.machine else {}
-    value = known.get(f"gpu{gpu}_{what}")
+    value = case.machine.gpu.get(f"gpu{gpu}_{what}") if case.machine else None
     return None if value is None else str(value)
 
 

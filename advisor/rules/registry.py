@@ -15,7 +15,7 @@ from advisor.errors import AdvisorError, UsageError, nearest
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import MemoryClass
 from advisor.rules import capacity, copies, line_rules, machine, managed, waits, zero_copy
-from advisor.rules.base import COPYING, PEER, WRITE_COMBINED, Rule, Threshold
+from advisor.rules.base import COPYING, WRITE_COMBINED, Rule, Threshold
 from advisor.rules.snippets.libraries import opening
 from advisor.strategies.registry import BASELINE
 from advisor.texts import from_markdown
@@ -51,7 +51,7 @@ RULES: tuple[Rule, ...] = (
     Rule("coherence-reversed", zero_copy.coherence_reversed, (zero_copy.CACHED, zero_copy.UNCACHED)),
     Rule("numa-remote", machine.numa_remote),
     Rule("link-below-best", machine.link_below_best),
-    Rule("peer-access-off", machine.peer_access_off, (BASELINE, PEER)),
+    Rule("peer-access-off", machine.peer_access_off, (BASELINE, machine.PEER)),
     Rule("host-staged-peer-copy", machine.host_staged_peer_copy),
     Rule("one-link-for-two", machine.one_link_for_two),
     Rule("unbalanced-split", machine.unbalanced_split),

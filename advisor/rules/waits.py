@@ -7,7 +7,7 @@ from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import WRONG_RESULTS
 from advisor.profiles.traces import Wait
 from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
-from advisor.rules.rows import placements, strategy_named
+from advisor.rules.rows import fastness, placements, strategy_named
 from advisor.strategies.registry import BASELINE
 
 
@@ -50,9 +50,9 @@ def _lines(waits: tuple[Wait, ...]) -> str:
 
 
 def host_bound_frame(case: Case, limits: Limits) -> Finding:
-    best = case.fastest()
+    best = min(case.rows.values(), key=fastness)
     subject = case.rows.get(BASELINE) or best
-    if best is None or subject is None or not subject.parts_seconds:
+    if not subject.parts_seconds:
         return not_applicable("No part of a frame was timed separately.")
     share = subject.part(subject.host_seconds)
     if share < limits["share"]:
@@ -84,7 +84,7 @@ def _longest(row: Row) -> list[tuple[str, float]]:
 def missing_synchronisation(case: Case, _: Limits) -> Finding:
     if case.machine is None:
         return not_applicable("Nothing ran on this device, so there are no results to compare.")
-    wrong = {name: why for name, why in case.failed.items() if why.startswith(WRONG_RESULTS)}
+    wrong = {name: why for name, why in case.absent.items() if why.startswith(WRONG_RESULTS)}
     agree = [row.strategy for row in case.rows.values() if row.measured and row.measured.verified]
     if not wrong and not agree:
         return not_applicable("The results of the strategies could not be compared.")

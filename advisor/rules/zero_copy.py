@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from advisor import units
 from advisor.rules.base import WRITE_COMBINED, Case, Finding, Kind, Limits, advice, not_applicable, passed
-from advisor.rules.rows import Reads, Row, shared
+from advisor.rules.rows import Reads, Row, fastest, shared
 from advisor.strategies.registry import BASELINE
 
 _ZERO_COPY = "zero-copy"
@@ -196,7 +196,7 @@ def uncached_host_read(case: Case, limits: Limits) -> Finding:
     if reference is None or not reference.spent(stages):
         return not_applicable("No strategy whose memory the CPU caches has figures to compare with.")
     slow = [row for row in uncached if row.spent(stages) >= limits["slowdown"] * reference.spent(stages)]
-    subject = case.chosen if case.chosen in slow else case.fastest(slow)
+    subject = case.chosen if case.chosen in slow else fastest(slow)
     example = subject or max(uncached, key=lambda row: row.spent(stages))
     evidence = (example.stages(stages), reference.stages(stages))
     reason = (
@@ -231,7 +231,7 @@ _SYSTEM = "system"
 def system_memory_available(case: Case, _: Limits) -> Finding:
     system, baseline = case.rows[_SYSTEM], case.baseline
     others = [row for row in case.rows.values() if row not in (system, baseline)]
-    rival = case.chosen if case.chosen in others else case.fastest(others)
+    rival = case.chosen if case.chosen in others else fastest(others)
     if not system.beats(baseline):
         return _kept("copies are not slower", system, baseline)
     if rival is not None and not system.no_slower(rival):
