@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import builders
-import numpy as np
 import pytest
 from every import every
 from published_cases import predicted
