@@ -7,8 +7,11 @@ written with certainty raises `CannotWrite`: nothing is guessed.
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -44,6 +47,7 @@ from advisor.strategies.uses import (
     lines_beside,
     made_once,
     require_evaluated_first,
+    require_same_each_time,
     upload_lines,
 )
 
@@ -112,14 +116,21 @@ def edited(source: str, changes: Sequence[Change]) -> str:
     if "\r" in source.replace("\r\n", ""):
         raise CannotWrite("the file has lines that end with a carriage return alone")
     edits = SourceEdits(source, ast.parse(source))
-    for change in changes:
+    for change in sorted(changes, key=lambda each: each.kind == "hoist"):  # it takes other edits along
         _WRITERS[change.kind](edits, change)
     result = edits.result()
+    if lost := _comments(source) - _comments(result):
+        raise CannotWrite(f"the comment {next(iter(lost))!r} would be lost")
     try:
         ast.parse(result)
     except SyntaxError as problem:
         raise CannotWrite(f"the edited file would not be valid Python: line {problem.lineno}") from None
     return result
+
+
+def _comments(source: str) -> Counter[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
 
 
 def _lock(edits: SourceEdits, change: Change) -> None:
@@ -239,10 +250,8 @@ def _reuse_one(
             raise
         loop = None
     if not name:
-        name, text = edits.new_name(f"{target or 'result'}_device"), edits.moved(source)
-        edits.insert(
-            statement.lineno, indentation, f"{name} = ({text})" if "\n" in text else f"{name} = {text}"
-        )
+        name, text = edits.new_name(f"{target or 'result'}_device"), _downloaded(edits, call, source)
+        edits.insert(statement.lineno, indentation, f"{name} = {text}")
     array, copy = _downloads_into(edits, change.library, name)
     if loop:
         host = edits.new_name(f"{stem}_host")
@@ -257,6 +266,19 @@ def _reuse_one(
         edits.insert(statement.lineno, "", f"{indentation}{hosts}.reverse()", *adding)
         host = f"{hosts}[-1]"
     edits.replace(call, copy.format(host))
+
+
+def _downloaded(edits: SourceEdits, call: ast.Call, source: ast.expr) -> str:
+    """The text of the array that a call downloads, with its parentheses where it has several lines."""
+    begin, end = edits.span(source)
+    if isinstance(call.func, ast.Attribute) and source is call.func.value:
+        begin = edits.span(call)[0]
+        end = edits.source.rindex(".", begin, edits.span(call.func)[1] - len(call.func.attr))
+    text = edits.source[begin:end].rstrip()
+    if "\n" not in text:
+        return edits.moved(*edits.span(source))
+    text = edits.moved(begin, begin + len(text))
+    return text if text.startswith("(") else f"({text})"
 
 
 def _downloads_into(edits: SourceEdits, library: Library, name: str) -> tuple[str, str]:
@@ -344,15 +366,16 @@ def _hoist(edits: SourceEdits, change: Change) -> None:
     statement = statement_at(edits.tree, change.line)
     value: ast.expr
     match statement:
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(), "set"), args) as call) if all(
-            isinstance(each, ast.Name) for each in args
-        ):
+        case ast.Expr(ast.Call() as call):  # it sets an array, or drops what it made
             name, value = "", call
         case _:
             statement, name, value = _assigned(edits, change.line)
     loop = loop_of(edits.tree, statement, change.loop)
+    if loop.body == [statement]:
+        raise CannotWrite("the loop does nothing else, and would be empty without it")
     if statement not in loop.body:
         raise CannotWrite(f"line {change.line} is not directly in the loop, but in a block of its own")
+    require_same_each_time(edits.tree, value)
     if any(edits.text(node) == name and node.lineno < statement.lineno for node in names_in(loop)):
         raise CannotWrite(f"{name} is read in the loop before line {change.line}")
     bound = set(names_changed(loop, without=statement))
@@ -361,13 +384,11 @@ def _hoist(edits: SourceEdits, change: Change) -> None:
     used = names_of(value)
     if used & bound:
         raise CannotWrite(f"{', '.join(sorted(used & bound))} is set in the loop")
-    if len(loop.body) == 1:
-        raise CannotWrite("the loop has no other statement")
-    rows = edits.lines[statement.lineno - 1 : line_after(statement) - 1]
-    begin = edits.offset(statement.lineno, 0)
-    edits.replaced[(begin, begin + sum(map(len, rows)))] = ""
     inner, outer = _indentation(edits, statement), _indentation(edits, loop)
-    edits.insert(loop.lineno, "", *(outer + row.rstrip("\r\n").removeprefix(inner) for row in rows))
+    span = edits.offset(statement.lineno, 0), edits.end(statement)
+    rows = edits.moved(*span).splitlines()
+    edits.replaced[span] = ""
+    edits.insert(loop.lineno, "", *(outer + row.removeprefix(inner) for row in rows))
 
 
 def _allocator(edits: SourceEdits, change: Change) -> None:
@@ -429,7 +450,13 @@ def _imported(edits: SourceEdits, library: str) -> str:
         return library
     first, node = next((f, node) for _, f, node in imports if not f.startswith("__future__."))
     own = first.partition(".")[0] in sys.stdlib_module_names
-    edits.insert(node.lineno, "", f"import {library}", *([] if own else [""]))
+    sorted_before = [
+        node.end_lineno or node.lineno
+        for _, full, node in imports
+        if isinstance(node, ast.Import) and own and full < library and node.lineno < beside.lineno
+    ]
+    line = max(sorted_before, default=node.lineno - 1) + 1
+    edits.insert(line, "", f"import {library}", *([] if own else [""]))
     return library
 
 

@@ -75,9 +75,12 @@ class SourceEdits:
         begin, end = self.span(node)
         return self.source[begin:end]
 
-    def moved(self, node: ast.expr) -> str:
+    def end(self, statement: ast.stmt) -> int:
+        """Where the last line of a statement ends."""
+        return self._starts[statement.end_lineno or statement.lineno]
+
+    def moved(self, begin: int, end: int) -> str:
         """The text of what is written elsewhere, with the edits in it, which leave the place that it had."""
-        begin, end = self.span(node)
         inner = {span: new for span, new in self.replaced.items() if begin <= span[0] and span[1] <= end}
         self.replaced = {span: new for span, new in self.replaced.items() if span not in inner}
         text = self.source

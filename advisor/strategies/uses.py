@@ -30,6 +30,12 @@ _METHODS = (
     *("all", "any", "argmax", "argmin", "astype", "copy", "dot", "fill", "item", "max", "mean", "min"),
     *("prod", "std", "sum", "tobytes", "tolist", "var"),
 )
+_MADE_ALIKE = (
+    *("asfortranarray", "to_device", "tensor", "as_tensor", "from_numpy"),
+    *("arange", "eye", "full", "linspace", "ones", "zeros"),
+)
+_CONVERTING = ("astype", "contiguous", "copy", "copy_", "cuda", "ravel", "reshape", "set", "to", "view")
+"""Functions and methods whose result depends on their arguments alone."""
 _FACTS = ("dtype", "nbytes", "ndim", "shape", "size")
 _READERS = ("abs", "bool", "float", "int", "len", "print", "repr", "str")
 _NUMPY = ("allclose", "array_equal", "copyto", "max", "mean", "min", "save", "std", "sum", "var")
@@ -243,6 +249,17 @@ def require_evaluated_first(statement: ast.stmt, call: ast.Call, source: ast.exp
         if calls and not isinstance(source, ast.Name):
             raise CannotWrite(f"line {call.lineno} calls something before it downloads")
         node = parent
+
+
+def require_same_each_time(tree: ast.Module, value: ast.expr) -> None:
+    """Raises `CannotWrite` where an expression may do more than copy and convert arrays, as a function of the
+    user's that counts its calls."""
+    libraries = ("cupy", "numpy", "torch", "numba.cuda")
+    for call in calls_in(value):
+        functions = {imported_name(tree, call.func, library) for library in libraries}
+        name = last_name(call.func)
+        if not functions & {*_UPLOADS, *_MADE_ALIKE} and (any(functions) or name not in _CONVERTING):
+            raise CannotWrite(f"line {call.lineno} calls {name}, which may do something else in each frame")
 
 
 def _is_copied(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
