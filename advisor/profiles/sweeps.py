@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -23,8 +23,10 @@ from advisor.profiles.schema import Profile, WorkloadRecord
 Value = int | float | bool | str
 ONE_SITTING = timedelta(hours=1)
 """A pause between two values of one sweep is shorter: a value takes minutes."""
+Loaded = Sequence[tuple[Path, Profile]]
+"""Profiles with the files that they were read from."""
 _TOGETHER = "Give profiles of one workload on one device that differ in one parameter, or in two."
-
+_PER_DEVICE = "Give profiles of one workload with the same parameters, one per device."
 _EACH = "Give one profile of each workload, all from one device; or profiles of one workload, one per device."
 
 
@@ -89,6 +91,29 @@ class WorkloadResults(SweepResults):
     """Several workloads: each is a point with its name as the value."""
 
 
+@dataclass(frozen=True)
+class Member:
+    """One device's profile. `href` is the page of it alone, relative to the combined page, if it is there."""
+
+    profile: Profile
+    href: str = ""
+
+    @property
+    def device(self) -> str:
+        return self.profile.device.name
+
+
+@dataclass(frozen=True)
+class DeviceComparison:
+    """One workload on several devices, in the order given."""
+
+    members: tuple[Member, ...]
+
+    @property
+    def workload(self) -> str:
+        return self.members[0].profile.workload.name
+
+
 def was_interrupted(run: Any) -> bool:
     """Whether Ctrl-C ended the run (a profile, or what becomes one) before all was measured, by its notes."""
     return any(note.startswith("Interrupted") for note in run.notes)
@@ -127,164 +152,9 @@ def point_of(profile: Profile, names: Sequence[str], href: str) -> Point:
     return Point(pair(values), profile, href=href, cell=values)
 
 
-def gather(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResults:
-    """Profiles read from files as a sweep's; links are relative to `directory`, where the page will be.
-
-    Raises `UsageError`, which says what differs, where they do not belong together.
-    """
-    (first_path, first), *others = loaded
-    for path, profile in others:
-        require_same_version(f"{first_path} and {path}", first, profile, _TOGETHER)
-    names = _swept(loaded)
-    points = [point_of(profile, names, page_beside(path, directory)) for path, profile in loaded]
-    which = names[0] if len(names) == 1 else names
-    return sweep_results(first.workload.name, which, points, first.command, _mixed(loaded))
-
-
-def gather_workloads(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> WorkloadResults:
-    """Profiles of different workloads from one device, one of each; links are relative to `directory`.
-
-    Raises `UsageError` where there are two of one workload, or two devices.
-    """
-    paths: dict[tuple[str, str], Path] = {}
-    for number, (path, profile) in enumerate(loaded):
-        name = profile.workload.name
-        other = paths.setdefault((name, profile.workload.file), path)
-        if len(paths) <= number:
-            raise UsageError(
-                f"the profiles are of different workloads, but {other} and {path} are both of {name}",
-                next_step=_EACH,
-            )
-    path, device = loaded[0][0], loaded[0][1].device
-    for other, profile in loaded:
-        if _device(profile) != _device(loaded[0][1]):
-            devices = f"{device.name} and {profile.device.name}"
-            raise UsageError(
-                f"the profiles are of different workloads, but {path} and {other} are from two devices: "
-                f"{devices}",
-                next_step=_EACH,
-            )
-    names = [profile.workload.name for _, profile in loaded]
-    points = [
-        Point(
-            name if names.count(name) == 1 else f"{profile.workload.file}::{name}",
-            profile,
-            href=page_beside(path, directory),
-        )
-        for name, (path, profile) in zip(names, loaded, strict=True)
-    ]
-    commands = list({profile.command for _, profile in loaded})
-    return WorkloadResults("", "workload", tuple(points), commands[0] if len(commands) == 1 else "")
-
-
-def _device(profile: Profile) -> tuple[str, str]:
-    return profile.device.kind, profile.device.name
-
-
-def _mixed(loaded: Sequence[tuple[Path, Profile]]) -> list[str]:
-    """A note where the profiles are of several runs, by their commands or by the times of writing."""
-    path, first = loaded[0]
-    for other, profile in loaded:
-        if profile.command != first.command:
-            runs = f"{path} is of `{first.command}`, {other} of `{profile.command}`"
-            return [f"These profiles are from different runs: {here().hide(runs)}."]
-    times = []
-    for _, profile in loaded:
-        # Not where the text is no time, or gives no zone.
-        with suppress(ValueError):
-            time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
-            times += [time.astimezone(timezone.utc)] if time.tzinfo else []
-    times.sort()
-    if any(later - earlier > ONE_SITTING for earlier, later in pairwise(times)):
-        days = f"{times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC"
-        return [f"These profiles may be from different runs: they were written between {days}."]
-    return []
-
-
-def common_parent(files: Sequence[Path]) -> Path:
-    """The folder that holds all files, in it or in folders of it; of one file, where it is."""
-    if len(files) == 1:
-        return files[0].parent
-    return Path(os.path.commonpath([file.resolve().parent for file in files]))
-
-
-def require_same_version(names: str, one: Profile, other: Profile, next_step: str) -> None:
-    """Raises `UsageError` where a workload changed between the two. `names` are the two files."""
-    if one.workload.sha256 != other.workload.sha256:
-        raise UsageError(
-            f"{names} are of different versions of {one.workload.file}: its SHA-256 differs",
-            next_step=next_step,
-        )
-
-
-def _swept(loaded: Sequence[tuple[Path, Profile]]) -> tuple[str, ...]:
-    """The one or two parameters in which the profiles differ, each profile at other values."""
-    workloads = [profile.workload for _, profile in loaded]
-    names = dict.fromkeys(name for workload in workloads for name in workload.parameters)
-    differing = [name for name in names if len({_typed(workload, name) for workload in workloads}) > 1]
-    cells = math.prod(len({_typed(workload, name) for workload in workloads}) for name in differing)
-    if len(differing) > 2 or (len(differing) == 2 and 2 * len(loaded) <= cells):
-        raise UsageError(
-            f"the profiles differ in {' and '.join(differing)}; a sweep varies one parameter or combines two",
-            next_step=_TOGETHER,
-        )
-    paths: dict[tuple[tuple[str, str], ...], Path] = {}
-    for path, profile in loaded:
-        at = tuple(_typed(profile.workload, name) for name in differing)
-        if at in paths:
-            values = (f"{name} = {value}" for name, (_, value) in zip(differing, at, strict=True))
-            shared = " and ".join(values) or "the same parameters"
-            raise UsageError(f"{paths[at]} and {path} both have {shared}", next_step="Omit one of them.")
-        paths[at] = path
-    return tuple(differing)
-
-
-def _typed(workload: WorkloadRecord, name: str) -> tuple[str, str]:
-    """A value that tells True from 1 and "1"."""
-    value = workload.parameters.get(name)
-    return type(value).__name__, str(value)
-
-
-def page_beside(profile: Path, directory: Path) -> str:
-    """A link from `directory` to the report beside a profile; empty where there is none."""
-    page = profile.parent / "report.html"
-    return link(os.path.relpath(page, directory)) if page.is_file() else ""
-
-
-def link(relative: str) -> str:
-    """A relative path as a link, which no name can turn into one to elsewhere."""
-    return "./" + quote(relative)
-
-
-_PER_DEVICE = "Give profiles of one workload with the same parameters, one per device."
-
-
-@dataclass(frozen=True)
-class Member:
-    """One device's profile. `href` is the page of it alone, relative to the combined page, if it is there."""
-
-    profile: Profile
-    href: str = ""
-
-    @property
-    def device(self) -> str:
-        return self.profile.device.name
-
-
-@dataclass(frozen=True)
-class DeviceComparison:
-    """One workload on several devices, in the order given."""
-
-    members: tuple[Member, ...]
-
-    @property
-    def workload(self) -> str:
-        return self.members[0].profile.workload.name
-
-
-def combine(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepResults | DeviceComparison:
+def combine(loaded: Loaded, directory: Path) -> SweepResults | DeviceComparison:
     """A list of different workloads; of one, a sweep of profiles from one device, a comparison of those from
-    several. Pages will be in `directory`.
+    several. Links are relative to `directory`, where the page will be.
 
     Raises `UsageError`, which says what differs, where they belong together in neither way.
     """
@@ -298,25 +168,141 @@ def combine(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> SweepRes
     names, files, contents = ({getattr(w, key) for w in works} for key in ("name", "file", "sha256"))
     if len(names) > 1 or (len(files) > 1 and len(contents) > 1):
         return gather_workloads(loaded, directory)
-    devices = {_device(profile) for _, profile in loaded}
-    return gather(loaded, directory) if len(devices) == 1 else compare_devices(loaded, directory)
+    return compare_devices(loaded, directory) if _unlike(loaded, _device) else gather(loaded, directory)
 
 
-def compare_devices(loaded: Sequence[tuple[Path, Profile]], directory: Path) -> DeviceComparison:
+def gather(loaded: Loaded, directory: Path) -> SweepResults:
+    """One workload at several values of a parameter, or of two. Raises `UsageError` as `combine` does."""
+    _require_same_version(loaded, _TOGETHER)
+    names, first = _swept(loaded), loaded[0][1]
+    points = [point_of(profile, names, page_beside(path, directory)) for path, profile in loaded]
+    which = names[0] if len(names) == 1 else names
+    return sweep_results(first.workload.name, which, points, first.command, _mixed(loaded))
+
+
+def gather_workloads(loaded: Loaded, directory: Path) -> WorkloadResults:
+    """One profile of each workload, from one device. Raises `UsageError` as `combine` does."""
+    wrong = ""
+    if twice := _alike(loaded, lambda profile: (profile.workload.name, profile.workload.file)):
+        wrong = f"{twice[0]} and {twice[1]} are both of {twice[2].workload.name}"
+    elif other := _unlike(loaded, _device):
+        devices = f"{loaded[0][1].device.name} and {other[1].device.name}"
+        wrong = f"{loaded[0][0]} and {other[0]} are from two devices: {devices}"
+    if wrong:
+        raise UsageError(f"the profiles are of different workloads, but {wrong}", next_step=_EACH)
+    names = [profile.workload.name for _, profile in loaded]
+    points = [
+        Point(
+            name if names.count(name) == 1 else f"{profile.workload.file}::{name}",
+            profile,
+            href=page_beside(path, directory),
+        )
+        for name, (path, profile) in zip(names, loaded, strict=True)
+    ]
+    commands = list({profile.command for _, profile in loaded})
+    return WorkloadResults("", "workload", tuple(points), commands[0] if len(commands) == 1 else "")
+
+
+def compare_devices(loaded: Loaded, directory: Path) -> DeviceComparison:
     """One profile from each device. Raises `UsageError` as `combine` does."""
-    (first_path, first), *others = loaded
-    devices = {_device(first): first_path}
-    for path, profile in others:
-        names = f"{first_path} and {path}"
-        require_same_version(names, first, profile, _PER_DEVICE)
-        ours, theirs = first.workload.parameters, profile.workload.parameters
+    _require_same_version(loaded, _PER_DEVICE)
+    if other := _unlike(loaded, lambda profile: profile.workload.parameters):
+        ours, theirs = (profile.workload.parameters for profile in (loaded[0][1], other[1]))
         differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-        if differing:
-            differences = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
-            wrong = f"{names} are from different devices and also differ in {differences}"
-            raise UsageError(wrong, next_step=_PER_DEVICE)
-        other = devices.setdefault(_device(profile), path)
-        if other != path:
-            step = "Omit one of them, or compare the two: advisor compare."
-            raise UsageError(f"{other} and {path} are both of {profile.device.name}", next_step=step)
+        differences = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
+        wrong = f"{loaded[0][0]} and {other[0]} are from different devices and also differ in {differences}"
+        raise UsageError(wrong, next_step=_PER_DEVICE)
+    if twice := _alike(loaded, _device):
+        step = "Omit one of them, or compare the two: advisor compare."
+        raise UsageError(f"{twice[0]} and {twice[1]} are both of {twice[2].device.name}", next_step=step)
     return DeviceComparison(tuple(Member(each, page_beside(path, directory)) for path, each in loaded))
+
+
+def _alike(loaded: Loaded, key: Callable[[Profile], object]) -> tuple[Path, Path, Profile] | None:
+    """The first two files that are the same in that, and the profile of the second."""
+    paths: dict[object, Path] = {}
+    for path, profile in loaded:
+        if (at := key(profile)) in paths:
+            return paths[at], path, profile
+        paths[at] = path
+    return None
+
+
+def _unlike(loaded: Loaded, key: Callable[[Profile], object]) -> tuple[Path, Profile] | None:
+    """The first profile that differs in that from the first of all, with its file."""
+    return next((each for each in loaded if key(each[1]) != key(loaded[0][1])), None)
+
+
+def _device(profile: Profile) -> tuple[str, str]:
+    return profile.device.kind, profile.device.name
+
+
+def _require_same_version(loaded: Loaded, next_step: str) -> None:
+    if other := _unlike(loaded, lambda profile: profile.workload.sha256):
+        (path, first), what = loaded[0], "its SHA-256 differs"
+        raise UsageError(
+            f"{path} and {other[0]} are of different versions of {first.workload.file}: {what}",
+            next_step=next_step,
+        )
+
+
+def _mixed(loaded: Loaded) -> list[str]:
+    """A note where the profiles are of several runs, by their commands or by the times of writing."""
+    if other := _unlike(loaded, lambda profile: profile.command):
+        (path, first), (second, profile) = loaded[0], other
+        runs = f"{path} is of `{first.command}`, {second} of `{profile.command}`"
+        return [f"These profiles are from different runs: {here().hide(runs)}."]
+    times = []
+    for _, profile in loaded:
+        # Not where the text is no time, or gives no zone.
+        with suppress(ValueError):
+            time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
+            times += [time.astimezone(timezone.utc)] if time.tzinfo else []
+    times.sort()
+    if any(later - earlier > ONE_SITTING for earlier, later in pairwise(times)):
+        days = f"{times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC"
+        return [f"These profiles may be from different runs: they were written between {days}."]
+    return []
+
+
+def _swept(loaded: Loaded) -> tuple[str, ...]:
+    """The one or two parameters in which the profiles differ, each profile at other values."""
+    workloads = [profile.workload for _, profile in loaded]
+    values = {name: {_typed(w, name) for w in workloads} for w in workloads for name in w.parameters}
+    differing = [name for name, several in values.items() if len(several) > 1]
+    cells = math.prod(len(several) for several in values.values())
+    if len(differing) > 2 or (len(differing) == 2 and 2 * len(loaded) <= cells):
+        raise UsageError(
+            f"the profiles differ in {' and '.join(differing)}; a sweep varies one parameter or combines two",
+            next_step=_TOGETHER,
+        )
+    if twice := _alike(loaded, lambda profile: tuple(_typed(profile.workload, name) for name in differing)):
+        parameters = twice[2].workload.parameters
+        same = [f"{name} = {parameters.get(name)}" for name in differing]
+        shared = " and ".join(same) or "the same parameters"
+        raise UsageError(f"{twice[0]} and {twice[1]} both have {shared}", next_step="Omit one of them.")
+    return tuple(differing)
+
+
+def _typed(workload: WorkloadRecord, name: str) -> tuple[str, str]:
+    """A value that tells True from 1 and "1"."""
+    value = workload.parameters.get(name)
+    return type(value).__name__, str(value)
+
+
+def common_parent(files: Sequence[Path]) -> Path:
+    """The folder that holds all files, in it or in folders of it; of one file, where it is."""
+    if len(files) == 1:
+        return files[0].parent
+    return Path(os.path.commonpath([file.resolve().parent for file in files]))
+
+
+def page_beside(profile: Path, directory: Path) -> str:
+    """A link from `directory` to the report beside a profile; empty where there is none."""
+    page = profile.parent / "report.html"
+    return link(os.path.relpath(page, directory)) if page.is_file() else ""
+
+
+def link(relative: str) -> str:
+    """A relative path as a link, which no name can turn into one to elsewhere."""
+    return "./" + quote(relative)
