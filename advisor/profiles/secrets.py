@@ -3,10 +3,10 @@
 Covered: values of options, parameters and environment variables whose names look secret, and passwords in
 the URLs of arguments and variables, wherever they or parts of them reappear; `name=value`, `name: value`,
 `("name", "value")` and `{"name": NAME, "value": VALUE}` in texts; logins of a `.netrc` and of commands;
-credentials in URLs; Bearer and Basic headers; and tokens and private keys by their own form (`FORMS`, the
-prefixes that those who give tokens document, as in gitleaks' rules). Not covered: a secret under
-a harmless name and without a form of its own, a bare word without a digit after `name:`, which is mostly
-prose, one that is encoded or encrypted, and anything in pictures or binary files.
+credentials in URLs; Bearer and Basic headers; and tokens and private keys by their own form. `secrets.toml`
+lists names and forms. Not covered: a secret under a harmless name and without a form of its own, a bare word
+without a digit after `name:`, which is mostly prose, one that is encoded or encrypted, and anything in
+pictures or binary files.
 """
 
 from __future__ import annotations
@@ -18,37 +18,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from urllib.parse import unquote
 
+from advisor.profiles.files import read_toml
 from advisor.texts import bounded, printable, without_first_word, without_last_word
 
 MASK = "***"
-FORMS = re.compile(
-    r"\b(?:" + "|".join((
-        r"gh[pousr]_\w{16,}|github_pat_\w{16,}",  # GitHub
-        r"gl(?:pat|dt|cbt|ptt|rt|ft|soat|agent|oas|imt|ffct)-[\w-]{16,}",  # GitLab
-        r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}",  # Amazon
-        r"AIza[\w-]{30,}|ya29\.[\w-]{16,}|GOCSPX-[\w-]{16,}",  # Google
-        r"(?:sk|rk|pk)_(?:live|test|prod)_\w{10,}|whsec_[\w+/=]{16,}",  # Stripe
-        r"xox[a-z][-.][\w.-]{8,}|xapp-[\w-]{8,}|hooks\.slack\.com/services/[\w/]+",  # Slack
-        r"hf_\w{16,}|api_org_\w{16,}",  # Hugging Face
-        r"sk-(?=[\w-]{0,60}\d)[\w-]{16,}|gsk_\w{20,}|xai-[\w-]{20,}|pplx-\w{20,}|r8_\w{20,}",  # OpenAI …
-        r"nvapi-[\w-]{16,}",  # NVIDIA
-        r"npm_\w{30,}|pypi-[\w-]{16,}|rubygems_[0-9a-f]{32,}|oy2[a-z0-9]{40,}",  # package registries
-        r"dckr_(?:pat|oat)_[\w-]{16,}|cio[A-Za-z0-9]{32}\b",  # Docker, crates.io
-        r"eyJ[\w-]{8,2000}\.[\w-]{4,}(?:\.[\w-]*){0,3}",  # JSON web tokens
-        r"hv[sbr]\.[\w-]{16,}",  # HashiCorp Vault
-        r"\w{14}\.atlasv1\.[\w-]{40,}",  # HashiCorp Terraform
-        r"SG\.[\w-]{16,}\.[\w-]{16,}|key-[0-9a-f]{32}\b|[0-9a-f]{32}-us\d{1,2}\b",  # SendGrid …
-        r"do[opr]_v1_[0-9a-f]{32,}|dapi[0-9a-f]{32}\b|dp\.(?:pt|st|ct|sa|scim|audit)\.\w{30,}",  # clouds
-        r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|sq0[a-z]{3}-[\w-]{22,}",  # Shopify, Square
-        r"AT(?:ATT3|CTT3|BB)[\w=-]{20,}|lin_(?:api|oauth)_\w{32,}|ntn_\w{40,}|PMAK-[\w-]{30,}",  # Atlassian …
-        r"NRAK-\w{20,}|gl(?:sa|c)_[\w+/=]{20,}|sntry[su]_[\w+/=-]{20,}|sq[uap]_[0-9a-f]{40}",  # monitoring
-        r"pul-[0-9a-f]{40}|pscale_(?:tkn|pw|oauth)_[\w.-]{20,}|sbp_[0-9a-f]{40}|figd_[\w-]{20,}",
-        r"tskey-[\w-]{16,}|lsv2_(?:pt|sk)_\w{20,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|LTAI\w{16,}",
-        r"SK[0-9a-f]{32}\b|\d{8,10}:AA[\w-]{33}",  # Twilio, Telegram
-    )) + ")"
-)  # fmt: skip
+_LISTS = read_toml(Path(__file__).with_suffix(".toml"))
+_WORDS, _ENDINGS, _KEYS, _HINTS = (tuple(_LISTS[key]) for key in ("words", "endings", "before_key", "hints"))
+FORMS = re.compile(rf"\b(?:{'|'.join(_LISTS['forms'].values())})")
 _KIND = r"(?:[A-Z0-9]+ ){0,4}(?:PRIVATE KEY|PGP MESSAGE)(?: BLOCK)?"
 _KEY = re.compile(
     rf"-{{4,5}} ?BEGIN {_KIND} ?-{{4,5}}(?:(?!--END|-- END)[\s\S])*(?:-{{2,5}} ?END {_KIND} ?-{{4,5}})?"
@@ -152,20 +131,9 @@ class Parts:
         return (begin, end) if end - begin >= min(_ENOUGH, max(_LEAST, len(secret) // 2)) else None
 
 
-_SECRETS = frozenset((
-    "pass", "pw", "pwd", "otp", "sshpass", "tokens", "auth", "authorization", "bearer", "cookie", "jwt",
-    "sessionid", "signature", "sig",
-))  # fmt: skip
-_ENDINGS = (
-    "password", "passwords", "passwd", "passphrase", "secret", "secrets", "token", "credential",
-    "credentials", "apikey", "secretkey", "privatekey", "accesskey",
-)  # fmt: skip
-"""Separates words: PGPASSWORD is one word."""
 _COUNTED = frozenset(("tokens",))
 """A number under such a name is a size."""
-_KEYS = frozenset(("api", "access", "account", "private", "secret", "ssh", "encryption", "signing", "auth"))
-"""Before "key" these make a secret of it; a key alone may be a number."""
-_WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
+_PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
 _OPTION = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
 _SIGN = r"=>|->|:=|(?<![=!<>])=(?!=)|:[ \w\[\]|.]{1,60}=(?!=)|:(?!//)|>(?=[^\s<]*</)|(?<=\s)is(?=\s)"
 _ASSIGNED = re.compile(
@@ -220,10 +188,6 @@ _LOGIN = re.compile(
     r"""\bdocker\s+login\b[^\n;|&]{0,200}?\s-p\s+)[^\s'",;]+"""
 )
 """Passwords in a `.netrc`, and in commands: `curl -u name:password`, `mysql -ppassword`."""
-_HINTS = (
-    "pass", "pw", "otp", "auth", "bearer", "cookie", "jwt", "session", "sig", "secret", "token", "credential",
-    "key", "basic", ":/", "-u ", "-user", "mysql", "mariadb", "7z", "redis-cli", "docker",
-)  # fmt: skip
 _SHORTEST, _SHORTEST_OF_ENVIRONMENT, _SHORTEST_NUMBER = 4, 8, 6
 """A shorter value stands in too many texts by chance; a shorter number is a size."""
 _KNOWN: set[str] = set()
@@ -232,15 +196,15 @@ _KNOWN: set[str] = set()
 
 def is_secret(name: str) -> bool:
     """Whether an option, a parameter or a variable of that name looks like one that holds a secret."""
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = [word.lower() for word in _PART.findall(name)]
     keys = any(second == "key" and first in _KEYS for first, second in pairwise(words))
-    return keys or any(word in _SECRETS or word.endswith(_ENDINGS) for word in words)
+    return keys or any(word in _WORDS or word.endswith(_ENDINGS) for word in words)
 
 
 def is_hidden(name: str, value: object) -> bool:
     """Whether a parameter's value is a secret by its name: a text, or a number too long to be a size."""
     if isinstance(value, (int, float)):
-        counted = not _COUNTED.isdisjoint(word.lower() for word in _WORD.findall(name))
+        counted = not _COUNTED.isdisjoint(word.lower() for word in _PART.findall(name))
         return is_secret(name) and not counted and len(str(value)) >= _SHORTEST_NUMBER
     return isinstance(value, str) and is_secret(name)
 
