@@ -14,7 +14,7 @@ from advisor.measure.trying.changes import is_variable
 from advisor.profiles.conclusions import PAGE_LOCKED, Advice
 from advisor.profiles.crossings import KERNEL_ARGUMENT, Ceiling, Crossing, LineAdvice, Place, ScriptRun
 from advisor.profiles.trials import ChangeKind, Trial
-from advisor.strategies.allocators import ALLOCATORS, BY_NAME, VARIABLE
+from advisor.strategies.allocators import BY_NAME, VARIABLE
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.syntax import CannotWrite, loader_lines
 from advisor.strategies.uses import made_once
@@ -92,7 +92,7 @@ def allocator_candidates(script: ScriptRun, loop: int, file: Path) -> tuple[Cand
             Trial(name=each.name, kind="allocator", title=f"allocator: {each.title}", outcome="open"),
             Change("allocator", 1, name=each.name, library=each.library, file=str(file)),
         )
-        for each in ALLOCATORS
+        for each in BY_NAME.values()
         if each.library in libraries
     )
 
