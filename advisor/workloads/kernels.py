@@ -93,28 +93,13 @@ def does_not_compile(source: Source, name: str, log: str) -> WorkloadError:
     )
 
 
+_BITS = {"char": 8, "short": 16, "int": 32, "long": 64, "long long": 64}
+_SIGNS = {"": "", "signed ": "", "unsigned ": "u"}
 _SCALARS = {
-    "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "short": "int16",
-    "unsigned short": "uint16",
-    "int": "int32",
-    "signed int": "int32",
-    "unsigned": "uint32",
-    "unsigned int": "uint32",
-    "long": "int64",
-    "unsigned long": "uint64",
-    "long long": "int64",
-    "unsigned long long": "uint64",
-    "size_t": "uint64",
-    "half": "float16",
-    "__half": "float16",
-    "float": "float32",
-    "double": "float64",
-    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
+    **{f"{sign}{c_type}": f"{u}int{bits}" for sign, u in _SIGNS.items() for c_type, bits in _BITS.items()},
+    **{f"{u}int{bits}_t": f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)},
+} | {"bool": "bool", "unsigned": "uint32", "size_t": "uint64"}
+_SCALARS |= {"half": "float16", "__half": "float16", "float": "float32", "double": "float64"}
 """CUDA C++'s types on 64-bit Linux, where long has 64 bits, and NumPy's."""
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b")
 _KERNEL = re.compile(
