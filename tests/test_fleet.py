@@ -158,7 +158,7 @@ def run(
     folder.mkdir(exist_ok=True)
     return fleet.run(
         asked or request(),
-        cluster,
+        lambda: cluster,
         folder,
         Silent(),
         write=write,

@@ -150,7 +150,9 @@ def run(address: str, file: Path, out: Path, *, resume: bool = False) -> fleet.O
     request = Request(package, "tiny", task, ("",), Selection(), another=2, joining=0.5)
     out.mkdir(exist_ok=True)
     with connected(address, None, None) as cluster:
-        return fleet.run(request, cluster, out, Silent(), write=save, tell=lambda _: None, resume=resume)
+        return fleet.run(
+            request, lambda: cluster, out, Silent(), write=save, tell=lambda _: None, resume=resume
+        )
 
 
 def save(made: Profile, folder: Path) -> None:

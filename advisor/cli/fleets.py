@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from advisor.fleets.fleet import Cluster, Outcome
     from advisor.fleets.request import Request
-    from advisor.measure.options import Options
 
 _SCRIPTS = ("arguments", "module", "frame", "count_bytes", "tries", "checked")
 _LEFT_OUT = (*_SCRIPTS, "workload", "gpu", "gpus", "trace", "nsys", "keep_nsys", "out", "save", "apply")
@@ -83,36 +82,36 @@ def fleet(
     from advisor import configuration
     from advisor.fleets import api
     from advisor.fleets.planning import parse_where
-    from advisor.fleets.request import Selection
+    from advisor.fleets.request import Selection, make_request
 
     selection = Selection(each, parse_where(where or ()), one_per_host=one_per_host)
     limits: Any = {"send": send or (), "wait": wait, "task_seconds": task_seconds}
     sources = (configuration.command_line(workload=workload, **values) for workload in workloads)
-    jobs = [api.prepare(source, selection, sys.argv[1:], **limits) for source in sources]
-    outcomes, folders = [], _folders(out, jobs, emit)
+    requests = [make_request(source, selection, sys.argv[1:], **limits) for source in sources]
+    outcomes, folders = [], _folders(out, requests, emit)
     cluster = api.clusters(scheduler, scheduler_file, local, (tls_ca_file, tls_cert, tls_key))
     with ExitStack() as stack:
         reach = cache(partial(stack.enter_context, cluster))  # one for all workloads
-        for (request, merged), folder in zip(jobs, folders, strict=True):
+        for request, folder in zip(requests, folders, strict=True):
             # Of several, an earlier command may not have come to this one.
-            again = resume and (len(jobs) == 1 or folder.exists())
-            outcomes.append((_run(request, reach, folder, merged, emit, resume=again), folder))
+            again = resume and (len(requests) == 1 or folder.exists())
+            outcomes.append((_run(request, reach, folder, emit, resume=again), folder))
             if outcomes[-1][0].stopped:
                 break
     for outcome, folder in reversed(outcomes):  # what stopped the command comes first
         _end(outcome, folder)
 
 
-def _folders(out: Path, jobs: Sequence[tuple[Request, Options]], emit: Path | None) -> tuple[Path, ...]:
+def _folders(out: Path, requests: Sequence[Request], emit: Path | None) -> tuple[Path, ...]:
     """The folder of each workload's results: of several, one named after each."""
     if str(out) == "-":
         wrong = "advisor fleet writes a folder and cannot print to stdout"
         raise UsageError(wrong, next_step="Give a directory: --out DIR.")
-    if len(jobs) == 1:
+    if len(requests) == 1:
         return (out,)
     if emit is not None:
         raise UsageError("--emit writes the strategies of one workload", next_step="Omit it, or give one.")
-    titles = [request.title for request, _ in jobs]
+    titles = [request.title for request in requests]
     if len(set(titles)) < len(titles):
         wrong = f"two workloads have one name: {', '.join(titles)}"
         raise UsageError(wrong, next_step="Run them by separate commands, each with its --out.")
@@ -120,31 +119,25 @@ def _folders(out: Path, jobs: Sequence[tuple[Request, Options]], emit: Path | No
 
 
 def _run(
-    request: Request,
-    reach: Callable[[], Cluster],
-    out: Path,
-    merged: Options,
-    emit: Path | None,
-    *,
-    resume: bool,
+    request: Request, reach: Callable[[], Cluster], out: Path, emit: Path | None, *, resume: bool
 ) -> Outcome:
-    from advisor import configuration
     from advisor.fleets import api, storage
     from advisor.profiles import outputs
 
+    quiet = request.options.quiet
+
     def tell(message: str) -> None:
-        if not merged.quiet:
+        if not quiet:
             say(message)
 
     tell(f"to the workers: {request.package.contents}")
     if emit is not None:
         outputs.require_free(emit.parent, [emit.name], "--emit")
-    formats = configuration.parse_formats(merged.formats)
-    outcome, page, paths = api.run(request, reach, out, formats, quiet=merged.quiet, resume=resume, tell=tell)
+    outcome, page, paths = api.run(request, reach, out, resume=resume, tell=tell)
     if emit is not None:
         emit = storage.write_placements(emit, outcome.record.workload, outcome.rows)
-    show(page, paths, details=merged.details, quiet=merged.quiet)
-    if emit is not None and not merged.quiet:
+    show(page, paths, details=request.options.details, quiet=quiet)
+    if emit is not None and not quiet:
         say(f"wrote {emit}", written=True)
     summarize(page)
     return outcome

@@ -13,14 +13,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from advisor import configuration
 from advisor.api import Profile, Shown, assignments, load, naming_arguments
-from advisor.configuration import OptionSource
 from advisor.errors import NothingMeasured, UsageError
 from advisor.fleets import fleet as fleets
 from advisor.fleets import storage
 from advisor.fleets.fleet import Cluster, Outcome
 from advisor.fleets.planning import parse_where
 from advisor.fleets.request import Request, Selection, make_request
-from advisor.measure.options import Options
 from advisor.measure.progress import make_progress
 from advisor.profiles import outputs, schema
 from advisor.profiles.fleets import FleetRecord, Row
@@ -96,31 +94,14 @@ def fleet(
         conditions = parse_where([f"{key}={value}" for key, value in (own.where or {}).items()])
         selection = Selection(each, conditions, one_per_host=one_per_host)
         source, command = configuration.arguments(**values), ["fleet", str(workload)]
-        request, options = prepare(source, selection, command, send=own.send, wait=wait)
+        request = make_request(source, selection, command, send=own.send, wait=wait)
         reach = clusters(scheduler, None, local, (None, None, None))
         with ExitStack() as stack:
-            enter = partial(stack.enter_context, reach)
-            outcome, _, _ = run(request, enter, own.out, quiet=options.quiet, resume=resume)
+            outcome, _, _ = run(request, partial(stack.enter_context, reach), own.out, resume=resume)
         if outcome.stopped:
             raise outcome.stopped
         require_figures(outcome)
     return Fleet(**dict(outcome.record), folder=own.out)
-
-
-def prepare(
-    source: OptionSource,
-    selection: Selection,
-    command: Sequence[str],
-    *,
-    send: Sequence[Path],
-    wait: float,
-    task_seconds: float | None = None,
-) -> tuple[Request, Options]:
-    sources = configuration.places(source)
-    options = configuration.merged(sources)
-    configuration.parse_formats(options.formats)
-    request = make_request(sources, selection, send, command, wait=wait, task_seconds=task_seconds)
-    return request, options
 
 
 def clusters(
@@ -160,9 +141,7 @@ def run(
     request: Request,
     reach: Callable[[], Cluster],
     out: Path,
-    formats: Sequence[str] = configuration.FORMATS,
     *,
-    quiet: bool,
     resume: bool,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Outcome, Page, list[Path]]:
@@ -170,6 +149,7 @@ def run(
 
     reach: connects to the cluster, or starts it, once the folder is known to be free.
     """
+    formats = configuration.parse_formats(request.options.formats)
 
     def write(profile: schema.Profile, folder: Path) -> None:
         outputs.set_aside(folder)
@@ -178,10 +158,8 @@ def run(
     forms = [form for form in formats if form in pages.PAGES]
     names = [storage.RECORD, *pages.names("fleet", forms)]
     with outputs.output_directory(out, names) as directory:
-        if resume:
-            storage.require_same(directory, request.record())
-        with make_progress(quiet=quiet) as progress:
-            outcome = fleets.run(request, reach(), directory, progress, write=write, tell=tell, resume=resume)
+        with make_progress(quiet=request.options.quiet) as progress:
+            outcome = fleets.run(request, reach, directory, progress, write=write, tell=tell, resume=resume)
         page = fleet_page(outcome.record)
         return outcome, page, pages.write(page, directory, forms)
 

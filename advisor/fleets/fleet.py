@@ -144,14 +144,13 @@ class Dispatcher:
 
     def _inspected(self, reply: Reply) -> None:
         """Adds the devices of a worker's machine, and tasks for the new ones."""
-        worker, selection = reply.worker, self._request.selection
-        machine = _machine(reply)
-        if isinstance(machine, NothingMeasured):
-            self._results.unfit(worker, "", machine)
-            return
-        no_gpu = self._request.template.no_gpu
-        if why := planning.unfit(machine, no_gpu=no_gpu):
-            self._results.unfit(worker, machine.host, why)
+        worker, selection, no_gpu = reply.worker, self._request.selection, self._request.template.no_gpu
+        machine = None
+        try:
+            machine = _machine(reply)
+            planning.require_fit(machine, no_gpu=no_gpu)
+        except NothingMeasured as why:
+            self._results.unfit(worker, machine.host if machine else "", why)
             return
         self.machines[worker] = machine
         self._devices[worker] = tuple(
@@ -241,18 +240,18 @@ def _answer(reply: Reply) -> Answer:
         return Answer(status="failed", reason=f"the worker's answer cannot be read: {first_error(problem)}")
 
 
-def _machine(reply: Reply) -> Machine | NothingMeasured:
+def _machine(reply: Reply) -> Machine:
     if reply.not_installed:
         step = f"Install it: pip install 'gpu-memory-advisor[fleet]=={__version__}'"
-        return NothingMeasured("advisor is not installed there", next_step=step)
+        raise NothingMeasured("advisor is not installed there", next_step=step)
     if reply.text is None:
         what = f"it cannot report its devices: {reply.reason}"
-        return NothingMeasured(what, next_step="Check the worker's log.")
+        raise NothingMeasured(what, next_step="Check the worker's log.")
     try:
         return Machine.model_validate_json(reply.text)
     except ValidationError as problem:
         what = f"its report of its devices cannot be read: {first_error(problem)}"
-        return NothingMeasured(what, next_step="Install the same version of advisor there.")
+        raise NothingMeasured(what, next_step="Install the same version of advisor there.") from None
 
 
 @dataclass(frozen=True)
@@ -278,7 +277,7 @@ class Outcome:
 
 def run(
     request: Request,
-    cluster: Cluster,
+    reach: Callable[[], Cluster],
     directory: Path,
     progress: Progress,
     *,
@@ -289,7 +288,7 @@ def run(
 ) -> Outcome:
     results = Results(request, directory, progress, write, tell)
     results.begin(resume=resume)
-    dispatcher = Dispatcher(cluster, request, results, clock)
+    dispatcher = Dispatcher(reach(), request, results, clock)
     stopped: BaseException | None = None
     try:
         dispatcher.run()

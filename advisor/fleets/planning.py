@@ -113,25 +113,23 @@ class Item:
     """When a worker with such a device was last there."""
 
 
-def unfit(machine: Machine, *, no_gpu: bool = False) -> NothingMeasured | None:
-    """Why this machine cannot make a comparable profile; None if it can."""
+def require_fit(machine: Machine, *, no_gpu: bool = False) -> None:
+    """Raises `NothingMeasured` where the machine cannot make a comparable profile."""
     if machine.advisor != __version__:
-        return NothingMeasured(
+        raise NothingMeasured(
             f"advisor {machine.advisor} is installed there, {__version__} here",
             next_step=f"Install the same version there: pip install gpu-memory-advisor=={__version__}",
         )
-    if not machine.gpus or no_gpu:
-        return None
     release = (machine.driver_cuda or 0) // 1000
-    extra = "cuda13" if release >= 13 else "cuda12"
+    extra = f"pip install 'gpu-memory-advisor[{'cuda13' if release >= 13 else 'cuda12'}]'"
+    if not machine.gpus or no_gpu:
+        return
     if machine.cupy is None:
-        step = f"Install it: pip install 'gpu-memory-advisor[{extra}]'"
-        return NothingMeasured("CuPy is not installed there", next_step=step)
+        raise NothingMeasured("CuPy is not installed there", next_step=f"Install it: {extra}")
     if machine.cupy_cuda and release and machine.cupy_cuda > release:
         built_for = f"CuPy {machine.cupy} there is built for CUDA {machine.cupy_cuda}"
-        step = f"Install the matching one: pip install 'gpu-memory-advisor[{extra}]', or update the driver."
-        return NothingMeasured(f"{built_for}, its driver supports {release}", next_step=step)
-    return None
+        step = f"Install the matching one: {extra}, or update the driver."
+        raise NothingMeasured(f"{built_for}, its driver supports {release}", next_step=step)
 
 
 def differing(machines: Mapping[str, Machine]) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import base64
 import hashlib
-import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,13 +39,6 @@ class Package:
 
     file: str
     files: Mapping[str, bytes]
-
-    @property
-    def digest(self) -> str:
-        digest = hashlib.sha256()
-        for name, data in sorted(self.files.items()):
-            digest.update(f"{name}\0{len(data)}\0".encode() + data)
-        return digest.hexdigest()
 
     @property
     def contents(self) -> str:
@@ -177,12 +169,15 @@ class Request:
     joining: float = 3.0
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of values on the pages, where they differ."""
+    options: Options = field(default_factory=Options)
 
     @property
     def digest(self) -> str:
-        task = self.template
-        inputs = (self.package.digest, task.workload, task.options, self.values, task.no_gpu, __version__)
-        return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
+        """Identifies files, options and values, which `--resume` must not change."""
+        asked = self.template.model_dump_json(
+            exclude={"command", "seconds", "include_host", "no_environment"}
+        )
+        return hashlib.sha256(f"{asked} {self.values} {__version__}".encode()).hexdigest()
 
     def key(self, device: Device) -> str:
         return device.key(each=self.selection.each)
@@ -204,15 +199,17 @@ class Request:
 
 
 def make_request(
-    sources: Sequence[OptionSource],
+    source: OptionSource,
     selection: Selection,
-    send: Sequence[Path],
     arguments: Sequence[str],
     *,
+    send: Sequence[Path],
     wait: float,
-    task_seconds: float | None,
+    task_seconds: float | None = None,
 ) -> Request:
-    options = configuration.merged(sources)
+    """Reads files and options, and refuses what is wrong with them before anything is sent."""
+    options = configuration.merged(configuration.places(source))
+    configuration.parse_formats(options.formats)
     file, name = outline.file_and_name(options.workload)
     package = gather(file, send)
     _require_profilable(package, file, name, options)
@@ -236,9 +233,8 @@ def make_request(
         tuple(f"{prefix}{value}" for value in sweep.values) if sweep else ("",),
         selection,
         wait,
-        labels={f"{prefix}{value}": f"{prefix}{label}" for value, label in sweep.labels.items()}
-        if sweep
-        else {},
+        labels={f"{prefix}{v}": f"{prefix}{label}" for v, label in sweep.labels.items()} if sweep else {},
+        options=options,
     )
 
 

@@ -62,7 +62,7 @@ class Results:
         Raises `UsageError` where there is none to resume, or it is of another request.
         """
         if resume:
-            require_same(self._path, self.record)
+            _require_same(self._path, self.record)
             self.rows = {row.task: row for row in self._saved() if row.status == "profiled"}
             self._labels = {row.task.partition(" ")[0]: row.device for row in self.rows.values()}
         else:
@@ -184,7 +184,7 @@ class Results:
                 yield row
 
 
-def require_same(folder: Path, record: FleetRecord) -> None:
+def _require_same(folder: Path, record: FleetRecord) -> None:
     """Raises `UsageError` unless the folder holds a run of the same request, `FileProblem` if damaged."""
     path = folder / RECORD
     if not path.is_file():
