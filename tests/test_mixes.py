@@ -40,7 +40,6 @@ from advisor.profiles.sweeps import DeviceComparison, Member, Point, sweep_resul
 from advisor.report.pages import page_of, render
 from advisor.strategies import mixes
 from advisor.strategies.mixes import PLACEMENTS, MixRecord, mix, numbered_alike, require_fits
-from advisor.strategies.placements.kinds import Pageable, Pinned, ZeroCopy
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import stage_uses
@@ -60,7 +59,9 @@ def asked_for(chosen: Mapping[str, str], *bases: str) -> tuple[mixes.Mix, ...]:
 def test_each_buffer_is_placed_as_it_was_chosen_and_the_others_as_the_strategy_does_it() -> None:
     (over_pageable, over_managed) = asked_for(CHOSEN, "pageable", "managed")
     placed = over_pageable.placements(vector_add_workload())
-    assert [type(placed[name]) for name in "abc"] == [ZeroCopy, Pageable, Pinned]
+    assert [placed[name] for name in "abc"] == [
+        mixes.PLACEMENTS[n] for n in ("zero-copy", "pageable", "pinned")
+    ]
     assert over_managed.assigned(vector_add_workload())["b"] == "managed"
     assert (over_pageable.name, over_managed.name) == ("hybrid-1", "hybrid-2")
     assert over_pageable.summary == "a: zero-copy, c: pinned"

@@ -14,27 +14,11 @@ from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 
 from advisor.measure.backends import CpuBackend
 from advisor.profiles.schema import Device
+from advisor.strategies.mixes import PLACEMENTS as PLACED
 from advisor.strategies.parts import WHOLE
 from advisor.strategies.placements.arena import AllocationFailed, Arena, ReusedAllocations
 from advisor.strategies.placements.base import Layout, Placement
-from advisor.strategies.placements.kinds import (
-    DeviceOnly,
-    External,
-    HostOnly,
-    Managed,
-    ManagedAdvised,
-    ManagedPrefetch,
-    Pageable,
-    Peer,
-    Pinned,
-    Registered,
-    Staged,
-    System,
-    WriteCombined,
-    ZeroCopy,
-    ZeroCopyRegistered,
-    ZeroCopyWriteCombined,
-)
+from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly
 from advisor.strategies.registry import STRATEGIES
 from advisor.strategies.schedule import Traits
 
@@ -42,8 +26,8 @@ LAYOUT = Layout((2, 8), np.dtype(np.float32))
 SHARED: list[Placement] = [strategy.placement for strategy in STRATEGIES]
 EVERY: list[Placement] = [
     *SHARED,
-    *(External(placement) for placement in SHARED if not placement.takes_foreign_memory),
-    ManagedAdvised(("prefer-device", "accessed-by-host")),
+    *(External.before(placement) for placement in SHARED if not placement.takes_foreign_memory),
+    replace(PLACED["managed-advised"], hints=("prefer-device", "accessed-by-host")),
     HostOnly(),
     DeviceOnly(),
 ]
@@ -51,8 +35,8 @@ CPU = Device(name="CPU", kind="cpu")
 
 
 def called(placement: Placement) -> str:
-    inner = getattr(placement, "inner", None)
-    return type(placement).__name__ + (f"-{type(inner).__name__}" if inner else "")
+    names = (name for name, each in PLACED.items() if each == placement.own)
+    return type(placement).__name__ + next(names, "")
 
 
 def each(*placements: Placement) -> pytest.MarkDecorator:
@@ -81,36 +65,36 @@ MIGRATES = Traits(moves="prefetches", kernels_reach_host_memory=True)
 UP, DOWN, FETCH = "copy_to_device", "copy_to_host", "prefetch"
 FACTS: dict[str, Facts] = {
     "pageable": Facts(
-        Pageable(), [MALLOC], "pageable device", BLOCKING, f"{UP} synchronize", f"{DOWN} synchronize"
+        PLACED["pageable"], [MALLOC], "pageable device", BLOCKING, f"{UP} synchronize", f"{DOWN} synchronize"
     ),
     "staged": Facts(
-        Staged(),
+        PLACED["staged"],
         [("pool_array", LAYOUT.shape)],
         "pageable pinned device",
         replace(BLOCKING, staged_uploads=True),
         "upload",
         "download",
     ),
-    "pinned": Facts(Pinned(), [ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
+    "pinned": Facts(PLACED["pinned"], [ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
     "write-combined": Facts(
-        WriteCombined(), [("host_alloc", 64, WC), MALLOC], "pinned device", COPIES, UP, DOWN
+        PLACED["write-combined"], [("host_alloc", 64, WC), MALLOC], "pinned device", COPIES, UP, DOWN
     ),
     "registered": Facts(
-        Registered(), [("host_register", 64, NO_FLAGS), MALLOC], "pinned device", COPIES, UP, DOWN
+        PLACED["registered"], [("host_register", 64, NO_FLAGS), MALLOC], "pinned device", COPIES, UP, DOWN
     ),
-    "peer": Facts(Peer(), [ALLOC, MALLOC], "pinned device", replace(COPIES, peer=True), UP, DOWN),
-    "pinned-pipelined": Facts(Pinned(), [ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
-    "zero-copy": Facts(ZeroCopy(), [("host_alloc", 64, "mapped"), POINTER], "pinned", IN_PLACE),
+    "peer": Facts(PLACED["peer"], [ALLOC, MALLOC], "pinned device", replace(COPIES, peer=True), UP, DOWN),
+    "pinned-pipelined": Facts(PLACED["pinned"], [ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
+    "zero-copy": Facts(PLACED["zero-copy"], [("host_alloc", 64, "mapped"), POINTER], "pinned", IN_PLACE),
     "zero-copy-wc": Facts(
-        ZeroCopyWriteCombined(), [("host_alloc", 64, f"mapped+{WC}"), POINTER], "pinned", IN_PLACE
+        PLACED["zero-copy-wc"], [("host_alloc", 64, f"mapped+{WC}"), POINTER], "pinned", IN_PLACE
     ),
     "zero-copy-registered": Facts(
-        ZeroCopyRegistered(), [("host_register", 64, "mapped"), POINTER], "pinned", IN_PLACE
+        PLACED["zero-copy-registered"], [("host_register", 64, "mapped"), POINTER], "pinned", IN_PLACE
     ),
-    "managed": Facts(Managed(), [MANAGED], "managed", IN_PLACE),
-    "managed-prefetch": Facts(ManagedPrefetch(), [MANAGED], "managed", MIGRATES, FETCH, FETCH),
-    "managed-advised": Facts(ManagedAdvised(), [MANAGED], "managed", MIGRATES, FETCH, FETCH),
-    "system": Facts(System(), [], "pageable", IN_PLACE),
+    "managed": Facts(PLACED["managed"], [MANAGED], "managed", IN_PLACE),
+    "managed-prefetch": Facts(PLACED["managed-prefetch"], [MANAGED], "managed", MIGRATES, FETCH, FETCH),
+    "managed-advised": Facts(PLACED["managed-advised"], [MANAGED], "managed", MIGRATES, FETCH, FETCH),
+    "system": Facts(PLACED["system"], [], "pageable", IN_PLACE),
 }
 ONE_SIDED = {
     "host": Facts(HostOnly(), [], "pageable", Traits(moves="never")),
@@ -136,7 +120,9 @@ def without_pointers(calls: list[tuple[object, ...]]) -> list[tuple[object, ...]
 def external(facts: Facts) -> Facts:
     """The same behind foreign memory, which is pageable."""
     traits = replace(facts.traits, foreign=True)
-    return replace(facts, placement=External(facts.placement), kinds=f"{facts.kinds} pageable", traits=traits)
+    return replace(
+        facts, placement=External.before(facts.placement), kinds=f"{facts.kinds} pageable", traits=traits
+    )
 
 
 def test_every_strategy_has_its_facts_here() -> None:
@@ -209,10 +195,12 @@ def test_what_one_arena_gave_back_to_a_shelf_the_next_one_has_in_the_same_places
     assert not backend.live
 
 
-IN_PLACE_KINDS = (ZeroCopy(), ZeroCopyWriteCombined(), ZeroCopyRegistered(), Managed(), System())
+IN_PLACE_KINDS = [
+    PLACED[name] for name in ("zero-copy", "zero-copy-wc", "zero-copy-registered", "managed", "system")
+]
 
 
-@each(*IN_PLACE_KINDS, ManagedPrefetch(), ManagedAdvised())
+@each(*IN_PLACE_KINDS, PLACED["managed-prefetch"], PLACED["managed-advised"])
 def test_one_memory_needs_no_copy(placement: Placement) -> None:
     """Mapped memory has the device's address, all other the host's own."""
     with Arena(RecordingBackend()) as arena:
@@ -254,7 +242,7 @@ def test_each_move_of_staged_memory_makes_a_new_array(deferred: bool) -> None:
     """As cupy.asarray and cupy.asnumpy do: what was sent before stays as it was."""
     backend = RecordingBackend(deferred=deferred)
     with Arena(backend) as arena:
-        placed = Staged().place(arena, LAYOUT)
+        placed = PLACED["staged"].place(arena, LAYOUT)
         assert placed.to_device
         assert placed.to_host
         placed.host[...] = 1
@@ -278,7 +266,7 @@ def test_contents_are_left_behind_where_the_driver_can_prefetch_and_discard(
     backend = RecordingBackend(device=cuda_device(concurrent_managed_access=concurrent))
     backend.discards = discards
     with Arena(backend) as arena:
-        placed = ManagedPrefetch().place(arena, LAYOUT)
+        placed = PLACED["managed-prefetch"].place(arena, LAYOUT)
         assert (placed.bring is not None) == (concurrent == 1 and discards)
         if placed.bring:
             placed.bring("device")
@@ -291,7 +279,7 @@ def test_managed_memory_is_prefetched_or_attached_where_that_is_unsupported(
 ) -> None:
     backend = RecordingBackend(device=cuda_device(concurrent_managed_access=concurrent))
     with Arena(backend) as arena:
-        placed = ManagedPrefetch().place(arena, LAYOUT)
+        placed = PLACED["managed-prefetch"].place(arena, LAYOUT)
         assert placed.host is not None
         assert placed.to_device
         assert placed.to_host
@@ -304,7 +292,7 @@ def test_managed_memory_is_prefetched_or_attached_where_that_is_unsupported(
 
 def test_hints_are_given_when_the_memory_is_made() -> None:
     backend = RecordingBackend()
-    placement = ManagedAdvised(("prefer-device", "accessed-by-host"))
+    placement = replace(PLACED["managed-advised"], hints=("prefer-device", "accessed-by-host"))
     with Arena(backend) as arena:
         array = placement.place(arena, LAYOUT).host
         at = array.ctypes.data
@@ -319,7 +307,7 @@ def test_hints_are_given_when_the_memory_is_made() -> None:
 def test_foreign_data_is_copied_by_the_host_alone(placement: Placement) -> None:
     backend = RecordingBackend()
     with Arena(backend) as arena:
-        placed = External(placement).place(arena, LAYOUT)
+        placed = External.before(placement).place(arena, LAYOUT)
         assert placed.copy_in
         assert placed.copy_out
         assert not placed.is_one_memory

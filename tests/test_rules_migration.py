@@ -5,7 +5,7 @@ They ask how buffers are placed, not what a strategy is called: a mix of placeme
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,8 +14,8 @@ from judging import CARDS, JETSONS, Cases, judge, on, restless, row, says
 from rendering import Accepted
 
 from advisor.profiles.schema import BufferRecord, Profile, WorkloadRecord
+from advisor.strategies.mixes import PLACEMENTS as PLACED
 from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.kinds import Managed, Pinned, WriteCombined, ZeroCopyRegistered
 from advisor.strategies.registry import STRATEGIES
 
 PAGEABLE = row("pageable", 0.060, kernels=0.001, copies=0.020)
@@ -117,22 +117,27 @@ def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
     judge(rule, CASES, accepted)
 
 
-class Mixed(Pinned):
+@dataclass(frozen=True)
+class Mixed(Placement):
     """One placement for the buffer a, another for the rest."""
 
-    def __init__(self, first: Placement, rest: Placement) -> None:
-        self.first, self.rest = first, rest
+    first: Placement
+    rest: Placement
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
         return self.first if buffer.name == "a" else self.rest
 
 
+def apart(first: Placement, rest: Placement) -> Mixed:
+    return Mixed(host_kind="pinned", device_kind="device", first=first, rest=rest)
+
+
 def test_rules_ask_how_a_mix_places_its_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = {
-        "mixed": Mixed(Managed(), Pinned()),
-        "combined": Mixed(WriteCombined(), Managed()),
-        "plain": Mixed(Pinned(), Managed()),
-        "cached": ZeroCopyRegistered(),
+        "mixed": apart(PLACED["managed"], PLACED["pinned"]),
+        "combined": apart(PLACED["write-combined"], PLACED["managed"]),
+        "plain": apart(PLACED["pinned"], PLACED["managed"]),
+        "cached": PLACED["zero-copy-registered"],
     }
     known = tuple(replace(STRATEGIES[0], name=name, placement=how) for name, how in pairs.items())
     monkeypatch.setattr("advisor.rules.rows.STRATEGIES", (*STRATEGIES, *known))

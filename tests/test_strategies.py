@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,17 +17,10 @@ from mixing import FRESH, made
 from advisor.errors import UsageError
 from advisor.measure.backends import CpuBackend
 from advisor.profiles.schema import AccessMode, Device, MemoryClass, Side, WorkloadRecord
+from advisor.strategies.mixes import PLACEMENTS as PLACED
 from advisor.strategies.placements.arena import AllocationFailed
 from advisor.strategies.placements.base import Placement, require_memory
-from advisor.strategies.placements.kinds import (
-    DeviceOnly,
-    External,
-    HostOnly,
-    Managed,
-    Pageable,
-    Pinned,
-    ZeroCopy,
-)
+from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import BASELINE, STRATEGIES, by_name, choose
 from advisor.strategies.schedule import StageUse
@@ -73,10 +67,11 @@ KNOWN = [
 @every("strategy", NAMES)
 def test_buffers_of_both_sides_get_the_strategys_placement(strategy: str) -> None:
     placements = by_name(strategy).placements(vector_add_workload())
-    kind = type(by_name(strategy).placement)
+    own = by_name(strategy).placement
     # The host reads c.
-    of_c = {"write-combined": Pinned, "zero-copy-wc": ZeroCopy}.get(strategy, kind)
-    assert {name: type(placed) for name, placed in placements.items()} == {"a": kind, "b": kind, "c": of_c}
+    of_c = {"write-combined": PLACED["pinned"], "zero-copy-wc": PLACED["zero-copy"]}.get(strategy, own)
+    unhinted = {name: replace(placed, hints=()) for name, placed in placements.items()}
+    assert unhinted == {"a": own, "b": own, "c": of_c}
 
 
 @every("strategy", ["write-combined", "zero-copy-wc"])
@@ -128,23 +123,23 @@ def test_hints_follow_from_the_annotations(
 @every("strategy", NAMES)
 def test_buffers_of_one_side_stay_there(strategy: str) -> None:
     on_device = workload({"k": "device", "h": "host"}, k="inout")
-    assert isinstance(place(strategy, on_device), DeviceOnly)
+    assert place(strategy, on_device) == DeviceOnly()
     on_host = workload({"k": "device", "h": "host"}, h="out")
-    assert isinstance(place(strategy, on_host), HostOnly)
+    assert place(strategy, on_host) == HostOnly()
     untouched = workload({"k": "device"})
-    assert isinstance(place(strategy, untouched), HostOnly)
+    assert place(strategy, untouched) == HostOnly()
 
 
 @every("strategy", NAMES)
 def test_external_data_pays_a_copy_unless_any_memory_will_do(strategy: str) -> None:
     placed = place(strategy, workload({"h": "host", "k": "device"}, external=True, h="out", k="in"))
     free = {"pageable", "staged", "registered", "zero-copy-registered", "system"}
-    kind = type(by_name(strategy).placement)
+    own = by_name(strategy).placement
     if strategy in free:
-        assert type(placed) is kind
+        assert placed == own
     else:
         assert isinstance(placed, External)
-        assert type(placed.inner) is kind
+        assert replace(placed.inner, hints=()) == own
     steps = plan(
         [],
         [StageUse("h", "host", {"x": "out"}), StageUse("k", "device", {"x": "in"})],
@@ -285,30 +280,39 @@ def asked(
     assert backend.calls == []
 
 
-@every("placement", [Pageable(), Pinned(), DeviceOnly(), Managed(), External(Managed())])
+@every(
+    "placement",
+    [
+        PLACED["pageable"],
+        PLACED["pinned"],
+        DeviceOnly(),
+        PLACED["managed"],
+        External.before(PLACED["managed"]),
+    ],
+)
 def test_more_than_is_free_is_refused_with_the_figures(placement: Placement) -> None:
     asked([placement] * 2)
     with pytest.raises(AllocationFailed, match=r"need 120 MiB of device memory; 100 MiB are free"):
         asked([placement] * 3)
 
 
-@every("placement", [ZeroCopy(), HostOnly(), External(ZeroCopy())])
+@every("placement", [PLACED["zero-copy"], HostOnly(), External.before(PLACED["zero-copy"])])
 def test_memory_of_the_host_is_not_counted(placement: Placement) -> None:
     asked([placement] * 3)
 
 
 def test_memory_that_is_not_known_or_oversubscribed() -> None:
-    asked([Pinned()] * 3, free=None)
-    require_memory(CpuBackend(), {"a": Pageable()}, {"a": 1 << 60}, oversubscribe=False)
-    asked([Managed()] * 3, oversubscribe=True)
-    asked([Managed()] * 3 + [DeviceOnly()] * 2, oversubscribe=True)
+    asked([PLACED["pinned"]] * 3, free=None)
+    require_memory(CpuBackend(), {"a": PLACED["pageable"]}, {"a": 1 << 60}, oversubscribe=False)
+    asked([PLACED["managed"]] * 3, oversubscribe=True)
+    asked([PLACED["managed"]] * 3 + [DeviceOnly()] * 2, oversubscribe=True)
     with pytest.raises(AllocationFailed, match="120 MiB"):
-        asked([Managed()] * 3 + [DeviceOnly()] * 3, oversubscribe=True)
+        asked([PLACED["managed"]] * 3 + [DeviceOnly()] * 3, oversubscribe=True)
 
 
 @every(
     ("placement", "oversubscribe", "offered"),
-    [(Managed(), False, True), (Pinned(), False, False), (Pinned(), True, False)],
+    [(PLACED["managed"], False, True), (PLACED["pinned"], False, False), (PLACED["pinned"], True, False)],
 )
 def test_the_option_is_offered_where_it_would_help(
     placement: Placement, oversubscribe: bool, offered: bool
@@ -319,11 +323,11 @@ def test_the_option_is_offered_where_it_would_help(
 
 
 def test_where_memory_is_shared_what_the_system_could_free_counts() -> None:
-    asked([Pinned()] * 3, integrated=1, available=150)
+    asked([PLACED["pinned"]] * 3, integrated=1, available=150)
     with pytest.raises(AllocationFailed, match="160 MiB of device memory; 150 MiB are free"):
-        asked([Pinned()] * 4, integrated=1, available=150)
+        asked([PLACED["pinned"]] * 4, integrated=1, available=150)
     with pytest.raises(AllocationFailed, match="100 MiB are free"):
-        asked([Pinned()] * 3, integrated=0, available=150)
+        asked([PLACED["pinned"]] * 3, integrated=0, available=150)
 
 
 @every(("strategy", "needed"), [("pinned", 2 * 48), ("pinned-pipelined", 4 * 48)])

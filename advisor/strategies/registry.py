@@ -1,13 +1,12 @@
 """The strategies of strategies.toml: each places every shared buffer and names the change it costs.
 
-To add one: write its placement in `placements/kinds.py`, and list it there (CONTRIBUTING.md has all steps).
+CONTRIBUTING.md has the steps to add one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -66,7 +65,7 @@ class Strategy:
         if sides == {"device"}:
             return placement.among_gpus()
         if buffer.external and not placement.takes_foreign_memory:
-            return External(placement)
+            return External.before(placement)
         return placement
 
     def _chosen(self, buffer: BufferRecord) -> Placement:
@@ -113,12 +112,22 @@ def to_place(workload: WorkloadRecord) -> list[BufferRecord]:
 BASELINE = "pageable"
 
 
-def _strategy(name: str, facts: dict[str, Any]) -> Strategy:
-    placement = getattr(kinds, facts.pop("placement"))()
-    return Strategy(name, placement=placement, **facts | {"searched": tuple(facts.get("searched", ()))})
+def _strategies() -> Iterator[Strategy]:
+    placements: dict[str, Placement] = {}
+    for name, facts in read_toml(Path(__file__).with_name("strategies.toml")).items():
+        placement = facts["placement"]
+        if beside := placement.get("where_host_reads"):
+            placement["where_host_reads"] = placements[beside]
+        kind = getattr(kinds, placement.pop("class", "Placement"))
+        placements[name] = kind(**_with_tuples(placement))
+        yield Strategy(name, **_with_tuples(facts) | {"placement": placements[name]})
 
 
-STRATEGIES = tuple(starmap(_strategy, read_toml(Path(__file__).with_name("strategies.toml")).items()))
+def _with_tuples(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+
+
+STRATEGIES = tuple(_strategies())
 
 
 def by_name(name: str) -> Strategy:

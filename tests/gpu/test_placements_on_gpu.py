@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 
 from advisor.measure.backends import gpu_count
 from advisor.strategies.backend import Backend, Hint
+from advisor.strategies.mixes import PLACEMENTS as PLACED
 from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.placements.base import Layout, require_memory
-from advisor.strategies.placements.kinds import External, Managed, ManagedAdvised
+from advisor.strategies.placements.kinds import External
 from advisor.strategies.registry import STRATEGIES, Strategy, by_name
 
 LAYOUT = Layout((1000, 1001), np.dtype(np.float32))
@@ -27,7 +29,7 @@ def skip_unavailable(strategy: Strategy, cuda: Backend) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Backend) -> None:
     skip_unavailable(strategy, cuda)
-    placement = External(strategy.placement) if foreign else strategy.placement
+    placement = External.before(strategy.placement) if foreign else strategy.placement
     if foreign and strategy.placement.takes_foreign_memory:
         pytest.skip("it works on foreign memory without a copy")
     expected = np.arange(1000 * 1001, dtype=np.float32).reshape(LAYOUT.shape)
@@ -162,7 +164,7 @@ def test_the_driver_takes_every_hint(hint: Hint, cuda: Backend) -> None:
         pytest.skip("advice needs concurrentManagedAccess")
     runtime()
     with Arena(cuda) as arena:
-        ManagedAdvised((hint,)).place(arena, LAYOUT)
+        replace(PLACED["managed-advised"], hints=(hint,)).place(arena, LAYOUT)
 
 
 def test_what_is_too_much_fails_or_is_refused_and_leaves_nothing(cuda: Backend) -> None:
@@ -181,7 +183,7 @@ def test_what_is_too_much_fails_or_is_refused_and_leaves_nothing(cuda: Backend) 
     free = cuda.free_memory()
     assert free is not None
     with pytest.raises(AllocationFailed, match="--allow-oversubscription"):
-        require_memory(cuda, {"a": Managed()}, {"a": free + (64 << 30)}, oversubscribe=False)
+        require_memory(cuda, {"a": PLACED["managed"]}, {"a": free + (64 << 30)}, oversubscribe=False)
 
 
 def test_streams_work_beside_one_another(cuda: Backend) -> None:

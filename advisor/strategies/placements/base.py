@@ -114,8 +114,9 @@ moved on request, by pages that move when they are touched, or not at all."""
 _ONE_MEMORY: tuple[MemoryClass, ...] = ("tegra", "tegra-io-coherent", "tegra-coherent")
 
 
+@dataclass(frozen=True, kw_only=True)
 class Placement:
-    """One way to place a buffer, stated as facts. Stateless; the memory belongs to the arena.
+    """One way to place a buffer, stated as facts; the memory belongs to the arena.
 
     How it is allocated and scheduled follows from the facts. Rules, the model and snippets ask for them
     too, buffer by buffer, never for a strategy's name.
@@ -141,8 +142,8 @@ class Placement:
     """What one GPU of a workload holds and another needs crosses between them."""
     hints: tuple[Hint, ...] = ()
     """Hints for the driver."""
-    not_on_cpu: str | None = "the CPU device has only pageable memory: only `pageable` and `zero-copy` differ"
-    """Why it cannot be used without a GPU, or None."""
+    not_on_cpu: str = "the CPU device has only pageable memory: only `pageable` and `zero-copy` differ"
+    """Why it cannot be used without a GPU; empty where it can."""
 
     @property
     def own(self) -> Placement:

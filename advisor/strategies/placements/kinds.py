@@ -1,39 +1,24 @@
-"""The ways to place a buffer: in two memories, one of the host's, managed memory, or on one side alone."""
+"""Placements of which facts do not say all: how a buffer moves, when it can be used, what stays on a side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
-from advisor.strategies.backend import Hint, HostFlag
+from advisor.profiles.schema import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
+from advisor.strategies.backend import Hint
 from advisor.strategies.parts import WHOLE, Bounds, index_of, overlapping
 from advisor.strategies.placements.arena import Arena
 from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, on_each
 from advisor.strategies.schedule import Traits
 
 
-class Pageable(Placement):
-    """malloc on the host, cudaMalloc on the device, synchronous copies between them."""
-
-    host_kind = "pageable"
-    device_kind = "device"
-    takes_foreign_memory = True
-    not_on_cpu = None
-
-
 class Staged(Placement):
-    """malloc on the host, cudaMalloc on the device; to the device as cupy.asarray does it: a CPU copy into
-    CuPy's pinned pool, then an asynchronous copy; to the host as cupy.asnumpy does it: from pageable memory.
-    """
-
-    host_kind = "pageable"
-    device_kind = "device"
-    takes_foreign_memory = True
-    staged = True
+    """To the device as cupy.asarray does it, by a CPU copy into CuPy's pinned pool and an asynchronous copy;
+    to the host as cupy.asnumpy does it, into pageable memory."""
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
         """A host array and device arrays of CuPy's pool; every move makes a new one, as the calls do."""
@@ -76,60 +61,8 @@ class Staged(Placement):
         return replace(moved, device=arrays["device"])
 
 
-class Pinned(Placement):
-    """cudaHostAlloc with default flags on the host, cudaMalloc on the device, asynchronous copies."""
-
-    host_kind = "pinned"
-    device_kind = "device"
-
-
-class WriteCombined(Pinned):
-    """cudaHostAlloc with cudaHostAllocWriteCombined on the host, cudaMalloc on the device, asynchronous
-    copies. Buffers that the host reads are plain pinned memory.
-    """
-
-    host_flags = ("write-combined",)
-    where_host_reads = Pinned()
-
-
-class Registered(Pinned):
-    """malloc and cudaHostRegister on the host, cudaMalloc on the device, asynchronous copies between them."""
-
-    takes_foreign_memory = True
-    registered = True
-
-
-class ZeroCopy(Placement):
-    """cudaHostAlloc with cudaHostAllocMapped; kernels use the device's address of the same memory."""
-
-    host_kind = "pinned"
-    device_kind = "pinned"
-    host_flags: tuple[HostFlag, ...] = ("mapped",)
-    not_on_cpu: str | None = None
-
-
-class ZeroCopyWriteCombined(ZeroCopy):
-    """cudaHostAlloc with Mapped and WriteCombined; buffers that the host reads are plain mapped memory."""
-
-    host_flags = ("mapped", "write-combined")
-    not_on_cpu = "the CPU device has no write-combined memory"
-    where_host_reads = ZeroCopy()
-
-
-class ZeroCopyRegistered(ZeroCopy):
-    """malloc and cudaHostRegister with cudaHostRegisterMapped; kernels use the same memory in place."""
-
-    takes_foreign_memory = True
-    registered = True
-    not_on_cpu = "the CPU device has no memory to register: its zero-copy is a pageable buffer"
-
-
 class System(Placement):
     """malloc, and nothing else: kernels use the host's address."""
-
-    host_kind = "pageable"
-    device_kind = "pageable"
-    takes_foreign_memory = True
 
     def unavailable(self, device: Device) -> str | None:
         """Needs pageableMemoryAccess, which has to be known to be 1."""
@@ -141,20 +74,11 @@ class System(Placement):
         return super().unavailable(device)
 
 
-class Managed(Placement):
-    """cudaMallocManaged with cudaMemAttachGlobal, no hints."""
-
-    host_kind = "managed"
-    device_kind = "managed"
-
-
-class ManagedPrefetch(Managed):
+class ManagedPrefetch(Placement):
     """cudaMallocManaged, and cudaMemPrefetchAsync to the side that needs it at each change of side; contents
     that are overwritten there are discarded first, where the driver can (CUDA 13). Where
     concurrentManagedAccess is 0, cudaStreamAttachMemAsync in its place.
     """
-
-    prefetched = True
 
     def _reached(self, arena: Arena, host: int, layout: Layout) -> Placed:
         backend, nbytes = arena.backend, layout.nbytes
@@ -190,16 +114,15 @@ class ManagedPrefetch(Managed):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class ManagedAdvised(ManagedPrefetch):
     """Like managed-prefetch, with cudaMemAdvise derived from the annotations: read-mostly for what is written
     in set-up only; else preferred location on the GPU, accessed by the host where host stages use it. On
     several GPUs each prefers the regions that it alone touches, and the first that uses it the rest.
     """
 
-    def __init__(self, hints: tuple[Hint, ...] = (), regions: tuple[tuple[int, Bounds], ...] = ()) -> None:
-        self.hints = hints
-        self.regions = regions
-        """The parts of the buffer that stages on several GPUs touch, each with its GPU."""
+    regions: tuple[tuple[int, Bounds], ...] = ()
+    """The parts of the buffer that stages on several GPUs touch, each with its GPU."""
 
     def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> ManagedAdvised:
         on_gpus = [s for s in workload.stages if s.side == "device" and s.name in buffer.access]
@@ -211,7 +134,7 @@ class ManagedAdvised(ManagedPrefetch):
             hints = ("read-mostly",)
         elif device:
             hints = ("prefer-device", "accessed-by-host") if host else ("prefer-device",)
-        return ManagedAdvised(hints, tuple(touched) if several else ())
+        return replace(self, hints=hints, regions=tuple(touched) if several else ())
 
     def unavailable(self, device: Device) -> str | None:
         if flag_is_off(device, "concurrent_managed_access"):
@@ -237,29 +160,32 @@ class ManagedAdvised(ManagedPrefetch):
             arena.backend.advise(pointer + first, last - first, hint)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _OneSided(Placement):
-    not_on_cpu = None
+    not_on_cpu: str = ""
 
     def traits(self, device: Device) -> Traits:
         return Traits(moves="never")
 
 
+@dataclass(frozen=True, kw_only=True)
 class HostOnly(_OneSided):
     """malloc."""
 
-    host_kind = "pageable"
-    device_kind = "pageable"
+    host_kind: MemoryKind = "pageable"
+    device_kind: MemoryKind = "pageable"
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
         del gpus
         return layout.at(arena.backend, arena.pageable(layout.nbytes), None)
 
 
+@dataclass(frozen=True, kw_only=True)
 class DeviceOnly(_OneSided):
     """cudaMalloc."""
 
-    host_kind = "device"
-    device_kind = "device"
+    host_kind: MemoryKind = "device"
+    device_kind: MemoryKind = "device"
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
 
@@ -271,6 +197,7 @@ class DeviceOnly(_OneSided):
         return on_each(gpus, on)
 
 
+@dataclass(frozen=True, kw_only=True)
 class External(Placement):
     """Another placement behind foreign memory: the host copies between the two before and after.
 
@@ -278,12 +205,12 @@ class External(Placement):
     kind, and that costs a pass over it on the CPU.
     """
 
-    host_kind = "pageable"
+    inner: Placement
 
-    def __init__(self, inner: Placement) -> None:
-        self.inner = inner
-        self.device_kind = inner.device_kind
-        self.hints = inner.hints
+    @staticmethod
+    def before(inner: Placement) -> External:
+        own = inner.device_kind
+        return External(host_kind="pageable", device_kind=own, hints=inner.hints, inner=inner)
 
     @property
     def own(self) -> Placement:
@@ -312,13 +239,10 @@ class External(Placement):
 # Buffers that cross between GPUs: copied from one to the other, without the host
 
 
-class Peer(Pinned):
+class Peer(Placement):
     """Like pinned; what one GPU of the workload holds and another needs crosses between them, by
     cudaMemcpyPeerAsync, with peer access where the GPUs have it.
     """
-
-    between_gpus = True
-    not_on_cpu = None
 
     def among_gpus(self) -> Placement:
         return _PeerOnly()
@@ -327,10 +251,11 @@ class Peer(Pinned):
         return _crossing(super().place(arena, layout, gpus), arena, layout, gpus)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _PeerOnly(DeviceOnly):
     """cudaMalloc on several GPUs, between which it crosses."""
 
-    between_gpus = True
+    between_gpus: bool = True
 
     def traits(self, device: Device) -> Traits:
         return Traits(moves="copies", peer=True)
