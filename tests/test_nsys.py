@@ -14,7 +14,7 @@ import builders
 import pytest
 from fakes import job
 from nsys_exports import Export
-from running import REPOSITORY, Command, FakeLauncher, advisor, cpu_settings, eventually
+from running import REPOSITORY, FakeLauncher, advisor, cpu_settings, eventually
 
 from advisor import pipeline
 from advisor.measure.jobs import Job
@@ -132,12 +132,6 @@ def test_only_what_the_device_can(tmp_path: Path, device: Device, faults: bool, 
     assert traces in command
     assert {"--sample=none", "--cpuctxsw=none", "--output=/out/x"} <= set(command)
     assert command[-1] == "python"
-
-
-def test_no_option_that_this_version_lacks(tmp_path: Path) -> None:
-    device = builders.cuda_device("discrete", concurrent_managed_access=1)
-    command = find(fake(tmp_path)).command(device, Path("x"), ["python"])
-    assert not any("um-" in part or "memory-usage" in part for part in command)
 
 
 def test_its_progress_bars_are_no_message(tmp_path: Path) -> None:
@@ -277,20 +271,6 @@ def test_what_is_not_asked_for_or_not_on_a_gpu_is_not_traced(tmp_path: Path) -> 
     assert result.trace == found
     result = pipeline.profile(cpu_settings(), Silent(), keep_in=tmp_path, launcher=FakeLauncher())
     assert result.trace == NsysTrace(reason="not asked for")
-
-
-def test_options_that_contradict_one_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = Command(monkeypatch, capsys)
-    for options, says in (
-        (("--trace", "nothing"), "--trace nothing is not known"),
-        (("--nsys", "x"), "--nsys has no effect without --trace nsys"),
-        (("--keep-nsys",), "--keep-nsys has no effect without --trace nsys"),
-    ):
-        said = command("profile", "x.py", "--no-gpu", *options)
-        assert said.code == 2
-        assert says in said.error[0]
 
 
 def test_what_the_documentation_names_is_there() -> None:

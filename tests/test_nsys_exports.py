@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from every import every
 from nsys_exports import THREAD, Export, Version
 from rendering import Accepted
 
@@ -146,11 +145,6 @@ def test_bytes_that_migrated(tmp_path: Path) -> None:
     assert trace.faults() == (2, 16)
 
 
-def test_a_frame_with_other_steps_than_usual_is_kept(tmp_path: Path) -> None:
-    (trace,) = read(overlapping(tmp_path / "a.sqlite", "a", "a", "b")).strategies
-    assert (trace.frames, [step.count for step in trace.ranges]) == (3, [2, 1])
-
-
 def test_no_table_of_copies_beside_kernels_means_that_there_were_none(tmp_path: Path) -> None:
     for pinned, reason in ((True, "no managed memory was allocated"), (False, "nsys wrote no table")):
         export = Export(tmp_path / f"{pinned}.sqlite").strategy("zero-copy")
@@ -175,40 +169,6 @@ def test_managed_memory_that_was_not_seen_to_move_is_no_figure(tmp_path: Path) -
 
 
 # What is known to be true of the H200's
-
-
-@every(
-    ("strategy", "up", "down"),
-    [
-        ("pageable", "pageable", "pageable"),
-        ("staged", "pinned", "pageable"),
-        ("pinned", "pinned", "pinned"),
-        ("pinned-pipelined", "pinned", "pinned"),
-    ],
-)
-def test_two_uploads_and_one_download_of_the_kind_that_the_strategy_says(
-    strategy: str, up: str, down: str
-) -> None:
-    (trace,) = read(DATA / f"h200-{strategy}.sqlite").strategies
-    copies = {(c.kind, c.source, c.destination): (c.count, c.bytes) for c in trace.activity.copies or ()}
-    n = trace.frames
-    assert copies == {
-        ("host-to-device", up, "device"): (2 * n, 2 * n << 24),
-        ("device-to-host", "device", down): (n, n << 24),
-    }
-
-
-@every("strategy", ["pageable", "staged", "pinned"])
-def test_the_gpu_idles_but_for_its_copies_and_kernels(strategy: str) -> None:
-    path = DATA / f"h200-{strategy}.sqlite"
-    (trace,) = read(path).strategies
-    done = sum(work.seconds for work in (*(trace.activity.copies or ()), *(trace.activity.kernels or ())))
-    with sqlite3.connect(path) as export:
-        (total,) = export.execute(
-            "SELECT SUM(end - start) FROM NVTX_EVENTS JOIN StringIds ON id = textId "
-            "WHERE value = 'frame' AND int64Value > 2"
-        ).fetchone()
-    assert trace.idle_share == pytest.approx(1 - done / (total / 1e9), abs=1e-6)
 
 
 def test_managed_memory_moves_whole_both_ways_and_its_timeline_is_whole() -> None:

@@ -120,12 +120,6 @@ def test_every_range_is_closed_when_a_stage_raises(record: Path, how: str) -> No
     assert found[-1].path == ("strategy:pageable", "frame", "device:compute"), "where it raised"
 
 
-@needs_compiler
-def test_the_names_are_few_however_many_frames_run(record: Path) -> None:
-    ran(record, VECTOR_ADD, "pageable", assignments={"n": "64"}, frames=50)
-    assert len({one.path[-1] for one in pushed(record)}) == 7
-
-
 def test_with_no_tool_attached_no_attributes_are_made_and_none_are_filled() -> None:
     assert "NVTX_INJECTION64_PATH" not in os.environ
     ranges = Ranges()

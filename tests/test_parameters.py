@@ -7,8 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from every import every
-from hypothesis import given
-from hypothesis import strategies as st
 from refusing import refusals
 from rendering import Accepted
 
@@ -112,12 +110,6 @@ def test_what_is_no_parameter_is_refused(accepted: Accepted) -> None:
         calls[f"--set {name}=1"] = partial(resolve, sample, {name: "1"})
     calls["--set where there is none"] = partial(resolve, workload(lambda: None), {"n": "1"})
     accepted(refusals(calls), "parameters-refused.txt")
-
-
-@given(st.integers(-(10**18), 10**18))
-def test_every_integer_is_read_as_written(value: int) -> None:
-    assert read(int, str(value)) == value
-    assert read(int, f"{value:_}") == value
 
 
 def test_an_annotation_for_type_checkers_only_does_not_cost_the_others() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from running import FakeLauncher, FakeSession, cpu_settings, sample
 
 from advisor import pipeline
@@ -84,16 +83,6 @@ def test_what_was_kept_on_the_way_is_a_whole_profile_without_conclusions(tmp_pat
 def test_what_is_kept_on_the_way_tells_nothing_of_the_machine_either(tmp_path: Path) -> None:
     profiled(FakeLauncher(), tmp_path, no_environment=True)
     assert reading.load(tmp_path / pipeline.PARTIAL).environment.system == WITHHELD
-
-
-def test_nothing_is_left_in_the_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    launcher = FakeLauncher()
-    profiled(launcher, tmp_path)
-    assert Path(launcher.jobs[0].directory).is_relative_to(scratch)
-    assert list(scratch.iterdir()) == []
 
 
 def test_an_interrupted_profile_is_told_from_a_whole_one(tmp_path: Path) -> None:

@@ -213,52 +213,6 @@ def test_one_memory_needs_no_copy(placement: Placement) -> None:
         assert (placed.device.memory == 5).all()
 
 
-COPYING = [p for p in SHARED if p.traits(RecordingBackend().device()).moves == "copies"]
-
-
-@each(*COPYING)
-@pytest.mark.parametrize("deferred", [False, True])
-def test_copies_arrive(placement: Placement, deferred: bool) -> None:
-    """With every copy and kernel as late as CUDA allows, and as early."""
-    backend = RecordingBackend(deferred=deferred)
-    with Arena(backend) as arena:
-        placed = placement.place(arena, LAYOUT)
-        assert placed.to_device is not None
-        assert placed.to_host is not None
-        blocking = placement.traits(backend.device()).blocking
-        placed.host[...] = 3
-        sent = placed.to_device(None) or placed.device
-        if blocking:
-            placed.host[...] = 4  # must not reach what was sent
-        backend.xp.multiply(sent, 2, out=sent)
-        made = placed.to_host(None)
-        if not blocking:
-            backend.synchronize()
-        assert ((placed.host if made is None else made) == 6).all()
-
-
-@every("deferred", [False, True])
-def test_each_move_of_staged_memory_makes_a_new_array(deferred: bool) -> None:
-    """As cupy.asarray and cupy.asnumpy do: what was sent before stays as it was."""
-    backend = RecordingBackend(deferred=deferred)
-    with Arena(backend) as arena:
-        placed = PLACED["staged"].place(arena, LAYOUT)
-        assert placed.to_device
-        assert placed.to_host
-        placed.host[...] = 1
-        first = placed.to_device(None)
-        placed.host[...] = 2
-        second = placed.to_device(None)
-        backend.synchronize()
-        assert (first.memory == 1).all()
-        assert (second.memory == 2).all()
-        backend.xp.multiply(second, 3, out=second)
-        back = placed.to_host(None)
-        assert back is not placed.host
-        assert (back == 6).all()
-        assert backend.calls[-1] == ("download", second.data.ptr)
-
-
 @every(("concurrent", "discards"), [(1, True), (1, False), (0, True)])
 def test_contents_are_left_behind_where_the_driver_can_prefetch_and_discard(
     concurrent: int, discards: bool
@@ -301,29 +255,6 @@ def test_hints_are_given_when_the_memory_is_made() -> None:
             ("advise", at, 64, "accessed-by-host"),
         ]
     assert placement.hints == ("prefer-device", "accessed-by-host")
-
-
-@each(*(placement for placement in SHARED if not placement.takes_foreign_memory))
-def test_foreign_data_is_copied_by_the_host_alone(placement: Placement) -> None:
-    backend = RecordingBackend()
-    with Arena(backend) as arena:
-        placed = External.before(placement).place(arena, LAYOUT)
-        assert placed.copy_in
-        assert placed.copy_out
-        assert not placed.is_one_memory
-        backend.calls.clear()
-        placed.host[...] = 3
-        placed.copy_in(WHOLE)
-        assert backend.calls == []
-        if placed.to_device:
-            placed.to_device(None)
-        backend.xp.multiply(placed.device, 2, out=placed.device)
-        if placed.to_host:
-            placed.to_host(None)
-        backend.synchronize()
-        assert (placed.host == 3).all(), "foreign memory changes when it is copied to"
-        placed.copy_out(WHOLE)
-        assert (placed.host == 6).all()
 
 
 @each(*EVERY)

@@ -388,25 +388,9 @@ def test_a_named_loop_in_which_nothing_crosses_is_told(tmp_path: Path) -> None:
     assert script_of(tmp_path).unseen == ("Frames: the loop of --frame s.py:2, in which nothing crosses",)
 
 
-def test_a_script_runs_unchanged_and_its_end_is_passed_on(command: Command) -> None:
-    Path("s.py").write_text("import sys, cupy\nprint(sys.argv[1])\nsys.exit(int(sys.argv[1]))\n")
-    said = command("profile", "s.py", "--no-gpu", "--out", "o", "--", "7")
-    assert said.code == 3
-    assert "the script ended with exit code 7" in said.err
-    assert Path("o/report.html").exists()
-
-
 def line(recording: Recording, number: int, named: int | None = None) -> Crossing:
     (crossing,) = [each for each in recording.record(named).crossings if each.place.line == number]
     return crossing
-
-
-def test_what_an_iterator_takes_to_start_is_its_loop_s_time(recording: Recording) -> None:
-    loader = "def loader():\n    gpu.pause(5)\n    return iter(range(3))\n"
-    recording.run(
-        f"{loader}for n in range(4):\n    for b in loader():\n        gpu.up()\n        gpu.work()\n"
-    )
-    assert [loop.place.line for loop in recording.record().loops] == [5]
 
 
 @pytest.mark.parametrize(("behind", "seconds"), [("gpu.finish(2.0)\n", 0.401), ("gpu.pause(2.0)\n", 0.001)])

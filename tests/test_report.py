@@ -259,17 +259,6 @@ def test_markdown_keeps_eight_rows_and_three_pieces_of_advice() -> None:
     assert re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.MULTILINE) == ["Advice 0", "Advice 1", "Advice 2"]
 
 
-def test_without_a_gpu_every_form_says_predicted_and_whose_times_these_are() -> None:
-    html, text = shown(cpu_profile(), "html"), shown(cpu_profile(), "txt")
-    assert "Measured on this CPU, not on a GPU" in html
-    assert shown(cpu_profile(), "md").splitlines()[0].endswith("predicted: nothing was measured on a GPU")
-    assert text.splitlines()[0] == "vector_add: predicted. Nothing was measured on a GPU."
-    assert 'class="badge measured"' not in html
-    assert html.count("badge predicted") > len(cpu_profile().predictions)
-    assert html.count("Hatched: predicted, not measured.") == 1
-    assert html.index('id="predictions"') < html.index('id="stages"')
-
-
 def test_bars_of_a_terminal_are_to_scale_and_predicted_ones_are_shaded() -> None:
     text = shown(gpu_profile(), "txt", bars=True)
     drawn = dict(re.findall(r"^(?:→ |  )(\S+) .* ([█▏▎▍▌▋▊▉]+) ", text, re.MULTILINE))

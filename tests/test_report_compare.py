@@ -27,7 +27,6 @@ from test_report_escaping import everywhere
 from advisor.profiles.schema import Profile
 from advisor.report.blocks import WIDTH, ratio_axis
 from advisor.report.comparison_page import comparison_page
-from advisor.report.markdown import LIMIT
 from advisor.report.pages import render
 from advisor.verdicts.comparing.comparisons import Comparison, compare
 from advisor.verdicts.comparing.gates import Ruling, judge, parse_gates
@@ -118,17 +117,6 @@ def hostile(text: str) -> Compared:
     )
     base = base.model_copy(update={"results": (*base.results[:2], measured("x", 1.0))})
     return gated(base, head)
-
-
-def test_markdown_stays_small_whatever_it_is_given() -> None:
-    rows = tuple(predicted(f"{'|' * 300}{i}", 0.02) for i in range(30))
-    gaps = tuple(skipped(f"{'<' * 300}{i}", "@" * 900) for i in range(30))
-    one = everywhere("@" * 50_000).model_copy(update={"device": cpu_profile().device})
-    made = tuple(prediction("*" * 400 + str(i), results=(*rows, *gaps)) for i in range(9))
-    told = tuple(advice(f"{'#' * 200}{i}", "$" * 500, title="`" * 500) for i in range(30))
-    base = one.model_copy(update={"predictions": made, "advice": told[:15]})
-    head = one.model_copy(update={"predictions": made[:8], "advice": told[15:], "created": "now"})
-    assert len(shown("md", *gated(base, head), ("a" * 9_000, "b" * 9_000))) < LIMIT
 
 
 ratios = st.floats(0.01, 100)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from builders import profile
 from every import every
 from rendering import Accepted, markup, shown
 from rendering import blocks as blocks_of
-from script_runs import FRAMES, UPLOAD, download, lock, place, played, repeats, script_run, upload, wait
+from script_runs import FRAMES, UPLOAD, download, lock, place, played, repeats, script_run, upload
 
 from advisor.devices.catalogue import load
 from advisor.profiles.crossings import PROCESSES, CopyCost, ScriptRun
@@ -114,29 +113,12 @@ def test_the_ceiling_of_copies_and_calls() -> None:
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
 
 
-def test_a_screen_has_the_ceiling_the_lines_and_the_advice() -> None:
-    text = shown(of(script_run()), "txt")
-    assert len(text.splitlines()) <= 22
-    assert max(map(len, text.splitlines())) <= 80
-    assert "Memory can change about 610 µs of 6.10 ms (10 %)" in text
-    assert re.search(r"13 .*1 × wait +1\.90 ms +holds back line 10", text)
-    assert re.search(r"10  Keep one page-locked array for `gray` +\d+ µs of 6.10 ms  \(estimated\)", text)
-
-
 @every("width", [60, 80, 140])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     for run in (of(script_run()), of(played(), "rtx-2060", "orin-nano")):
         for form in ("txt", "details"):
             lines = render(page_of(run), form, width=width).splitlines()
             assert max(map(len, lines)) <= width
-
-
-def test_little_to_gain_is_the_answer_and_no_advice_follows() -> None:
-    run = of(script_run(upload(host_seconds=FRAMES * 0.1e-3), wait()))
-    text = shown(run, "txt")
-    assert "Memory is not your problem: 98 % of the frame is elsewhere" in text
-    assert "kernels waited for 1.88 ms (31 %)" in " ".join(text.split())
-    assert run.script.advice == ()
 
 
 def test_predicted_figures_never_stand_as_measured() -> None:

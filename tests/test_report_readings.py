@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from builders import cpu_profile, failed, measured, predicted, prediction, profile, recommendation, skipped
+from builders import cpu_profile, measured, predicted, prediction, profile, recommendation
 from every import every
-from rendering import bars, blocks, shown
+from rendering import bars, blocks
 
 from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Objective, Preferences
@@ -17,7 +17,6 @@ from advisor.report import answering, profile_page, words
 from advisor.report.answer import legend, parts_of
 from advisor.report.blocks import Table
 from advisor.report.pages import page_of, render
-from advisor.report.tables import gaps
 from advisor.verdicts.scores import counted
 
 
@@ -41,10 +40,6 @@ def overlapped(objective: Objective = "throughput", **fields: Any) -> Profile:
     return profile(results=(measured("pageable", 0.020), row), recommendation=chosen, preferences=wanted)
 
 
-def test_the_table_says_of_overlapping_frames_that_parts_may_exceed_them() -> None:
-    assert "may add up to more than the time per frame" in shown(overlapped(transfer_seconds=0.009), "html")
-
-
 def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     run = overlapped("time", transfer_seconds=0.009)
     page = page_of(run)
@@ -58,13 +53,6 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     assert "the time per frame is the latency" in table.caption
     assert counted(run).measured()["pageable"] == run.measured()["pageable"]
     assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
-
-
-def test_strategies_with_the_same_reason_share_a_row() -> None:
-    without = (skipped("a", "why"), skipped("b", "other"), skipped("c", "why"))
-    assert [(g.names, g.text) for g in gaps(without)] == [(("a", "c"), "why"), (("b",), "other")]
-    rows = (failed("a", "killed", "one"), failed("b", "killed", "two"), failed("c", "killed", "one"))
-    assert [(g.names, g.detail) for g in gaps(rows)] == [(("a", "c"), "one"), (("b",), "two")]
 
 
 # The model's error

@@ -31,12 +31,12 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.blocks import Banners
-from advisor.report.charts import LABEL_GAP, Curve, Sample, compact, line_chart, styles, time_axis, value_axis
+from advisor.report.charts import LABEL_GAP, Curve, Sample, compact, line_chart, styles, value_axis
 from advisor.report.pages import page_of, render
 from advisor.report.sweep_verdicts import best as grid_best
 from advisor.report.sweep_verdicts import sweep_verdict
 from advisor.sweep import parse_sweep
-from advisor.verdicts.tracks import Optima, Stop, changes, optima_of, runs, tracks
+from advisor.verdicts.tracks import Optima, Stop, changes, runs, tracks
 
 
 def clear(strategy: str) -> Recommendation:
@@ -231,12 +231,6 @@ def test_sentences(accepted: Accepted) -> None:
     accepted("\n".join(text), "sweep-sentences.txt")
 
 
-def test_what_a_bet_says_of_the_best() -> None:
-    bet = recommendation("a", verdict="open", tied_with=("b",))
-    assert optima_of(bet, predicted=True) == Optima(frozenset("a"), "a", likely=True, overlaps=True)
-    assert optima_of(bet, predicted=False) == Optima(rivals=("a", "b"))
-
-
 names = st.sampled_from("abcd")
 decided = st.builds(lambda best: Optima(best, min(best)), st.frozensets(names, min_size=1, max_size=3))
 
@@ -295,40 +289,9 @@ def test_compact_values(value: Any, text: str) -> None:
     assert compact(value) == text
 
 
-def test_axis_of_the_times() -> None:
-    scale, labels = time_axis(1e-4, 1e-2)
-    assert scale.logarithmic
-    assert [label.label for label in labels] == [
-        "100 µs",
-        "200 µs",
-        "500 µs",
-        "1 ms",
-        "2 ms",
-        "5 ms",
-        "10 ms",
-    ]
-    scale, labels = time_axis(1e-3, 4e-3)
-    assert not scale.logarithmic
-    assert [label.label for label in labels] == ["0", "1 ms", "2 ms", "3 ms", "4 ms"]
-    assert len(time_axis(1e-6, 10.0)[1]) == 8
-
-
 def curve(strategy: str, *times: float | None) -> Curve:
     samples = tuple(Sample(t, t * 0.9, t * 1.1) if t else None for t in times)
     return Curve(strategy, styles([strategy])[strategy], samples)
-
-
-def test_lines_break_at_gaps_and_lone_points_have_none() -> None:
-    made = line_chart(
-        "t", "n", [1, 2, 3, 4, 5], [curve("a", 1, 2, None, 1, None), curve("b", None, 1, None, 2, None)]
-    )
-    a, b = made.lines
-    assert [path.count("L") for path in a.paths] == [1]
-    assert (b.paths, len(a.points), len(b.points)) == ((), 3, 2)
-    sample = a.points[1][1]
-    ends = (sample.high, sample.middle, sample.low)
-    high, middle, low = (float(made.down_at(end).rstrip("%")) for end in ends)
-    assert 0 < high < middle < low < 100, "up is more time"
 
 
 @every("last", [1.0, 5.0, 10.0])
@@ -339,17 +302,6 @@ def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
     assert min(b - a for a, b in pairwise(places)) >= LABEL_GAP - 0.11
     assert places[0] >= 0
     assert places[-1] <= made.height
-
-
-@every("strategies", [3, 14])
-def test_terminal_fits_and_keeps_what_is_recommended(strategies: int) -> None:
-    rows = tuple(measured(f"strategy-{i}", 0.01) for i in range(strategies))
-    last = f"strategy-{strategies - 1}"
-    made = [Point(n, at_n(n, clear(last), results=rows)) for n in (1, 10**6)]
-    text = render(page_of(sweep_results("w", "n", made)), "txt")
-    assert max(map(len, text.splitlines())) <= 80
-    assert "→ 1.00×" in text
-    assert ("more strateg" in text) == (strategies > 3)
 
 
 def hostile_sweep(text: str) -> SweepResults:

@@ -28,7 +28,6 @@ from advisor.report import words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import MOST, Answer, Answers, Part, parts_of, where_time_goes
 from advisor.report.blocks import Prose, Table, TableCell
-from advisor.report.charts import decimal_step
 from advisor.report.mixes import buffers
 from advisor.report.page import Page
 from advisor.report.pages import page_of, render
@@ -185,19 +184,6 @@ def test_advice_for_the_recommended_strategy_comes_first() -> None:
     assert [f.snippet for f in with_code(run, findings(run)[:2], none=False)] == ["a = 1", "b = 1"]
 
 
-@every(
-    ("low", "high", "said"),
-    [
-        (0.0199, 0.0201, "19.9 to 20.1 ms"),
-        (0.01998, 0.02002, "19.98 to 20.02 ms"),
-        (0.000998, 0.00102, "998 µs to 1.02 ms"),
-        (0.02, 0.02, "20.0 ms"),
-    ],
-)
-def test_intervals_keep_their_ends_apart(low: float, high: float, said: str) -> None:
-    assert words.seconds_between(low, high) == said
-
-
 def test_words_are_cut_with_a_mark() -> None:
     assert words.line("word " * 3_000, 200).endswith("… [14,800 more characters]")
     assert words.name("n" * 100) == "n" * 59 + "…"
@@ -243,16 +229,6 @@ def first_answer(run: Profile) -> Answer:
     return blocks(page_of(run), Answers)[0].items[0]
 
 
-def test_the_parts_of_a_bar_touch_and_are_as_long_as_its_frame() -> None:
-    answer = first_answer(profile())
-    for bar in answer.bars:
-        right = 0.0
-        for _, left, width in answer.segments(bar):
-            assert left == pytest.approx(right, abs=0.02)
-            right = left + width
-        assert right == pytest.approx(answer.share(bar.amount), abs=0.02)
-
-
 def test_parts_of_a_measured_frame_and_the_rest() -> None:
     stages = {"produce": 0.004, "add": 0.002, "consume": 0.003}
     row = measured("pinned", 0.020, stage_seconds=stages, transfer_seconds=0.006, synchronize_seconds=0.001)
@@ -282,11 +258,6 @@ def test_the_reason_says_where_the_time_goes_and_what_the_baseline_spends_more_o
     alone = where_time_goes(parts["pageable"], "pageable", parts["pageable"], "pageable")
     assert "more on" not in alone
     assert where_time_goes((), "pinned", (), "pageable") == ""
-
-
-@every(("extent", "step"), [(0.041, 0.01), (0.05, 0.01), (0.051, 0.02), (7e-6, 2e-6)])
-def test_decimal_steps(extent: float, step: float) -> None:
-    assert decimal_step(extent) == pytest.approx(step)
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=40))

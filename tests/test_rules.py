@@ -273,19 +273,6 @@ def test_a_broken_rule_is_an_error_and_the_others_still_speak():
     assert all(advice.outcome != "error" for advice in others)
 
 
-def test_a_rule_is_handed_the_case_and_its_own_limits():
-    seen: list[Any] = []
-
-    def spy(*handed: Any) -> Any:
-        seen.extend(handed)
-        return passed("Nothing.")
-
-    rule = replace(RULES[0], judge=spy)
-    (case,) = cases(profile())
-    apply(rule, case)
-    assert seen == [case, {"share": 0.10, "line_share": 0.01}]
-
-
 ANY = Kind("managed", lambda row: row.places(lambda placed: placed.managed), "Nothing is managed.")
 
 

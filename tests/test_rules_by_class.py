@@ -10,7 +10,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from builders import MIB, cpu_profile, vector_add_trace, vector_add_workload
+from builders import cpu_profile, vector_add_trace, vector_add_workload
 from every import every
 from published_cases import DATA
 
@@ -175,8 +175,3 @@ def test_nothing_fails_and_no_machine_is_made_up(name: str, kind: str):
     assert "error" not in {advice.outcome for advice in found.values()}
     for rule in ("link-below-best", "numa-remote", "missing-synchronisation", "unstable-measurement"):
         assert found[rule].outcome == "not-applicable"
-
-
-def test_the_buffers_are_as_large_as_they_should_be():
-    assert run_of("streaming").workload.buffers[0].bytes == 64 * MIB
-    assert run_of("tiny").workload.buffers[0].bytes == 4096

@@ -11,7 +11,6 @@ from every import every
 from judging import CARDS, Cases, bet, judge, on, predicted_run, restless, row
 from rendering import Accepted
 
-from advisor.devices.environment import moved_clocks
 from advisor.profiles.figures import Block, FinalRecord, HostPages
 from advisor.profiles.reading import load
 from advisor.profiles.schema import WRONG_RESULTS, Profile
@@ -193,11 +192,6 @@ CASES: Cases = {
 @pytest.mark.parametrize("rule", CASES)
 def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
     judge(rule, CASES, accepted)
-
-
-@every(("hertz", "told"), [(1_500_000_000, True), (2_450_000_000, False)])
-def test_clocks_that_moved_under_load(hertz: int, told: bool):
-    assert bool(moved_clocks(clocked(hertz))) == told
 
 
 @every("blocks", [5, 18])

@@ -58,12 +58,6 @@ def test_the_order_is_the_seeds(tmp_path: Path) -> None:
     assert len(set(orders[0])) == 2  # the rounds are shuffled, not one order repeated
 
 
-def test_a_process_samples_for_a_small_share_of_the_whole_time(tmp_path: Path) -> None:
-    launcher = FakeLauncher()
-    ran(launcher, settings(max_seconds=60.0), tmp_path)
-    assert {job.seconds for job in launcher.jobs} == {0.2}
-
-
 @pytest.mark.parametrize(
     ("backend", "rounds", "frames"), [("cpu", 2, 3), ("cpu", 1, 5), ("cpu", 9, 3), ("cuda", 3, 5)]
 )
@@ -72,18 +66,6 @@ def test_on_the_cpu_the_rounds_share_the_least_number_of_frames(
 ) -> None:
     asked = replace(cpu_settings(rounds=rounds), backend=backend)
     assert job_of(asked, "measure", "pageable", tmp_path, "x").min_frames == frames
-
-
-def test_samples_of_all_rounds_are_kept_and_split_by_process(tmp_path: Path) -> None:
-    def measure(job: Job) -> Ended:
-        return Ended(sample(float(job.directory[-1])), "finished")
-
-    result, _ = ran(FakeLauncher(measure), settings(strategies=("pageable",)), tmp_path)
-    (row,) = result.rows
-    assert isinstance(row, Measured)
-    assert row.rounds == ((1.0,) * 3, (2.0,) * 3)
-    assert 1.0 <= row.median_seconds <= 2.0
-    assert row.stopped == ("time is up",) * 2
 
 
 def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_path: Path) -> None:
@@ -97,22 +79,6 @@ def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_
     assert row.detail == "what it printed"
     assert "runs with python" in row.next_step
     assert len(result.rows[0].frame_seconds) == 6  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    ("problem", "reason"),
-    [
-        (Problem(cause="differs", message="1 of 2 differ"), "its results are wrong: 1 of 2 differ"),
-        (Problem(cause="memory", message="no room"), "not enough memory: no room"),
-        (Problem(cause="device", message="CUDA: 700"), "CUDA: 700"),
-    ],
-)
-def test_a_problem_becomes_the_reason_of_its_row(tmp_path: Path, problem: Problem, reason: str) -> None:
-    launcher = FakeLauncher(dies_for("managed", Ended(problem, "finished", log="the log")))
-    result, _ = ran(launcher, settings(), tmp_path)
-    row = result.rows[3]
-    assert isinstance(row, Failed)
-    assert (row.reason, row.detail) == (reason, "the log")
 
 
 def test_what_does_not_apply_is_skipped_with_the_reason_and_never_run(tmp_path: Path) -> None:
@@ -243,27 +209,3 @@ def test_the_time_counts_from_where_it_began(began: float | None, left: float, t
     measured_run(asked, FakeLauncher(measure), Limited(), tmp_path, clock=clock)
     assert said == [left]
     assert set(limits) == {left - CONCLUDING_SECONDS}
-
-
-def test_progress_hears_of_every_process(tmp_path: Path) -> None:
-    class Heard(Silent):
-        def __init__(self) -> None:
-            self.said: list[object] = []
-
-        def start(self, total: int) -> None:
-            self.said.append(total)
-
-        def begin(self, what: str) -> None:
-            self.said.append(what)
-
-        def end(self) -> None:
-            self.said.append(".")
-
-    heard = Heard()
-    asked = settings(rounds=1, strategies=("pageable", "pinned"))
-    launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
-    measured_run(asked, launcher, heard, tmp_path)
-    words = ["checking the workload", "."]
-    words += ["tracing the workload", ".", "pageable, round 1", "."]
-    assert [w for w in heard.said if not isinstance(w, int)] == words
-    assert heard.said[-3] == 3, "what applies is known: two before, and one strategy"

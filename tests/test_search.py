@@ -29,11 +29,10 @@ from advisor.profiles.figures import Search, Tried
 from advisor.profiles.schema import Profile
 from advisor.report.blocks import Table
 from advisor.report.mixes import buffers
-from advisor.strategies.mixes import every_mix, known, mix, require_fits, tried_for
+from advisor.strategies.mixes import every_mix, known, tried_for
 from advisor.strategies.registry import STRATEGIES
 from advisor.verdicts.reasons import with_mixes
 from advisor.workloads.loading import prepare
-from tests.benchmarks.mixes import duels
 
 Costs = Mapping[str, Mapping[str, float]]
 WORKLOAD = vector_add_workload()
@@ -345,13 +344,6 @@ def test_the_next_best_placement_is_the_nearest_mix_that_differs_in_that_buffer_
     assert [row.cells[-1].value for row in table.rows] == [
         "pageable: 2.00 ms more", "pageable: 2.50 ms more", "",
     ]  # fmt: skip
-
-
-def test_the_duels_of_the_benchmark_are_mixes_of_the_example() -> None:
-    ran = prepare(REPOSITORY / "workloads" / "embedding_lookup.py", None, {"rows": "1024"})().record
-    tried = [mix("m", placed) for placed in duels()]
-    assert len({tuple(sorted(made.assigned(ran).items())) for made in tried}) == len(tried) == 15
-    require_fits(tried, ran, cuda_device())
 
 
 def test_where_a_placement_is_tried_is_a_fact_of_its_strategy() -> None:

@@ -126,20 +126,6 @@ def test_which_strategies_have_code_in_which_libraries(name: str) -> None:
     assert {strategy: libraries for strategy, libraries in found.items() if libraries} == expected
 
 
-def test_a_copy_between_gpus_waits_for_what_made_it_and_not_for_the_host() -> None:
-    text = texts("peer", record("two_gpus_pipeline"))["CuPy"]
-    frame = text.partition("def frame()")[2]
-    order = [
-        "scale",
-        "mark0 = stream.record()",
-        "stream1.wait_event(mark0)",
-        "copy_from_device_async",
-        "root",
-    ]
-    assert sorted(order, key=frame.index) == order
-    assert frame.count("synchronize") == 1
-
-
 def test_a_mix_with_peer_has_code_in_all_libraries() -> None:
     chosen = {"image": "pageable", "features": "peer", "result": "pinned"}
     mixes = {"hybrid-1": mix("hybrid-1", chosen)}

@@ -50,15 +50,6 @@ def test_what_a_stage_needs_is_moved_in_its_frames_alone() -> None:
     ]
 
 
-def test_stages_meet_again_after_the_least_common_multiple() -> None:
-    late = StageUse("late", "device", {"b": "inout"}, every=4)
-    planned = plan([], [*FRESH, LOOK, late], dict.fromkeys("ab", ASYNC))
-    ran = [[step.name for step in steps if step.action in ("host", "device")] for steps in planned.period]
-    assert len(ran) == 12
-    assert [i for i, names in enumerate(ran) if "look" in names] == [0, 3, 6, 9]
-    assert [i for i, names in enumerate(ran) if "late" in names] == [0, 4, 8]
-
-
 def test_frames_overlap_where_buffers_are_renewed_whenever_they_are_used() -> None:
     assert obstacle([*FRESH, LOOK]) is None
     assert sorted(doubled([*FRESH, LOOK])) == ["a", "b"]

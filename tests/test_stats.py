@@ -101,20 +101,6 @@ def test_bootstrap_medians_have_the_distribution_of_resampled_ones(frames):
     assert scipy.stats.ks_2samp(ours, plain).pvalue > 0.001
 
 
-def test_cluster_bootstrap_draws_whole_processes():
-    """Two processes far apart: a quarter of the resamples hold one twice, half of them both."""
-    draws = stats._bootstrap_medians([np.full(9, 1.0), np.full(9, 3.0)], 8000, np.random.default_rng(4))
-    assert np.mean(draws == 1.0) > 0.25
-    assert np.mean(draws == 3.0) > 0.25
-
-
-@every("confidence", [0.5, 0.9, 0.95, 0.99])
-def test_student_quantile(confidence):
-    for freedom in (1, 1.5, 2, 2.7, 4, 9, 30, 200):
-        expected = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
-        assert stats._student_quantile(confidence, freedom) == pytest.approx(expected, rel=1e-4), freedom
-
-
 def test_ratio_holds_the_interval_of_welch_over_processes():
     above, below = ([[1.00], [1.06], [1.11], [1.03]], [[0.50], [0.54], [0.49]])
     logs = [np.log(np.ravel(side)) for side in (above, below)]

@@ -19,7 +19,7 @@ from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settin
 from test_cli import names
 
 from advisor import sweep
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import UsageError
 from advisor.measure.jobs import Done, Job, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
@@ -155,15 +155,6 @@ def test_a_value_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path) -> Non
     assert result.results.has_figures
 
 
-def test_all_values_failing_keeps_the_errors(tmp_path: Path) -> None:
-    wrong = Problem(cause="raised", error="WorkloadError", message="ValueError: odd")
-    result = swept(SweepLauncher(dict.fromkeys("124", wrong)), tmp_path)
-    assert not result.results.has_figures
-    assert result.results.workload == "w"
-    assert [type(problem) for problem in result.problems] == [WorkloadError] * 3
-    assert names(tmp_path) == set()
-
-
 def test_a_wrong_value_stops_everything_before_it_begins(tmp_path: Path) -> None:
     wrong = Problem(cause="wrong", error="UsageError", message="--sweep n=x is not of type int")
     launcher = SweepLauncher({"parameters": wrong})
@@ -223,14 +214,6 @@ def save(made: Profile, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     made.save(path)
     return path
-
-
-def test_profiles_are_put_together_with_links_to_their_pages(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b/report.html").write_text("")
-    made = gather([(tmp_path / "b/p.json", at_n(64)), (tmp_path / "a/p.json", at_n(2))], tmp_path / "out")
-    assert [(point.value, point.href) for point in made.points] == [(2, ""), (64, "./../b/report.html")]
-    assert made.parameter == "n"
 
 
 @every(

@@ -12,7 +12,7 @@ from advisor.errors import NothingMeasured
 from advisor.measure import footprint, tasks, worker
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
 from advisor.measure.frames import Ranges
-from advisor.measure.jobs import Description, Outcome, Problem, ReferenceRun, Sample
+from advisor.measure.jobs import Description, Outcome, Problem, Sample
 from advisor.measure.launcher import Ended
 from advisor.measure.placed_workload import place
 from advisor.measure.reference import reference
@@ -191,10 +191,6 @@ def test_the_description_comes_before_the_first_frame(file: Path) -> None:
     assert described.device == backend.device()
     assert described.gpu == {"cuda_runtime": "13.0"}
     assert [buffer.name for buffer in described.workload.buffers] == ["a", "b", "w"]
-
-
-def test_a_reference_run_is_an_outcome(file: Path) -> None:
-    assert attempt(file, RecordingBackend(), task="reference") == ReferenceRun()
 
 
 def test_too_little_memory_is_told_with_the_figures(file: Path) -> None:

@@ -15,26 +15,6 @@ from advisor.texts import bounded, for_log, printable
 
 
 @every(
-    ("value", "significant", "text"),
-    [
-        (0, 3, "0"),
-        (1.234, 3, "1.23"),
-        (12.34, 3, "12.3"),
-        (12345, 3, "12300"),
-        (0.01234, 3, "0.0123"),
-        (0.9996, 3, "1.00"),
-        (-1.234, 3, "-1.23"),
-        (1.25, 1, "1"),
-        (0.5, 1, "0.5"),
-        (7.0, 2, "7.0"),
-        (3e-9, 3, "0.00000000300"),
-    ],
-)
-def test_digits(value: float, significant: int, text: str) -> None:
-    assert units.digits(value, significant) == text
-
-
-@every(
     ("value", "text"),
     [
         (0, "0 s"),
@@ -133,13 +113,6 @@ def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
 )
 def test_what_is_obeyed_is_shown_as_an_escape(text: str, shown: str) -> None:
     assert printable(text) == shown
-
-
-@given(st.text(alphabet=":# []abc\n\t"))
-def test_no_line_is_a_workflow_command(text: str) -> None:
-    shown = for_log(text)
-    assert not any(line.strip().startswith("::") for line in shown.splitlines())
-    assert "##[" not in shown
 
 
 def test_other_colons_stay() -> None:

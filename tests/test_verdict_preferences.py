@@ -84,14 +84,6 @@ def test_a_budget_excludes_what_does_not_fit_and_says_so() -> None:
     assert (exact.strategy, exact.excluded) == ("pinned", {})
 
 
-def test_nothing_fits_the_budget() -> None:
-    rows = (measured("pageable", 0.040, footprint=WHOLE), measured("zero-copy", 0.030, footprint=HALF))
-    chosen = wanted(*rows, memory_budget_bytes=MIB)
-    assert (chosen.strategy, chosen.verdict) == (None, "open")
-    assert chosen.excluded == {"pageable": "needs 384 MiB", "zero-copy": "needs 192 MiB"}
-    assert "--memory-budget" in chosen.next_step
-
-
 def restless(strategy: str, *medians: float, **fields: object) -> Measured:
     """A row whose processes differ."""
     frames = tuple(median for median in medians for _ in range(30))
@@ -166,13 +158,6 @@ def test_a_device_is_predicted_again_by_other_preferences_as_it_would_be_at_once
     assert again == conclude(traced(preferences=other), target)
     assert again.predictions[0].recommendation.objective == "throughput"
     assert first.predictions[0].recommendation.strategy != again.predictions[0].recommendation.strategy
-
-
-def test_the_same_preferences_leave_the_profile_as_it_is() -> None:
-    before = advise(profile())
-    assert conclude_again(before, Preferences()) is before
-    predicted_alone = cpu_profile()
-    assert conclude_again(predicted_alone, Preferences()) is predicted_alone
 
 
 DATA = Path(__file__).parent / "data"

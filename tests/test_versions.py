@@ -278,11 +278,6 @@ def test_few_rounds_tell_a_large_difference_and_have_an_interval_with_ends(
     assert head / base == pytest.approx(ratio.value)
 
 
-def test_a_version_without_a_round_beside_the_other_has_no_ratio() -> None:
-    blocks = [Timed(0, 0, "BASE pageable", 0, 0.01), Timed(0, 1, "HEAD pageable", 0, 0.01)]
-    assert judged(blocks, Entry(("pageable",)), Question(), 1.0).ratios == {}
-
-
 def test_parts_add_up_to_the_frame_beside_them() -> None:
     """Single steps on a busy machine take more than the frame does; too few of them have no interval."""
     entry, generator = Entry(("pinned",)), np.random.default_rng(1)

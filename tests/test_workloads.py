@@ -16,7 +16,6 @@ from advisor.workloads.definition import (
     RESERVED,
     Buffer,
     Definition,
-    ImpossibleBuffer,
     In,
     Out,
     Stage,
@@ -133,12 +132,6 @@ def test_what_is_wrong_is_refused_with_the_next_step(
         make(value)
     assert message.format(value) in raised.value.message
     assert next_step in raised.value.next_step
-
-
-def test_a_shape_that_no_array_can_have_may_be_for_a_parameter() -> None:
-    for shape in (0, 1 << 61):
-        with pytest.raises(ImpossibleBuffer):
-            shaped(shape)
 
 
 def test_a_definition_stays_a_function() -> None:
