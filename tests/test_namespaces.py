@@ -112,11 +112,14 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
 NAMES = ("package", "package.inner", "package.deep", "spread.part.there")
 
 
-def test_what_the_user_has_installed_from_the_checkout_comes_from_the_worktree(tree: Tree) -> None:
+def test_installed_code_and_the_working_directory_are_those_of_the_worktree(
+    tree: Tree, tmp_path: Path
+) -> None:
     base, head = Namespace(tree), Namespace()
     for _ in range(2):
         for space, word in ((head, "head"), (base, "base")):
             with space.entered():
+                assert Path.cwd() == tmp_path / ("base" if space is base else "user") / "app"
                 assert {importlib.import_module(name).WORD for name in NAMES} == {word}
     assert not any(name in sys.modules for name in NAMES)
 
@@ -128,12 +131,6 @@ def test_what_is_new_in_head_is_not_found_in_base(tree: Tree) -> None:
             importlib.import_module(name)
         with Namespace().entered():
             importlib.import_module(name)
-
-
-def test_the_working_directory_is_the_worktree_s(tree: Tree, tmp_path: Path) -> None:
-    with Namespace(tree).entered():
-        assert Path.cwd() == tmp_path / "base" / "app"
-    assert Path.cwd() == tmp_path / "user" / "app"
 
 
 def test_what_was_installed_into_a_folder_of_its_own_is_a_library(

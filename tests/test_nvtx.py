@@ -105,10 +105,11 @@ def test_ranges_nest_and_balance_in_the_domain(record: Path) -> None:
 
 
 @needs_compiler
-def test_a_strategy_that_moves_nothing_has_no_transfers(record: Path) -> None:
-    ran(record, VECTOR_ADD, "zero-copy", assignments={"n": "4096"})
-    *_, last = frames(pushed(record))
-    assert last == ["host:produce", "device:add", "synchronize", "host:consume"]
+def test_a_strategy_that_moves_nothing_has_no_transfers_in_any_frame(record: Path) -> None:
+    ran(record, VECTOR_ADD, "zero-copy", assignments={"n": "64"}, frames=50)
+    assert set(map(tuple, frames(pushed(record)))) == {
+        ("host:produce", "device:add", "synchronize", "host:consume")
+    }
 
 
 @needs_compiler

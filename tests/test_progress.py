@@ -19,18 +19,13 @@ def runs(progress: Silent) -> None:
             progress.end()
 
 
-def test_lines_count(capsys: pytest.CaptureFixture[str]) -> None:
-    runs(Lines())
-    assert capsys.readouterr() == ("", "[1/3] checking the workload\n[2/3] pinned, round 1\n")
-
-
-def test_lines_without_a_total_yet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_count_also_without_a_total_yet(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
     lines.begin("checking the workload")
     lines.end()
-    lines.start(4)
-    lines.begin("pinned, round 1")
-    assert capsys.readouterr().err == "[1] checking the workload\n[2/4] pinned, round 1\n"
+    runs(lines)
+    told = "[1] checking the workload\n[2/3] checking the workload\n[3/3] pinned, round 1\n"
+    assert capsys.readouterr() == ("", told)
 
 
 def test_lines_tell_the_time_left_where_it_is_limited(capsys: pytest.CaptureFixture[str]) -> None:

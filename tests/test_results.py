@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from builders import footprint, vector_add_workload
@@ -49,15 +50,30 @@ def test_samples_are_kept_in_order_with_their_process() -> None:
     assert row.stopped == ("precise", "time is up")
 
 
-def test_cpu_seconds_are_the_median_of_those_that_were_taken() -> None:
-    taken = combined(*(sample(cpu_seconds=s) for s in (0.1, 0.4, 0.2)), sample())
-    assert taken.cpu_seconds == 0.2
-    assert combined(sample()).cpu_seconds is None
+LOCKS = [PageLocking(calls=calls, seconds=calls / 1000) for calls in (7.0, 1.0, 2.0)]
+PRINTS = [
+    footprint(pageable=n).model_copy(update={"peak_process_bytes": peak})
+    for n, peak in ((1, None), (2, 50), (3, 70))
+]
 
 
-def test_page_locking_is_the_median_of_the_processes() -> None:
-    locks = [PageLocking(calls=calls, seconds=calls / 1000) for calls in (7.0, 1.0, 2.0)]
-    assert combined(*(sample(page_locking=each) for each in locks)).page_locking == locks[2]
+@every(
+    ("figure", "values", "expected"),
+    [
+        ("cpu_seconds", (0.1, 0.4, 0.2, None), 0.2),
+        ("cpu_seconds", (None,), None),
+        ("page_locking", LOCKS, LOCKS[2]),
+        ("setup_seconds", (1.0, 9.0, 2.0), 2.0),
+        ("footprint", PRINTS, PRINTS[2]),
+        ("latency_seconds", (1.0, 5.0, 2.0), 2.0),
+        ("latency_seconds", (None, 3.0), 3.0),
+        ("latency_seconds", (None,), None),
+    ],
+)
+def test_a_figure_is_the_median_of_the_processes_that_have_it_or_the_largest(
+    figure: str, values: Sequence[Any], expected: Any
+) -> None:
+    assert getattr(combined(*(sample(**{figure: value}) for value in values)), figure) == expected
 
 
 def test_the_median_and_its_interval_are_those_of_the_statistics() -> None:
@@ -65,47 +81,30 @@ def test_the_median_and_its_interval_are_those_of_the_statistics() -> None:
     row = combined(*(sample(frame_seconds=frames) for frames in rounds))
     assert row.median_seconds == stats.median(rounds)
     assert row.interval_seconds == stats.median_interval(rounds, confidence=0.9)
-    assert row.interval_seconds != stats.median_interval(rounds, confidence=0.5)
 
 
-def test_the_breakdown_is_the_median_over_all_processes() -> None:
-    def with_add(seconds: float) -> dict[str, float]:
-        return frame(to_device=2, device_add=seconds, to_host=0.5)
-
-    row = combined(sample(breakdown=(with_add(3), with_add(5))), sample(breakdown=(with_add(4),)))
-    assert row.stage_seconds == {"produce": 1, "add": 4, "consume": 1.5}
-    assert list(row.stage_seconds) == ["produce", "add", "consume"]
-    assert row.transfer_seconds == 2.5
+def with_add(seconds: float, **more: float) -> dict[str, float]:
+    return {**frame(to_device=2, device_add=seconds, to_host=0.5), **more}
 
 
-def test_what_is_in_no_step_is_waiting_and_launching() -> None:
-    row = combined(sample())
-    assert row.synchronize_seconds == 2.0
-    assert row.device_path_seconds == 10.0 - 1.0 - 1.5
-
-
-def test_parts_that_are_longer_than_the_frame_leave_no_negative_rest() -> None:
-    row = combined(sample(breakdown=(frame(device_add=30),)))
-    assert row.synchronize_seconds == 0.0
-    assert row.device_path_seconds == 30.0
-
-
-def test_a_step_that_did_not_happen_takes_no_time() -> None:
-    row = combined(sample(breakdown=({},), transfer_bytes={}))
-    assert row.stage_seconds == {"produce": 1, "add": 0, "consume": 1.5}
-    assert row.transfer_seconds == 0
-    assert row.transfer_bytes == {}
-
-
-def test_setup_is_the_median_and_the_footprint_the_largest() -> None:
-    prints = [footprint(pageable=n).model_copy(update={"peak_process_bytes": p}) for n, p in PEAKS]
-    samples = [sample(setup_seconds=s, footprint=f) for s, f in zip((1.0, 9.0, 2.0), prints, strict=True)]
-    row = combined(*samples)
-    assert row.setup_seconds == 2.0
-    assert row.footprint == prints[2]
-
-
-PEAKS = ((1, None), (2, 50), (3, 70))
+@every(
+    ("breakdowns", "add", "copies", "host_copy", "waits", "path"),
+    [
+        ([(with_add(3),)], 3, 2.5, None, 2.0, 7.5),
+        ([(with_add(3), with_add(5)), (with_add(4),)], 4, 2.5, None, 1.0, 7.5),
+        ([(frame(device_add=30),)], 30, 0, None, 0.0, 30.0),
+        ([({},)], 0, 0, None, 7.5, 7.5),
+        ([(with_add(3, **{"host-copy": 1.0}),)], 3, 2.5, 1.0, 1.0, 7.5),
+    ],
+    ids=["one", "several", "longer than the frame", "nothing", "copies of foreign data"],
+)
+def test_what_is_in_no_step_of_a_frame_of_10_s_is_waiting(
+    breakdowns: list[Any], add: float, copies: float, host_copy: float | None, waits: float, path: float
+) -> None:
+    row = combined(*(sample(breakdown=each) for each in breakdowns))
+    assert list(row.stage_seconds.items()) == [("produce", 1), ("add", add), ("consume", 1.5)]
+    assert (row.transfer_seconds, row.host_copy_seconds) == (copies, host_copy)
+    assert (row.synchronize_seconds, row.device_path_seconds) == (waits, path)
 
 
 def ended(outcome: Any) -> Ended:
@@ -127,22 +126,6 @@ def ended(outcome: Any) -> Ended:
 def test_a_problem_becomes_a_failed_row(cause: Any, said: str) -> None:
     row = failure("pinned", ended(Problem(cause=cause, message="oh", detail="traceback")))
     assert (row.strategy, row.status, row.reason, row.detail) == ("pinned", "failed", said, "traceback")
-
-
-def test_host_copies_of_foreign_data_are_a_part_of_their_own() -> None:
-    parts = {**frame(to_device=2, device_add=3, to_host=0.5), "host-copy": 1.0}
-    row = combined(sample(breakdown=(parts,)))
-    assert row.host_copy_seconds == 1.0
-    assert row.transfer_seconds == 2.5
-    assert row.synchronize_seconds == 1.0
-    assert row.device_path_seconds == 10.0 - 1.0 - 1.5
-    assert combined(sample()).host_copy_seconds is None, "there was none, which is not 0"
-
-
-def test_the_latency_is_the_median_of_the_processes_that_have_one() -> None:
-    assert combined(*(sample(latency_seconds=s) for s in (1.0, 5.0, 2.0))).latency_seconds == 2.0
-    assert combined(sample(), sample(latency_seconds=3.0)).latency_seconds == 3.0
-    assert combined(sample()).latency_seconds is None
 
 
 @every("outcome", [None, ReferenceRun()])

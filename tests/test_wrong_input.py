@@ -87,7 +87,7 @@ CHANGED = (
 )
 OPTIONS = (
     *("--set m=3", "--set n=x", "--set n=2**99999", "--strategy pined", "--format pdf", "--gpu 0 --no-gpu"),
-    *("--out=", "--out w.py", "--out /proc/advisor"),
+    *("--out=", "--out w.py", "--out /proc/advisor", "--trace nothing", "--nsys x", "--keep-nsys"),
 )
 
 
