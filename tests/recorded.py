@@ -96,7 +96,9 @@ class Recording:
 
     def _finish(self, seconds: float) -> None:
         """Waits for what was issued."""
-        event = Event("wait", "finish", "cupy", host_seconds=0.0, kernel_seconds=seconds)
+        event = Event(
+            "wait", "finish", "cupy", host_seconds=0.0, kernel_seconds=seconds, created=self.clock.now
+        )
         self.clock.advance(seconds)
         self.recorder.crossed(event)
 

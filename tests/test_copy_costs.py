@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +14,9 @@ from recorded import Recording
 
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.recording.calls import Calls, Gpu
-from advisor.measure.recording.copy_costs import BUFFERS, CopyCosts
 from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.played_cupy import modules
+from advisor.measure.recording.recorder import Event
 from advisor.profiles.crossings import LineLoop
 from advisor.verdicts.ceilings import ceilings
 
@@ -36,6 +34,7 @@ class Machine:
     def __init__(self, recording: Recording, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
         self.clock, self.kernel, self.slower, self.made = recording.clock, 0.0, 0.0, 0
         self.locked: set[int] = set()
+        self.is_captured = False
         self.options = options
         costs = recording.recorder.copy_costs
         costs.is_possible, costs._pages = True, self
@@ -43,7 +42,7 @@ class Machine:
             name = f"advisor.measure.recording.{module}.perf_counter"
             monkeypatch.setattr(name, lambda: self.clock.now)
         event = partial(SimpleNamespace, record=lambda _: None)
-        gpu = Gpu(wait=lambda _: self.wait(), event=event)
+        gpu = Gpu(wait=lambda _: self.wait(), event=event, captures=lambda _: self.is_captured)
         calls = Calls("cupy", recording.recorder, gpu, self.direct)
         recording.recorder.readers["cupy"] = lambda begin, end: 0.0
         size = lambda *_: 1 << 20  # noqa: E731
@@ -68,7 +67,7 @@ class Machine:
         self.locked.remove(address)
 
     def copy(self, seconds: float) -> None:
-        if seconds > 0.001:
+        if seconds > 0.001 and not self.is_captured:
             self.wait()
         self.made += 1
         self.slower += 0.0 if self.locked else 0.0002
@@ -80,6 +79,7 @@ class Machine:
         self.clock.advance(self.options.get("late", 0.0))
 
     def wait(self) -> None:
+        assert not self.is_captured
         self.clock.advance(self.kernel)
         self.kernel = 0.0
 
@@ -109,6 +109,41 @@ def test_copies_cost_a_frame_their_own_time_and_what_other_lines_lose(
     assert [c.count for c in run.crossings] == [500, 500]
     assert [c.host_seconds for c in run.crossings] == pytest.approx([0.5, 1.0])
     assert ceilings(run)[0].seconds == pytest.approx(0.0034)
+
+
+def test_what_the_recorder_takes_is_in_no_frame(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, launched = Machine(recording, monkeypatch), recording.recorder.crossed
+
+    def slow(event: Event) -> None:
+        machine.clock.advance(0.0003 if event.created is not None else 0.0)
+        launched(event)
+
+    monkeypatch.setattr(recording.recorder, "crossed", slow)
+    loop = loop_of(recording)
+    assert loop.frame_seconds == pytest.approx(0.0084)
+    assert loop.copy_cost
+    assert loop.copy_cost.seconds == pytest.approx(0.0034, rel=0.05)
+
+
+def test_copies_that_are_captured_into_a_graph_are_left_alone(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait would end the capture: the machine forbids it."""
+    machine = Machine(recording, monkeypatch)
+    recording.gpu.capture = lambda on: setattr(machine, "is_captured", on)
+    recording.run(
+        "for number in range(500):\n"
+        "    gpu.capture(number % 3 == 1)\n"
+        "    gpu.upload()\n"
+        "    gpu.compute()\n"
+        "    gpu.download()\n"
+    )
+    (loop,) = recording.record().loops
+    assert loop.copy_cost is None
+    assert [c.count for c in recording.record().crossings] == [500, 500]
+    assert machine.locked == set()
 
 
 def test_training_and_validation_are_each_measured(
@@ -170,34 +205,6 @@ def test_what_is_taken_off_is_a_tenth_of_the_time_at_most(
     assert costs.seconds < 0.1 * recording.clock.now + 3 * 0.004
 
 
-def test_buffers_are_used_again_once_the_program_has_dropped_them() -> None:
-    costs = CopyCosts(lambda: 0.0)
-    first = costs.array((3, 4), np.float32)
-    place = first.ctypes.data
-    view = first[1:]
-    del first
-    other = costs.array((3, 4), np.float32)
-    assert other.ctypes.data != place, "a view of it is there"
-    del view
-    assert costs.array((2, 2), np.float64).ctypes.data == place
-    del other
-    held = [costs.array(12, np.float32) for _ in range(BUFFERS)]
-    assert len({array.ctypes.data for array in held}) == BUFFERS
-    assert costs.array(12, np.float32) is None
-
-
-def test_threads_that_download_at_once_make_few_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    costs = CopyCosts(lambda: 0.0)
-    together = Barrier(BUFFERS + 1)
-    zeros = np.zeros
-    monkeypatch.setattr(np, "zeros", lambda *args: (together.wait(10), zeros(*args))[1])
-    with ThreadPoolExecutor(BUFFERS + 1) as threads:
-        held = list(threads.map(lambda _: costs.array(12, np.float32), range(BUFFERS + 1)))
-    monkeypatch.undo()
-    assert all(array is not None for array in held)
-    assert costs.array(12, np.float32) is None
-
-
 @pytest.fixture
 def cupy() -> Iterator[Any]:
     """CuPy as it is played for a script: that completes the class of the mock, which is undone here."""
@@ -214,7 +221,6 @@ def test_cupy_copies_from_and_to_one_array_of_the_host(cupy: Any) -> None:
     cupy._watch.heard = lambda: None
     calls = CupyCalls()
     calls._cupy, calls._array = cupy, cupy.ndarray
-    calls._recorder = SimpleNamespace(copy_costs=CopyCosts(lambda: 0.0))
     host, out = np.arange(6.0).reshape(2, 3), np.zeros((2, 3))
     array = cupy.asarray(host)
 
@@ -223,7 +229,7 @@ def test_cupy_copies_from_and_to_one_array_of_the_host(cupy: Any) -> None:
 
     (place, size), copy = direct("ndarray.get", cupy.ndarray.get, array)
     result = copy()
-    assert (result.ctypes.data, result.nbytes) == (place, size)
+    assert (result.ctypes.data, result.nbytes, result.flags.owndata) == (place, size, True)
     assert np.array_equal(result, host)
     (place, _), copy = direct("cupy.asnumpy", cupy.asnumpy, array, None, "C", out)
     assert copy() is out

@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -432,6 +433,26 @@ def test_events_of_a_line_are_added_up_by_frame(recording: Recording) -> None:
     assert (up.loop, up.count, up.frames, up.bytes) == (0, 10, 10, 80)
     assert (second.place.line, down.count, down.frames) == (4, 5, 5)
     assert up.place.text == "gpu.up()"
+
+
+def test_shares_are_of_the_same_frames_where_these_differ(recording: Recording) -> None:
+    """The slow ones are those timed after the first 256: in a median of all frames, copies would be 100 %."""
+    recording.run(
+        "for number in range(1, 1001):\n"
+        "    if number == 200:\n"
+        "        gpu.pause(9.0)\n"
+        "    gpu.down(seconds=0.009 if number % 13 == 0 else 0.001)\n"
+        "    gpu.pause(0.002)\n"
+    )
+    run = recording.record()
+    (loop,) = run.loops
+    timed = [0.009 if n % 13 == 0 else 0.001 for n in range(2, 1001) if n <= 256 or n % 13 == 0]
+    assert loop.frame_seconds == pytest.approx(fmean(timed) + 0.002, rel=0.01)
+    assert run.crossings[0].host_seconds == pytest.approx(1000 * fmean(timed), rel=0.01)
+    assert loop.frame_seconds
+    assert loop.interval_seconds
+    low, high = loop.interval_seconds
+    assert low < loop.frame_seconds < high
 
 
 def test_times_are_of_steady_frames(recording: Recording) -> None:

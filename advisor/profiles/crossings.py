@@ -53,8 +53,10 @@ class LineLoop(Record):
     last_line: Number
     frames: Number = Field(description="Iterations, warm-up included")
     warm_up: Count = optional("Iterations left out of times: the first, and until all lines appeared", 0)
-    frame_seconds: PositiveSeconds | None = optional("Median of the steady iterations; None without a GPU")
-    interval_seconds: Interval | None = optional("95 % of that median")
+    frame_seconds: PositiveSeconds | None = optional(
+        "Mean of the steady iterations with timed calls; None without a GPU"
+    )
+    interval_seconds: Interval | None = optional("95 % of that mean")
     seconds: Seconds = Field(description="All iterations, on the host's clock")
     overhead_seconds: Seconds | None = optional("Of these, spent in recording: an estimate")
     copy_cost: CopyCost | None = optional("None if too few frames could be compared, or without a GPU")

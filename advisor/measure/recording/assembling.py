@@ -30,8 +30,10 @@ from advisor.profiles.crossings import (
 )
 
 _COPIES = ("upload", "download", "lock")
-MOST_SAMPLES, BATCHES = 2000, 10
-"""Iterations that the interval of a frame's time is made from, in that many stretches of neighbours."""
+BATCHES = 10
+"""Stretches of neighbours whose means the interval of a frame's time is made from."""
+OUTLIER = 10
+"""Times the median: a longer iteration compiles, saves or validates, and is no frame as the others are."""
 LEAST_TURNS = 3
 """Iterations with the same crossing that make a loop one that repeats: two may be chance."""
 CARRIED = 0.9
@@ -105,12 +107,8 @@ class Assembler:
     def _loop(self, loop: Loop, records: Sequence[Record], behind: float) -> LineLoop:
         """behind: seconds of a frame after the loop, for which its copies are waited for."""
         warm = _warm_up(loop, records)
-        steady = [
-            seconds + behind
-            for seconds, number in zip(loop.times, loop.numbers, strict=True)
-            if number > warm and seconds > 0
-        ]
-        frame = float(np.median(steady)) if self.recorder.has_gpu and steady else None
+        steady = _steady(loop, warm) + behind
+        frame = float(np.mean(steady)) if self.recorder.has_gpu and len(steady) else None
         return LineLoop(
             place=self._place(loop.file, loop.first),
             last_line=loop.last,
@@ -231,11 +229,27 @@ def _warm_up(loop: Loop, records: Iterable[Record]) -> int:
     return min(max([1, *usual]), loop.turns // 2)
 
 
-def _interval(seconds: Sequence[float]) -> tuple[float, float]:
-    """By stretches of neighbours: what drifts or alternates makes it wider."""
-    kept = np.asarray(seconds[:: math.ceil(len(seconds) / MOST_SAMPLES)])
-    rounds = [tuple(map(float, part)) for part in np.array_split(kept, BATCHES)]
-    return stats.median_interval(rounds)
+def _steady(loop: Loop, warm_up: int) -> stats.Floats:
+    """Seconds of the iterations in which calls were timed, or of all where none was.
+
+    Their mean and the calls' means are of the same iterations, so that a line's share is right where
+    iterations differ: with medians of all, the lines of a loop on an H200 added up to more than a frame.
+    """
+    seconds, numbers, timed = (np.asarray(each) for each in (loop.times, loop.numbers, loop.timed))
+    steady = (numbers > warm_up) & (seconds > 0)
+    if (steady & (timed > 0)).any():
+        steady &= timed > 0
+    seconds = seconds[steady]
+    return seconds[seconds <= OUTLIER * np.median(seconds)] if len(seconds) else seconds
+
+
+def _interval(seconds: stats.Floats) -> tuple[float, float]:
+    """95 % of the mean, by means of batches: what drifts or alternates makes it wider (Law and Kelton,
+    "Simulation Modeling and Analysis", 9.5.3)."""
+    logs = np.log([part.mean() for part in np.array_split(seconds, BATCHES)])
+    half = stats.student_upper(0.025, BATCHES - 1) * float(logs.std(ddof=1)) / math.sqrt(BATCHES)
+    mean = float(seconds.mean())
+    return mean * math.exp(-half), mean * math.exp(half)
 
 
 def _times(record: Record) -> dict[str, float | int]:

@@ -48,7 +48,8 @@ def direct(host: Any, copy: Call) -> Direct | None:
 
 class Gpu:
     """A library's streams, by functions of the library's: its current stream, what waits for one, the number
-    of the current GPU, what makes an event, and the milliseconds between two."""
+    of the current GPU, what makes an event, the milliseconds between two, and whether a stream is being
+    captured into a CUDA graph."""
 
     def __init__(
         self,
@@ -57,13 +58,20 @@ class Gpu:
         gpu: Call = lambda: 0,
         event: Call = lambda: None,
         elapsed: Call = lambda begin, end: begin.elapsed_time(end),
+        captures: Call = lambda _: False,
     ) -> None:
         self._stream, self._wait, self._gpu, self._event, self._elapsed = stream, wait, gpu, event, elapsed
+        self._captures = captures
         self._spare: defaultdict[int, list[Any]] = defaultdict(list)
 
     def synchronize(self, stream: Any = None) -> None:
         """Returns when the stream (None: the current one) is done."""
         self._wait(stream or self._stream())
+
+    def captures(self, stream: Any = None) -> bool:
+        """Whether calls on the stream go into a CUDA graph: waiting would end the capture with an error, and
+        events recorded in it have no times."""
+        return bool(self._captures(stream or self._stream()))
 
     def mark(self, stream: Any = None) -> tuple[int, Any]:
         """A CUDA event, recorded on the stream, and its GPU. Making one takes up to 75 µs: it is reused."""
@@ -145,14 +153,18 @@ class Calls:
         distinguished.
         """
         recorder, depth = self.recorder, self._depth
-        is_sampled = recorder.is_sampled(event)
-        if is_sampled and recorder.has_gpu and (blocks or event.kind in ("upload", "download")):
+        is_sampled = recorder.is_sampled(event) and recorder.has_gpu
+        is_measured = is_sampled and (blocks or event.kind in ("upload", "download"))
+        if (is_measured or event.is_subtracted) and self._gpu.captures(stream):
+            recorder.copy_costs.spoil()
+            event.created, event.is_subtracted, is_measured = None, False, False
+        if is_measured:
             return self._run_measured(event, call, args, options, blocks, stream)
         depth.value = 1  # it was 0, or nothing would have been replaced
         try:
+            if event.is_subtracted:
+                return self._run_directly(event, call, args, options, blocks, stream)
             if event.created is None:
-                if recorder.copy_costs.is_on:
-                    return self._run_directly(event, call, args, options, blocks, stream)
                 return call(*args, **options)
             begin = perf_counter()
             result = call(*args, **options)
@@ -181,22 +193,23 @@ class Calls:
     def _run_directly(
         self, event: Event, call: Call, args: Any, options: Any, blocks: bool, stream: Any
     ) -> Any:
-        """Result of a call in a frame whose copies are subtracted; what they wait for stays in the frame."""
+        """Result of a copy that is subtracted from its frame; what it waits for stays there."""
         costs, wait = self.recorder.copy_costs, functools.partial(self._gpu.synchronize, stream)
-        if event.kind not in ("upload", "download") or not costs.is_around(event.site):
-            return call(*args, **options)
-        called = costs.clock()
+        called = perf_counter()
         wait()
-        begin = costs.clock()
-        if not blocks and begin - called > PENDING:
+        begin = perf_counter()
+        if blocks:
+            event.kernel_seconds = begin - called
+        elif begin - called > PENDING:
             costs.spoil()
         direct = None
         with suppress(Exception):  # the script goes on with arrays that nobody thought of
             direct = self._direct(event.call, call, args, options)
         if direct is None:
+            event.is_subtracted, event.created = False, None
             return call(*args, **options)
         host, copy = direct
-        return costs.take_off(event.site, host, copy, begin, wait)
+        return costs.copy_locked(event.site, host, copy, wait)
 
     def crossed(self, event: Event) -> None:
         """Notes a crossing: under the name of the call that made it, several waits of one call as one."""

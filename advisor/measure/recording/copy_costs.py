@@ -1,23 +1,24 @@
 """Measures what copies cost a loop's frames, other lines included, by frames whose copies are subtracted.
 
 The calls' own times leave out what copies cost other lines. A copy from or to pageable memory goes through
-the CPU's caches and displaces what the program's own code needs, and a download allocates a new array: on an
-H200 that cost as much as the download itself. So in the chosen frames the host memory of each copy is
-page-locked for that copy alone, and the time of locking and copying is subtracted. The program gets the same
-values. On an H200 such a frame is still some 20 µs for each MiB longer than one without the copies, because
-page-locking slows other lines too.
+the CPU's caches and displaces what the program's own code needs: on an H200 that cost as much as the download
+itself. So in the chosen frames the host memory of each copy is page-locked for that copy alone, and the time
+of allocating, locking and copying is subtracted. On an H200 such a frame is still some 20 µs for each MiB
+longer than one without the copies, because page-locking slows other lines too.
+
+The program gets the same values, in memory that is allocated and freed as in any other frame. With downloads
+into memory of our own the heap shrank meanwhile: the next two frames took up to four times as long, and their
+calls were in all sums.
 """
 
 from __future__ import annotations
 
 import ctypes
 import random
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import psutil
 
 from advisor import stats
 from advisor.measure.recording.loops import Clock, Loop, Site
@@ -37,10 +38,6 @@ PENDING = 30e-6
 for, its frame is not compared."""
 WIDEST = 0.3
 """Widest interval of a usable figure, as a share of the frame."""
-ROOM = 8
-"""Free memory that a download needs, in multiples of its size."""
-BUFFERS = 4
-"""Arrays for downloads, which are used again once the program has dropped them."""
 _LEAST = 1e-9
 _LOCKED_ALREADY = 712
 """CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"""
@@ -65,13 +62,6 @@ class PageLock:
         self._driver.cuMemHostUnregister(ctypes.c_void_p(address))
 
 
-class _Lent:
-    """Kept alive by each array in a buffer's memory; the buffer is free once it is gone."""
-
-    def __init__(self, memory: Any) -> None:
-        self.memory, self.__array_interface__ = memory, memory.__array_interface__
-
-
 class Stretches:
     """Times of a loop's frames: stretches of unchanged frames alternate with stretches of chosen ones."""
 
@@ -86,16 +76,17 @@ class Stretches:
         """Lines whose copies were subtracted."""
 
     def ended(self, seconds: float) -> bool:
-        """Notes the time of a frame, without subtracted copies; True if it was a chosen one."""
-        was_chosen = self.is_chosen
-        self.frames += was_chosen
+        """Notes the time of a frame, without subtracted copies. True if no other figure includes it: it was
+        chosen, or it is the first after chosen ones."""
+        is_other = self.is_chosen or (len(self._seconds) > 1 and not self._seconds[-1])
+        self.frames += self.is_chosen
         if self.is_comparable:
             self._seconds[-1].append(seconds)
         self.is_comparable = True
         self._left -= 1
         if not self._left:
             self._next()
-        return was_chosen
+        return is_other
 
     def is_full(self) -> bool:
         return len(self._seconds) > 2 * MOST
@@ -118,11 +109,11 @@ class Stretches:
         self._left = CHOSEN if self.is_chosen else self._random.randint(*BETWEEN)
 
     def measured(self, frame_seconds: float) -> CopyCost | None:
-        """The cost of copies in a frame of that length; None if it is not known well enough."""
+        """The cost of copies in a mean frame of that length; None if it is not known well enough."""
         counted = [frames[1:] for frames in self._seconds]
         triples = zip(counted[:-2:2], counted[1:-1:2], counted[2::2], strict=True)
         each = [
-            (np.median(chosen), np.median([*before[-BETWEEN[1] :], *after[: BETWEEN[1]]]))
+            (np.mean(chosen), np.mean([*before[-BETWEEN[1] :], *after[: BETWEEN[1]]]))
             for before, chosen, after in triples
             if len(chosen) == CHOSEN - 1 and (before or after)
         ]
@@ -152,8 +143,6 @@ class CopyCosts:
         self.seconds = 0.0
         """Subtracted in the whole run."""
         self._loop: Loop | None = None
-        self._free: list[Any] = []
-        self._buffers = 0
 
     def is_affordable(self) -> bool:
         return self.seconds <= SHARE * (self.clock() - self._began)
@@ -174,40 +163,14 @@ class CopyCosts:
             self.loops[self._loop].stop()
             self._loop.stretches = None
         self._loop, self.is_on = None, False
-        self._free.clear()
-        self._buffers = 0
 
     def is_around(self, site: Site) -> bool:
         return self._loop in site.loops
 
-    def array(self, shape: Any, dtype: Any) -> Any:
-        """A NumPy array for a download; None if memory is short or the program still holds all buffers."""
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        if ROOM * size > psutil.virtual_memory().available:
-            return None
-        fitting = (i for i, memory in enumerate(self._free) if memory.nbytes >= size)
-        if (place := next(fitting, None)) is not None:
-            memory = self._free.pop(place)
-        elif self._buffers >= BUFFERS:  # threads may have made more
-            return None
-        else:
-            memory = np.zeros(size, np.uint8)
-            memory.fill(1)  # its pages are there from now on
-            self._buffers += 1
-        lent = _Lent(memory)
-        weakref.finalize(lent, self._free.append, memory).atexit = False
-        return np.asarray(lent)[:size].view(dtype).reshape(shape)
-
-    def take_off(
-        self,
-        site: Site,
-        host: tuple[int, int],
-        copy: Callable[[], Any],
-        begin: float,
-        wait: Callable[[], Any],
+    def copy_locked(
+        self, site: Site, host: tuple[int, int], copy: Callable[[], Any], wait: Callable[[], Any]
     ) -> Any:
-        """Copies with host memory, given by address and size, page-locked, and returns the copy's result.
-        The time since `begin` is subtracted from the frame."""
+        """The copy's result, with its host memory, given by address and size, page-locked meanwhile."""
         address, size = host
         status = self._pages.lock(address, size)
         try:
@@ -218,10 +181,6 @@ class CopyCosts:
                 self._pages.unlock(address)
         if status in (0, _LOCKED_ALREADY) and self._loop is not None:
             self.loops[self._loop].sites.add(site)
-        seconds = self.clock() - begin
-        self.seconds += seconds
-        for loop in site.loops:
-            loop.subtracted_seconds += seconds
         return result
 
     def spoil(self) -> None:

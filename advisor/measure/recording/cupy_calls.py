@@ -64,7 +64,7 @@ class CupyCalls:
         cuda = module.cuda
         gpu = Gpu(
             cuda.get_current_stream, cuda.Stream.synchronize, cuda.runtime.getDevice, cuda.Event,
-            cuda.get_elapsed_time,
+            cuda.get_elapsed_time, lambda stream: stream.is_capturing(),
         )  # fmt: skip
         self._calls, self.seconds_between = Calls("cupy", recorder, gpu, self._direct), gpu.seconds_between
         self._kinds: dict[int, tuple[weakref[Any], HostMemory]] = {}
@@ -197,7 +197,7 @@ class CupyCalls:
             stream, order, host = (*args[1:], *(None, "C", None)[len(args) - 1 :])[:3]
             options = {"stream": stream, "order": order, "out": host} | options
             if (host := options["out"]) is None and options["order"] == "C":
-                host = options["out"] = self._recorder.copy_costs.array(args[0].shape, args[0].dtype)
+                host = options["out"] = np.empty(args[0].shape, args[0].dtype)
             args = args[:1]
         return direct(host, functools.partial(call, *args, **options))
 

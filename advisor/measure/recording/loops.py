@@ -45,8 +45,9 @@ class Loop:
         """first, body, last: its first line, that of its body, and its last."""
         self.file, self.first, self.body, self.last = file, first, body, last
         self.turns = 0
-        self.times, self.numbers = array("d"), array("q")
-        """Seconds of iterations that were not left early, and which these are, from 1 on."""
+        self.times, self.numbers, self.timed = array("d"), array("q"), array("b")
+        """Seconds of iterations that were not left early, which these are, from 1 on, and whether a call in
+        them was timed."""
         self.stride = 1
         self.seconds = 0.0
         self.entered: float | None = None
@@ -65,7 +66,9 @@ class Loop:
         self.stretches: Any = None
         """Times of all iterations, if the copies of some are subtracted."""
         self.subtracted_seconds = 0.0
-        """Time of subtracted copies in this iteration."""
+        """Time of this iteration in subtracted copies, and in noting calls that were timed."""
+        self.is_timed = False
+        """Whether a steady call in this iteration was timed."""
         self._before = (0, 0.0, 0.0)
         """Its turns, seconds and whole seconds when it was entered."""
         self.quiet = 0
@@ -87,6 +90,7 @@ class Loop:
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
         self.begun, self.subtracted_seconds = None, 0.0  # it may have been left by return or by an exception
+        self.is_timed = False
         self._forget_idle()
         self.entered = self._clock() if self.approached is None else self.approached
         self.approached = None
@@ -102,7 +106,7 @@ class Loop:
         if not self.active and (often or 2 * self.crossed > turns or not self.used):
             self.turns, self.seconds, self.whole = turns, seconds, whole
             while self.numbers and self.numbers[-1] > turns:
-                self.numbers.pop(), self.times.pop()
+                self.numbers.pop(), self.times.pop(), self.timed.pop()
         self.used = self.used or self.active
         self._before, self.active = (self.turns, self.seconds, self.whole), False
 
@@ -121,10 +125,10 @@ class Loop:
         """After an iteration of so many seconds."""
         self.seconds += seconds
         seconds -= self.subtracted_seconds
-        self.subtracted_seconds = 0.0
-        is_chosen = self.stretches is not None and self.stretches.ended(seconds)
-        if not self.turns % self.stride and not is_chosen:
+        is_other = self.stretches is not None and self.stretches.ended(seconds)
+        if not self.turns % self.stride and not is_other:
             self._keep(seconds)
+        self.subtracted_seconds, self.is_timed = 0.0, False
 
     def leave(self) -> None:
         if self.begun is not None:
@@ -144,8 +148,9 @@ class Loop:
     def _keep(self, seconds: float) -> None:
         self.times.append(seconds)
         self.numbers.append(self.turns)
+        self.timed.append(self.is_timed)
         if len(self.times) >= MOST_TIMES:
-            self.times, self.numbers = self.times[1::2], self.numbers[1::2]
+            self.times, self.numbers, self.timed = self.times[1::2], self.numbers[1::2], self.timed[1::2]
             self.stride *= 2
 
     def _look(self, now: float) -> None:

@@ -143,7 +143,7 @@ class NumbaCalls:
             return None
         array, host, *stream = args
         if host is None and array.is_c_contiguous():
-            host = self._recorder.copy_costs.array(array.shape, array.dtype)
+            host = np.empty(array.shape, array.dtype)
         return direct(host, partial(call, array, host, *stream))
 
     def _upload(self, call: Call, array: Any, ary: Any, stream: Any = 0) -> Any:

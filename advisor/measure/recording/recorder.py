@@ -49,6 +49,8 @@ class Event:
     """The script's line, where it has been looked up."""
     created: float | None
     """When its recorder began with it: what is not the call's time since is overhead. None if not timed."""
+    is_subtracted: bool = False
+    """Its frame is timed without it: all since `created` but `kernel_seconds`."""
 
     def __init__(self, kind: CrossingKind, call: str, library: Library, **details: Any) -> None:
         self.kind = kind
@@ -211,7 +213,8 @@ class ScriptRecorder:
             return False
         site.asked = asked = site.asked + 1
         if self.copy_costs.is_on and self.copy_costs.is_around(site):
-            event.created = None
+            event.is_subtracted = event.kind in _COPIES
+            event.created = event.created if event.is_subtracted else None
             return False
         every = SOON_TIMED if asked < SOON else THEN_TIMED
         is_sampled = asked <= FIRST_TIMED or asked % every == 0
@@ -249,14 +252,22 @@ class ScriptRecorder:
         elif self._uploads and event.device is not None:
             self._overwrite(event.locate(event.device))
         if event.created is not None:
-            calls = (event.host_seconds or 0.0) + (event.kernel_seconds or 0.0) + looks * self._look_seconds
-            seconds = self._clock() - event.created - calls
-            if event.marks is not None:
-                record.detailed += 1
-                record.overhead += seconds
-            else:
-                record.noted += 1
-                record.noting += seconds
+            self._subtract(record, event, event.created, looks * self._look_seconds)
+
+    def _subtract(self, record: Record, event: Event, created: float, looked: float) -> None:
+        """Takes recording, and a copy that is subtracted, off its frame: all since `created` but the call.
+        `looked` is noted already."""
+        seconds = self._clock() - created - (event.host_seconds or 0.0) - (event.kernel_seconds or 0.0)
+        for each in record.loops:
+            each.loop.subtracted_seconds += seconds
+        if event.is_subtracted:
+            self.copy_costs.seconds += seconds
+        elif event.marks is not None:
+            record.detailed += 1
+            record.overhead += seconds - looked
+        else:
+            record.noted += 1
+            record.noting += seconds - looked
 
     def _record(self, site: Site, event: Event, key: tuple[Any, ...]) -> Record:
         """The one of this line for such crossings, in the loops that are running."""
@@ -282,6 +293,9 @@ class ScriptRecorder:
         if event.kernel_seconds is not None:
             times.apart += 1
             times.host_seconds += seconds
+        if times is record.times[1]:
+            for each in record.loops:
+                each.loop.is_timed = True
         if event.marks is not None:
             record.marks.append((*event.marks, times))
             if len(record.marks) >= MOST_MARKS:

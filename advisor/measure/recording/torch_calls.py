@@ -44,7 +44,8 @@ class TorchCalls:
             played_torch.play(module, recorder.not_seen)
         cuda = module.cuda
         event = functools.partial(cuda.Event, enable_timing=True)
-        gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event)
+        captures = lambda _: cuda.is_current_stream_capturing()  # noqa: E731
+        gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event, captures=captures)
         self._calls, self.seconds_between = Calls("torch", recorder, gpu, self._direct), gpu.seconds_between
         self._copies()
         self._cuda_types()
@@ -105,10 +106,7 @@ class TorchCalls:
             alone = kinds == [] if name == "Tensor.cpu" else kinds in ([str], [torch.device])
             if not alone or tensor.requires_grad:
                 return None
-            memory = self._recorder.copy_costs.array((tensor.numel() * tensor.itemsize,), np.uint8)
-            if memory is None:
-                return None
-            host = torch.from_numpy(memory).view(tensor.dtype).view(tensor.shape)
+            host = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
             copy = functools.partial(host.copy_, tensor)
         return ((host.data_ptr(), host.numel() * host.itemsize), copy) if self._is_plain(host) else None
 
