@@ -121,6 +121,7 @@ def test_an_output_that_cannot_be_written_is_found_before_anything_runs(command:
 
 def test_a_target_that_is_not_file_and_name(command: Command) -> None:
     assert not missing(refused(command, 2, "w.py::")[0], "'w.py::'", "FILE::NAME")
+    assert "advisor report p.json" in refused(command, 2, "p.json")[1], "a profile is not run as Python"
 
 
 def test_wrong_options_of_the_command_line_itself(command: Command) -> None:

@@ -325,8 +325,14 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
         "Not known; assumed by the model",
         ((f"{key} = {value(key, figure)}", figure.source) for key, figure in figures),
     )
-    without = ", ".join(key for key in absent if key not in taken)
+    without = ", ".join(_in_words(key) for key in absent if key not in taken)
     yield f"Not known and not needed by the model: {without}" * bool(without)
+
+
+def _in_words(key: str) -> str:
+    """The figure's name without its unit: `host pinned read` for host_pinned_read_bytes_per_second."""
+    unit = next(end for end, _ in _WRITE if key.endswith(end))
+    return key.removesuffix(f"_{unit}").replace("_", " ")
 
 
 def _section(title: str, items: Iterable[tuple[str, str]]) -> str:

@@ -99,7 +99,7 @@ def replacing(path: Path, rename: Callable[[Path, Path], None] = os.replace) -> 
             raise
     except OSError as problem:
         step = "Choose a path you can write to."
-        raise FileProblem(f"{path} cannot be written: {problem}", next_step=step) from None
+        raise FileProblem(f"{path} cannot be written: {problem.strerror}", next_step=step) from None
 
 
 def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None] = os.replace) -> None:

@@ -37,7 +37,7 @@ def load(path: Path | str) -> Profile:
     except UnicodeDecodeError:
         what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
-        what, step = f"cannot be read: {problem}", "Check the path and its permissions."
+        what, step = f"cannot be read: {problem.strerror}", "Check the path and its permissions."
     raise FileProblem(f"{path} {what}", next_step=step)
 
 

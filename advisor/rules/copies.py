@@ -58,10 +58,10 @@ def _copies_less(better: Row) -> str:
 
 
 def _of_frame(row: Row) -> str:
-    """36.9 ms of pageable's frame (43 %, predicted)."""
+    """36.9 ms of pageable's frame (43 % of its parts, predicted)."""
     share = units.percent(row.part(row.transfer_seconds))
-    predicted = ", predicted" * row.predicted
-    return f"{units.seconds(row.transfer_seconds)} of {row.strategy}'s frame ({share}{predicted})"
+    of = f"of its parts{', predicted' * row.predicted}"
+    return f"{units.seconds(row.transfer_seconds)} of {row.strategy}'s frame ({share} {of})"
 
 
 TRACED_PAGEABLE = Traced((BASELINE,), copies, pageable_bytes, "no copy from or to pageable memory")

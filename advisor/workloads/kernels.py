@@ -70,8 +70,8 @@ def find_source(source: str, caller: str) -> Source:
             next_step="Give CUDA source, or the path of a .cu file relative to the file that uses it.",
         ) from None
     except (OSError, UnicodeDecodeError) as problem:
-        step = "Give a CUDA source file."
-        raise FileProblem(f"advisor.kernel: {path} cannot be read: {problem}", next_step=step) from None
+        step, why = "Give a CUDA source file.", getattr(problem, "strerror", problem)
+        raise FileProblem(f"advisor.kernel: {path} cannot be read: {why}", next_step=step) from None
 
 
 def does_not_compile(source: Source, name: str, log: str) -> WorkloadError:

@@ -229,6 +229,9 @@ def file_and_name(target: str) -> tuple[Path, str | None]:
     if not file or (colons and not name):
         step = "For example: workloads/vector_add.py."
         raise UsageError(f"{target!r} is not FILE or FILE::NAME", next_step=step)
+    if file.endswith(".json"):
+        step = f"To show a profile: advisor report {file}"
+        raise UsageError(f"{file} is JSON, such as a profile, and not a workload", next_step=step)
     return Path(file), name or None
 
 
