@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,8 +50,10 @@ def test_what_is_read_and_refused(command: Command, tmp_path: Path, monkeypatch:
         folder.mkdir()
         monkeypatch.chdir(folder)
         write_files(case, folder)
+        begin = time.process_time()
         said = command(*case.command)
-        broken[case.name] = problems(case, folder, said.out + said.err, said.code)
+        late = ("ten seconds",) * (time.process_time() - begin > 10)
+        broken[case.name] = problems(case, folder, said.out + said.err, said.code) + late
     assert {name: what for name, what in broken.items() if what} == {}
     assert len(broken) > 80
 

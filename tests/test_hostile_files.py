@@ -1,11 +1,10 @@
-"""Files and surroundings that harm: each is refused, or read, in seconds and within half a gigabyte.
+"""Large files and surroundings that harm: each is refused, or read, in seconds and within half a gigabyte.
 
-Through the command line, in a process of its own, whose time and memory are taken.
+Through the command line, in a process of its own, whose time and memory are taken; small ones: tests/faults.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import sqlite3
@@ -13,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import cpu_profile, profile, vector_add_trace
@@ -24,7 +22,6 @@ from advisor.nsys import database
 SECONDS = 10.0
 MEGABYTES = 500
 DATA = REPOSITORY / "tests/data"
-DEVICES = REPOSITORY / "advisor/devices"
 SAMPLE = profile(traffic=vector_add_trace()).model_dump_json()
 
 
@@ -41,51 +38,6 @@ def refused(folder: Path, *arguments: str) -> str:
     return message
 
 
-def without(name: str, *keys: str) -> str:
-    """A device of the catalogue without some of its figures."""
-    lines = (DEVICES / f"{name}.toml").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if not line.startswith(keys))
-
-
-@pytest.fixture
-def small(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    """As `refused`, of a small file, whose time and memory nothing can come of: in this process."""
-    monkeypatch.chdir(tmp_path)
-    command = Command(monkeypatch, capsys)
-
-    def refuse(*arguments: str) -> str:
-        said = command(*arguments)
-        assert (said.code, said.out) == (5, ""), said.err[-2000:]
-        message, step = said.err.splitlines()
-        assert step.startswith("  next: ")
-        assert len(said.err) < 2000
-        return message
-
-    return refuse
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (without("gh200", "link_", "pinned_to_device"), "figures.pinned_to_device_bytes_per_second"),
-        (without("gb200", "link_", "pinned_to"), "figures.pinned_to_device_bytes_per_second"),
-        (without("t4", "memory_bytes") + "\nmemory_bytes = { value = 5e-324, source = 'x' }", "e-324"),
-    ],
-    ids=["no link", "no links", "tiny"],
-)
-def test_a_small_device_file(text: str, told: str, small: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "d.toml").write_text(text, encoding="utf-8")
-    assert told in small("devices", "show", "./d.toml")
-
-
-def changed(change: Callable[[dict[str, Any]], object]) -> str:
-    content = json.loads(SAMPLE)
-    change(content)
-    return json.dumps(content)
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -97,36 +49,8 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
     ids=["unknown", "empty", "wrong", "deep"],
 )
 def test_a_profile(text: Callable[[], str], told: str, tmp_path: Path) -> None:
-    """By one command: `test_a_small_profile` has the others, which read it by the same function."""
     (tmp_path / "p.json").write_text(text(), encoding="utf-8")
     assert told in refused(tmp_path, "report", "p.json")
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            changed(lambda c: c["workload"].update(stages=[])),
-            "workload.stages: no stage belongs to the frame",
-        ),
-        (
-            changed(lambda c: c["traffic"]["traffic"][0].update(buffer="q")),
-            "traffic.traffic.0.buffer: there is no buffer",
-        ),
-        (changed(lambda c: c["traffic"]["traffic"][0].update(bytes_read=1e308)), "bytes_read: 1e+308"),
-        (
-            changed(lambda c: c["workload"]["buffers"][0]["access"].update(q="in")),
-            "access: there is no stage",
-        ),
-        (changed(lambda c: c["workload"]["buffers"][0].update(valid="q")), "valid: there is no buffer"),
-        (changed(lambda c: c["workload"]["buffers"][0].update(regions={"add": [[0, 0]]})), "does not lie in"),
-        (changed(lambda c: c["traffic"].update(valid_bytes={"q": 1.0})), "valid_bytes: there is no buffer"),
-    ],
-    ids=["no stages", "buffer", "vast", "stage", "length", "region", "valid"],
-)
-def test_a_small_profile(text: str, told: str, small: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "p.json").write_text(text, encoding="utf-8")
-    assert told in small("report", "p.json")
 
 
 def endless(path: Path) -> None:
@@ -141,15 +65,14 @@ def endless(path: Path) -> None:
     made.close()
 
 
-def test_an_export_without_an_end(
-    small: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_without_an_end(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a limit of a fifth of a second; the usual one is in time too."""
     endless(tmp_path / "e.sqlite")
     (usual,) = database.opened.__wrapped__.__defaults__
     assert usual < SECONDS
     monkeypatch.setattr(database.opened.__wrapped__, "__defaults__", (0.2,))
-    assert "takes longer than 0 s" in small("trace", "e.sqlite")
+    said = command("trace", "e.sqlite")
+    assert (said.code, "takes longer than 0 s" in said.err) == (5, True)
 
 
 def test_a_view_is_no_table(tmp_path: Path) -> None:

@@ -9,20 +9,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-
-
 PROFILE = ROOT / "reports" / "no-gpu" / "vector_add" / "profile.json"
-
-
 ONE = ("--target", "h100-sxm")
-
-
 SHORT = ("--no-gpu", *ONE, "--max-seconds", "4", "--rounds", "1", "--quiet", "--out", "out")
-
-
 SECRET = "hunter2-correct-horse-7"
-
-
 Content = str | bytes | Callable[[Path], object]
 """A text, bytes, or what makes the file: a FIFO, a link."""
 
@@ -105,9 +95,5 @@ def saved(change: Callable[[dict[str, Any]], object]) -> Content:
 
 
 COMMAND = f"profile w.py {' '.join(SHORT)}"
-
-
 FILES: Mapping[str, Content] = {"w.py": workload()}
-
-
 SAVED: Mapping[str, Content] = {"p.json": PROFILE.read_text(encoding="utf-8")}

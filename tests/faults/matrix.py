@@ -22,39 +22,15 @@ import psutil
 from tests.faults.case import ROOT, Case
 from tests.faults.file_cases import configurations, files, profiles
 from tests.faults.repository_cases import repositories
-from tests.faults.secret_cases import more_secrets, secrets
+from tests.faults.secret_cases import echoes, secrets
 from tests.faults.started import Started
-from tests.faults.surrounding_cases import (
-    around,
-    histories,
-    limits,
-    names,
-    signals,
-    streams,
-    surroundings,
-    together,
-)
+from tests.faults.surrounding_cases import histories, names, signals, streams, surroundings
 from tests.faults.usage_cases import options
 from tests.faults.workload_cases import processes, workloads
 
 GROUPS = (
-    workloads,
-    processes,
-    options,
-    profiles,
-    configurations,
-    files,
-    secrets,
-    more_secrets,
-    surroundings,
-    streams,
-    signals,
-    together,
-    around,
-    names,
-    limits,
-    histories,
-    repositories,
+    *(workloads, processes, options, profiles, configurations, files, secrets, echoes),
+    *(surroundings, streams, signals, names, histories, repositories),
 )
 CASES = tuple(case for group in GROUPS for case in group())
 OF_ONE_COMMAND = (options, profiles, configurations, files)

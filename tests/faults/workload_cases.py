@@ -8,78 +8,133 @@ from pathlib import Path
 
 from tests.faults.case import COMMAND, SECRET, SHORT, Case, profiled, workload
 
+Lines = dict[str, str]
+"""A line of the user's by the name of its case."""
 _CONTROLS = "\\x1b[31mred \\x1b]0;title\\x07 \\x00 \\x9b2J \\u202e evil"
+_COMMANDS = "::error file=x::planted\\n##[error]planted\\n  ::set-output name=a::b"
+_ODD = "class Odd(BaseException):\n    def __str__(self): raise RuntimeError('none')\n    __repr__ = __str__"
+_DAEMON = "if not os.fork():\n    os.setsid()\n    if not os.fork(): time.sleep(600)\n    os._exit(0)"
+_GARBAGE = (
+    "for fd in range(3, 30):\n            try: os.write(fd, b'garbage')\n            except OSError: pass"
+)
+_CAUSES = (
+    "e = None\n        for i in range(5000):\n"
+    "            n = KeyError(i); n.__cause__ = e; e = n\n        raise e"
+)
+_POOL = "import multiprocessing as m; p = m.get_context('fork').Pool(1); p.map(abs, [1]); p.terminate()"
+
+_IN_A_STAGE: dict[int, Lines] = {
+    3: {
+        "an exception of 100 MB, late": "if frame == 3: raise ValueError('x' * 100_000_000)",
+        "surrogates in its text": "raise OSError('caf\\udce9')",
+        "control characters in its text": f'raise ValueError("{_CONTROLS}")',
+        "workflow commands in its text": f'raise ValueError("{_COMMANDS}")',
+        "a group of exceptions": "raise BaseException(ValueError('a'), KeyError('b'))",
+        "dies of SIGINT": "os.kill(os.getpid(), signal.SIGINT)",
+        "raises KeyboardInterrupt": "raise KeyboardInterrupt",
+        "raises SystemExit(None)": "raise SystemExit",
+        "raises an exception with a hostile name": (
+            "raise type('E\\x1b]0;x\\n::error::x', (Exception,), {})('no')"
+        ),
+        "raises notes that are no list": "e = ValueError('x'); e.__notes__ = 5; raise e",
+        "raises a note of 50 MB": "e = ValueError('x'); e.__notes__ = ['y' * 50_000_000]; raise e",
+        "raises a cycle of causes": "a, b = KeyError(), KeyError(); a.__cause__, b.__cause__ = b, a; raise a",
+        "raises 5,000 causes": _CAUSES,
+        "raises an UnicodeDecodeError of 50 MB": "(b'x' * 50_000_000 + b'\\xff').decode()",
+        "stops in the debugger": "breakpoint()",
+    },
+    4: {
+        "leaves by _exit": "os._exit(0)",
+        "dies of SIGKILL": "os.kill(os.getpid(), signal.SIGKILL)",
+        "dies of SIGSEGV": "os.kill(os.getpid(), signal.SIGSEGV)",
+        "dies of a real-time signal": "os.kill(os.getpid(), signal.SIGRTMIN + 5)",
+        "asks for 1 EiB": "np.empty(2**60, np.uint8)",
+        "sets an alarm": "signal.setitimer(signal.ITIMER_REAL, 0.01); time.sleep(1)",
+        "limits its memory": (
+            "import resource; resource.setrlimit(resource.RLIMIT_AS, (10**6, 10**6)); np.zeros(10**7)"
+        ),
+        "limits its CPU time": (
+            "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\n        while True: pass"
+        ),
+        "reads address 0": "import ctypes; ctypes.string_at(0)",
+        "kills its process group": "os.kill(0, 9)",
+    },
+    0: {
+        "closes all descriptors": "os.closerange(0, 1000)",
+        "writes into every descriptor": _GARBAGE,
+        "forks in a frame": "os.fork() if frame == 1 else 0",
+        "starts a pool in a frame": _POOL,
+        "changes the directory in produce": "os.chdir('/')",
+    },
+}
+"""By exit code, a line of the stage that produces."""
+_AT_IMPORT: Lines = {
+    "hangs in an exit handler": "import atexit; atexit.register(time.sleep, 600)",
+    "leaves a thread": "threading.Thread(target=time.sleep, args=(600,)).start()",
+    "leaves a process in a session of its own": "subprocess.Popen(['sleep', '600'], start_new_session=True)",
+    "leaves a daemon": _DAEMON,
+    "ignores SIGTERM and SIGINT": "signal.signal(15, signal.SIG_IGN)",
+    "a clock that runs backwards": "_c = iter(range(10**9, 0, -1)); time.perf_counter = lambda: next(_c)",
+    "changes the directory in top": "os.chdir('/')",
+    "replaces sys.modules": "sys.modules.pop('json', None)",
+    "sets a tracing function": "sys.settrace(lambda *a: None)",
+    "turns warnings into errors": "import warnings; warnings.simplefilter('error')",
+    "changes print": "import builtins; builtins.print = None",
+    "changes os.write": "os.write = None",
+    "changes json.dumps": "import json; json.dumps = json.loads = None",
+    "changes sys.stderr": "sys.stderr = None",
+    "changes os.environ": "os.environ.clear()",
+    "changes the umask": "os.umask(0o777)",
+    "changes the session": "os.setsid() if os.getpid() != os.getsid(0) else 0",
+    "prints in a thread without end": (
+        "threading.Thread(target=lambda: [print('y' * 9999) for _ in iter(int, 1)], daemon=True).start()"
+    ),
+    "warns of 50 MB": "import warnings; warnings.warn('x' * 50_000_000)",
+    "blocks all signals": "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))",
+    "dumps tracebacks": "import faulthandler; faulthandler.dump_traceback_later(0.1, repeat=True)",
+    "removes numpy": "sys.modules.pop('numpy')",
+    "removes all finders": "sys.meta_path.clear(); sys.path_hooks.clear()",
+    "leaves in an exit handler": "import atexit; atexit.register(os._exit, 3)",
+}
+"""What a workload does to its interpreter that the run survives."""
 
 
 def workloads() -> Iterator[Case]:
     """Workloads that raise, die, hang, print, lie or leave things behind."""
+    for code, lines in _IN_A_STAGE.items():
+        for name, line in lines.items():
+            yield profiled(name, code, produce=line)
+    for name, line in _AT_IMPORT.items():
+        yield profiled(name, 0, top=line)
     for stage in ("produce", "add", "use"):
         yield profiled(f"{stage} raises", 3, says="ValueError: no", **{stage: "raise ValueError('no')"})
     yield profiled("raises late", 3, says="late", produce="if frame > 2: raise ValueError('late')")
-    yield profiled(
-        "raises in frame 5",
-        3,
-        says=("stage 'produce' (w.py:11), frame 5: ValueError: late; buffers: a float32 (64,)", "Traceback"),
-        produce="if frame == 5: raise ValueError('late')",
+    says: tuple[str, ...] = (
+        "stage 'produce' (w.py:11), frame 5: ValueError: late; buffers: a float32 (64,)",
+        "Traceback",
     )
+    yield profiled("raises in frame 5", 3, says=says, produce="if frame == 5: raise ValueError('late')")
     error = "stage 'add' (w.py:14), frame 0: ValueError: could not broadcast"
     says = (error, "; buffers: a float32 (64,), b float32 (64,)")
     yield profiled("adds an array of another length", 3, says=says, add="b[...] = np.ones(65)")
-    huge = "raise ValueError('x' * 100_000_000)"
-    yield profiled("an exception of 100 MB, late", 3, produce="if frame == 3: " + huge)
-    odd = "class Odd({}):\n    def __str__(self): raise RuntimeError('none')\n    __repr__ = __str__"
-    odd = odd.format("BaseException")
-    yield profiled("str() of its exception raises", 3, top=odd, produce="raise Odd")
-    yield profiled("str() of its exception raises late", 3, top=odd, produce="if frame == 2: raise Odd")
-    yield profiled("surrogates in its text", 3, produce="raise OSError('caf\\udce9')")
-    yield profiled("control characters in its text", 3, produce=f'raise ValueError("{_CONTROLS}")')
-    command = "::error file=x::planted\\n##[error]planted\\n  ::set-output name=a::b"
-    yield profiled("workflow commands in its text", 3, produce=f'raise ValueError("{command}")')
-    yield profiled("a group of exceptions", 3, produce="raise BaseException(ValueError('a'), KeyError('b'))")
+    yield profiled("str() of its exception raises", 3, top=_ODD, produce="raise Odd")
+    yield profiled("str() of its exception raises late", 3, top=_ODD, produce="if frame == 2: raise Odd")
     yield profiled("exits", 3, says="exit", produce="sys.exit(7)")
-    yield profiled("leaves by _exit", 4, produce="os._exit(0)")
-    for name in ("SIGKILL", "SIGSEGV", "SIGINT"):
-        yield profiled(
-            f"dies of {name}", 3 if name == "SIGINT" else 4, produce=f"os.kill(os.getpid(), signal.{name})"
-        )
-    yield profiled("dies of a real-time signal", 4, produce="os.kill(os.getpid(), signal.SIGRTMIN + 5)")
     yield profiled("recurses without end", 3, inside="def f(): return f()", produce="f()")
-    yield profiled("asks for 1 EiB", 4, produce="np.empty(2**60, np.uint8)")
     yield profiled("prints 5 MB", 0, use="print('x' * 50_000) if not os.path.exists('no') else 0")
     yield profiled("prints bytes that are no text", 0, use="os.write(1, bytes(range(256)))")
     yield profiled("closes stdout", 0, use="os.close(1) if os.path.exists('/proc/self/fd/1') else None")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))"
     yield profiled("limits the size of files", 4, top=limit, says="incomplete")
     yield profiled("hangs", 3, "--timeout", "3", produce="time.sleep(600)")
-    yield profiled("hangs in an exit handler", 0, top="import atexit; atexit.register(time.sleep, 600)")
-    yield profiled("leaves a thread", 0, top="threading.Thread(target=time.sleep, args=(600,)).start()")
-    child = "subprocess.Popen(['sleep', '600'], start_new_session=True)"
-    yield profiled("leaves a process in a session of its own", 0, top=child)
-    twice = "if not os.fork():\n    os.setsid()\n    if not os.fork(): time.sleep(600)\n    os._exit(0)"
-    yield profiled("leaves a daemon", 0, top=twice)
-    yield profiled("ignores SIGTERM and SIGINT", 0, top="signal.signal(15, signal.SIG_IGN)")
-    yield profiled(
-        "a clock that runs backwards",
-        0,
-        top="_c = iter(range(10**9, 0, -1)); time.perf_counter = lambda: next(_c)",
-    )
     fill = (
         "_held = []\nwhile True:\n    try: _held.append(os.open('/dev/null', 0))\n    except OSError: break"
     )
     yield profiled("uses up the descriptors", 3, top=fill, says="open")
-    for where in ("top", "produce"):
-        yield profiled(f"changes the directory in {where}", 0, **{where: "os.chdir('/')"})
-    yield profiled("replaces sys.modules", 0, top="sys.modules.pop('json', None)")
-    yield profiled("sets a tracing function", 0, top="sys.settrace(lambda *a: None)")
-    yield profiled("turns warnings into errors", 0, top="import warnings; warnings.simplefilter('error')")
     yield profiled("a parameter of 100 MB", 0, parameters=", who: str = 'z' * 100_000_000")
-    yield profiled(
-        "markup in its docstring",
-        0,
-        doc="<script>alert(1)</script> | a | `b` ](javascript:1)",
-        never_shown=("<script>alert(1)",),
-    )
-    yield profiled("an unknown buffer", 3, add="pass", buffers='{"a": Buffer(n, np.float32)}', says="b")
+    markup = "<script>alert(1)</script> | a | `b` ](javascript:1)"
+    yield profiled("markup in its docstring", 0, doc=markup, never_shown=("<script>alert(1)",))
+    yield profiled("an unknown buffer", 3, buffers='{"a": Buffer(n, np.float32)}', says="b")
     yield profiled("a buffer of 1 EiB", 3, buffers='{k: Buffer(2**60, np.float32) for k in "ab"}')
     for name, text in (
         ("no Python", "def ]["),
@@ -92,13 +147,8 @@ def workloads() -> Iterator[Case]:
     yield from _sizes()
     shadow = {"w.py": workload(), "importlib.py": "raise SystemExit('shadow')", "json.py": "1/0"}
     installed = "{python} -c 'import sys; sys.path.pop(0); from advisor.cli.app import main; main()'"
-    yield Case(
-        "file: modules of the same names beside it",
-        (),
-        0,
-        shadow,
-        shell=f"{installed} profile w.py {' '.join(SHORT)}",
-    )
+    shell = f"{installed} profile w.py {' '.join(SHORT)}"
+    yield Case("file: modules of the same names beside it", (), 0, shadow, shell=shell)
 
 
 def _sizes() -> Iterator[Case]:
@@ -131,11 +181,6 @@ def _sizes() -> Iterator[Case]:
         code = 0 if name == "parentheses" else 3
         yield profiled(f"an expression of many {name}", code, top=f"DEEP = {text}")
         yield profiled(f"a default of many {name}", code, parameters=f", deep: int = {text}")
-    hanging = workload(inside="def check(b: In): time.sleep(600)").replace(
-        "host(use)])", "host(use)], check=check)"
-    )
-    told = ("it was in check (w.py:", "--max-seconds")
-    yield Case("workload: a check that hangs", ("profile", "w.py", *SHORT), 3, {"w.py": hanging}, told)
 
 
 def processes() -> Iterator[Case]:
@@ -144,113 +189,37 @@ def processes() -> Iterator[Case]:
     once = "os.kill(os.getppid(), 9); signal.pause()"
     yield profiled("kills its parent", 4, says="killed by SIGKILL", produce=once)
     yield profiled("stops itself", 3, "--timeout", "3", produce="os.kill(os.getpid(), signal.SIGSTOP)")
-    yield profiled("closes all descriptors", 0, produce="os.closerange(0, 1000)")
-    garbage = (
-        "for fd in range(3, 30):\n            try: os.write(fd, b'garbage')\n            except OSError: pass"
-    )
-    yield profiled("writes into every descriptor", 0, produce=garbage)
     ours = (
         "import glob, shutil, tempfile\n"
         "        for p in glob.glob(tempfile.gettempdir() + '/advisor-*'): shutil.rmtree(p, True)"
     )
-    yield Case(
-        "workload: removes our folders",
-        (),
-        3,
-        {"w.py": workload(produce=ours)},
-        shell=f"mkdir tmp; TMPDIR=$PWD/tmp {{advisor}} {COMMAND}",
-    )
-    yield profiled("forks in a frame", 0, produce="os.fork() if frame == 1 else 0")
-    for name, line in {
-        "KeyboardInterrupt": "raise KeyboardInterrupt",
-        "SystemExit(None)": "raise SystemExit",
-        "an exception with a hostile name": "raise type('E\\x1b]0;x\\n::error::x', (Exception,), {})('no')",
-        "notes that are no list": "e = ValueError('x'); e.__notes__ = 5; raise e",
-        "a note of 50 MB": "e = ValueError('x'); e.__notes__ = ['y' * 50_000_000]; raise e",
-        "a cycle of causes": "a, b = KeyError(1), KeyError(2); a.__cause__ = b; b.__cause__ = a; raise a",
-        "5,000 causes": "e = None\n        for i in range(5000):\n"
-        "            n = KeyError(i); n.__cause__ = e; e = n\n        raise e",
-        "an UnicodeDecodeError of 50 MB": "(b'x' * 50_000_000 + b'\\xff').decode()",
-    }.items():
-        yield profiled(f"raises {name}", 3, produce=line)
-    yield profiled(
-        "recursion without a limit",
-        3,
-        "--timeout",
-        "5",
-        top="sys.setrecursionlimit(10**9)",
-        inside="def f(): return f()",
-        produce="f()",
-    )
-    for name, line in {
-        "print": "import builtins; builtins.print = None",
-        "os.write": "os.write = None",
-        "json.dumps": "import json; json.dumps = json.loads = None",
-        "sys.stderr": "sys.stderr = None",
-        "os.environ": "os.environ.clear()",
-        "the umask": "os.umask(0o777)",
-        "the session": "os.setsid() if os.getpid() != os.getsid(0) else 0",
-    }.items():
-        yield profiled(f"changes {name}", 0, top=line)
+    shell = f"mkdir tmp; TMPDIR=$PWD/tmp {{advisor}} {COMMAND}"
+    yield Case("workload: removes our folders", (), 3, {"w.py": workload(produce=ours)}, shell=shell)
+    recursion = {"inside": "def f(): return f()", "produce": "f()", "top": "sys.setrecursionlimit(10**9)"}
+    yield profiled("recursion without a limit", 3, "--timeout", "5", **recursion)
+    hanging = workload(inside="def check(b: In): time.sleep(600)")
+    hanging = hanging.replace("host(use)])", "host(use)], check=check)")
+    told = ("it was in check (w.py:", "--max-seconds")
+    yield Case("workload: a check that hangs", ("profile", "w.py", *SHORT), 3, {"w.py": hanging}, told)
     endless = workload(buffers='{k: Buffer(n, np.float32) for k in "abc"}')
     endless = endless.replace("device(add)", "repeat([device(add), host(tell)], until='c', at_most=10**6)")
     endless = endless.replace("import Buffer", "import Buffer, repeat")
     endless = endless.replace("    def use(", "    def tell(c: Out): c[0] = 0\n    def use(")
-    yield Case(
-        "workload: a loop without end", ("profile", "w.py", *SHORT), 3, {"w.py": endless}, ("max-seconds",)
-    )
+    told = ("max-seconds",)
+    yield Case("workload: a loop without end", ("profile", "w.py", *SHORT), 3, {"w.py": endless}, told)
     for stage, line, buffer in (("add", "a[0] = 1", "a"), ("use", "b[0] = 1", "b")):
         says = (f"stage '{stage}' (w.py:", f", frame 0: it may not write '{buffer}'", "InOut")
         yield profiled(f"{stage} writes what it reads", 3, says=says, **{stage: line})
-    yield profiled("sets an alarm", 4, produce="signal.setitimer(signal.ITIMER_REAL, 0.01); time.sleep(1)")
-    yield profiled(
-        "limits its memory",
-        4,
-        produce="import resource; resource.setrlimit(resource.RLIMIT_AS, (10**6, 10**6)); np.zeros(10**7)",
-    )
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\n        while True: pass"
-    yield profiled("limits its CPU time", 4, produce=limit)
     yield profiled("reads stdin", 3, says="EOF", produce="input()")
-    yield profiled(
-        "prints in a thread without end",
-        0,
-        top="threading.Thread(target=lambda: [print('y' * 9999) for _ in iter(int, 1)], daemon=True).start()",
-    )
-    yield profiled("warns of 50 MB", 0, top="import warnings; warnings.warn('x' * 50_000_000)")
-    yield profiled(
-        "logs a secret and dies",
-        4,
-        variables={"MY_API_KEY": SECRET},
-        never=(SECRET,),
-        produce="os.write(2, os.environ['MY_API_KEY'].encode()); os.abort()",
-    )
-    yield profiled(
-        "a stage with a hostile name",
-        0,
-        inside="produce.__name__ = '<script>alert(1)</script>\\x1b[2J\\n::error::x'",
-    )
-    yield from _interpreters()
-    yield from _descriptions()
-
-
-def _interpreters() -> Iterator[Case]:
-    """Workloads that change the interpreter, or end it in odd ways."""
+    logs = "os.write(2, os.environ['MY_API_KEY'].encode()); os.abort()"
+    telling = {"variables": {"MY_API_KEY": SECRET}, "never": (SECRET,)}
+    yield profiled("logs a secret and dies", 4, produce=logs, **telling)
+    named = "produce.__name__ = '<script>alert(1)</script>\\x1b[2J\\n::error::x'"
+    yield profiled("a stage with a hostile name", 0, inside=named)
     for name in ("builtins.open", "builtins.len", "inspect.signature", "numpy.zeros"):
         module = name.partition(".")[0]
         yield profiled(f"replaces {name}", 3, says=f"replaced {name}", top=f"import {module}; {name} = None")
-    yield profiled("reads address 0", 4, produce="import ctypes; ctypes.string_at(0)")
-    yield profiled("stops in the debugger", 3, produce="breakpoint()")
-    yield profiled("kills its process group", 4, produce="os.kill(0, 9)")
-    fork = "import multiprocessing as m; p = m.get_context('fork').Pool(1); p.map(abs, [1]); p.terminate()"
-    for name, line in {
-        "blocks all signals": "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))",
-        "dumps tracebacks": "import faulthandler; faulthandler.dump_traceback_later(0.1, repeat=True)",
-        "removes numpy": "sys.modules.pop('numpy')",
-        "removes all finders": "sys.meta_path.clear(); sys.path_hooks.clear()",
-        "leaves in an exit handler": "import atexit; atexit.register(os._exit, 3)",
-    }.items():
-        yield profiled(name, 0, top=line)
-    yield profiled("starts a pool in a frame", 0, produce=fork)
+    yield from _descriptions()
 
 
 def _descriptions() -> Iterator[Case]:
