@@ -175,6 +175,12 @@ def test_what_a_workload_or_a_gpu_cannot_do(chosen: dict[str, str], device: Devi
         require_fits(made_of, workload, device)
 
 
+def test_overlapping_frames_with_all_buffers_pinned_are_a_strategy_that_exists() -> None:
+    same = asked_for(dict.fromkeys("abc", "pinned"), "pinned-pipelined")
+    with pytest.raises(UsageError, match="placement of pinned-pipelined, so this is not a mix"):
+        require_fits(same, vector_add_workload(), cuda_device())
+
+
 def test_wrong_words_on_the_command_line(accepted: Accepted) -> None:
     wrong = (["a=zerocopy"], ["a=pinned-pipelined"], ["a=pinned", "a=zero-copy"], ["a"], ["=pinned"])
     calls = {

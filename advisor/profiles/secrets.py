@@ -50,7 +50,7 @@ def _without_keys(text: str) -> Iterator[str]:
 
 _LEAST, _ENOUGH = 8, 16
 """Characters of a part: half of the secret, within these bounds. Fewer stand in too many texts by chance."""
-_GRAM, _MOST_PLACES, _LEAST_DISTINCT = 4, 8, 5
+_LEAST_DISTINCT = 5
 _BETWEEN = re.compile(r"""[\s,;:|&"'=]+""")
 _LARGEST_JSON = 100_000
 
@@ -89,46 +89,31 @@ def _is_place(text: str) -> bool:
 
 
 class Parts:
-    """Finds parts of these secrets in time proportional to the text."""
+    """Masks parts of these secrets, in time proportional to the text."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._places: dict[str, list[tuple[str, int]]] = {}
+        self._parts: dict[int, set[str]] = {}
+        """By their length, the shortest parts of each secret that are enough of it."""
         for secret in secrets:
             if len(secret) <= _LEAST or len(set(secret)) < _LEAST_DISTINCT or _is_place(secret):
                 continue
-            if re.search(r"\s", secret):
-                continue
-            for at in range(len(secret) - _GRAM + 1):
-                places = self._places.setdefault(secret[at : at + _GRAM], [])
-                if len(places) < _MOST_PLACES:
-                    places.append((secret, at))
+            if not re.search(r"\s", secret):
+                length = min(_ENOUGH, max(_LEAST, len(secret) // 2))
+                parts = (secret[at : at + length] for at in range(len(secret) - length + 1))
+                self._parts.setdefault(length, set()).update(parts)
 
     def mask(self, text: str) -> str:
-        return "".join(self._masked(text)) if self._places else text
-
-    def _masked(self, text: str) -> Iterator[str]:
-        done = at = 0
-        # A part that is long enough holds one of the grams that begin at multiples of their length.
-        while at <= len(text) - _GRAM:
-            spans = [self._around(text, at, done, p) for p in self._places.get(text[at : at + _GRAM], ())]
-            begin, end = max(filter(None, spans), key=lambda part: part[1] - part[0], default=(0, 0))
-            if end > at:
-                yield f"{text[done:begin]}{MASK}"
-                done = at = end
-            else:
-                at += _GRAM
-        yield text[done:]
-
-    def _around(self, text: str, at: int, floor: int, place: tuple[str, int]) -> tuple[int, int] | None:
-        """Begin and end of what the text shares with the secret there, if that is enough of it."""
-        secret, within = place
-        begin, end = at, at + _GRAM
-        while begin > floor and within > 0 and text[begin - 1] == secret[within - 1]:
-            begin, within = begin - 1, within - 1
-        after = place[1] + _GRAM
-        while end < len(text) and after < len(secret) and text[end] == secret[after]:
-            end, after = end + 1, after + 1
-        return (begin, end) if end - begin >= min(_ENOUGH, max(_LEAST, len(secret) // 2)) else None
+        spans = [
+            (at, at + length)
+            for length, parts in self._parts.items()
+            for at in range(len(text) - length + 1)
+            if text[at : at + length] in parts
+        ]
+        visible, done = [], 0
+        for begin, end in sorted(spans):
+            visible += [text[done:begin], MASK] if begin >= done else []
+            done = max(done, end)
+        return "".join((*visible, text[done:]))
 
 
 _COUNTED = frozenset(("tokens",))
