@@ -15,8 +15,9 @@ from running import asked, missing
 from advisor import pipeline
 from advisor.errors import FileProblem, WorkloadError
 from advisor.measure.processes import WORKERS
-from advisor.workloads.loading import EXAMPLE, Loaded, load, user_traceback
+from advisor.workloads.loading import Loaded, load, user_traceback
 from advisor.workloads.outline import imported_early, is_script, targets
+from advisor.workloads.starters import template
 
 HEAD = """\
 import numpy as np
@@ -77,7 +78,7 @@ def test_a_file_elsewhere_is_recorded_by_its_name_alone(
 
 
 def test_the_example_of_the_message_works(tmp_path: Path) -> None:
-    path = written(tmp_path, EXAMPLE)
+    path = written(tmp_path, template("minimal.txt"))
     loaded: Loaded = load(path, "double", {})
     assert [stage.side for stage in loaded.bound.frame] == ["host", "device", "host"]
 
@@ -159,7 +160,7 @@ def test_a_file_without_workloads(tmp_path: Path) -> None:
     path = written(tmp_path, "x = 1\n")
     error = refused(path)
     assert not missing(error.message, str(path), "@workload")
-    assert EXAMPLE in error.next_step
+    assert template("minimal.txt") in error.next_step
 
 
 def test_several_workloads_must_be_told_apart(tmp_path: Path) -> None:

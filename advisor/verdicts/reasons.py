@@ -79,9 +79,14 @@ def with_reason(
         _saves(result),
         _noise(result),
     )
-    steps = tuple(filter(None, (*parts, *after, _over_budget(list(result.excluded), preferences))))
-    next_step = _CONFIRM if predicted else _next(result)
-    return result.model_copy(update={"steps": steps, "reason": " ".join(steps), "next_step": next_step})
+    steps = filter(None, (*parts, *after, _over_budget(list(result.excluded), preferences)))
+    return _with_steps(result, *steps, next_step=_CONFIRM if predicted else _next(result))
+
+
+def _with_steps(result: Recommendation, *steps: str, **changes: object) -> Recommendation:
+    """The result with further steps, all of which are its reason."""
+    every = (*result.steps, *steps)
+    return result.model_copy(update={**changes, "steps": every, "reason": " ".join(every)})
 
 
 def with_mixes(result: Recommendation, bound: float | None, search: Search | None) -> Recommendation:
@@ -96,9 +101,7 @@ def with_mixes(result: Recommendation, bound: float | None, search: Search | Non
         line += "; too few blocks to bound their gain"
     early = f" ({search.reason})" if search.reason else ""
     line += f"; {untried} were not tried{early}." if untried > 0 else "."
-    steps = (*result.steps, line)
-    telling = bound if bound < TELLING else None
-    return result.model_copy(update={"mix_bound": telling, "steps": steps, "reason": " ".join(steps)})
+    return _with_steps(result, line, mix_bound=bound if bound < TELLING else None)
 
 
 def _timed(result: Recommendation) -> bool:
@@ -107,10 +110,8 @@ def _timed(result: Recommendation) -> bool:
 
 def by_screening(result: Recommendation, times: float) -> Recommendation:
     line = f"In screening every other took at least {units.ratio(times)} as long, so no final was held."
-    steps = (*result.steps, line)
-    decided = {"verdict": "fastest", "bound": 0.0, "tied_with": (), "next_step": ""}
-    named = result.model_copy(update={**decided, "steps": steps, "reason": " ".join(steps)})
-    return named.model_copy(update={"next_step": _next(named)})
+    decided = _with_steps(result, line, verdict="fastest", bound=0.0, tied_with=())
+    return decided.model_copy(update={"next_step": _next(decided)})
 
 
 def shown_bound(bound: float | None) -> str:
@@ -196,12 +197,11 @@ def least_memory(result: Recommendation, rows: Sequence[Measured | Predicted]) -
 def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recommendation:
     budget = preferences.memory_budget_bytes or 0
     least = min(rows, key=lambda row: row.physical_bytes)
-    reason = f"No strategy fits the memory budget of {units.size(budget)}: the smallest, "
-    reason += f"{least.strategy}, {needs(least)}."
     excluded = {row.strategy: needs(row) for row in rows}
-    objective = preferences.objective
-    none = Recommendation(strategy=None, verdict="open", reason=reason, steps=(reason,), excluded=excluded)
-    return none.model_copy(update={"next_step": _NOTHING_FITS, "objective": objective})
+    none = Recommendation(strategy=None, verdict="open", reason="", excluded=excluded)
+    which = f"the smallest, {least.strategy}, {needs(least)}"
+    reason = f"No strategy fits the memory budget of {units.size(budget)}: {which}."
+    return _with_steps(none, reason, next_step=_NOTHING_FITS, objective=preferences.objective)
 
 
 def listing(names: Sequence[str]) -> str:

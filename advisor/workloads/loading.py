@@ -231,11 +231,15 @@ def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     definitions = {d.name: d for d in vars(module).values() if isinstance(d, Definition)}
     own = {n: d for n, d in definitions.items() if d.function.__module__ == module.__name__} or definitions
     if not own:
+        from advisor.workloads.starters import (
+            template,  # with the catalogue of devices, which no worker needs
+        )
+
         raise WorkloadError(
             f"{path} has no function marked with @workload",
             next_step="Mark the function that returns your Workload with @workload. A file without "
             "one runs as a script if it imports cupy, torch or numba, or gets arguments after --. A minimal "
-            "workload:\n\n" + EXAMPLE,
+            "workload:\n\n" + template("minimal.txt"),
         )
     listing = "\n".join(f"  {path}::{d.name}  {d.summary}".rstrip() for d in list(own.values())[:MOST_LISTED])
     listing += f"\n  … {len(own) - MOST_LISTED} more" if len(own) > MOST_LISTED else ""
@@ -270,21 +274,6 @@ _NO_CUPY = (
     "CuPy is not installed. Take the array module as a parameter named xp in device stages instead of "
     "importing cupy, or install it: pip install 'gpu-memory-advisor[cuda13]' (or cuda12)."
 )
-EXAMPLE = """\
-import numpy as np
-from advisor import Buffer, In, Out, Workload, device, host, workload
-
-@workload
-def double(n: int = 1 << 20) -> Workload:
-    def produce(a: Out, frame: int) -> None:
-        a.fill(frame)
-    def compute(xp, a: In, b: Out) -> None:
-        xp.multiply(a, 2, out=b)
-    def consume(b: In) -> None:
-        b.sum()
-    buffers = {"a": Buffer(n, np.float32), "b": Buffer(n, np.float32)}
-    return Workload(buffers, frame=[host(produce), device(compute), host(consume)])
-"""
 
 
 _IDLE = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "COPY_FREE_VARS", "LOAD_SMALL_INT"}

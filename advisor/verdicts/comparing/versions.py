@@ -80,19 +80,13 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
         reason = f"BASE ran under {len(before)} strategies, HEAD under {len(now)}."
         verdict = replace(verdict, change="cannot tell", reason=reason)
     measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), verdict)
-    other, on_gpu = around(base, head), head.device.kind == "cuda"
-    return VersionComparison(
-        base,
-        head,
-        other.conditions,
-        (measured, *other.devices),
-        *(advice_apart(base, head, (measured,)) if on_gpu else (other.new_advice, other.gone_advice)),
-        CONFIDENCE,
-        (*run.results.notes, *run.notes, *other.notes),
-        changed_work=other.changed_work,
-        results=run.results,
-        run=run,
-    )
+    other = vars(around(base, head))
+    other["devices"] = (measured, *other["devices"])
+    if head.device.kind == "cuda":
+        other["new_advice"], other["gone_advice"] = advice_apart(base, head, (measured,))
+    notes = (*run.results.notes, *run.notes, *other["notes"])
+    known = {"confidence": CONFIDENCE, "notes": notes, "results": run.results}
+    return VersionComparison(**other | known, run=run)
 
 
 def _outcome(run: VersionRun, strategy: str) -> Outcome:
