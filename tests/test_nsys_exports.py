@@ -183,19 +183,6 @@ def test_managed_memory_moves_whole_both_ways_and_its_timeline_is_whole() -> Non
     assert all(0 < span.worked_seconds < span.end_seconds - span.begin_seconds for span in many)
 
 
-def test_very_many_migrations_are_drawn_as_few(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite").strategy("managed")
-    for number in range(1000):
-        begin = 10 * MS + number * 5 * US
-        export.migration(begin, begin + 4 * US, 4096, "HTOD", "_COHERENCE")
-    (trace,) = read(export.done()).strategies
-    assert trace.timeline
-    assert [(s.track, s.merged, s.end_seconds) for s in trace.timeline.spans] == [
-        ("migration", 1000, pytest.approx(0.005, rel=1e-3))
-    ]
-    assert trace.timeline.spans[0].worked_seconds == pytest.approx(0.004)
-
-
 def test_ranges_of_each_thread_that_calls_cuda_but_none_inside_another(tmp_path: Path) -> None:
     export, begins = Export(tmp_path / "a.sqlite"), [index * 10 * MS for index in range(6)]
     for index, begin in enumerate(begins):

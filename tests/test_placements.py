@@ -244,19 +244,6 @@ def test_managed_memory_is_prefetched_or_attached_where_that_is_unsupported(
         assert backend.calls == [(name, pointer, *size, "device"), (name, pointer, *size, "host")]
 
 
-def test_hints_are_given_when_the_memory_is_made() -> None:
-    backend = RecordingBackend()
-    placement = replace(PLACED["managed-advised"], hints=("prefer-device", "accessed-by-host"))
-    with Arena(backend) as arena:
-        array = placement.place(arena, LAYOUT).host
-        at = array.ctypes.data
-        assert [call for call in backend.calls if call[0] == "advise"] == [
-            ("advise", at, 64, "prefer-device"),
-            ("advise", at, 64, "accessed-by-host"),
-        ]
-    assert placement.hints == ("prefer-device", "accessed-by-host")
-
-
 @each(*EVERY)
 def test_whatever_fails_all_memory_is_freed_once(placement: Placement) -> None:
     """The backend finds double frees and wrong frees itself."""
@@ -300,12 +287,6 @@ def allocate_three_kinds(backend: RecordingBackend) -> None:
         arena.device(8)
         arena.pinned(8)
         arena.managed(8)
-
-
-def test_a_failing_free_is_not_swallowed_otherwise() -> None:
-    backend = RecordingBackend(fail_at=2)
-    with pytest.raises(FakeCudaError, match="free failed"), Arena(backend) as arena:
-        arena.device(8)
 
 
 @each(*EVERY)

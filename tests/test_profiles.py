@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import builders
+import jsonschema
 import pytest
 from every import every
 from hypothesis import given, settings
@@ -18,7 +22,7 @@ from hypothesis import strategies as st
 
 from advisor.errors import FileProblem
 from advisor.profiles import schema
-from advisor.profiles.files import write_atomically
+from advisor.profiles.files import read_unpacked, write_atomically
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Footprint, Measured, Profile
 from advisor.rules.advise import concluded
@@ -97,14 +101,9 @@ def test_any_figures_come_back_to_the_last_digit(
         assert type(again.workload.parameters[name]) is type(value)
 
 
-@pytest.mark.parametrize("name", ["profile-format-1.json", "one.json"])
-def test_format_1_is_refused_with_what_to_do(name: str, tmp_path: Path) -> None:
-    path = DATA / name
-    if not path.exists():
-        path = tmp_path / name
-        path.write_text(changed(lambda content: content.update(format=1)))
+def test_format_1_is_refused_with_what_to_do() -> None:
     with pytest.raises(FileProblem, match="has format 1; this advisor reads format 2") as raised:
-        load(path)
+        load(DATA / "profile-format-1.json")
     assert raised.value.exit_code == 5
     assert raised.value.next_step.startswith("Profile again, or use the advisor that wrote it")
 
@@ -272,4 +271,75 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"]
 
 
-# What the records say of themselves
+# Packed, or too large
+
+
+def test_packed_profile_is_read_like_any_other(tmp_path: Path) -> None:
+    file = tmp_path / "profile.json.gz"
+    file.write_bytes(gzip.compress(builders.profile().model_dump_json().encode()))
+    assert load(file) == builders.profile()
+
+
+@pytest.mark.parametrize("cut", [3, 60, -5])
+def test_packed_and_cut_short_is_damaged(cut: int, tmp_path: Path) -> None:
+    file = tmp_path / "profile.json.gz"
+    file.write_bytes(gzip.compress(builders.profile().model_dump_json().encode())[:cut])
+    with pytest.raises(FileProblem, match="is damaged"):
+        load(file)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_what_is_too_large_is_refused_with_the_reason(pack: type[bytes], tmp_path: Path) -> None:
+    """However small it is packed."""
+    text = builders.profile().model_dump_json().encode()
+    file = tmp_path / "profile.json"
+    file.write_bytes(pack(text))
+    assert read_unpacked(file, len(text)) == text
+    with pytest.raises(FileProblem, match="the maximum for a report") as raised:
+        read_unpacked(file, len(text) - 1)
+    assert "--rounds" in raised.value.next_step
+
+
+# The published JSON Schema is the program's own, and real files hold to it
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = ROOT / "docs" / "profile.schema.json"
+REGENERATE = "python -m advisor.profiles.reading > docs/profile.schema.json"
+
+
+@pytest.fixture(scope="module")
+def published() -> Any:
+    return json.loads(PUBLISHED.read_text(encoding="utf-8"))
+
+
+def test_the_command_prints_what_is_published() -> None:
+    done = subprocess.run(
+        [sys.executable, *REGENERATE.split()[1:3]], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == PUBLISHED.read_text(encoding="utf-8"), f"run `{REGENERATE}`"
+    assert done.stderr == ""
+
+
+def test_profiles_and_the_sample_of_this_format_hold_to_it(published: Any) -> None:
+    for text in (
+        builders.profile().to_json(),
+        builders.cpu_profile().to_json(),
+        SAMPLE.read_text(encoding="utf-8"),
+    ):
+        jsonschema.validate(json.loads(text), published)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 1},
+        {"format": 3},
+        {"extra": 1},
+        {"results": [{"status": "great"}]},
+        {"device": {"name": "x"}},
+    ],
+)
+def test_what_the_program_refuses_does_not_hold_to_it(change: Any, published: Any) -> None:
+    content = {**json.loads(SAMPLE.read_text(encoding="utf-8")), **change}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content, published)

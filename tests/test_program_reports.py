@@ -17,7 +17,7 @@ from running import advisor
 
 from advisor.nsys import database
 from advisor.nsys.exports import FileTrace, read
-from advisor.profiles.programs import Flow, ProgramTrace
+from advisor.profiles.programs import ProgramTrace
 from advisor.report.pages import render
 from advisor.report.traces import trace_page
 from advisor.rules.reports import judged
@@ -220,23 +220,6 @@ def test_frames_that_nvtx_marks_say_how_many_are_alike() -> None:
         "marked": pytest.approx(1 / 14),
         "nested": 1,
     }
-
-
-def test_faster_copies_spare_their_share_of_the_time_that_no_kernel_hides() -> None:
-    flow = Flow(
-        kind="host-to-device",
-        memory="pageable",
-        small=False,
-        count=10,
-        calls=10,
-        bytes=10 * MIB,
-        seconds=0.010,
-        hidden_seconds=0.006,
-        staging_seconds=0.001,
-    )
-    assert flow.spared(2 * MIB / 0.001) == pytest.approx(0.004 / 2 + 0.001)
-    assert flow.spared(MIB / 0.002) == 0.001
-    assert flow.spared(None) == pytest.approx(0.005)
 
 
 def test_what_two_gpus_do_is_not_mixed() -> None:

@@ -18,14 +18,11 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rendering import Accepted, markup
 from test_comparing import LATER, later
 from test_report_escaping import everywhere
 
 from advisor.profiles.schema import Profile
-from advisor.report.blocks import WIDTH, ratio_axis
 from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import render
 from advisor.verdicts.comparing.comparisons import Comparison, compare
@@ -117,20 +114,6 @@ def hostile(text: str) -> Compared:
     )
     base = base.model_copy(update={"results": (*base.results[:2], measured("x", 1.0))})
     return gated(base, head)
-
-
-ratios = st.floats(0.01, 100)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(ratios, ratios, ratios).map(lambda t: tuple(sorted(t))), min_size=1, max_size=5))
-def test_strips_lie_on_their_axis_in_their_order(found: list[tuple[float, float, float]]) -> None:
-    axis = ratio_axis([(low, high) for low, _, high in found])
-    assert 0 < axis.same[0] < axis.one == WIDTH / 2 < axis.same[1] < WIDTH
-    for low, value, high in found:
-        drawn = axis.strip(value, low, high)
-        assert 0 <= drawn.low <= drawn.middle <= drawn.high <= WIDTH
-        assert drawn.width >= 1
 
 
 def test_two_devices_are_both_named() -> None:

@@ -250,23 +250,6 @@ def test_runs_follow_the_recommendations_and_no_change_is_inside_a_tie(optima: l
         assert not made
 
 
-@every(
-    ("values", "kind", "shares"),
-    [
-        ([1, 10, 100], "logarithmic", [0, 0.5, 1]),
-        ([0, 50, 100], "linear", [0, 0.5, 1]),
-        ([True, False], "", [0, 1]),
-        ([7], "linear", [0.5]),
-        ([1, 2, 8], "logarithmic", [0, 1 / 3, 1]),
-    ],
-)
-def test_axis_of_the_values(values: list[Any], kind: str, shares: list[float]) -> None:
-    placed, labels, found = value_axis(values)
-    assert found == kind
-    assert placed == pytest.approx(shares)
-    assert [label.share for label in labels] == pytest.approx(shares)
-
-
 def test_labels_keep_their_distance() -> None:
     _, labels, _ = value_axis(list(range(1, 101)))
     gaps = [b.share - a.share for a, b in pairwise(labels)]

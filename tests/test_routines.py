@@ -17,6 +17,7 @@ from advisor.devices.entries import Attribute, CatalogueEntry
 from advisor.measure import routines
 from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
+from advisor.measure.routines import gathered_beyond, strided_beyond
 from advisor.model.predict import predict
 from advisor.profiles import reading
 from advisor.profiles.schema import Predicted, Profile, Trace
@@ -111,18 +112,6 @@ def test_the_call_is_told_with_its_line() -> None:
     assert (item.call, item.where) == ("var", f"test_routines.py:{line}")
 
 
-class CountedArray(np.ndarray[Any, Any]):
-    """Counts the bytes of each array that NumPy is called with."""
-
-    read = 0.0
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        plain = [x.view(np.ndarray) if isinstance(x, CountedArray) else x for x in inputs]
-        CountedArray.read += sum(x.nbytes for x in inputs if isinstance(x, CountedArray))
-        kwargs.pop("out", None)
-        return getattr(ufunc, method)(*plain, **kwargs)
-
-
 def test_a_product_is_not_recommended_over_the_link() -> None:
     """One product of 2048 x 2048 took 12.9 ms in zero-copy memory on an H200 and 2.7 in pinned."""
     operand = np.ones((2048, 2048), np.float32)
@@ -210,3 +199,107 @@ def test_unseen_reads_with_declared_arithmetic_may_cross_as_often_as_those_of_pr
     assert any("without a cache up to 10.8" in text for text in found.assumptions)
     kernel = rows["zero-copy"].terms["device:classify"]
     assert 4 * 63e-6 < kernel < 8 * 63e-6, "in the middle between one pass and those of a product"
+
+
+# Gathers and strides cross the link in whole sectors: what lies together and fills them crosses once
+
+ROWS, ALONE = 1 << 15, 18.72
+ORDER = np.random.default_rng(1).permutation(ROWS)
+EIGHTH, FAR = np.arange(ROWS) % 8 == 0, np.arange(ROWS) % 32 == 0
+
+
+def crossings(array: Any, function: Callable[[Any], Any]) -> float:
+    """Bytes that cross, over those that the stage gathers."""
+    (traffic,) = device_trace(lambda a: function(a), a=array).traffic
+    return 1 + sum(item.bytes for item in traffic.again) / traffic.bytes_read
+
+
+@every("width", [8, 16, 32, 4096])
+@every(
+    "gather",
+    [
+        lambda a: a[ORDER[:512]],
+        lambda a: a.take(ORDER[:512], axis=0),
+        lambda a: np.take(a, ORDER[:512], axis=0),
+        lambda a: a[EIGHTH],
+        lambda a: a[list(ORDER[:512])],
+        lambda a: a.compress(EIGHTH, axis=0),
+        lambda a: a[::4] + 1,
+    ],
+)
+def test_rows_of_whole_sectors_cross_once(gather: Callable[[Any], Any], width: int) -> None:
+    """Rows of 32 B to 16 KiB."""
+    assert crossings(np.zeros((ROWS, width), np.float32), gather) == pytest.approx(1)
+
+
+@every(
+    ("gather", "expected"),
+    [
+        (lambda a: a[ORDER], ALONE),
+        (lambda a: a.take(ORDER), ALONE),
+        (lambda a: np.take_along_axis(a, ORDER, axis=0), ALONE),
+        (lambda a: a[np.arange(ROWS)], 1),
+        (lambda a: a[EIGHTH], 8),
+        (lambda a: np.extract(EIGHTH, a), 8),
+        (lambda a: a[FAR], ALONE),
+        (lambda a: a[::2] + 1, 2),
+        (lambda a: a[::8] + 1, 8),
+        (lambda a: a[::32] + 1, ALONE),
+        (lambda a: a[:1024] + 1, 1),
+    ],
+)
+def test_elements_come_with_their_sectors(gather: Callable[[Any], Any], expected: float) -> None:
+    assert crossings(np.zeros(ROWS, np.float32), gather) == pytest.approx(expected, rel=0.02)
+
+
+def test_narrow_rows_take_their_share_of_a_sector() -> None:
+    for width, expected in ((1, ALONE), (2, ALONE / 2), (4, ALONE / 4), (8, 1)):
+        rows = np.zeros((ROWS, width), np.float32)
+        assert crossings(rows, lambda a: a[ORDER]) == pytest.approx(expected, rel=0.02)
+
+
+def test_along_the_last_axis_each_element_is_apart() -> None:
+    wide = np.zeros((64, 4096), np.float32)
+    columns = np.random.default_rng(1).permutation(4096)
+    assert crossings(wide, lambda a: a[:, columns[:512]]) > 8
+    assert crossings(wide, lambda a: a.take(columns[:512], axis=1)) > 8
+    assert crossings(wide, lambda a: a[:, ::2] + 1) == pytest.approx(2)
+
+
+def test_a_table_that_an_l1_holds_is_not_fetched_again() -> None:
+    assert gathered_beyond(np.zeros(4096, np.float32), (ORDER % 4096,)) == 0
+
+
+def test_a_large_gather_is_judged_by_its_first_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = np.zeros(ROWS, np.float32)
+    for key in ((ORDER,), (EIGHTH,)):
+        whole = gathered_beyond(table, key)
+        monkeypatch.setattr(routines, "_MOST", 4096)
+        assert gathered_beyond(table, key) == pytest.approx(whole, rel=0.05)
+        monkeypatch.undo()
+
+
+def test_a_view_without_gaps_fetches_nothing_more() -> None:
+    a = np.zeros((64, 64), np.float32)
+    for view in (a, a.T, a[3:9], np.broadcast_to(a, (4, 64, 64)), a[:, :8], a[:0], a[0, 0]):
+        assert strided_beyond(view) == 0
+
+
+@every(
+    "reduce",
+    [
+        lambda a: a.mean(axis=(1, 3), dtype=np.float32),
+        lambda a: np.mean(a, axis=(1, 3), dtype=np.float32),
+        lambda a: a.max(axis=(1, 3)),
+        lambda a: np.maximum.reduce(a, axis=(-3, -1)),
+    ],
+)
+def test_a_reduction_of_short_pieces_fetches_their_sectors(reduce: Callable[[Any], Any]) -> None:
+    """Pieces of 20 bytes, each 1,920 from the last: a mean of them took 4.3 times a pass on an H200."""
+    assert 4 < crossings(np.zeros((54, 20, 96, 20), np.uint8), reduce) < 6
+
+
+@every("axis", [None, 0, 1, 2, 3, (0, 2), (2, 3), (0, 1, 2, 3)])
+def test_a_reduction_that_reads_whole_lines_crosses_once(axis: Any) -> None:
+    image = np.zeros((54, 20, 96, 128), np.float32)
+    assert crossings(image, lambda a: a.sum(axis=axis)) == pytest.approx(1)

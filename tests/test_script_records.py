@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from script_records import DOWN, LOCK, NONE, PAGED, PINNED, RECORDS, SCRIPTS, UP, WAIT, record, rows
 
-from advisor.profiles.crossings import SHARED
+from advisor.profiles.crossings import SHARED, ScriptRun
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -18,6 +18,14 @@ def test_a_script_is_recorded_as_on_a_gpu(name: str, tmp_path: Path) -> None:
     assert run.error == ""
     assert rows(run) == RECORDS[name]
     assert {each.host_seconds for each in run.crossings} == {None}, "there is no GPU, so nothing has a time"
+
+
+def recorded(folder: Path, source: str) -> ScriptRun:
+    """The record of a script of that text, which runs to its end."""
+    (folder / "s.py").write_text(source)
+    run = record(folder / "s.py", folder, "cpu")
+    assert run.error == ""
+    return run
 
 
 MORE = {
@@ -155,9 +163,7 @@ def test_a_call_is_recorded_for_what_it_does(name: str, tmp_path: Path) -> None:
     source, expected = MORE[name]
     if "numba" in source:
         pytest.importorskip("numba")
-    (tmp_path / "s.py").write_text(source)
-    run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert run.error == ""
+    run = recorded(tmp_path, source)
     assert rows(run) == expected
     assert not (tmp_path / "out").exists() or set((tmp_path / "out").read_text().split()) == {"2.0"}
 
@@ -171,16 +177,17 @@ def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) 
 
 
 def test_properties_that_programs_size_their_grids_by_are_those_of_an_h200(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text("""import cupy, torch
+    run = recorded(
+        tmp_path,
+        """import cupy, torch
 from numba import cuda
 assert torch.cuda.get_device_capability() == cuda.get_current_device().compute_capability == (9, 0)
 assert torch.cuda.get_device_properties(0).multi_processor_count == 132
 assert cuda.get_current_device().MULTIPROCESSOR_COUNT == 132
 assert cupy.cuda.Device().compute_capability == "90"
 print(torch.cuda.mem_get_info(), cupy.cuda.runtime.getDeviceProperties(0)["totalGlobalMem"] / 2**30)
-""")
-    run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert run.error == ""
+""",
+    )
     (unseen,) = run.unseen
     assert unseen.startswith("Properties of the GPU that the program asks for: without one, those of an H200")
 
@@ -198,9 +205,7 @@ K("T x, int32 k", "int32 y", "y = k / 2", "halved")(x, 1).get()
 cupy.testing.assert_allclose(K("T x", "T y", "if (x > 0) y = x;", "chosen")(x).get(), [1, 0, 3])
 cupy.testing.assert_array_equal(x, x)
 """
-    (tmp_path / "s.py").write_text(source)
-    run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert run.error == ""
+    run = recorded(tmp_path, source)
     expected = "3.0 2.0 2.0 1.0 2.0 3.0 2 -5 7 int32 False True True\n"
     assert (tmp_path / "out").read_text() == expected
     assert [each.split(" was ")[0] for each in run.unseen] == [
@@ -219,7 +224,9 @@ def test_kernels_of_too_many_threads_for_the_simulator_are_told_and_their_arrays
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("numba")
-    (tmp_path / "s.py").write_text("""import numpy
+    run = recorded(
+        tmp_path,
+        """import numpy
 from numba import cuda
 @cuda.jit
 def grow(values):
@@ -228,9 +235,8 @@ few, many = numpy.ones(16), numpy.ones(1 << 17)
 grow[1, 16](few)
 grow[512, 256](many)
 assert few.sum() == 32 and many.sum() == many.size
-""")
-    run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert run.error == ""
+""",
+    )
     (unseen,) = run.unseen
     assert unseen.startswith("s.py:8: kernel grow was not run")
     assert [(row[0], row[1], row[4]) for row in rows(run)] == [
@@ -242,7 +248,9 @@ assert few.sum() == 32 and many.sum() == many.size
 
 
 def test_cuda_graphs_are_computed_once_and_their_replays_told(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text("""import cupy, torch
+    run = recorded(
+        tmp_path,
+        """import cupy, torch
 x = torch.ones(8, device="cuda")
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
@@ -257,9 +265,8 @@ for _ in range(3):
     captured.launch(stream)
     assert y.cpu().sum() == 16 and b.get().sum() == 8
 assert torch.cuda.make_graphed_callables(torch.sin, (x,))(x).is_cuda
-""")
-    run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert run.error == ""
+""",
+    )
     told = "a CUDA graph was not replayed; without a GPU its arrays keep their values (3 times)"
     assert set(run.unseen) == {f"s.py:{line}: {told}" for line in (12, 13)}
 
@@ -306,7 +313,9 @@ for _ in range(5):
 
 
 def test_mapped_memory_of_cupy_is_reached_where_it_is(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text("""import ctypes
+    run = recorded(
+        tmp_path,
+        """import ctypes
 import cupy as cp
 import numpy as np
 pointer = cp.cuda.runtime.hostAlloc(16, cp.cuda.runtime.hostAllocMapped)
@@ -318,8 +327,7 @@ for n in range(4):
     cp.cuda.get_current_stream().synchronize()
     assert list(host) == [n, n, 2 * n, 2 * n]
     cp.ndarray((4,), cp.float32, cp.cuda.alloc(16)).fill(1)
-""")
-    run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert run.error == ""
+""",
+    )
     assert [row[1] for row in rows(run)] == [LOCK, WAIT]
     assert [what for what in run.unseen if what.startswith(SHARED)]

@@ -29,7 +29,7 @@ from advisor.profiles.figures import Search, Tried
 from advisor.profiles.schema import Profile
 from advisor.report.blocks import Table
 from advisor.report.mixes import buffers
-from advisor.strategies.mixes import every_mix, known, tried_for
+from advisor.strategies.mixes import every_mix, known
 from advisor.strategies.registry import STRATEGIES
 from advisor.verdicts.reasons import with_mixes
 from advisor.workloads.loading import prepare
@@ -344,10 +344,3 @@ def test_the_next_best_placement_is_the_nearest_mix_that_differs_in_that_buffer_
     assert [row.cells[-1].value for row in table.rows] == [
         "pageable: 2.00 ms more", "pageable: 2.50 ms more", "",
     ]  # fmt: skip
-
-
-def test_where_a_placement_is_tried_is_a_fact_of_its_strategy() -> None:
-    card, jetson = (cuda_device(each) for each in ("discrete", "tegra-io-coherent"))
-    assert tried_for(card, "cards") == POOL
-    assert tried_for(jetson, "one-memory") == (*POOL[:3], "zero-copy-registered", "managed")
-    assert tried_for(card, "external") == ("registered", "zero-copy-registered")

@@ -12,6 +12,7 @@ from builders import cuda_device, profile, vector_add_trace
 from every import every
 from fakes import RecordingBackend, attempted, bench
 from field import InProcess
+from mixing import device_, host_
 from running import FILES, cpu_settings, missing
 from test_schedule import ASYNC, spelled, words
 
@@ -57,6 +58,26 @@ def test_frames_overlap_where_buffers_are_renewed_whenever_they_are_used() -> No
     assert "carries data between frames" in (obstacle(seldom) or "")
     rare = [FRESH[0], StageUse("k", "device", {"a": "in", "b": "out"}, every=2), LOOK]
     assert obstacle(rare) == "no device stage runs in every frame"
+    assert obstacle(FRESH[:1]) == "no stage runs on the device"
+    weights = [
+        *FRESH,
+        StageUse("read", "device", {"w": "in", "t": "out"}),
+        StageUse("see", "host", {"w": "in"}),
+    ]
+    assert (obstacle(weights), doubled(weights)) == (None, ["a"])
+
+
+@every(
+    "frame",
+    [
+        [host_("stage", x="inout"), device_("k", x="in")],
+        [device_("k", x="inout"), host_("stage", x="in")],
+        [host_("stage", x="in"), device_("k", x="out")],
+        [*FRESH, host_("stage", h="inout")],
+    ],
+)
+def test_a_host_stage_that_uses_what_the_last_frame_left_overlaps_with_none(frame: list[StageUse]) -> None:
+    assert not missing(obstacle(frame) or "", "host stage 'stage' uses buffer", "carries data between frames")
 
 
 def outcome(strategy: str, directory: Path, weigh_every: int, **changes: Any) -> Any:

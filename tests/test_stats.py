@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy  # its parts are imported where they are used
 from every import every
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import stats
@@ -155,14 +155,6 @@ def test_coverage_of_one_process():
     interval, _, bootstrap_alone = coverage(1, between=0.0, within=0.02, frames=50, alone=True)
     assert interval == bootstrap_alone
     assert 0.91 <= interval <= 0.98
-
-
-@settings(max_examples=20)
-@given(st.randoms())
-def test_order_of_frames_and_rounds_does_not_matter(random):
-    data = [[1.0, 1.1, 1.2], [1.3, 1.05], [0.9, 1.0, 1.4, 1.2]]
-    shuffled = [random.sample(frames, len(frames)) for frames in data]
-    assert stats.median_interval(shuffled) == stats.median_interval(data)
 
 
 def test_a_robust_deviation_is_that_of_normal_noise_and_ignores_outliers() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import builders
 import pytest
@@ -62,16 +63,6 @@ KNOWN = [
     "system",
 ]
 """Names that saved profiles hold: none is dropped or renamed."""
-
-
-@every("strategy", NAMES)
-def test_buffers_of_both_sides_get_the_strategys_placement(strategy: str) -> None:
-    placements = by_name(strategy).placements(vector_add_workload())
-    own = by_name(strategy).placement
-    # The host reads c.
-    of_c = {"write-combined": PLACED["pinned"], "zero-copy-wc": PLACED["zero-copy"]}.get(strategy, own)
-    unhinted = {name: replace(placed, hints=()) for name, placed in placements.items()}
-    assert unhinted == {"a": own, "b": own, "c": of_c}
 
 
 @every("strategy", ["write-combined", "zero-copy-wc"])
@@ -280,54 +271,40 @@ def asked(
     assert backend.calls == []
 
 
+PINNED, MANAGED = PLACED["pinned"], PLACED["managed"]
+ON_GPU = [PLACED["pageable"], PINNED, DeviceOnly(), MANAGED, External.before(MANAGED)]
+ON_HOST = [PLACED["zero-copy"], HostOnly(), External.before(PLACED["zero-copy"])]
+FITS = ""
+
+
 @every(
-    "placement",
+    ("placements", "given", "told"),
     [
-        PLACED["pageable"],
-        PLACED["pinned"],
-        DeviceOnly(),
-        PLACED["managed"],
-        External.before(PLACED["managed"]),
+        *(([placement] * 2, {}, FITS) for placement in ON_GPU),
+        *(([placement] * 3, {}, "need 120 MiB of device memory; 100 MiB are free") for placement in ON_GPU),
+        *(([placement] * 3, {}, FITS) for placement in ON_HOST),
+        ([PINNED] * 3, {"free": None}, FITS),
+        ([MANAGED] * 3, {"oversubscribe": True}, FITS),
+        ([PINNED] * 3, {"oversubscribe": True}, "120 MiB"),
+        ([MANAGED] * 3 + [DeviceOnly()] * 2, {"oversubscribe": True}, FITS),
+        ([MANAGED] * 3 + [DeviceOnly()] * 3, {"oversubscribe": True}, "120 MiB"),
+        ([PINNED] * 3, {"integrated": 1, "available": 150}, FITS),  # what the system could free counts
+        ([PINNED] * 4, {"integrated": 1, "available": 150}, "160 MiB of device memory; 150 MiB are free"),
+        ([PINNED] * 3, {"available": 150}, "100 MiB are free"),
     ],
 )
-def test_more_than_is_free_is_refused_with_the_figures(placement: Placement) -> None:
-    asked([placement] * 2)
-    with pytest.raises(AllocationFailed, match=r"need 120 MiB of device memory; 100 MiB are free"):
-        asked([placement] * 3)
-
-
-@every("placement", [PLACED["zero-copy"], HostOnly(), External.before(PLACED["zero-copy"])])
-def test_memory_of_the_host_is_not_counted(placement: Placement) -> None:
-    asked([placement] * 3)
-
-
-def test_memory_that_is_not_known_or_oversubscribed() -> None:
-    asked([PLACED["pinned"]] * 3, free=None)
-    require_memory(CpuBackend(), {"a": PLACED["pageable"]}, {"a": 1 << 60}, oversubscribe=False)
-    asked([PLACED["managed"]] * 3, oversubscribe=True)
-    asked([PLACED["managed"]] * 3 + [DeviceOnly()] * 2, oversubscribe=True)
-    with pytest.raises(AllocationFailed, match="120 MiB"):
-        asked([PLACED["managed"]] * 3 + [DeviceOnly()] * 3, oversubscribe=True)
-
-
-@every(
-    ("placement", "oversubscribe", "offered"),
-    [(PLACED["managed"], False, True), (PLACED["pinned"], False, False), (PLACED["pinned"], True, False)],
-)
-def test_the_option_is_offered_where_it_would_help(
-    placement: Placement, oversubscribe: bool, offered: bool
+def test_more_than_is_free_is_refused_and_the_option_offered_where_it_would_help(
+    placements: list[Placement], given: dict[str, Any], told: str
 ) -> None:
-    with pytest.raises(AllocationFailed) as raised:
-        asked([placement] * 3, oversubscribe=oversubscribe)
-    assert ("--allow-oversubscription" in str(raised.value)) == offered
+    with pytest.raises(AllocationFailed, match=told) if told else nullcontext() as raised:
+        asked(placements, **given)
+    if told and placements[0] in (PINNED, MANAGED):
+        helps = placements[0] == MANAGED and not given
+        assert ("--allow-oversubscription" in str(raised.value)) == helps
 
 
-def test_where_memory_is_shared_what_the_system_could_free_counts() -> None:
-    asked([PLACED["pinned"]] * 3, integrated=1, available=150)
-    with pytest.raises(AllocationFailed, match="160 MiB of device memory; 150 MiB are free"):
-        asked([PLACED["pinned"]] * 4, integrated=1, available=150)
-    with pytest.raises(AllocationFailed, match="100 MiB are free"):
-        asked([PLACED["pinned"]] * 3, integrated=0, available=150)
+def test_the_cpu_device_has_as_much_as_is_asked_for() -> None:
+    require_memory(CpuBackend(), {"a": PLACED["pageable"]}, {"a": 1 << 60}, oversubscribe=False)
 
 
 @every(("strategy", "needed"), [("pinned", 2 * 48), ("pinned-pipelined", 4 * 48)])

@@ -17,41 +17,36 @@ def board(root: Path, files: dict[str, str | int]) -> TegraState:
     return state
 
 
-def test_a_nano(tmp_path: Path) -> None:
-    state = board(tmp_path, nano())
+def test_boards_of_three_generations(tmp_path: Path) -> None:
+    state = board(tmp_path / "nano", nano())
     assert (state.board, state.l4t_release) == ("NVIDIA Jetson Nano Developer Kit", "R32.7.1")
     assert (state.power_mode, state.best_power_mode) == ("MAXN", "MAXN")
     assert state.gpu_hertz == 76_800_000
     assert state.cpu == CpuClocks(governors=("schedutil",), hertz=1479 * MHZ, max_hertz=1479 * MHZ)
     assert set(state.absent) == {"over_current_events", "throttle_alerts"}
-
-
-def test_an_orin(tmp_path: Path) -> None:
-    state = board(tmp_path, orin())
-    assert state.l4t_release == "R36.4.3"
-    assert (state.power_mode, state.best_power_mode) == ("MAXN_SUPER", "MAXN_SUPER")
-    assert state.gpu_hertz == 306 * MHZ
-    assert state.over_current_events == {
-        "under voltage": 0,
-        "average over-current": 15,
-        "instantaneous over-current": 37,
-    }
-    assert state.throttle_alerts == ()
-    assert state.absent == {}
-
-
-def test_a_thor(tmp_path: Path) -> None:
-    state = board(tmp_path, thor())
-    assert state.l4t_release == "R38.2.1"
+    state = board(tmp_path / "orin", orin())
+    assert (state.l4t_release, state.gpu_hertz) == ("R36.4.3", 306 * MHZ)
+    assert [*state.over_current_events.values()] == [0, 15, 37]
+    assert (state.throttle_alerts, state.absent) == ((), {})
+    state = board(tmp_path / "thor", thor())
+    assert (state.l4t_release, state.gpu_hertz) == ("R38.2.1", 1386 * MHZ)
     assert (state.power_mode, state.best_power_mode) == ("120W", "MAXN")
-    assert state.gpu_hertz == 1386 * MHZ
     assert state.throttle_alerts == ("gpu-throttle-alert",)
 
 
-@pytest.mark.parametrize(("number", "name"), [(0, "15W"), (1, "25W"), (2, "MAXN_SUPER")])
-def test_the_strongest_mode_is_the_one_with_the_fewest_caps(tmp_path: Path, number: int, name: str) -> None:
-    state = board(tmp_path, {**orin(), "var/lib/nvpmodel/status": f"pmode:{number:04} fmode:quiet"})
-    assert (state.power_mode, state.best_power_mode) == (name, "MAXN_SUPER")
+@pytest.mark.parametrize(
+    ("status", "mode"),
+    [
+        *((f"pmode:{i:04} fmode:quiet", mode) for i, mode in enumerate(("15W", "25W", "MAXN_SUPER"))),
+        *((status, None) for status in ("pmode:0009", "what is this", "")),
+    ],
+)
+def test_the_strongest_mode_is_the_one_with_the_fewest_caps(
+    tmp_path: Path, status: str, mode: str | None
+) -> None:
+    state = board(tmp_path, {**orin(), "var/lib/nvpmodel/status": status})
+    assert (state.power_mode, state.best_power_mode) == (mode, mode and "MAXN_SUPER")
+    assert ("power_mode" in state.absent) == (mode is None)
 
 
 def test_the_strongest_mode_among_equals_caps_and_cores(tmp_path: Path) -> None:
@@ -80,13 +75,6 @@ def test_class_folders_are_links(tmp_path: Path) -> None:
     (tmp_path / "sys/class/devfreq/17000000.gpu").symlink_to("../../devices/gpu")
     state = tegra_state(root=tmp_path)
     assert state.gpu_hertz == 5 * MHZ
-
-
-@pytest.mark.parametrize("status", ["pmode:0009", "what is this", ""])
-def test_a_mode_that_is_not_in_the_file_is_absent(tmp_path: Path, status: str) -> None:
-    state = board(tmp_path, {**orin(), "var/lib/nvpmodel/status": status})
-    assert (state.power_mode, state.best_power_mode) == (None, None)
-    assert "power_mode" in state.absent
 
 
 @pytest.mark.parametrize("name", ["17000000.gv11b", "17000000.ga10b", "17000000.gp10b", "57000000.gpu"])

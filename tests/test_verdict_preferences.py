@@ -17,7 +17,7 @@ from advisor.errors import UsageError
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
-from advisor.rules.advise import advise, cases, conclude, conclude_again
+from advisor.rules.advise import advise, conclude, conclude_again
 from advisor.rules.base import Finding
 from advisor.rules.registry import RULES
 from advisor.verdicts.predicted import recommend_predicted
@@ -231,14 +231,3 @@ def test_a_rule_that_picks_by_itself_is_held_to_the_budget() -> None:
     assert "384 MiB" in found.detail
     (found,) = advise(profile(results=rows), (stubborn,)).advice
     assert (found.outcome, set(found.variants)) == ("advice", {"PyTorch", "Numba"})
-
-
-def test_a_proposal_fits_the_budget_also_where_nothing_is_recommended() -> None:
-    rows = (
-        measured("pageable", 0.040, footprint=WHOLE),
-        measured("pinned", 0.010, footprint=WHOLE),
-        measured("zero-copy", 0.020, footprint=HALF),
-    )
-    (case,) = cases(profile(results=rows, preferences=Preferences(memory_budget_bytes=200 * MIB)))
-    chosen = case.proposal(case.rows.values(), case.rows["pageable"])
-    assert chosen.strategy == "zero-copy"
