@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -175,15 +174,6 @@ def test_the_beginning_of_what_was_printed_is_shown_once(
     assert lines[3] == f"  | {'x' * 200}…"
     assert (len(lines), lines[-1]) == (21, "  | … and 85 more")
     assert first_lines(tmp_path) == first_lines(tmp_path / "none") == ""
-
-
-def test_without_pidfd_the_parent_waits_asleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linux before 5.3, and Python built there."""
-    monkeypatch.delattr(os, "pidfd_open")
-    busy, asleep = time.process_time(), time.monotonic()
-    ended = launched(tmp_path, ProcessLauncher(1), how="hang", at="2")
-    assert ended.how == "timeout"
-    assert time.process_time() - busy < (time.monotonic() - asleep) / 2
 
 
 def test_ctrl_c_in_the_parent_ends_the_process(tmp_path: Path) -> None:

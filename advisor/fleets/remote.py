@@ -13,7 +13,6 @@ import platform
 import re
 import socket
 import subprocess
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -31,7 +30,7 @@ from advisor.measure.backends import gpu_count, has_cupy
 from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import LOG
-from advisor.measure.processes import cause_of_death, end, keep_short, log_tail, python_command, start, wait
+from advisor.measure.processes import LATE, cause_of_death, end, log_tail, python_command, start, watch
 from advisor.profiles.files import read_unpacked, scratch, write_atomically
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
@@ -39,7 +38,6 @@ from advisor.texts import shortened
 from advisor.version import __version__
 
 ANSWER = "answer.json"
-_POLL_SECONDS = 0.25
 _INSPECTION_SECONDS = 30
 
 _LONGEST = 16_000
@@ -82,17 +80,12 @@ def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
 def _run(task: Task, folder: Path, wanted: Callable[[], bool]) -> str:
     log, answer = folder / LOG, folder / ANSWER
     process = start(task, folder, "advisor.fleets.remote")
-    deadline = time.monotonic() + task.seconds
-    stopped = ""
     try:
-        while not stopped and not wait(process, _POLL_SECONDS):
-            keep_short(log)
-            if time.monotonic() > deadline:
-                stopped = f"did not finish within {task.seconds:g} s"
-            elif not wanted():
-                stopped = "the task was cancelled"
+        stopped = watch(process, folder, task.seconds, lambda: "" if wanted() else "the task was cancelled")
     finally:
         end(process, folder)
+    if stopped == LATE:
+        stopped = f"did not finish within {task.seconds:g} s"
     if answer.exists() and not stopped:
         return read_unpacked(answer).decode("utf-8", "replace")
     hide, printed = here(include_host=task.include_host).hide, log_tail(log)

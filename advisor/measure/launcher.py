@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -28,6 +29,7 @@ from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.final import Session
 from advisor.measure.fork_server import ForkServer, Process
 from advisor.measure.processes import (
+    LATE,
     Popen,
     cause_of_death,
     end,
@@ -37,13 +39,9 @@ from advisor.measure.processes import (
     place_in,
     resident,
     start,
+    watch,
 )
-from advisor.measure.processes import wait as ended_within
 from advisor.workloads.outline import script_record
-
-_POLL_SECONDS = 0.25
-_EXIT_SECONDS = 5.0
-"""For exit handlers, once the result is there."""
 
 
 @dataclass(frozen=True)
@@ -80,42 +78,34 @@ class ProcessLauncher:
 
     def __call__(self, job: jobs.Job | jobs.CalibrationJob) -> Ended:
         directory = Path(job.directory)
+        late = job.limit_seconds if isinstance(job, jobs.Job) else None
+        limit = self.timeout if late is None else min(self.timeout, late)
         process = start(job, directory, self.worker, server=self.server, popen=self.popen)
         try:
-            stopped = self._watch(process, job)
+            why = watch(process, directory, limit, partial(_exhausted, process, self.memory))
+            at = place_in(job.file, process, directory) if why == LATE and isinstance(job, jobs.Job) else ""
         finally:
             end(process, directory)
         log = log_tail(directory / jobs.LOG)
         outcome = jobs.read_outcome(directory)
         if outcome is not None:
             return Ended(outcome, "finished", log=log)
-        if stopped:
-            return replace(stopped, log=log)
+        if why == LATE:
+            how: Literal["late", "timeout"] = "timeout" if limit == self.timeout else "late"
+            return Ended(None, how, f"did not finish within {units.digits(limit)} s{at}", log)
+        if why:
+            return Ended(None, "memory", why, log)
         return Ended(None, "died", cause_of_death(process.returncode, log), log)
 
     def session(self, job: jobs.FinalJob) -> ProcessSession:
         return ProcessSession(job, self.timeout, self.server)
 
-    def _watch(self, process: Process, job: jobs.Job | jobs.CalibrationJob) -> Ended | None:
-        """Waits for the end; a verdict of our own when it takes too long or too much memory. Exit handlers
-        that do not return are no reason to lose a result."""
-        directory = Path(job.directory)
-        late = job.limit_seconds if isinstance(job, jobs.Job) else None
-        limit = self.timeout if late is None else min(self.timeout, late)
-        deadline = time.monotonic() + limit
-        while not ended_within(process, _POLL_SECONDS):
-            keep_short(directory / jobs.LOG)
-            if (directory / jobs.OUTCOME).exists():
-                deadline = min(deadline, time.monotonic() + _EXIT_SECONDS)
-            if time.monotonic() > deadline:
-                at = place_in(job.file, process, directory) if isinstance(job, jobs.Job) else ""
-                how: Literal["late", "timeout"] = "timeout" if limit == self.timeout else "late"
-                return Ended(None, how, f"did not finish within {units.digits(limit)} s{at}")
-            free, least = self.memory()
-            if free < least:
-                sizes = f"it held {resident(process.pid)}, {units.size(free)} were left"
-                return Ended(None, "memory", f"exhausted the memory: {sizes}")
-        return None
+
+def _exhausted(process: Process, memory: Callable[[], tuple[int, int]]) -> str:
+    free, least = memory()
+    if free >= least:
+        return ""
+    return f"exhausted the memory: it held {resident(process.pid)}, {units.size(free)} were left"
 
 
 @dataclass(frozen=True)
@@ -266,8 +256,19 @@ def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, job
     job = script_job(settings, folder)
     directory = Path(job.directory)
     process = start(job, directory, "advisor.measure.recording.worker", stdout=2)
+    note = ""
     try:
-        note = _watch(process, directory, settings.timeout)
+        try:
+            why = watch(process, directory, settings.timeout, _short_of_memory, exit_seconds=_ENDING_SECONDS)
+            if why and not (directory / jobs.OUTCOME).exists():
+                limit = f" after {units.digits(settings.timeout)} s (--timeout)."
+                note = f"The script was interrupted{limit if why == LATE else why}"
+        except KeyboardInterrupt:
+            note = "Interrupted: the record ends where the script did."
+        if note:
+            with suppress(OSError):
+                os.kill(process.pid, signal.SIGINT)
+            watch(process, directory, _ENDING_SECONDS)
     finally:
         end(process, directory)
     outcome = jobs.read_outcome(directory)
@@ -293,37 +294,6 @@ def script_job(settings: jobs.Settings, folder: Path) -> jobs.ScriptJob:
     )
 
 
-def _watch(process: Process, directory: Path, timeout: float) -> str:
-    """Waits for the script's end; why it was asked to end before, in a note."""
-    begin, ending, note = time.monotonic(), math.inf, ""
-    while True:
-        try:
-            if ended_within(process, _POLL_SECONDS):
-                return note
-            now = time.monotonic()
-            if now > ending + _ENDING_SECONDS:
-                return note
-            if ending == math.inf and (directory / jobs.OUTCOME).exists():
-                ending = now
-            elif ending == math.inf and (why := _excess(now - begin, timeout)):
-                ending = now
-                note = f"The script was interrupted{why}"
-                _interrupt(process)
-        except KeyboardInterrupt:
-            if note:
-                raise
-            ending = time.monotonic()
-            note = "Interrupted: the record ends where the script did."
-            _interrupt(process)
-
-
-def _excess(seconds: float, timeout: float) -> str:
-    if seconds > timeout:
-        return f" after {units.digits(timeout)} s (--timeout)."
+def _short_of_memory() -> str:
     free, least = memory()
     return f": only {units.size(free)} of memory were left." if free < least else ""
-
-
-def _interrupt(process: Process) -> None:
-    with suppress(OSError):
-        os.kill(process.pid, signal.SIGINT)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,8 +18,8 @@ from typing import Any
 import psutil
 
 from advisor import units
-from advisor.measure.fork_server import Forked, ForkServer, Process
-from advisor.measure.jobs import LOG
+from advisor.measure.fork_server import ForkServer, Process
+from advisor.measure.jobs import LOG, OUTCOME
 from advisor.profiles.base import Record
 from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
@@ -41,6 +41,10 @@ Popen = Callable[..., "subprocess.Popen[bytes]"]
 WORKERS = "advisor.measure.worker", "advisor.measure.final_worker"
 MARK = "ADVISOR_JOB"
 """The variable that what a worker starts inherits."""
+_POLL_SECONDS = 0.25
+EXIT_SECONDS = 5.0
+"""For exit handlers, once the result is there."""
+LATE = "its time is over"
 _LOG_TAIL = 4000
 _LONGEST_LOG = 64 << 20
 _LONGEST_HEAD, _FIRST_LINES = 16 << 10, 20
@@ -131,22 +135,32 @@ def uninterrupted() -> Iterator[None]:
 
 
 def wait(process: Process, seconds: float) -> bool:
-    """Whether the process ended within that time, asleep all the while: a busy parent would be noise."""
-    if isinstance(process, Forked):
-        return process.poll(seconds) is not None
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # Linux before 5.3 (JetPack 4), or forbidden in a container
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        return process.poll() is not None
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll(seconds * 1000)
-    finally:
-        os.close(descriptor)
+    """Whether the process ended within that time."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
     return process.poll() is not None
+
+
+def watch(
+    process: Process,
+    directory: Path,
+    seconds: float,
+    excess: Callable[[], str] = lambda: "",
+    *,
+    exit_seconds: float = EXIT_SECONDS,
+) -> str:
+    """Waits for a worker's end; empty where it came. Else why it must be ended: `LATE`, or what `excess`
+    says. Exit handlers have their own limit once the outcome is there, and are no reason to lose it."""
+    deadline = time.monotonic() + seconds
+    while not wait(process, _POLL_SECONDS):
+        keep_short(directory / LOG)
+        if (directory / OUTCOME).exists():
+            deadline = min(deadline, time.monotonic() + exit_seconds)
+        if time.monotonic() > deadline:
+            return LATE
+        if why := excess():
+            return why
+    return ""
 
 
 def end(process: Process, directory: Path) -> None:
