@@ -30,7 +30,7 @@ from advisor.devices.host import (
 )
 from advisor.errors import AdvisorError
 from advisor.measure.processes import python_command
-from advisor.nsys.program import GET, Nsys, NsysFailed, faults_observable, find
+from advisor.nsys.capturing import GET, Nsys, NsysFailed, faults_observable, find
 from advisor.profiles.amounts import Bytes
 from advisor.profiles.base import Record
 from advisor.profiles.conclusions import Checkup, Finding, info, limited, missing, ok

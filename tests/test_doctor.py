@@ -18,7 +18,7 @@ from advisor.cli.console import Around
 from advisor.devices.gpus import GpuLinks
 from advisor.devices.host import Machine
 from advisor.doctor import Facts, Probe, _links, examine, gather, probe
-from advisor.nsys.program import Nsys
+from advisor.nsys.capturing import Nsys
 from advisor.profiles.conclusions import State
 from advisor.profiles.schema import MemoryClass
 from advisor.profiles.system_state import GpuState, HostState, NumaNode, TegraState

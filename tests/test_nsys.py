@@ -19,9 +19,8 @@ from running import REPOSITORY, FakeLauncher, advisor, cpu_settings, eventually
 from advisor import pipeline
 from advisor.measure.jobs import Job
 from advisor.measure.progress import Silent
-from advisor.nsys import program as nsys_module
-from advisor.nsys.capturing import NO_GPU_TO_TRACE, NsysCaptures
-from advisor.nsys.program import NsysFailed, find
+from advisor.nsys import capturing as nsys_module
+from advisor.nsys.capturing import NO_GPU_TO_TRACE, NsysCaptures, NsysFailed, find
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.traces import NsysTrace
 

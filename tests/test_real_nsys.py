@@ -16,7 +16,7 @@ from fakes import job
 from running import MISBEHAVING, REPOSITORY, advisor
 
 from advisor.measure.processes import WORKERS, python_command
-from advisor.nsys.program import Nsys, find, run
+from advisor.nsys.capturing import Nsys, find, run
 from advisor.profiles.schema import Device
 
 FOLDER = os.environ.get("ADVISOR_TEST_NSYS")

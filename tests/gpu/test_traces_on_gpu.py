@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.nsys.program import NsysFailed, find
+from advisor.nsys.capturing import NsysFailed, find
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 
