@@ -243,7 +243,7 @@ def _version_run(
     final: VersionFinal, versions: Versions, labels: tuple[str, str], notes: tuple[str, ...]
 ) -> VersionRun:
     judged = final.judged()
-    steps = final.state.steps
+    steps = final.loop.steps
     hide = here(include_host=versions.head.options.include_host).hide
     return VersionRun(
         judged=judged,
@@ -255,7 +255,7 @@ def _version_run(
         changes={name: changes(steps, final.entry, name, judged.seconds.get(name)) for name in judged.ratios},
         versions=labels,
         apart=final.why_apart,
-        left={name: hide(problem.message) for name, problem in final.state.left.items()},
+        left={name: hide(problem.message) for name, problem in final.loop.left.items()},
         notes=tuple(map(hide, notes)),
         preparing_seconds=final.began - (versions.head.began or final.began),
     )

@@ -96,7 +96,7 @@ def test_frames_that_overlap_enter_by_what_the_objective_counts(
 def test_the_first_takes_part_under_two_names(tmp_path: Path) -> None:
     made = held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.011}))
     assert made.names == {"pinned": "pinned", "zero-copy": "zero-copy", "pinned (again)": "pinned"}
-    assert {block.contestant for block in made.state.blocks} == set(made.names)
+    assert {block.contestant for block in made.loop.blocks} == set(made.names)
     record = made.record()
     assert (record.alias, record.contestants) == ("pinned (again)", made.names)
 
@@ -110,7 +110,7 @@ def test_the_quickest_tells_a_blocks_frames_two_at_least(tmp_path: Path) -> None
 def test_rows_have_the_times_of_their_blocks(tmp_path: Path) -> None:
     made = held(contest(tmp_path, {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}))
     row = results(made)["zero-copy"]
-    blocks = [block for block in made.state.blocks if block.contestant == "zero-copy"]
+    blocks = [block for block in made.loop.blocks if block.contestant == "zero-copy"]
     assert (row.samples, row.outside, row.stopped) == ("blocks", "", ())
     assert row.frame_seconds == tuple(block.period_seconds for block in blocks)
     assert sum(row.frames_per_round) == len(blocks)
@@ -148,7 +148,7 @@ def test_who_breaks_in_company_alone_is_measured_alone_and_can_be_chosen(how: st
     assert all(job.compare for job in jobs if len(job.contestants) == 1)
     (note,) = made.notes
     assert "SIGSEGV" in note
-    found = decided(made.state.blocks, made.entered, made.settings.preferences, record).verdict
+    found = decided(made.loop.blocks, made.entered, made.settings.preferences, record).verdict
     assert found.chosen == "zero-copy"
     assert found.speedup.high / found.speedup.low > 1.1, "by what processes of their own differ"
 

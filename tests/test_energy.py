@@ -231,10 +231,10 @@ def windows(seconds: float) -> Contest:
     made = Contest(
         settings(), job(), rows, Path(), lambda asked: FakeSession(asked, wait=clock.advance, **given), clock
     )
-    made.state.blocks.append(block := Block(
+    made.loop.blocks.append(block := Block(
         process=2, round=0, place=0, contestant="pinned", frames=1, seconds=0.01, frame_seconds=()
     ))  # fmt: skip
-    made.deadline = clock.now + seconds
+    made.loop.deadline = clock.now + seconds
     made.take_windows(Pace(0.5, 0.1))
     assert {window.process for window in made.windows.blocks} <= {block.process + 1}
     return made

@@ -9,7 +9,7 @@ import pytest
 from every import every
 from fakes import FakeClock
 
-from advisor.measure.final import FinalLoop, FinalState, Look
+from advisor.measure.final import FinalLoop, Look
 from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem
 from advisor.profiles.figures import Block
 from advisor.verdicts.final import Step
@@ -77,27 +77,25 @@ class Hall:
     clock: FakeClock = field(default_factory=FakeClock)
     sessions: list[FakeSession] = field(default_factory=list)
     kept: list[Block] = field(default_factory=list)
-    held: FinalState = field(default_factory=FinalState)
+    held: FinalLoop = field(init=False)
     warming: tuple[float, ...] = ()
     mute: frozenset[str] = frozenset()
     """Whose processes of their own do not start."""
     shares: list[float] = field(default_factory=list)
     frame_seconds: float = 0.01
 
-    def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> FinalState:
+    def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> FinalLoop:
         contestants = {name: name.removesuffix(AGAIN) for name in names}
-        final = FinalLoop(
-            results=self.held,
+        self.held = FinalLoop(
             start=self._start,
             clock=lambda: self.clock.now,
-            deadline=self.clock.now + seconds,
             seed=7,
             contestants=contestants,
             frame_seconds=self.frame_seconds,
             least_processes=processes,
             keep=self.kept.append,
         )
-        final.hold(self._look)
+        self.held.hold(self.clock.now + seconds, self._look)
         assert all(session.closed for session in self.sessions)
         assert self.kept == self.held.blocks
         return self.held

@@ -142,7 +142,7 @@ def test_a_whole_final(server: ForkServer, tmp_path: Path) -> None:
     record = contest.record()
     assert record.processes >= 2
     assert record.left == {}
-    assert {block.contestant for block in contest.state.blocks} == {*BOTH, record.alias}
+    assert {block.contestant for block in contest.loop.blocks} == {*BOTH, record.alias}
     assert [row.outside for row in rows] == ["", ""]
 
 

@@ -254,19 +254,19 @@ def test_after_the_final_every_contestant_has_its_energy(tmp_path: Path) -> None
     }  # fmt: skip
     assert rows["pinned"].energy.joules == pytest.approx(0.5, rel=0.01)
     assert rows["managed"].absent["energy"] == OUTSIDE
-    assert all(block.energy is None for block in made.state.blocks), "windows are no blocks"
+    assert all(block.energy is None for block in made.loop.blocks), "windows are no blocks"
     assert rows["pinned"].cpu_seconds == pytest.approx(0.0025, rel=0.01)
 
 
 def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> None:
     made = contest(tmp_path, "energy")
-    assert all(block.energy for block in made.state.blocks)
+    assert all(block.energy for block in made.loop.blocks)
     assert made.windows.blocks == []
     rows = rows_of(made)
     assert rows["zero-copy"].energy.joules == pytest.approx(0.3, rel=0.01)
     assert rows["zero-copy"].p95 is None
     wanted = Preferences(objective="energy")
-    found = decided(made.state.blocks, list(rows.values()), wanted, made.record())
+    found = decided(made.loop.blocks, list(rows.values()), wanted, made.record())
     assert found.verdict.chosen == "zero-copy"
 
 

@@ -382,7 +382,7 @@ def test_versions_share_processes(tmp_path: Path) -> None:
     assert final.row(HEAD, "pinned", final.judged()).median_seconds == pytest.approx(0.012, rel=0.01)
     times = [final.row(version, "pinned", final.judged()).median_seconds for version in (HEAD, BASE)]
     assert times[0] / times[1] == pytest.approx(final.judged().ratios["pinned"].value)
-    assert changes(final.state.steps, final.entry, "pinned")[0].seconds == pytest.approx(0.002, rel=0.01)
+    assert changes(final.loop.steps, final.entry, "pinned")[0].seconds == pytest.approx(0.002, rel=0.01)
     assert hall.clock.now < 30
 
 
@@ -397,9 +397,9 @@ def test_those_that_cannot_have_a_process_each_side_by_side(tmp_path: Path, told
     assert told or final.why_apart == (
         "BASE pinned failed next to the other version (ops were registered twice)"
     )
-    assert {block.contestant for block in final.state.blocks} == set(ENTRY.names)
+    assert {block.contestant for block in final.loop.blocks} == set(ENTRY.names)
     by_round: dict[tuple[int, int], list[int]] = {}
-    for block in final.state.blocks:
+    for block in final.loop.blocks:
         by_round.setdefault((block.process, block.round), []).append(block.place)
     assert all(places == list(range(len(places))) for places in by_round.values())
 
@@ -469,7 +469,7 @@ def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tm
         if cpu_seconds:
             waited["cpu_seconds"] = cpu_seconds * row.median_seconds
         rows = {**final.rows, HEAD: {BASELINE: row.model_copy(update=waited)}}
-        again = replace(final, rows=rows, state=replace(final.state, blocks=[]))
+        again = replace(final, rows=rows)
         again._compare_screening()
         ratio = again.judged().ratios[BASELINE]
         assert (ratio.low > 1) == claimed, ratio

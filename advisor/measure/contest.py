@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -18,9 +18,7 @@ from advisor.measure.final import (
     Alternating,
     ContestantFailed,
     FinalLoop,
-    FinalState,
     Look,
-    RoundResults,
     Session,
     SessionLoop,
     frames_of_block,
@@ -80,12 +78,8 @@ class Contest:
     period: int = 1
     """Frames after which the pattern of stages that skip frames repeats: a block is whole periods."""
     gpus: int = 1
-    state: FinalState = field(default_factory=FinalState)
-    dropped: frozenset[str] = frozenset()
-    windows: RoundResults = field(default_factory=RoundResults)
     no_window: str = NO_TIME
     """Why there is no window for energy, where nothing else says so."""
-    deadline: float = 0.0
     unheld: str = "the final did not start"
     """Why there are no blocks, where there are none."""
 
@@ -112,6 +106,17 @@ class Contest:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
             self.alias = f"{first}{AGAIN}"
             self.names[self.alias] = first
+        options = self.settings.options
+        self.loop = FinalLoop(
+            start=self._start,
+            clock=self.clock,
+            seed=options.seed,
+            contestants=self.names,
+            frame_seconds=self.quickest,
+            least_processes=options.rounds,
+        )
+        windows = partial(self._start, energy_seconds=WINDOW_SECONDS)
+        self.windows = SessionLoop(start=windows, clock=self.clock, seed=options.seed)
 
     @property
     def _preferences(self) -> Preferences:
@@ -123,55 +128,42 @@ class Contest:
 
     def run(self, deadline: float, progress: Progress, keep: Callable[[Block], None]) -> None:
         """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
-        self.deadline = deadline
         if deadline - self.clock() < LEAST_SECONDS:
             self.unheld = "no time was left for the final; raise --max-seconds"
             return
-        options = self.settings.options
 
         def look(blocks: Sequence[Block]) -> Look:
             decision = decided(blocks, self.entered, self._preferences, self.record())
-            self.dropped |= decision.dropped
             state = "looks best" if decision.verdict.kind == "open" else "leads"
             progress.begin(f"the final: {decision.verdict.chosen} {state}")
-            return Look(decision.settled, self.dropped, decision.step)
+            return Look(decision.settled, self.loop.dropped | decision.dropped, decision.step)
 
         progress.begin("the final")
-        FinalLoop(
-            results=self.state,
-            start=self._start,
-            clock=self.clock,
-            deadline=deadline,
-            seed=options.seed,
-            contestants=self.names,
-            frame_seconds=self.quickest,
-            least_processes=options.rounds,
-            keep=keep,
-        ).hold(look)
-        if self.state.pace and self._preferences.objective != "energy":
+        self.loop.keep = keep
+        self.loop.hold(deadline, look)
+        if self.loop.pace and self._preferences.objective != "energy":
             progress.begin("energy of a frame")
-            self.take_windows(self.state.pace)
+            self.take_windows(self.loop.pace)
         progress.end()
 
     def take_windows(self, pace: Pace) -> None:
         """One process that takes a window of each contestant that did not leave, as many as end before the
         deadline: those measured to the end first, what may break the process last."""
+        loop, deadline = self.windows, self.loop.deadline
         each = WINDOW_SECONDS + 2 * LONGEST_TICK + pace.process_seconds
-        if self.clock() + IDLE_SECONDS + LONGEST_TICK + each > self.deadline:
+        if self.clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
             return
-        here = [row.strategy for row in self.entered if row.strategy not in self.state.left]
-        names = sorted(here, key=lambda name: (name in self.state.alone, name in self.dropped))
-        start = partial(self._start, energy_seconds=WINDOW_SECONDS)
-        loop = SessionLoop(self.windows, start, self.clock, self.settings.options.seed)
-        loop.processes = 1 + max(block.process for block in self.state.blocks)
+        here = [row.strategy for row in self.entered if row.strategy not in self.loop.left]
+        names = sorted(here, key=lambda name: (name in self.loop.alone, name in self.loop.dropped))
+        loop.processes = 1 + max(block.process for block in self.loop.blocks)
         with closing(loop):
             going = loop.open(names)
             if not going:
                 self.no_window = "the energy process did not start"
             for name in names:
-                if not going or self.clock() + each > self.deadline:
+                if not going or self.clock() + each > deadline:
                     break
-                going = loop.ask([name], self.state.warm_frames or 0)
+                going = loop.ask([name], self.loop.warm_frames or 0)
         if loop.broken_by:
             self.no_window = f"the energy process ended during {loop.broken_by}"
 
@@ -189,8 +181,8 @@ class Contest:
             frames=self.frames,
             block_seconds=self.block_seconds,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
-            compare=1 + int(COMPARED_SECONDS / self.quickest) if single or not self.state.rounds else 0,
-            limit_seconds=max(self.deadline - self.clock(), 0.0),
+            compare=1 + int(COMPARED_SECONDS / self.quickest) if single or not self.loop.rounds else 0,
+            limit_seconds=max(self.loop.deadline - self.clock(), 0.0),
             directory=str(self.directory / "-".join(("final", str(process), *single))),
         )
         return self.session(job)
@@ -199,37 +191,37 @@ class Contest:
         return FinalRecord(
             contestants=self.names,
             alias=self.alias,
-            processes=len({block.process for block in self.state.blocks}),
-            rounds=self.state.rounds,
-            looks=self.state.looks,
-            share=self.state.share,
-            settled=self.state.settled,
+            processes=len({block.process for block in self.loop.blocks}),
+            rounds=self.loop.rounds,
+            looks=self.loop.looks,
+            share=self.loop.share,
+            settled=self.loop.settled,
             frames=self.frames,
-            warm_frames=self.state.warm_frames or 0,
-            kept_setup=self.state.kept_setup,
-            left={name: problem.message for name, problem in self.state.left.items()},
-            alone=tuple(name for name in self.state.alone if name not in self.state.left),
-            dropped=tuple(sorted(self.dropped - {self.alias})),
-            process_seconds=self.state.pace.process_seconds if self.state.pace else 0.0,
-            round_seconds=self.state.pace.round_seconds if self.state.pace else 0.0,
+            warm_frames=self.loop.warm_frames or 0,
+            kept_setup=self.loop.kept_setup,
+            left={name: problem.message for name, problem in self.loop.left.items()},
+            alone=tuple(name for name in self.loop.alone if name not in self.loop.left),
+            dropped=tuple(sorted(self.loop.dropped - {self.alias})),
+            process_seconds=self.loop.pace.process_seconds if self.loop.pace else 0.0,
+            round_seconds=self.loop.pace.round_seconds if self.loop.pace else 0.0,
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         return tuple(
             f"{name} failed next to others ({problem.message}) and was measured in its own processes."
-            for name, problem in self.state.alone.items()
-            if name not in self.state.left
+            for name, problem in self.loop.alone.items()
+            if name not in self.loop.left
         )
 
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:
-        times = timings(self.state.blocks, self._preferences.objective, CONFIDENCE)
+        times = timings(self.loop.blocks, self._preferences.objective, CONFIDENCE)
         return tuple(self._row(row, times) if isinstance(row, Measured) else row for row in rows)
 
     def _row(self, row: Measured, timings_of: Mapping[str, Timing]) -> Measured:
-        blocks = [block for block in self.state.blocks if block.contestant == row.strategy]
-        if row.strategy in self.state.left:
-            problem = self.state.left[row.strategy]
+        blocks = [block for block in self.loop.blocks if block.contestant == row.strategy]
+        if row.strategy in self.loop.left:
+            problem = self.loop.left[row.strategy]
             wrong = WRONG_RESULTS if problem.cause == "differs" else ""
             return _outside(row, f"left the final: {wrong}{problem.message}")
         if row.strategy not in self.names:
@@ -294,11 +286,9 @@ class VersionFinal:
     objective: Objective = "time"
     clock: Clock = time.monotonic
     why_apart: str = ""
-    state: FinalState = field(default_factory=FinalState)
     attempts: int = 0
     began: float = 0.0
     """Clock time at which the final began."""
-    deadline: float = math.inf
     screened: bool = False
     """No round of both was measured; the blocks are the medians of screening."""
 
@@ -310,6 +300,7 @@ class VersionFinal:
             for name in self.entry.strategies
         )
         self.frames = frames_of_block(self.quickest, VERSION_BLOCK_SECONDS, self.period)
+        self.loop = self._loop()
 
     def run(self, deadline: float, progress: Progress) -> None:
         """Runs the final; if a version fails beside the other, again from the start in separate processes."""
@@ -317,19 +308,19 @@ class VersionFinal:
         try:
             self._hold(deadline, progress)
         except ContestantFailed:
-            name, problem = next(iter(self.state.left.items()))
+            name, problem = next(iter(self.loop.left.items()))
             self.why_apart = f"{name} failed next to the other version ({problem.message})"
             self.entry = Entry(self.entry.strategies, apart=True)
-            self.state = FinalState()
+            self.loop = self._loop()
             self._hold(deadline, progress)
-        if not self.state.left and not self.judged().ratios:
+        if not self.loop.left and not self.judged().ratios:
             self._compare_screening()
 
     def _compare_screening(self) -> None:
         """Without a round of both, compares one screened process of each: the answer stays open."""
         self.screened, self.entry = True, Entry(self.entry.strategies, apart=True)
         self.why_apart = "--max-seconds ended before a round of both, so one process of each is compared"
-        self.state = FinalState()
+        self.loop = self._loop()
         for place, version in enumerate((BASE, HEAD)):
             one = Block(process=0, round=0, place=place, contestant="", frames=1, seconds=1, frame_seconds=())
             for name in self.entry.strategies:
@@ -337,7 +328,7 @@ class VersionFinal:
                     "contestant": version_name(version, name),
                     "seconds": self._screened_seconds(version, name),
                 }
-                self.state.blocks.append(one.model_copy(update=row))
+                self.loop.blocks.append(one.model_copy(update=row))
 
     def _screened_seconds(self, version: str, strategy: str) -> float:
         """Time of a frame without waiting for a core: at a load of 15, one of two processes of the same
@@ -347,16 +338,16 @@ class VersionFinal:
         return min(row.median_seconds, row.cpu_seconds or math.inf)
 
     def judged(self) -> Judged:
-        blocks, state = scores(self.state.blocks, self.objective), self.state
+        blocks, state = scores(self.loop.blocks, self.objective), self.loop
         return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
 
     def row(self, version: str, strategy: str, judged: Judged) -> Measured:
         """The screened row with the times of the final: those whose ratio was judged, where one was."""
         row, name = self.rows[version][strategy], version_name(version, strategy)
-        blocks = [block for block in self.state.blocks if block.contestant == name]
+        blocks = [block for block in self.loop.blocks if block.contestant == name]
         if self.screened or not blocks:
             return row
-        timing = timings(self.state.blocks, self.objective, CONFIDENCE)[name]
+        timing = timings(self.loop.blocks, self.objective, CONFIDENCE)[name]
         if both := judged.seconds.get(strategy):
             timing = replace(timing, seconds=both[(BASE, HEAD).index(version)])
         hosts, row = {stage for block in blocks for stage in block.host_seconds}, with_blocks(row, blocks)
@@ -366,7 +357,7 @@ class VersionFinal:
 
     def _stages(self, name: str) -> dict[str, float]:
         """Seconds of each stage by the clock of the steps, without the time that it waits for a core."""
-        parts = [frame_parts(each) for each in self.state.steps if each.contestant == name]
+        parts = [frame_parts(each) for each in self.loop.steps if each.contestant == name]
         labels = [label for label in (parts[0] if parts else ()) if ":" in label]
         return {label.partition(":")[2]: mean(each.get(label, 0.0) for each in parts) for label in labels}
 
@@ -374,7 +365,6 @@ class VersionFinal:
         if deadline - self.clock() < LEAST_FINAL:
             return
         self.attempts += 1
-        self.deadline = deadline
 
         def look(_: Sequence[Block]) -> Look:
             verdict = self.judged()
@@ -386,11 +376,13 @@ class VersionFinal:
             return Look(verdict.complete, resting, verdict.step)
 
         progress.begin("HEAD against BASE")
-        FinalLoop(
-            results=self.state,
+        self.loop.hold(deadline, look)
+        progress.end()
+
+    def _loop(self) -> FinalLoop:
+        return FinalLoop(
             start=self._start,
             clock=self.clock,
-            deadline=deadline,
             seed=self.jobs[HEAD].seed,
             contestants=self.entry.names,
             frame_seconds=self.quickest,
@@ -398,8 +390,7 @@ class VersionFinal:
             same_work=False,
             most_warm=VERSION_MOST_WARM,
             all_or_none=not self.entry.apart,
-        ).hold(look)
-        progress.end()
+        )
 
     def _start(self, process: int, names: Sequence[str]) -> Session:
         if not self.entry.apart:
@@ -415,8 +406,8 @@ class VersionFinal:
             contestants={name: self.entry.names[name] for name in names},
             frames=self.frames,
             block_seconds=VERSION_BLOCK_SECONDS,
-            compare=1 if not self.state.rounds else 0,
-            limit_seconds=max(self.deadline - self.clock(), 0.0),
+            compare=1 if not self.loop.rounds else 0,
+            limit_seconds=max(self.loop.deadline - self.clock(), 0.0),
             directory=str(self.directory / f"final-{self.attempts}-{process}-{side}"),
             jobs={name: self.jobs[BASE if name.startswith(BASE) else HEAD] for name in names},
         )

@@ -48,25 +48,10 @@ class Session(Protocol):
         """Ends the process."""
 
 
-@dataclass
-class RoundResults:
-    """The results of the rounds so far; Ctrl-C leaves them as they are."""
-
-    blocks: list[Block] = field(default_factory=list)
-    left: dict[str, Problem] = field(default_factory=dict)
-    kept_setup: bool = False
-    """Function and set-up ran once for each contestant and process, since they take longer than a block."""
-    unmeasurable: str = ""
-    """Why energy could not be measured, where each block was to be a window for it."""
-    steps: list[Block] = field(default_factory=list)
-    """Versions only: blocks with what each step of a frame took after them, in place of their host stages."""
-
-
-@dataclass
+@dataclass(kw_only=True)
 class SessionLoop:
-    """Drives one process at a time and collects its results."""
+    """Drives one process at a time and collects its results; Ctrl-C leaves them as they are."""
 
-    results: RoundResults
     start: Callable[[int, Sequence[str]], Session]
     """Makes the process of that number with those contestants."""
     clock: Clock
@@ -74,8 +59,17 @@ class SessionLoop:
     session: Session | None = None
     processes: int = 0
     """Processes started so far."""
-    rounds: int = 0
+    round: int = 0
     """Rounds in the current process."""
+    blocks: list[Block] = field(default_factory=list)
+    left: dict[str, Problem] = field(default_factory=dict)
+    """Why contestants left."""
+    kept_setup: bool = False
+    """Function and set-up ran once for each contestant and process, since they take longer than a block."""
+    unmeasurable: str = ""
+    """Why energy could not be measured, where each block was to be a window for it."""
+    steps: list[Block] = field(default_factory=list)
+    """Versions only: blocks with what each step of a frame took after them, in place of their host stages."""
     broken_by: str = ""
     """The contestant with which the last process ended."""
     starting: float = 0.0
@@ -90,7 +84,7 @@ class SessionLoop:
 
     def open_beside(self, names: Sequence[str]) -> bool:
         """One more process of the same number."""
-        self.rounds, begin = 0, self.clock()
+        self.round, begin = 0, self.clock()
         self.session = self.start(self.processes - 1, names)
         ready = self.session.ready()
         self.starting += self.clock() - begin
@@ -99,16 +93,16 @@ class SessionLoop:
         return ready
 
     def in_random_order(self, names: Sequence[str]) -> list[str]:
-        return random.Random(f"{self.seed}-{self.processes}-{self.rounds}").sample(names, len(names))
+        return random.Random(f"{self.seed}-{self.processes}-{self.round}").sample(names, len(names))
 
     def ask(self, order: Sequence[str], warm_frames: int) -> bool:
         """The next round, a block of each; False where the process cannot go on."""
         assert self.session is not None
-        request = FinalRound(round=self.rounds, order=tuple(order), warm_frames=warm_frames)
+        request = FinalRound(round=self.round, order=tuple(order), warm_frames=warm_frames)
         begin = self.clock()
         going = all(self._receive(message) for message in self.session.round(request))
         self.measuring += self.clock() - begin
-        self.rounds += 1
+        self.round += 1
         return going
 
     def close(self) -> None:
@@ -117,20 +111,20 @@ class SessionLoop:
             self.session = None
 
     def block(self, done: BlockDone) -> None:
-        self.results.blocks.append(done.block)
+        self.blocks.append(done.block)
         if done.steps:
-            self.results.steps.append(done.block.model_copy(update={"host_seconds": done.steps}))
+            self.steps.append(done.block.model_copy(update={"host_seconds": done.steps}))
 
     def leave(self, name: str, problem: Problem) -> None:
-        self.results.left[name] = problem
+        self.left[name] = problem
 
     def _receive(self, message: Message) -> bool:
         if isinstance(message, BlockDone):
             self.block(message)
         elif isinstance(message, RoundDone):
-            self.results.kept_setup |= message.kept_setup
+            self.kept_setup |= message.kept_setup
         elif isinstance(message, Unmeasurable):
-            self.results.unmeasurable = message.reason
+            self.unmeasurable = message.reason
             return False
         elif isinstance(message, Left):
             self.leave(message.contestant, message.problem)
@@ -196,23 +190,6 @@ class ContestantFailed(Exception):
     """One failed in a final of all or none."""
 
 
-@dataclass
-class FinalState(RoundResults):
-    alone: dict[str, Problem] = field(default_factory=dict)
-    """Why contestants in separate processes failed beside the others; they are in `left` until they have
-    a block."""
-    looks: int = 0
-    share: float = 1.0
-    """What the last look spends of the error that the verdict may make: all that earlier ones left."""
-    rounds: int = 0
-    """In all processes."""
-    settled: bool = False
-    warm_frames: int | None = None
-    """Frames before a block that do not count: those of the first round until contestants had settled; None
-    before it ended."""
-    pace: Pace | None = None
-
-
 def unequal(
     blocks: Sequence[Block], process: int, number: int, contestants: Mapping[str, str]
 ) -> Iterator[tuple[str, Problem]]:
@@ -235,73 +212,84 @@ def unequal(
 
 @dataclass(kw_only=True)
 class FinalLoop(SessionLoop):
-    results: FinalState
-    deadline: float
-    """Clock time: no round begins that would end later."""
     contestants: Mapping[str, str]
     """Name to strategy."""
     frame_seconds: float
     """Time of a frame of the quickest contestant."""
     least_processes: int
     """Fewest processes, if the time allows them."""
-    keep: Callable[[Block], None] = lambda _: None
-    """Hears of every block as it ends."""
     same_work: bool = True
     """All do the same work, so that their loops must run as often; versions of the code need not."""
     most_warm: float = MOST_WARM
     all_or_none: bool = False
     """The first contestant that fails ends the final."""
+    deadline: float = 0.0
+    """Clock time: no round begins that would end later."""
+    keep: Callable[[Block], None] = lambda _: None
+    """Hears of every block as it ends."""
+    alone: dict[str, Problem] = field(default_factory=dict)
+    """Why contestants in separate processes failed beside the others; they are in `left` until they have
+    a block."""
+    looks: int = 0
+    share: float = 1.0
+    """What the last look spends of the error that the verdict may make: all that earlier ones left."""
+    rounds: int = 0
+    """In all processes."""
+    settled: bool = False
+    warm_frames: int | None = None
+    """Frames before a block that do not count: those of the first round until contestants had settled; None
+    before it ended."""
+    pace: Pace | None = None
     dropped: frozenset[str] = frozenset()
     beside: tuple[str, ...] = ()
     """Contestants with a separate process beside the one that runs."""
     warming: list[Sequence[float]] = field(default_factory=list)
     """Seconds of the frames before each block of the last round."""
 
-    def hold(self, look: Callable[[Sequence[Block]], Look]) -> None:
-        """Fills the results until a look at all blocks says that it is settled or the time is up; Ctrl-C
-        leaves what there is. Raises `ContestantFailed` where that ends it."""
-        state = self.results
+    def hold(self, deadline: float, look: Callable[[Sequence[Block]], Look]) -> None:
+        """Takes blocks until a look at all of them says that it is settled or the time is up; Ctrl-C leaves
+        what there is. Raises `ContestantFailed` where that ends it."""
+        self.deadline = deadline
         try:
             step = self.first()
             while step is not None:
                 complete = self.take(step)
-                if state.pace is None or not state.blocks:
+                if self.pace is None or not self.blocks:
                     return
-                left, goes_on = state.share, complete and state.looks + 1 < LOOKS
-                state.share = SPENDING[state.looks] if goes_on else left
-                conclusion = look(state.blocks)
-                state.looks = state.looks + 1
-                state.settled = conclusion.settled
-                self.dropped = conclusion.dropped
+                left, goes_on = self.share, complete and self.looks + 1 < LOOKS
+                self.share = SPENDING[self.looks] if goes_on else left
+                conclusion = look(self.blocks)
+                self.looks += 1
+                self.settled, self.dropped = conclusion.settled, conclusion.dropped
                 step = self.after(conclusion) if goes_on else None
                 if step is not None:
-                    state.share = left - state.share
+                    self.share = left - self.share
         finally:
             self.close()
 
     @property
     def active(self) -> list[str]:
-        gone = self.results.left.keys() | self.results.alone.keys() | self.dropped
+        gone = self.left.keys() | self.alone.keys() | self.dropped
         company = [name for name in self.contestants if name not in gone]
-        return company + [name for name in self.results.alone if name not in self.dropped]
+        return company + [name for name in self.alone if name not in self.dropped]
 
     @property
     def company(self) -> list[str]:
-        return [name for name in self.active if name not in self.results.alone] or self.active[:1]
+        return [name for name in self.active if name not in self.alone] or self.active[:1]
 
     def first(self) -> Step | None:
         """One round of the first process tells what measuring costs, and so how the time is best spent."""
         if not self._open_next() or not self._round():
             return None
-        assert self.results.pace is not None
-        return first_step(self.deadline - self.clock(), self.results.pace)
+        assert self.pace is not None
+        return first_step(self.deadline - self.clock(), self.pace)
 
     def take(self, step: Step) -> bool:
         """Its processes and rounds; False where the time was up, or nobody was left, before."""
         for _ in range(step.processes):
             if self.session is None and not self._open_next():
                 return False
-            while self.rounds < step.rounds:
+            while self.round < step.rounds:
                 if not self._round():
                     return False
             self.close()
@@ -315,16 +303,16 @@ class FinalLoop(SessionLoop):
         """The next step; one more process where it is settled with fewer than are asked for."""
         if not conclusion.settled:
             step = conclusion.step
-            last = self.results.looks == LOOKS - 1
+            last = self.looks == LOOKS - 1
             return self._last(step) if step and last else step
-        untried = self.results.alone.keys() & self.results.left.keys()
+        untried = self.alone.keys() & self.left.keys()
         missing = max(self.least_processes - self.processes, FEWEST_PROCESSES if untried else 0)
-        rounds = max(1, round(self.results.rounds / max(self.processes, 1)))
+        rounds = max(1, round(self.rounds / max(self.processes, 1)))
         return Step(missing, rounds) if missing > 0 else None
 
     def _last(self, step: Step) -> Step:
         """Before the last look all the time that is left is spent, in processes of that many rounds."""
-        pace = self.results.pace
+        pace = self.pace
         assert pace is not None
         share = len(self.active) / len(self.contestants)
         each = pace.process_seconds + step.rounds * pace.round_seconds * share
@@ -347,18 +335,18 @@ class FinalLoop(SessionLoop):
         if len(self.active) < LEAST or not self._in_time(0, names):
             return False
         self._ask(names)
-        if self.company != names and self.results.alone.keys() >= set(self.company):
+        if self.company != names and self.alone.keys() >= set(self.company):
             self.close()  # nobody is left who shares it
-        if self.results.warm_frames is None:
+        if self.warm_frames is None:
             least = math.ceil(max(LEAST_WARM / self.frame_seconds - 1, 0))
-            self.results.warm_frames = max(least, settled(frames for frames in self.warming if frames))
-        self.results.rounds += 1
+            self.warm_frames = max(least, settled(frames for frames in self.warming if frames))
+        self.rounds += 1
         self._note_pace()
-        return not self.results.unmeasurable and (self.session is not None or self._open_next())
+        return not self.unmeasurable and (self.session is not None or self._open_next())
 
     def _note_pace(self) -> None:
         """What a process costs, with those beside it, and a round."""
-        self.results.pace = Pace(self.starting / self.processes, self.measuring / self.results.rounds)
+        self.pace = Pace(self.starting / self.processes, self.measuring / self.rounds)
 
     def _by_itself(self, name: str, rounds: int) -> bool:
         """Rounds of one that failed beside the others; False if the time is up before."""
@@ -368,7 +356,7 @@ class FinalLoop(SessionLoop):
             if self.clock() >= self.deadline:
                 return False
             self.leave(name, Problem(cause="device", message="its own process did not start"))
-        while self.session is not None and name in self.results.alone and self.rounds < rounds:
+        while self.session is not None and name in self.alone and self.round < rounds:
             if not self._in_time(0, [name]):
                 return False
             self._ask([name])
@@ -380,20 +368,20 @@ class FinalLoop(SessionLoop):
         if not self.same_work:  # versions under one strategy, which are compared, follow one another
             strategies = [self.contestants[name] for name in order]
             order.sort(key=lambda name: strategies.index(self.contestants[name]))
-        warm = self.results.warm_frames
+        warm = self.warm_frames
         if warm is None:
             warm = math.ceil(self.most_warm / self.frame_seconds)
-        warm = max(warm, int(self.results.kept_setup))  # the others ran since
+        warm = max(warm, int(self.kept_setup))  # the others ran since
         self.warming = []
         self.ask(order, warm)
         contestants = self.contestants if self.same_work else {}
-        for name, problem in unequal(self.results.blocks, self.processes - 1, self.rounds - 1, contestants):
-            self.results.alone.pop(name, None)
-            self.results.left[name] = problem
+        for name, problem in unequal(self.blocks, self.processes - 1, self.round - 1, contestants):
+            self.alone.pop(name, None)
+            self.left[name] = problem
 
     def block(self, done: BlockDone) -> None:
-        if done.block.contestant in self.results.alone:
-            self.results.left.pop(done.block.contestant, None)
+        if done.block.contestant in self.alone:
+            self.left.pop(done.block.contestant, None)
         super().block(done)
         self.warming.append(done.warming_seconds)
         self.keep(done.block)
@@ -403,13 +391,13 @@ class FinalLoop(SessionLoop):
         super().leave(name, problem)
         if self.all_or_none:
             raise ContestantFailed
-        if self.results.alone.pop(name, None) is None and self.contestants[name] == name:
-            self.results.alone[name] = problem
+        if self.alone.pop(name, None) is None and self.contestants[name] == name:
+            self.alone[name] = problem
             others = (other for other, of in self.contestants.items() if of == name != other)
-            self.results.left |= dict.fromkeys(others, problem)
+            self.left |= dict.fromkeys(others, problem)
 
     def _in_time(self, starts: int, names: Sequence[str]) -> bool:
-        pace = self.results.pace
+        pace = self.pace
         if pace is None:
             return self.clock() < self.deadline
         each = pace.round_seconds * len(names) / len(self.contestants)

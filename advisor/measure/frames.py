@@ -23,8 +23,6 @@ from advisor.measure.steps import (
     crossing,
     in_turn,
     most_rows,
-    ordering,
-    recording,
     valid_rows,
     written,
 )
@@ -137,7 +135,7 @@ class FrameLoop:
         self._ranges = ranges
         self._gpus = bound.workload.gpus
         self._buffers = bound.workload.buffers
-        self._marks: Marks = {}
+        self._marks = Marks()
         self._stages = {stage.name: stage for stage in bound.stages}
         self._most_rows = most_rows(bound)
         self._salts = {stage.name: number for number, stage in enumerate(bound.stages)}
@@ -298,9 +296,9 @@ class FrameLoop:
             return self._named(step.action, Lines(("wait$()",), {"wait$": gpu.synchronize}), step.gpu)
         if step.action == "mark" or step.action == "order":
             lines = (
-                recording(gpu, self._marks, (step.name, step.gpu))
+                self._marks.record(gpu, (step.name, step.gpu))
                 if step.action == "mark"
-                else ordering(gpu, self._marks, (step.name, step.source), gpu.stream)
+                else self._marks.order(gpu, (step.name, step.source), gpu.stream)
             )
             return self._named("order", lines, step.gpu)
         if step.action == "length":

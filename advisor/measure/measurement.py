@@ -289,13 +289,13 @@ class Measurement:
         """What there is so far: every strategy that was asked for, in the order of the table."""
         results = tuple(self._row(strategy) for strategy in self._strategies())
         contest = self.contest
-        final = contest.record() if contest and contest.state.blocks else None
+        final = contest.record() if contest and contest.loop.blocks else None
         samples = (sample for samples in self.samples.values() for sample in samples)
         return replace(
             self._run,
             rows=contest.results(results) if contest else results,
             final=final,
-            blocks=tuple(contest.state.blocks) if contest else (),
+            blocks=tuple(contest.loop.blocks) if contest else (),
             windows=tuple(contest.windows.blocks) if contest else (),
             gpu_states=tuple(sample.gpu_state for sample in samples if sample.gpu_state is not None),
             notes=(

@@ -16,13 +16,14 @@ from math import lcm
 from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop, Watch
-from advisor.measure.steps import Lines, Marks, ordering, recording, waiting, written
+from advisor.measure.steps import Lines, written
 from advisor.strategies.backend import Backend
 from advisor.strategies.placements.base import Placed
 from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import BoundWorkload
 
 SETS = 2
+Actions = Sequence[Action]
 
 
 class PipelinedLoop(FrameLoop):
@@ -42,9 +43,9 @@ class PipelinedLoop(FrameLoop):
         super().__init__(bound, plan, sets[0], backend, **more)
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
         second = FrameLoop(bound, plan, sets[1], backend, host_seconds=self.host_seconds, **more)
-        self._sets = [parts_of(self), parts_of(second)]
-        tails = [action.label for parts in self._sets[0] for action in parts.tail]
-        self._kernels_in_tail = any(label.startswith("device:") for label in tails)
+        self._loops: tuple[FrameLoop, ...] = (self, second)
+        tails = chain.from_iterable(cut(actions)[2] for actions in self._phases)
+        self._kernels_in_tail = any(action.label.startswith("device:") for action in tails)
         self._begun: list[float] = []
         """When each frame that is under way began; the last may be the next one."""
         self._turns = self._all_turns()
@@ -91,25 +92,23 @@ class PipelinedLoop(FrameLoop):
 
     def _all_turns(self, watch: Watch | None = None) -> list[_Turn]:
         """For each frame until sets and period repeat; those with the same frames and sets are the same."""
-        indices = range(lcm(SETS, self.period))
-        frames = [(i % SETS, self._sets[i % SETS][i % self.period]) for i in indices]
-        keys = [(number, id(parts)) for number, parts in frames]
-        distinct = dict(zip(keys, frames, strict=True))
-        queues = {key: self._queue(parts, f"set {number}") for key, (number, parts) in distinct.items()}
+        count = lcm(SETS, self.period)
+        frames = [(index % SETS, self._loops[index % SETS].actions(count + index)) for index in range(count)]
+        keys = [(number, id(actions)) for number, actions in frames]
+        queues = {key: self._queue(*frame) for key, frame in dict(zip(keys, frames, strict=True)).items()}
         pairs = list(zip(keys, [*keys[1:], keys[0]], strict=True))
-        distinct_pairs = dict.fromkeys(pairs)
-        turns = {(a, b): self._turn_of(queues[a], queues[b], watch) for a, b in distinct_pairs}
+        turns = {(a, b): self._turn_of(queues[a], queues[b], watch) for a, b in dict.fromkeys(pairs)}
         return [turns[pair] for pair in pairs]
 
     def _turn_of(self, this: _Queue, following: _Queue, watch: Watch | None) -> _Turn:
 
-        def run(*parts: Sequence[Action]) -> Callable[[int], None]:
+        def run(*parts: Actions) -> Callable[[int], None]:
             actions = list(chain(*parts))
             if watch is None:
                 return self._in_a_row(actions)
             return partial(self._act_all, [*map(watch, actions)])
 
-        begin, compute = (_of_next(actions) for actions in (following.begin, following.compute))
+        begin, compute = map(_of_next, (following.begin, following.compute))
         rest = (this.finish, compute) if self._kernels_in_tail else (compute, this.finish)
         return _Turn(
             begin=run(this.begin, this.compute),
@@ -117,70 +116,58 @@ class PipelinedLoop(FrameLoop):
             alone=self._in_frame(run(this.finish)),
         )
 
-    def _queue(self, parts: Parts, key: str) -> _Queue:
-        """A frame on one set: its actions, with the marks that order its streams. Downloads run beside the
-        next frame's kernels, unless kernels follow the first wait."""
-        marks = _Marks(self._backend, self._marks, key)
+    def _queue(self, number: int, steady: Actions) -> _Queue:
+        """A frame on the set of that number: its actions, with the marks that order its streams. Downloads
+        run beside the next frame's kernels, unless kernels follow the first wait."""
+        head, body, tail = cut(steady)
         clock = {"clock$": self._clock, "begun$": self._begun, "latencies$": self.latencies}
         begin = [_unranged(Lines(("begun$.append(clock$())",), clock))]
-        begin += [_moving_on(action, self._uploads) for action in parts.head]
+        begin += [_moving_on(action, self._uploads) for action in head]
         compute: list[Action] = []
-        if any(action.move for action in parts.head):
-            begin.append(marks.record("uploaded", self._uploads))
-            compute.append(marks.order(self._backend.stream, "uploaded"))
+        if any(action.move for action in head):
+            begin.append(self._mark(number, "uploaded", self._uploads))
+            compute.append(self._order(number, "uploaded", self._backend.stream))
         latest: str | None = None
-        for kind, group in groupby(parts.body, _kind):
+        for kind, group in groupby(body, _kind):
             if kind == "download":
-                compute += self._download(group, marks, latest)
+                compute += self._download(group, number, latest)
                 latest = "downloaded"
             else:
                 compute += group
         if latest is None:
-            compute.append(marks.record("computed"))
+            compute.append(self._mark(number, "computed"))
             latest = "computed"
         finish: list[Action] = []
-        for kind, group in groupby(parts.tail, _kind):
+        for kind, group in groupby(tail, _kind):
+            actions = list(group)
             if kind == "wait":
                 if latest is None:
-                    finish.append(marks.record("late"))
-                finish += [marks.wait(action, latest or "late") for action in group]
+                    finish.append(self._mark(number, "late"))
+                lines = self._marks.wait(self._backend, (number, latest or "late"))
+                finish += [replace(action, lines=lines, run=written([lines])) for action in actions]
             elif kind == "download" and not self._kernels_in_tail:
-                finish += self._download(group, marks, latest)
+                finish += self._download(actions, number, latest)
                 latest = "downloaded"
             else:
-                actions = list(group)
                 finish += actions
                 if any(action.on_stream for action in actions):
                     latest = None  # the main stream has nothing of the next frame
         finish.append(_unranged(Lines(("latencies$.append(clock$() - begun$.pop(0))",), clock)))
         return _Queue(begin, compute, finish)
 
-    def _download(self, group: Iterable[Action], marks: _Marks, after: str | None) -> Iterator[Action]:
+    def _download(self, group: Iterable[Action], number: int, after: str | None) -> Iterator[Action]:
         """Copies to the host on their own stream, between marks."""
         if after is None:
-            yield marks.record("computed")
-        yield marks.order(self._downloads, after or "computed")
+            yield self._mark(number, "computed")
+        yield self._order(number, after or "computed", self._downloads)
         yield from (_moving_on(action, self._downloads) for action in group)
-        yield marks.record("downloaded", self._downloads)
+        yield self._mark(number, "downloaded", self._downloads)
 
+    def _mark(self, number: int, name: str, stream: Any = None) -> Action:
+        return _unranged(self._marks.record(self._backend, (number, name), stream))
 
-@dataclass(frozen=True)
-class _Marks:
-    """Events of one set of buffers by name, each recorded again in every frame that uses the set."""
-
-    backend: Backend
-    marks: Marks
-    set: str
-
-    def record(self, name: str, stream: Any = None) -> Action:
-        return _unranged(recording(self.backend, self.marks, (f"{self.set} {name}", 0), stream))
-
-    def order(self, stream: Any, name: str) -> Action:
-        return _unranged(ordering(self.backend, self.marks, (f"{self.set} {name}", 0), stream))
-
-    def wait(self, action: Action, name: str) -> Action:
-        lines = waiting(self.backend, self.marks, (f"{self.set} {name}", 0))
-        return replace(action, lines=lines, run=written([lines]))
+    def _order(self, number: int, name: str, stream: Any) -> Action:
+        return _unranged(self._marks.order(self._backend, (number, name), stream))
 
 
 def _unranged(lines: Lines) -> Action:
@@ -214,11 +201,11 @@ def _moving_on(action: Action, stream: Any) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    begin: Sequence[Action]
+    begin: Actions
     """Host stages and uploads, up to the first kernel."""
-    compute: Sequence[Action]
+    compute: Actions
     """Kernels after the uploads, and downloads after the kernels."""
-    finish: Sequence[Action]
+    finish: Actions
     """Waits for the frame's own work, not for the next one's, and runs what comes after."""
 
 
@@ -231,24 +218,9 @@ class _Turn:
     """Ends it."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A steady frame, cut where the host first has to wait."""
-
-    head: tuple[Action, ...]
-    body: tuple[Action, ...]
-    tail: tuple[Action, ...]
-
-
-def parts_of(loop: FrameLoop) -> list[Parts]:
-    frames = [loop.actions(index) for index in range(loop.period, 2 * loop.period)]
-    parts = {id(actions): cut(actions) for actions in frames}
-    return [parts[id(actions)] for actions in frames]
-
-
-def cut(steady: Sequence[Action]) -> Parts:
+def cut(steady: Actions) -> tuple[Actions, Actions, Actions]:
     """Head: up to the first kernel. Body: up to the first host stage or wait after it. Tail: the rest."""
     kernel = next(i for i, action in enumerate(steady) if action.label.startswith("device:"))
     queued = ("device:", "to-device", "to-host", "length")
     end = next((i for i in range(kernel, len(steady)) if not steady[i].label.startswith(queued)), len(steady))
-    return Parts(tuple(steady[:kernel]), tuple(steady[kernel:end]), tuple(steady[end:]))
+    return steady[:kernel], steady[kernel:end], steady[end:]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.measure.final import RoundResults, Session, SessionLoop, frames_of_block
+from advisor.measure.final import Session, SessionLoop, frames_of_block
 from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.results import CONFIDENCE
 from advisor.measure.sampling import Clock
@@ -75,13 +75,12 @@ class MixSearch:
     clock: Clock
     directory: Path
     period: int = 1
-    results: RoundResults = field(default_factory=RoundResults)
     names: dict[str, mixes.Placed] = field(default_factory=dict)
 
     def run(self, seconds: float) -> tuple[Search, list[dict[str, str]]]:
         begin = self.clock()
         self.deadline = begin + seconds
-        self.loop = SessionLoop(self.results, self._start, self.clock, self.base.seed)
+        self.loop = SessionLoop(start=self._start, clock=self.clock, seed=self.base.seed)
         self.choices = mixes.choices(self.workload, self.device)
         names = {name for some in self.choices.values() for name in some}
         starts = sorted((n for n in self.screened if n in names), key=self.screened.__getitem__)
@@ -115,7 +114,7 @@ class MixSearch:
         groups = [names[at : at + CANDIDATES] for at in range(0, len(names), CANDIDATES)]
         for turn in range(MOST_TURNS):
             for group in groups:
-                left = [name for name in group if name not in self.results.left]
+                left = [name for name in group if name not in self.loop.left]
                 if self.clock() + self._starting > self.deadline:
                     return "time ran out" if turn == 0 else ""
                 self._rounds([self.best_uniform, *left], self.best_uniform, FEWEST_ROUNDS, prune=False)
@@ -132,7 +131,7 @@ class MixSearch:
                 for placed in (*mixes.changes(self.names[name], self.choices), self.names[name])
             ]
             new = [name for name in self._ordered(near) if name not in tried]
-            candidates = [name for name in new if name not in self.results.left][:CANDIDATES]
+            candidates = [name for name in new if name not in self.loop.left][:CANDIDATES]
             if not candidates:
                 return ""
             if self.clock() + 2 * self._starting > self.deadline:
@@ -164,10 +163,10 @@ class MixSearch:
         loop, left = self.loop, names
         with closing(loop):
             going = loop.open(names)
-            while going and loop.rounds < most and len(left) > 1 and self.clock() <= self.deadline:
+            while going and loop.round < most and len(left) > 1 and self.clock() <= self.deadline:
                 going = loop.ask(loop.in_random_order(left), self.warm)
-                left = [name for name in left if name not in self.results.left]
-                if prune and loop.rounds >= FIRST_LOOK:
+                left = [name for name in left if name not in self.loop.left]
+                if prune and loop.round >= FIRST_LOOK:
                     left = self._promising(left, now)
 
     @property
@@ -198,7 +197,7 @@ class MixSearch:
 
     def _gain(self, name: str, over: str) -> tuple[float, float, float]:
         """How much faster it is in the last process, as a logarithm: mean, upper and lower end."""
-        here = [block for block in self.results.blocks if block.process == self.loop.processes - 1]
+        here = [block for block in self.loop.blocks if block.process == self.loop.processes - 1]
         times = {(block.round, block.contestant): block.period_seconds for block in here}
         pairs = [(at, (at[0], over)) for at in times if at[1] == name and (at[0], over) in times]
         gaps = np.array([math.log(times[other] / times[own]) for own, other in pairs])
@@ -210,7 +209,7 @@ class MixSearch:
 
     def _tried(self) -> tuple[Tried, ...]:
         """Each mix against the best uniform strategy, with an end that holds for all at once."""
-        blocks, failed = self.results.blocks, self.results.left
+        blocks, failed = self.loop.blocks, self.loop.left
         rounds = {name: sum(block.contestant == name for block in blocks) for name in self.names}
         names = [n for n, count in rounds.items() if count and n != self.best_uniform and n not in failed]
         mixed = [name for name in names if len(set(self.names[name].values())) > 1]

@@ -8,12 +8,12 @@ tests/benchmarks).
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 
 from advisor.errors import WorkloadError
 from advisor.profiles.figures import Iterations
@@ -28,8 +28,6 @@ from advisor.workloads.stage_code import located, place_of
 
 _FILE = "<frame>"
 _CALLS = "calls"
-Marks: TypeAlias = dict[tuple[str, int], list[Any]]
-"""By name and GPU: what other streams wait for. Each is a list of one, and used again in every frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,19 +229,25 @@ def crossing(step: Step, placed: Placed, bounds: Callable[[], Bounds]) -> Lines:
     return Lines((f"cross$({step.source}, bounds$())",), names)
 
 
-def recording(backend: Backend, marks: Marks, key: tuple[str, int], stream: Any = None) -> Lines:
-    """The mark of that key stands behind the work of the stream; None is the backend's own."""
-    names = {"mark$": backend.mark, "kept$": marks.setdefault(key, [None]), "stream$": stream}
-    return Lines(("kept$[0] = mark$(stream$, kept$[0])",), names)
+class Marks:
+    """What streams wait for, by name; each mark is recorded again in every frame."""
 
+    def __init__(self) -> None:
+        self._recorded: dict[Hashable, list[Any]] = {}
 
-def ordering(backend: Backend, marks: Marks, key: tuple[str, int], stream: Any) -> Lines:
-    """The stream goes on after the mark of that key."""
-    names = {"order$": backend.order, "kept$": marks.setdefault(key, [None]), "stream$": stream}
-    return Lines(("order$(stream$, kept$[0])",), names)
+    def record(self, backend: Backend, name: Hashable, stream: Any = None) -> Lines:
+        """The mark stands behind the work of the stream; None is the backend's own."""
+        names = {"mark$": backend.mark, "kept$": self._of(name), "stream$": stream}
+        return Lines(("kept$[0] = mark$(stream$, kept$[0])",), names)
 
+    def order(self, backend: Backend, name: Hashable, stream: Any) -> Lines:
+        """The stream goes on after the mark."""
+        names = {"order$": backend.order, "kept$": self._of(name), "stream$": stream}
+        return Lines(("order$(stream$, kept$[0])",), names)
 
-def waiting(backend: Backend, marks: Marks, key: tuple[str, int]) -> Lines:
-    """The host goes on after the mark of that key."""
-    names = {"wait$": backend.wait, "kept$": marks.setdefault(key, [None])}
-    return Lines(("wait$(kept$[0])",), names)
+    def wait(self, backend: Backend, name: Hashable) -> Lines:
+        """The host goes on after the mark."""
+        return Lines(("wait$(kept$[0])",), {"wait$": backend.wait, "kept$": self._of(name)})
+
+    def _of(self, name: Hashable) -> list[Any]:
+        return self._recorded.setdefault(name, [None])

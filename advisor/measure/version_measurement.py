@@ -262,7 +262,7 @@ def _require_figures(run: Run) -> None:
 def require_both(final: VersionFinal) -> None:
     """Raises `WorkloadError` where a version left the final under every strategy, `NothingToCompare` where
     that was BASE alone."""
-    left = final.state.left
+    left = final.loop.left
     if all(any(named(version, name) in left for version in (BASE, HEAD)) for name in final.entry.strategies):
         name, problem = min(left.items(), key=lambda each: each[0].startswith(BASE))
         raise (NothingToCompare if name.startswith(BASE) else WorkloadError)(
