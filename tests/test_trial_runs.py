@@ -18,10 +18,10 @@ from running import asked
 from advisor.cli import profiling
 from advisor.errors import UsageError
 from advisor.measure.jobs import ScriptJob
-from advisor.measure.progress import Progress
-from advisor.measure.trying.candidates import written_changes
+from advisor.measure.progress import Lines, Progress
+from advisor.measure.trying.candidates import Candidate, candidates, written_patch
 from advisor.measure.trying.results import Results
-from advisor.measure.trying.session import MOST_PROCESSES, Session, candidates, try_script
+from advisor.measure.trying.session import MOST_PROCESSES, Session, try_script
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded
 from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
 from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, Place, ScriptRun
@@ -195,8 +195,8 @@ def suggested(text: str, kind: str, library: str, **more: object) -> list[tuple[
     ("seconds", "kinds", "words"),
     [
         (1e-4, "every", "Nothing to gain: memory can change 100 µs (1.0 %) of a frame."),
-        (1e-3, "waits", "memory can change 1.00 ms (10 %) of a frame, and no change that can be tried fits"),
-        (None, "waits", "Nothing to gain: no change that can be tried fits the loop's lines."),
+        (1e-3, "waits", "memory can change 1.00 ms (10 %) of a frame, but none of the changes that --try"),
+        (None, "waits", "tried: none of the changes that --try makes applies to the loop's lines."),
         (1e-3, "none", "Nothing to gain: no loop repeats a copy or a wait."),
     ],
 )
@@ -281,12 +281,13 @@ def played(
         script,
         ScriptJob.model_construct(file="camera.py", directory=""),
         0,
+        candidates(script, 0, folder, advice),
         runs,
-        Progress(),
+        Lines(),
         start=start or folder,
         end=end,
     )
-    return session.trials(candidates(script, 0, folder, advice), most)
+    return session.trials(most)
 
 
 def told(rule: str, crossing: int, seconds: float) -> LineAdvice:
@@ -311,11 +312,15 @@ def test_a_change_under_which_the_script_fails_is_told_with_the_error(tmp_path: 
 
 
 def test_changes_of_a_loop_with_few_frames_have_separate_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """How many runs that makes is told before."""
     monkeypatch.setitem(RECORD["loops"][0], "frames", 10)  # type: ignore[index]
     runs = Runs(FAST)
     found = played(tmp_path, runs)
+    plan = "trying 3 changes: 15 to 36 runs of the script (45 s to 110 s) if one pays, else about 4 (12 s)\n"
+    assert plan in capsys.readouterr().err
+    assert 15 <= len(runs.jobs) <= 36
     assert {len(job.contestants) for job in runs.jobs} == {1}
     assert {trial.outcome for trial in found.trials} == {"faster"}
 
@@ -328,10 +333,12 @@ def test_a_promising_change_gets_more_processes(
     kind: ChangeKind, pinned: tuple[float, float], processes: int, tmp_path: Path
 ) -> None:
     change = Change(name=f"{kind}-5", kind=kind, file="camera.py", line=5)
+    trial = Trial(name=change.name, kind=kind, title="t", outcome="open")
     session = Session(
         ScriptRun.model_validate_json(json.dumps(RECORD)),
         ScriptJob.model_construct(file="camera.py", directory=""),
         0,
+        [Candidate(trial, change)],
         lambda job: Runs({"as-is": 0.004, change.name: pinned[job.process % 2]})(job),
         Progress(),
         start=tmp_path,
@@ -339,7 +346,7 @@ def test_a_promising_change_gets_more_processes(
     (tmp_path / "camera.py").write_text(
         CAMERA.format(start="", frames=3, between="pass", after="pass", end="")
     )
-    session._time([change])
+    session._time()
     assert len({block.process for block in session._blocks}) == processes
 
 
@@ -495,9 +502,9 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
     )
     trial = Trial.model_validate({"name": LOCK, "kind": "lock", "title": "t", "outcome": "faster"})
     loop = Place(file="main.py", line=1)
-    written, names, left_out = written_changes([trial], {LOCK: change}, loop, tmp_path)
-    assert (names, left_out) == ((LOCK,), ())
-    assert {Path(file).name: after for file, (_, after) in written.items()} == {
+    patch, names = written_patch([Candidate(trial, change)], loop, tmp_path, 1.0)
+    assert (names, patch.left_out) == ((LOCK,), ())
+    assert {file.name: after for file, (_, after) in patch.texts.items()} == {
         "made.py": texts["made.py"]
         .replace("np\n", "np\nimport cupyx\n")
         .replace("np.z", "cupyx.z")
@@ -506,9 +513,9 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
         "other.py": texts["other.py"].replace("'f4')", "'f4', blocking=True)"),
     }
     (tmp_path / "other.py").write_text(texts["other.py"].replace("return cp", "return yours"))
-    written, names, left_out = written_changes([trial], {LOCK: change}, loop, tmp_path)
-    assert (written, names) == ({}, ())
-    assert "line 3 has no place after its copy" in left_out[0]
+    patch, names = written_patch([Candidate(trial, change)], loop, tmp_path, 1.0)
+    assert (patch.text, names) == ("", ())
+    assert "line 3 has no place after its copy" in patch.left_out[0]
 
 
 def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: Path) -> None:

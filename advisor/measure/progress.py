@@ -24,6 +24,7 @@ class Progress:
     def __exit__(self, *_: object) -> None: ...
     def start(self, total: int) -> None: ...
     def limit(self, seconds: float) -> None: ...
+    def note(self, line: str) -> None: ...
     def begin(self, what: str) -> None: ...
     def printed(self, lines: str) -> None:
         """What the user's code printed in its first run, as it is to be shown."""
@@ -35,6 +36,9 @@ Silent = Progress
 
 
 class _Printing(Progress):
+    def note(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
     def printed(self, lines: str) -> None:
         print(f"output of the first run:\n{lines}", file=sys.stderr, flush=True)
 

@@ -4,6 +4,7 @@ text of those that pay."""
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +14,10 @@ from advisor import units
 from advisor.measure.trying.changes import is_variable
 from advisor.profiles.conclusions import PAGE_LOCKED, Advice
 from advisor.profiles.crossings import KERNEL_ARGUMENT, Ceiling, Crossing, LineAdvice, Place, ScriptRun
-from advisor.profiles.trials import ChangeKind, Trial
+from advisor.profiles.trials import ChangeKind, Patch, Trial
 from advisor.strategies.allocators import BY_NAME, VARIABLE
 from advisor.strategies.edits import Change, edited
+from advisor.strategies.patches import diff
 from advisor.strategies.syntax import CannotWrite, loader_lines
 from advisor.strategies.uses import made_once
 from advisor.verdicts.ceilings import is_little
@@ -73,15 +75,14 @@ def candidates(
 
 def nothing_to_gain(ceiling: Ceiling | None, suggested: Sequence[Candidate]) -> str:
     """Why no trial is worth its time; empty where one is."""
-    little, reasons = ceiling is not None and is_little(ceiling), []
-    if suggested and not little:
-        return ""
+    change = ""
     if ceiling is not None and ceiling.share is not None:  # frames were timed
         share = units.percent(ceiling.share)
-        reasons.append(f"memory can change {units.seconds(ceiling.seconds)} ({share}) of a frame")
-    if not little:
-        reasons.append("no change that can be tried fits the loop's lines")
-    return f"Nothing to gain: {', and '.join(reasons)}."
+        change = f"memory can change {units.seconds(ceiling.seconds)} ({share}) of a frame"
+        if is_little(ceiling):
+            return f"Nothing to gain: {change}."
+    none = "none of the changes that --try makes applies to the loop's lines"
+    return "" if suggested else f"Nothing was tried: {change and f'{change}, but '}{none}."
 
 
 def allocator_candidates(script: ScriptRun, loop: int, file: Path) -> tuple[Candidate, ...]:
@@ -211,17 +212,17 @@ def _name(place: Place) -> str:
     return name[1] if name else "the array"
 
 
-def written_changes(
-    kept: Iterable[Trial], changes: Mapping[str, Change], loop: Place, start: Path
-) -> tuple[dict[str, tuple[str, str]], tuple[str, ...], tuple[str, ...]]:
-    """By file its text and that with the changes; names of those written; what could not be written. What is
-    uploaded once needs no page-locked memory."""
-    written: dict[str, tuple[str, str]] = {}
+def written_patch(
+    chosen: Iterable[Candidate], loop: Place, start: Path, most: float
+) -> tuple[Patch, tuple[str, ...]]:
+    """The patch of these changes, and the names of those in it. What is uploaded once needs no page-locked
+    memory. most: seconds of a frame that memory can change."""
+    texts: dict[str, tuple[str, str]] = {}
     edits: dict[str, list[Change]] = {}
-    names, left_out, once = [], [], set[tuple[str, int]]()
+    written, left_out, once = list[Candidate](), list[str](), set[tuple[str, int]]()
     loop_file = str(start / loop.file)
-    for trial in kept:
-        change = changes[trial.name]
+    for each in chosen:
+        change = each.change
         if change.kind == "lock" and (change.file, change.line) in once:
             continue
         try:
@@ -229,16 +230,30 @@ def written_changes(
                 raise CannotWrite(f"run the script with {VARIABLE}={BY_NAME[change.name].setting}")
             parts = {f: change.within(f, loop.line if f == loop_file else None) for f in change.files}
             several = {file: [*edits.get(file, ()), part] for file, part in parts.items()}
-            texts = {file: _text(file) for file in several}
-            written |= {file: (texts[file], edited(texts[file], several[file])) for file in several}
+            before = {file: _text(file) for file in several}
+            texts |= {file: (before[file], edited(before[file], several[file])) for file in several}
         except CannotWrite as reason:
-            left_out.append(f"{trial.title}: {reason}")
+            left_out.append(f"{each.trial.title}: {reason}")
             continue
         edits |= several
-        names.append(trial.name)
+        written.append(each)
         if change.kind == "hoist":
             once.add((change.file, change.line))
-    return written, tuple(names), tuple(left_out)
+    folder = start
+    if not all(Path(file).is_relative_to(folder) for file in texts):
+        folder = Path(os.path.commonpath([Path(file).parent for file in texts]))
+    text = "".join(diff(os.path.relpath(file, folder), *both) for file, both in texts.items())
+    promised = {i: seconds for each in written for i, seconds in each.promised.items()}
+    patch = Patch(
+        text=text,
+        folder=os.path.relpath(folder, start) if folder != start else "",
+        lines=sum(row[:1] in "+-" and row[:3] not in ("+++", "---") for row in text.splitlines() if row),
+        left_out=tuple(left_out),
+        promised_seconds=min(sum(promised.values()), most) if promised else None,
+        reason="the trials ended before it was run" if text else "none of the changes could be written",
+    )
+    names = tuple(each.change.name for each in written)
+    return patch.with_texts({Path(file): both for file, both in texts.items()}), names
 
 
 def _text(file: str) -> str:

@@ -11,14 +11,14 @@ No file of the user's is written: a patched source stands in for the file in the
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
 from typing import Literal
 
+from advisor import units
 from advisor.errors import WorkloadError
 from advisor.measure.jobs import ScriptJob, Settings
 from advisor.measure.launcher import script_job
@@ -30,7 +30,7 @@ from advisor.measure.trying.candidates import (
     allocator_candidates,
     candidates,
     nothing_to_gain,
-    written_changes,
+    written_patch,
 )
 from advisor.measure.trying.changes import WHOLE_PROCESS, is_variable
 from advisor.measure.trying.results import Equality, Results
@@ -38,7 +38,6 @@ from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded,
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.trials import Patch, Trial, TrialBlock, TrialOutcome, Trials
 from advisor.strategies.edits import Change
-from advisor.strategies.patches import diff
 from advisor.strategies.syntax import loop_lines
 from advisor.verdicts.ceilings import LITTLE, ceiling_of, scopes
 
@@ -59,15 +58,12 @@ _WORTH_MORE = 1.05
 _LEAST_SPEEDUP = 1.01
 """In the first process, before further ones are spent on a change. With a process's luck of 2 % a gain of 5 %
 stays in 19 of 20; what is dropped has little to gain."""
-_RUNS = 12
-"""Runs that changes of lines need: results, frames in turns, patch. Allocators wait for them."""
 _NO_TIME = "left out: the time (--max-seconds) is for changes of lines"
 _NO_LINE = "not tried: no change of a line gained"
 _TOO_FEW = "the loop has too few frames: run it with more"
 _NO_FASTER = "dropped early: no faster in its first process"
 _UNPROVED = "faster, but nothing proves that results are equal"
 _ENDED = "the trials ended before it was timed"
-_NOT_RUN = "the trials ended before it was run"
 _NOT_COMPARED = "the time ended before results were compared"
 INTERRUPTED = "Interrupted while changes were tried: the page shows what was measured before."
 RunTrial = Callable[[TrialJob], TrialRun]
@@ -76,10 +72,7 @@ RunTrial = Callable[[TrialJob], TrialRun]
 def try_script(
     settings: Settings, script: ScriptRun, concluded: ScriptRun | None, progress: Progress, folder: Path
 ) -> Trials:
-    """Tries changes of the lines of the slowest loop; tells why not, where it does not.
-
-    concluded: the same run with its ceilings and advice.
-    """
+    """Tries changes of the lines of the slowest loop, or tells why not. concluded: with its advice."""
     run = concluded or script
     if script.exit_code:
         return Trials(reason="Nothing was tried: the script failed.", seconds=0.0)
@@ -104,8 +97,8 @@ def try_script(
     files = {file, *(Path.cwd() / each.file for each in script.sources)}
     with preloaded(libraries, [*files]) as server:
         runs = partial(run_trial, timeout=settings.timeout, folder=folder / "trials", server=server)
-        session = Session(script, job, loop, runs, progress, settings.options.checked, end=end)
-        return session.trials(suggested, ceiling.seconds if ceiling else math.inf)
+        session = Session(script, job, loop, suggested, runs, progress, settings.options.checked, end=end)
+        return session.trials(ceiling.seconds if ceiling else math.inf)
 
 
 @dataclass
@@ -115,6 +108,7 @@ class Session:
     script: ScriptRun
     job: ScriptJob
     loop: int
+    suggested: Sequence[Candidate]
     run: RunTrial
     progress: Progress
     files: tuple[str, ...] = ()
@@ -136,30 +130,25 @@ class Session:
     _written: tuple[str, ...] = ()
     """Names of the changes that are in the patch."""
 
-    def trials(self, suggested: Sequence[Candidate], most: float) -> Trials:
+    def trials(self, most: float) -> Trials:
         """most: seconds of a frame that memory can change. A script that fails unchanged ends them."""
         began = monotonic()
-        changes = tuple(each.change for each in suggested)
         try:
-            if kept := self._kept(suggested, changes):
-                self._write_patch(kept, {c.name: c for c in changes})
+            self.progress.note(self._plan())
+            self._measure()
+            if faster := self._faster():
+                self._try_patch(faster, most)
         except TimeUp:
             self._ended = "The time (--max-seconds) ended before all was tried."
         except KeyboardInterrupt:
             self._ended = INTERRUPTED
         except WorkloadError as problem:
             self._ended = f"Trials ended early: {problem.message}. {problem.next_step}"
-        in_patch = [each for each in suggested if each.change.name in self._written]
-        promised = {i: seconds for each in in_patch for i, seconds in each.promised.items()}
-        if promised:
-            self._note_patch(promised_seconds=min(sum(promised.values()), most))
         equality = self._unchanged
         return Trials(
             frame_seconds=self._times().seconds.get(AS_IS),
             loop=self.loop,
-            trials=tuple(
-                t.model_copy(update={"in_patch": t.name in self._written}) for t in self._judged(suggested)
-            ),
+            trials=tuple(map(self._judged, self._measured())),
             blocks=tuple(self._blocks),
             compared=equality.compared if equality else (),
             unlike=equality.unlike if equality else (),
@@ -169,28 +158,50 @@ class Session:
             reason=self._ended,
         )
 
-    def _kept(self, suggested: Sequence[Candidate], changes: Sequence[Change]) -> list[Trial]:
-        """Changes that are faster with equal results. Where one differs, the others are timed without it."""
-        imposed = [change for change in changes if change.kind != "allocator"]
-        hoists = any(change.kind == "hoist" for change in imposed)
-        together = self._together(imposed) if hoists else None
-        self._time(changes)
-        if not hoists and self._faster(suggested):
-            together = self._together(imposed)
-        if together and any(t.kind != "allocator" for t in self._faster(suggested)) and not self._differ:
-            self._compare(together, imposed)
-            if self._differ and self._live(imposed):
-                self._blocks = [b for b in self._blocks if b.process >= SCREENING]
-                self._time(changes)
-        faster = {trial.name for trial in self._faster(suggested)}
-        for change in self._live(changes):
-            if change.kind == "allocator" and change.name in faster:
+    def _plan(self) -> str:
+        count, runs = len(self._lines), (*self._runs_that_pay, self._first_runs)
+        least, most, first = (units.seconds(each * self.script.seconds, 2) for each in runs)
+        changes = f"{count} change{'s' * (count != 1)}"
+        whole = f"{runs[0]} to {runs[1]} runs of the script ({least} to {most})"
+        return f"trying {changes}: {whole} if one pays, else about {runs[2]} ({first})"
+
+    @property
+    def _lines(self) -> list[Change]:
+        """Changes of single lines."""
+        return [each.change for each in self.suggested if each.change.kind != "allocator"]
+
+    @property
+    def _first_runs(self) -> int:
+        return 1 + len(self._alone_of(self._lines))
+
+    @property
+    def _runs_that_pay(self) -> tuple[int, int]:
+        """Runs that changes of lines need at least and at most: frames in turns, results, and the patch."""
+        times = ((PROCESSES, PATCHED_PROCESSES), (MOST_PROCESSES, MOST_PATCHED_PROCESSES))
+        least, most = (processes * self._first_runs + 2 * patched for processes, patched in times)
+        return least + 3, most + 4
+
+    def _measure(self) -> None:
+        """Times changes, and compares their results. Where one differs, the others are timed without it."""
+        lines = self._lines
+        hoists = any(change.kind == "hoist" for change in lines)
+        together = self._results("all changes", lines) if hoists else None
+        if together and together.exit_code:
+            self._compare(together, lines)
+        self._time()
+        if not self._differ and any(trial.kind != "allocator" for trial in self._faster()):
+            self._compare(together or self._results("all changes", lines), lines)
+            if self._differ and self._live(lines):
+                self._blocks = [block for block in self._blocks if block.process >= SCREENING]
+                self._time()
+        for trial in self._faster():
+            if trial.kind == "allocator":
+                (change,) = (c for c in self._live() if c.name == trial.name)
                 self._compare(self._results(change.name, [change]), [change])
-        allocators = [trial for trial in self._faster(suggested) if trial.kind == "allocator"]
+        allocators = [trial for trial in self._faster() if trial.kind == "allocator"]
         allocators.sort(key=lambda trial: trial.frame_seconds or 0.0)
         self._leave("not-faster", {trial.name: _ANOTHER for trial in allocators[1:]})
         self._all_compared = True
-        return self._faster(suggested)
 
     @property
     def _differ(self) -> bool:
@@ -200,25 +211,25 @@ class Session:
         """Changes that are tried no further, by name with the reason."""
         self._left |= {name: (outcome, reason) for name, reason in reasons.items()}
 
-    def _faster(self, suggested: Iterable[Candidate]) -> list[Trial]:
-        return [trial for trial in self._measured(suggested) if trial.outcome == "faster"]
+    def _live(self, changes: Iterable[Change] | None = None) -> list[Change]:
+        every = (each.change for each in self.suggested) if changes is None else changes
+        return [change for change in every if change.name not in self._left]
 
-    def _judged(self, suggested: Iterable[Candidate]) -> tuple[Trial, ...]:
-        """None is faster whose results were not compared, or of a script that differs from itself."""
-        without: dict[str, object] = {}
-        if not self._all_compared:
-            without = {"outcome": "open", "reason": _NOT_COMPARED}
-        elif self._unchanged and self._unchanged.unproved:
-            without = {"outcome": "open", "reason": _UNPROVED}
-        return tuple(
-            trial.model_copy(update=without if trial.outcome == "faster" else {})
-            for trial in self._measured(suggested)
-        )
+    def _faster(self) -> list[Trial]:
+        return [trial for trial in self._measured() if trial.outcome == "faster"]
 
-    def _measured(self, suggested: Iterable[Candidate]) -> list[Trial]:
+    def _measured(self) -> list[Trial]:
         times, untimed = self._times(), _ENDED if self._ended else _TOO_FEW
-        trials = (each.trial for each in suggested)
+        trials = (each.trial for each in self.suggested)
         return [judged(trial, times, self._left.get(trial.name), untimed) for trial in trials]
+
+    def _judged(self, trial: Trial) -> Trial:
+        """None is faster whose results were not compared, or of a script that differs from itself."""
+        figures: dict[str, object] = {"in_patch": trial.name in self._written}
+        unproved = self._unchanged is not None and self._unchanged.unproved
+        if trial.outcome == "faster" and (unproved or not self._all_compared):
+            figures |= {"outcome": "open", "reason": _UNPROVED if self._all_compared else _NOT_COMPARED}
+        return trial.model_copy(update=figures)
 
     def _times(self) -> TrialTimes:
         """Times from the main processes; for what screening left out, from the screening."""
@@ -226,14 +237,12 @@ class Session:
         screened = trial_times(b for b in self._blocks if b.process == SCREENING)
         return TrialTimes({**screened.seconds, **main.seconds}, {**screened.speedups, **main.speedups})
 
-    def _together(self, imposed: Sequence[Change]) -> Results | None:
-        """Results with all of these; None without any. Allocators, which exclude one another, run alone."""
-        if not imposed:
-            return None
-        results = self._results("all changes", imposed)
-        if results.exit_code:
-            self._compare(results, imposed)
-        return results
+    def _as_it_is(self) -> Equality:
+        """Raises `WorkloadError` where the script cannot run again."""
+        if self._unchanged is None:
+            first = self._results(_AS_IT_IS)
+            self._unchanged = Equality(first, first)
+        return self._unchanged
 
     def _difference(self, changed: Results) -> str:
         """How a changed run differs from an unchanged one. A second unchanged run is needed only where it
@@ -242,13 +251,6 @@ class Session:
             self._ran_twice = True
             self._unchanged = Equality(self._as_it_is().expected, self._results(_AS_IT_IS))
         return self._as_it_is().difference(changed)
-
-    def _as_it_is(self) -> Equality:
-        """Raises `WorkloadError` where the script cannot run again."""
-        if self._unchanged is None:
-            first = self._results(_AS_IT_IS)
-            self._unchanged = Equality(first, first)
-        return self._unchanged
 
     def _compare(self, together: Results, changes: Sequence[Change]) -> None:
         """Whether results are equal under all changes; where they are not, which change is why."""
@@ -266,10 +268,7 @@ class Session:
         self, what: str, changes: Sequence[Change] = (), sources: Mapping[str, str] | None = None
     ) -> Results:
         """The results of a run with all of these in force; what was refused in it is noted."""
-        self.progress.begin(f"comparing results: {what}")
-        all_of_them = {AS_IS: tuple(change.name for change in changes)}
-        run = self.run(self._job("results", all_of_them, changes, sources=sources))
-        self.progress.end()
+        run = self._run_once(f"comparing results: {what}", "results", [AS_IS], changes, sources=sources)
         self._leave("refused", run.refused)
         if not changes and not sources and run.results.exit_code:
             raise WorkloadError(
@@ -278,60 +277,53 @@ class Session:
             )
         return run.results
 
-    def _live(self, changes: Iterable[Change]) -> list[Change]:
-        return [change for change in changes if change.name not in self._left]
-
-    def _time(self, changes: Sequence[Change]) -> None:
+    def _time(self) -> None:
         """Frames in two processes, in more for a change that seems to gain. Allocators are tried where a
         line's change gains in the first."""
-        allocators = [c for c in self._live(changes) if c.kind == "allocator"]
-        lines = [c for c in self._live(changes) if c not in allocators]
+        allocators = [change for change in self._live() if change.kind == "allocator"]
+        lines = [change for change in self._live() if change not in allocators]
         self._take_turns(0, lines)
         if lines and not self._live(lines):
             self._leave("open", {change.name: _NO_LINE for change in allocators})
-        elif self.end - monotonic() < _RUNS * self.script.seconds:
+        elif self.end - monotonic() < self._runs_that_pay[0] * self.script.seconds:
             self._leave("open", {change.name: _NO_TIME for change in allocators})
         self._screen([c for c in self._live(allocators) if not is_variable(c)])
         self._take_turns(0, self._live(allocators))
         for process in range(1, MOST_PROCESSES):
-            going_on = self._live if process < PROCESSES else self._promising
-            self._take_turns(process, going_on(changes))
+            self._take_turns(process, self._live() if process < PROCESSES else self._promising())
+
+    def _alone_of(self, changes: Sequence[Change]) -> list[Change]:
+        """Those that have separate processes: all where the loop has too few frames."""
+        fit = fits(self.script.loops[self.loop].frames, len(changes) + 1)
+        return [change for change in changes if not fit or change.kind in WHOLE_PROCESS]
 
     def _take_turns(self, process: int, changes: Sequence[Change]) -> None:
-        """Frames in turns with the script as it is; beside them in a process each a change of the whole
-        process, or every one where the loop has too few frames for turns. What gains nothing in the first
-        process leaves."""
-        if not changes:
-            return
-        fit = fits(self.script.loops[self.loop].frames, len(changes) + 1)
-        turning = [c for c in changes if fit and c.kind not in WHOLE_PROCESS]
-        if turning or all(block.process != process for block in self._blocks):
-            contestants = {AS_IS: (), **{c.name: (c.name,) for c in turning}}
-            self._timed("the changes in turns", process, contestants, turning)
-        alone = [c for c in changes if c not in turning]
+        """Frames in turns with the script as it is, or in processes beside it. What gains nothing in the
+        first leaves."""
+        alone = self._alone_of(changes)
+        turning = [change for change in changes if change not in alone]
+        if turning or (alone and all(block.process != process for block in self._blocks)):
+            self._timed("the changes in turns", process, turning)
         for change in alone:
             self._alone.add(change.name)
-            self._timed(change.name, process, {change.name: (change.name,)}, [change])
+            self._timed(change.name, process, [change], first=())
         if process == 0:
             self._drop(alone)
             self._drop(turning, together=True)
 
-    def _promising(self, changes: Sequence[Change]) -> list[Change]:
+    def _promising(self) -> list[Change]:
         """Changes that seem to gain much, where processes differ by as much."""
         ratios = self._times().speedups
         return [
             change
-            for change in self._live(changes)
+            for change in self._live()
             if (ratio := ratios.get(change.name)) and ratio.low <= 1 and ratio.value >= _WORTH_MORE
         ]
 
     def _screen(self, allocators: Sequence[Change]) -> None:
         """CuPy's allocators in turns in one process: the fastest, if it gains, is timed on its own."""
-        if not allocators:
-            return
-        contestants = {AS_IS: (), **{c.name: (c.name,) for c in allocators}}
-        if not any(block.process == SCREENING for block in self._blocks):
-            self._timed("allocators in turns", SCREENING, contestants, allocators)
+        if allocators and not any(block.process == SCREENING for block in self._blocks):
+            self._timed("allocators in turns", SCREENING, allocators)
         self._drop(allocators, SCREENING)
         ahead = self._seconds(SCREENING)
         behind = sorted(self._live(allocators), key=lambda c: ahead[c.name])[1:]
@@ -353,13 +345,15 @@ class Session:
         self,
         what: str,
         process: int,
-        contestants: Mapping[str, tuple[str, ...]],
         changes: Sequence[Change] = (),
+        *,
+        first: Sequence[str] = (AS_IS,),
         sources: Mapping[str, str] | None = None,
     ) -> None:
-        self.progress.begin(f"timing {what}, process {process + 1}")
-        run = self.run(self._job("time", contestants, changes, process=process, sources=sources))
-        self.progress.end()
+        """Blocks of frames of each change, in turns after `first`."""
+        contestants = [*first, *(change.name for change in changes)]
+        what = f"timing {what}, process {process + 1}"
+        run = self._run_once(what, "time", contestants, changes, process=process, sources=sources)
         refused = run.refused
         if run.results.exit_code:
             self._as_it_is()
@@ -369,64 +363,67 @@ class Session:
         self._leave("refused", refused)
         self._blocks += [block for block in run.blocks if block.contestant not in refused]
 
-    def _job(
+    def _run_once(
         self,
+        what: str,
         task: Literal["results", "time"],
-        contestants: Mapping[str, tuple[str, ...]],
+        contestants: Sequence[str],
         changes: Sequence[Change],
         *,
         process: int = 0,
         sources: Mapping[str, str] | None = None,
-    ) -> TrialJob:
+    ) -> TrialRun:
         left = self.end - monotonic()
         if left <= 0:
             raise TimeUp
         self._runs += 1
-        recorded = self.script.loops[self.loop]
-        place = recorded.place
-        file = self.start / place.file
-        lines = loop_lines(file.read_bytes())
+        self.progress.begin(what)
+        run = self.run(
+            TrialJob(
+                script=self.job,
+                task=task,
+                process=process,
+                changes=tuple(changes),
+                contestants=tuple(contestants),
+                loop_file=str(self._loop_file),
+                loop=self._loop_index,
+                frames=self.script.loops[self.loop].frames,
+                sources=dict(sources or {}),
+                files=self.files,
+                most_seconds=left if left < math.inf else None,
+            )
+        )
+        self.progress.end()
+        return run
+
+    @property
+    def _loop_file(self) -> Path:
+        return self.start / self.script.loops[self.loop].place.file
+
+    @cached_property
+    def _loop_index(self) -> int:
+        """Which loop of its file it is, in the order of lines."""
+        place, lines = self.script.loops[self.loop].place, loop_lines(self._loop_file.read_bytes())
         if place.line not in lines:
             raise WorkloadError(
                 f"{place.file} has no loop in line {place.line} any more", next_step="Profile it again."
             )
-        return TrialJob(
-            script=self.job,
-            task=task,
-            process=process,
-            changes=tuple(changes),
-            contestants=dict(contestants),
-            loop_file=str(file),
-            loop=lines.index(place.line),
-            frames=recorded.frames,
-            sources=dict(sources or {}),
-            files=self.files,
-            most_seconds=left if left < math.inf else None,
-        )
+        return lines.index(place.line)
 
-    def _write_patch(self, kept: Sequence[Trial], changes: Mapping[str, Change]) -> None:
+    def _try_patch(self, faster: Sequence[Trial], most: float) -> None:
         """The patch of these, run and timed. What is known of it stays where the time ends."""
+        names = {trial.name for trial in faster}
+        chosen = [each for each in self.suggested if each.change.name in names]
         loop = self.script.loops[self.loop].place
-        written, names, left_out = written_changes(kept, changes, loop, self.start)
-        sources = {file: after for file, (_, after) in written.items()}
-        folder = self.start
-        if not all(Path(file).is_relative_to(folder) for file in written):
-            folder = Path(os.path.commonpath([Path(file).parent for file in written]))
-        text = "".join(
-            diff(os.path.relpath(file, folder), before, after) for file, (before, after) in written.items()
-        )
-        lines = sum(row[:1] in "+-" and row[:3] not in ("+++", "---") for row in text.splitlines() if row)
-        elsewhere = os.path.relpath(folder, self.start) if folder != self.start else ""
-        reason = _NOT_RUN if text else "none of the changes could be written"
-        patch = Patch(text=text, folder=elsewhere, lines=lines, left_out=left_out, reason=reason)
-        self._patch = patch.with_texts({Path(file): texts for file, texts in written.items()})
-        self._written = names
-        if not text:
+        self._patch, self._written = written_patch(chosen, loop, self.start, most)
+        if not self._patch.text:
             return
+        sources = {str(file): after for file, (_, after) in self._patch.texts.items()}
         difference = self._difference(self._results("the patch", sources=sources))
         unproved = self._as_it_is().unproved
-        equal = False if difference else None if unproved else True
-        self._note_patch(equal=equal, reason=difference or unproved)
+        self._note_patch(
+            equal=False if difference else None if unproved else True, reason=difference or unproved
+        )
         if not difference:
             self._time_patch(sources)
 
@@ -436,15 +433,15 @@ class Session:
 
     def _time_patch(self, sources: Mapping[str, str]) -> None:
         """How much faster the patched script is, as far as frames of it were timed."""
-        first = SCREENING + 1
-        for process in range(first, first + MOST_PATCHED_PROCESSES):
-            self._timed(_AS_IT_IS, process, {AS_IS: ()})
-            self._timed("the patch", process, {PATCHED: ()}, sources=sources)
-            mine = [b for b in self._blocks if b.process >= first]
+        for number in range(1, MOST_PATCHED_PROCESSES + 1):
+            process = SCREENING + number
+            self._timed(_AS_IT_IS, process)
+            self._timed("the patch", process, first=[PATCHED], sources=sources)
+            mine = [block for block in self._blocks if block.process > SCREENING]
             ratio = trial_times(mine, (PATCHED,)).speedups.get(PATCHED)
             if ratio is not None:
                 self._note_patch(speedup=ratio.value, interval=(ratio.low, ratio.high))
             settled = ratio is not None and (ratio.low > 1 or ratio.high < 1)
             untimed = all(block.contestant != PATCHED for block in mine)
-            if process - first + 1 >= PATCHED_PROCESSES and (settled or untimed):
+            if number >= PATCHED_PROCESSES and (settled or untimed):
                 return

@@ -45,13 +45,14 @@ TIMED_SHARE = 0.25
 
 
 class TrialJob(Record):
-    """One run of a script. `contestants`: names to the changes in force in their frames."""
+    """One run of a script. `contestants` have frames in turns, each with the change of that name in force.
+    For results all changes are."""
 
     script: ScriptJob
     task: Literal["results", "time"]
     process: int = 0
     changes: tuple[Change, ...] = ()
-    contestants: dict[str, tuple[str, ...]]
+    contestants: tuple[str, ...]
     loop_file: str
     loop: int
     """Which loop of the file it is, in the order of lines: its line moves where the file is changed."""
@@ -160,7 +161,7 @@ class _Session:
         )
         self.began = perf_counter()
         self.alternation = Alternation(
-            list(job.contestants),
+            job.contestants,
             process=job.process,
             switch=self._switch,
             synchronize=self._synchronize,
@@ -181,7 +182,7 @@ class _Session:
         sys.meta_path.insert(0, self.finder)
         program = program_of(self.script, self.loops)
         self._loop().listen(self.alternation.frame, self.alternation.end)
-        self._switch(next(iter(self.job.contestants)))
+        self._switch(self.job.contestants[0])
         self.finder.install_imported()
         ended = run(program, self.loops)
         self._synchronize()
@@ -216,9 +217,9 @@ class _Session:
             self.downloads.install(library, module)
 
     def _switch(self, contestant: str) -> None:
-        on = self.job.contestants.get(contestant, ())
+        every = bool(contestant) and self.job.task == "results"
         for name, change in self.changes.items():
-            change.switch(name in on)
+            change.switch(every or name == contestant)
 
     def _synchronize(self) -> None:
         for library, module in self.modules.items():
