@@ -38,6 +38,8 @@ _FINE = ("ok", "info")
 """States of a finding that need no action."""
 _CLAUSE = re.compile("[(;:.]")
 """A short reason ends here."""
+_NUMBERED = re.compile(r"(?:\S+  )?")
+"""The place of a source line, which its text stands beside."""
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|[GM]B/s|bytes)(?!\w))")
 """The space between a number and its unit."""
 _Shown = TypeVar("_Shown")
@@ -133,7 +135,8 @@ def grid(
     before = []
     for mark, name, *cells in zip(("", *marks), names, *others, strict=True):
         short = name if cell_len(name) <= wide else f"{set_cell_size(name, wide - 1).rstrip()}…"
-        lines = (textwrap.wrap(name, wide) or [""]) if wraps else [short]
+        beside = " " * min(len(_NUMBERED.match(name)[0]), wide // 2)  # type: ignore[index]
+        lines = (textwrap.wrap(name, wide, subsequent_indent=beside) or [""]) if wraps else [short]
         table.add_row(*map(Text, ("\n".join(lines), *cells)))
         before += [mark, *[""] * (len(lines) - 1)]
     console = Console(file=io.StringIO(), width=4 * WIDTH.get(), color_system=None, force_jupyter=False)
