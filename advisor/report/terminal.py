@@ -39,7 +39,7 @@ _FINE = ("ok", "info")
 _CLAUSE = re.compile("[(;:.]")
 """A short reason ends here."""
 _NUMBERED = re.compile(r"(?:\S+  )?")
-"""The place of a source line, which its text stands beside."""
+"""The place of a source line, before its text."""
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB|[GM]B/s|bytes)(?!\w))")
 """The space between a number and its unit."""
 _Shown = TypeVar("_Shown")
