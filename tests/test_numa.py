@@ -8,9 +8,16 @@ import pytest
 from builders import cuda_device
 from fakes import RecordingBackend
 
-from advisor.strategies.placements import numa
-from advisor.strategies.placements.arena import Arena
-from advisor.strategies.placements.numa import Policy, chosen_node, nodes, preferring
+from advisor.strategies.placements.arena import (
+    Arena,
+    Policy,
+    _set_policy,
+    chosen_node,
+    may_set_policy,
+    nodes,
+    policy,
+    preferring,
+)
 
 BUS = "0000:3B:00.0"
 
@@ -37,9 +44,9 @@ def test_nodes_with_memory(text: str, found: tuple[int, ...], tmp_path: Path) ->
 def test_a_system_or_an_architecture_that_does_not_say(tmp_path: Path) -> None:
     assert nodes(tmp_path) == ()
     assert chosen_node("local", BUS, tmp_path) is None
-    assert not numa.may_set_policy("riscv64")
+    assert not may_set_policy("riscv64")
     with pytest.raises(OSError, match="riscv64"):
-        numa.policy("riscv64")
+        policy("riscv64")
 
 
 def choose(wanted: str, root: Path, bus: str | None = BUS, *, permitted: bool = True) -> int | None:
@@ -99,7 +106,7 @@ def test_where_policies_are_refused_only_the_default_is_left(tmp_path: Path) -> 
 @pytest.fixture
 def untouched() -> Policy:
     try:
-        return numa.policy()
+        return policy()
     except OSError as problem:
         pytest.skip(f"the memory policy cannot be read here: {problem}")
 
@@ -110,31 +117,31 @@ def here() -> int:
 
 def test_the_policy_is_preferred_for_a_while_also_with_an_error(untouched: Policy) -> None:
     with preferring(here()):
-        assert numa.policy() == Policy(1, 1 << here())
-    assert numa.policy() == untouched
+        assert policy() == Policy(1, 1 << here())
+    assert policy() == untouched
     with preferring(None):
-        assert numa.policy() == untouched
+        assert policy() == untouched
     with pytest.raises(KeyError), preferring(here()):
         raise KeyError
-    assert numa.policy() == untouched
+    assert policy() == untouched
     with pytest.raises(OSError, match="Invalid argument"), preferring(1000):
         pass
-    assert numa.policy() == untouched
+    assert policy() == untouched
 
 
 def test_a_policy_that_the_user_chose_is_kept(untouched: Policy) -> None:
     """As `numactl --membind` sets it; asking whether policies may be set must not change it either."""
     bound = Policy(2, 1 << here())
-    numa._set_policy(bound)
+    _set_policy(bound)
     try:
         with preferring(here()):
-            assert numa.policy() != bound
-        assert numa.policy() == bound
-        assert numa.may_set_policy()
-        assert numa.policy() == bound
+            assert policy() != bound
+        assert policy() == bound
+        assert may_set_policy()
+        assert policy() == bound
     finally:
-        numa._set_policy(untouched)
-    assert numa.policy() == untouched
+        _set_policy(untouched)
+    assert policy() == untouched
 
 
 class Looking(RecordingBackend):
@@ -145,7 +152,7 @@ class Looking(RecordingBackend):
         self.policies: dict[str, Policy] = {}
 
     def _call(self, name: str, *arguments: object) -> None:
-        self.policies.setdefault(name, numa.policy())
+        self.policies.setdefault(name, policy())
         super()._call(name, *arguments)
 
 
@@ -156,4 +163,4 @@ def test_page_locked_memory_alone_is_taken_from_the_node(untouched: Policy) -> N
             take(64)
     preferred = {name for name, policy in backend.policies.items() if policy == Policy(1, 1 << here())}
     assert preferred == {"host_alloc", "host_register"}
-    assert numa.policy() == untouched
+    assert policy() == untouched
