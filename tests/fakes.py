@@ -22,10 +22,10 @@ from advisor.measure.jobs import Job
 from advisor.measure.placed_workload import place
 from advisor.measure.verification import Inspector
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
+from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Backend, Hint, HostFlag, PageLocks, host_array
 from advisor.strategies.parts import Span
-from advisor.strategies.placements.arena import Arena
-from advisor.strategies.placements.base import Placed
+from advisor.strategies.placement import Placed
 from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Workload

@@ -18,7 +18,7 @@ from advisor.measure.backends import CpuBackend
 from advisor.measure.footprint import Reading, read
 from advisor.profiles.figures import PlaceMemory
 from advisor.profiles.schema import Footprint, MemoryClass
-from advisor.strategies.placements.arena import Arena
+from advisor.strategies.arena import Arena
 
 KIB = 1024
 ROLLUP = "55e0-7ff [rollup]\nRss:   900 kB\nPss:                 123 kB\nPss_Anon:    100 kB\n"

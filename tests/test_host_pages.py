@@ -14,7 +14,7 @@ from fakes import RecordingBackend
 
 from advisor.measure.backends import CpuBackend
 from advisor.measure.footprint import host_pages
-from advisor.strategies.placements.arena import Arena
+from advisor.strategies.arena import Arena
 
 MIB = 1 << 20
 SMAPS = """\

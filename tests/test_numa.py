@@ -8,7 +8,7 @@ import pytest
 from builders import cuda_device
 from fakes import RecordingBackend
 
-from advisor.strategies.placements.arena import (
+from advisor.strategies.arena import (
     Arena,
     Policy,
     _set_policy,

@@ -14,11 +14,11 @@ from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
 
 from advisor.measure.backends import CpuBackend
 from advisor.profiles.schema import Device
+from advisor.strategies.arena import AllocationFailed, Arena, ReusedAllocations
+from advisor.strategies.kinds import DeviceOnly, External, HostOnly
 from advisor.strategies.mixes import PLACEMENTS as PLACED
 from advisor.strategies.parts import WHOLE
-from advisor.strategies.placements.arena import AllocationFailed, Arena, ReusedAllocations
-from advisor.strategies.placements.base import Layout, Placement
-from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly
+from advisor.strategies.placement import Layout, Placement
 from advisor.strategies.registry import STRATEGIES
 from advisor.strategies.schedule import Traits
 

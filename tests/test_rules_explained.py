@@ -23,7 +23,7 @@ from running import Command
 from advisor.rules.base import Rule, Threshold, path, read
 from advisor.rules.registry import RULES, by_id, describe, explain, overview
 from advisor.rules.snippets.libraries import opening
-from advisor.strategies.placements.arena import nodes
+from advisor.strategies.arena import nodes
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "rules.md"
 STAGES = {"produce", "compute"}

@@ -15,7 +15,7 @@ from rendering import Accepted
 
 from advisor.profiles.schema import BufferRecord, Profile, WorkloadRecord
 from advisor.strategies.mixes import PLACEMENTS as PLACED
-from advisor.strategies.placements.base import Placement
+from advisor.strategies.placement import Placement
 from advisor.strategies.registry import STRATEGIES
 
 PAGEABLE = row("pageable", 0.060, kernels=0.001, copies=0.020)

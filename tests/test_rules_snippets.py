@@ -18,7 +18,7 @@ from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH, Library
 from advisor.rules.snippets.writing import Code, overlapping, serial, snippet, variants
 from advisor.rules.snippets.writing import code as written
 from advisor.strategies.mixes import mix
-from advisor.strategies.placements.base import Placement
+from advisor.strategies.placement import Placement
 from advisor.strategies.registry import BASELINE, STRATEGIES, by_name
 
 NAMES = tuple(s.name for s in STRATEGIES if s.name != BASELINE and not s.several_gpus)

@@ -18,10 +18,10 @@ from mixing import FRESH, made
 from advisor.errors import UsageError
 from advisor.measure.backends import CpuBackend
 from advisor.profiles.schema import AccessMode, Device, MemoryClass, Side, WorkloadRecord
+from advisor.strategies.arena import AllocationFailed
+from advisor.strategies.kinds import DeviceOnly, External, HostOnly
 from advisor.strategies.mixes import PLACEMENTS as PLACED
-from advisor.strategies.placements.arena import AllocationFailed
-from advisor.strategies.placements.base import Placement, require_memory
-from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly
+from advisor.strategies.placement import Placement, require_memory
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import BASELINE, STRATEGIES, by_name, choose
 from advisor.strategies.schedule import StageUse

@@ -14,8 +14,8 @@ import numpy as np
 from advisor import units
 from advisor.calibration.bench import Bench, Spread, fit_repeats, positive, spread
 from advisor.measure.routines import TRANSPOSE, passes
+from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Backend, host_array
-from advisor.strategies.placements.arena import Arena
 
 SOURCE = (Path(__file__).parent / "kernels.cu").read_text(encoding="utf-8")
 NAMES = tuple(re.findall(r"__global__ void (\w+)", SOURCE))

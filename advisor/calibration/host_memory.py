@@ -18,8 +18,8 @@ from advisor import units
 from advisor.calibration.bench import Bench, Spread, Work, fit_repeats, inverse, positive, spread
 from advisor.calibration.device_rates import COUNTS, Kernels
 from advisor.profiles.schema import Side
+from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Array, host_array
-from advisor.strategies.placements.arena import Arena
 
 PLAIN = "host"
 PINNED = "host_pinned"

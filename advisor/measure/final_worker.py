@@ -36,8 +36,8 @@ from advisor.measure.processes import tell_where_on_request
 from advisor.measure.tasks import compared, counted, first_frames
 from advisor.measure.worker import problem_of
 from advisor.profiles.figures import MOST_FRAMES, Block, Energy, GpuEnergy
+from advisor.strategies.arena import ReusedAllocations
 from advisor.strategies.backend import Backend, wait_for_all
-from advisor.strategies.placements.arena import ReusedAllocations
 from advisor.workloads.loading import Loaded
 
 _PADDING = 1 << 20

@@ -17,8 +17,8 @@ from typing import Any
 from advisor.measure.frames import FrameLoop
 from advisor.profiles.figures import HostPages, PlaceMemory
 from advisor.profiles.schema import Footprint
+from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Backend, wait_for_all
-from advisor.strategies.placements.arena import Arena
 
 _ROLLUP, _STATUS = "smaps_rollup", "status"
 _PROCESS = Path("/proc/self")

@@ -29,7 +29,7 @@ from advisor.measure.steps import (
 from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import WHOLE, Bounds, Part
-from advisor.strategies.placements.base import Mover, Placed
+from advisor.strategies.placement import Mover, Placed
 from advisor.strategies.schedule import Plan, Step
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.bridges import StageBridges

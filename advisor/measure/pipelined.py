@@ -18,7 +18,7 @@ from typing import Any
 from advisor.measure.frames import Action, FrameLoop, Watch
 from advisor.measure.steps import Lines, written
 from advisor.strategies.backend import Backend
-from advisor.strategies.placements.base import Placed
+from advisor.strategies.placement import Placed
 from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import BoundWorkload
 

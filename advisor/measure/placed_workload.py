@@ -21,10 +21,10 @@ from advisor.measure.namespaces import back_to_start
 from advisor.measure.pipelined import PipelinedLoop
 from advisor.measure.sampling import Clock
 from advisor.measure.verification import Inspector
+from advisor.strategies.arena import Arena, ReusedAllocations, chosen_node
 from advisor.strategies.backend import Backend, wait_for_all
 from advisor.strategies.mixes import known
-from advisor.strategies.placements.arena import Arena, ReusedAllocations, chosen_node
-from advisor.strategies.placements.base import Layout, Placed, require_memory
+from advisor.strategies.placement import Layout, Placed, require_memory
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import gpus_of
 from advisor.strategies.schedule import Plan, doubled

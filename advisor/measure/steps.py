@@ -20,7 +20,7 @@ from advisor.profiles.figures import Iterations
 from advisor.profiles.schema import Loop
 from advisor.strategies.backend import Array, Backend
 from advisor.strategies.parts import Bounds
-from advisor.strategies.placements.base import Placed
+from advisor.strategies.placement import Placed
 from advisor.strategies.schedule import InARow, Step, parts
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.definition import Buffer, StageFunction

@@ -21,7 +21,7 @@ from advisor.measure.kept_results import some
 from advisor.measure.steps import most_rows, valid_rows
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import NAME_THE_LENGTH, Region
-from advisor.strategies.placements.base import Layout, Placed
+from advisor.strategies.placement import Layout, Placed
 from advisor.strategies.schedule import Place, Plan, gpu_of
 from advisor.workloads.binding import BoundStage, BoundWorkload
 

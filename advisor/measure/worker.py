@@ -47,9 +47,9 @@ from advisor.measure.reference import reference
 from advisor.measure.steps import Origin, origin
 from advisor.measure.tasks import ResultsDiffer
 from advisor.profiles import secrets
+from advisor.strategies.arena import AllocationFailed
 from advisor.strategies.backend import Backend, BackendName
-from advisor.strategies.placements.arena import AllocationFailed
-from advisor.strategies.placements.base import Placed
+from advisor.strategies.placement import Placed
 from advisor.workloads.binding import no_kernel
 from advisor.workloads.bridges import require_libraries
 from advisor.workloads.loading import Loaded, after_error, check_sweep, require_host_memory, user_traceback

@@ -14,7 +14,7 @@ from advisor.model.terms import Values
 from advisor.profiles.base import Record
 from advisor.profiles.schema import BufferRecord, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork, Traffic
-from advisor.strategies.placements.base import Placement
+from advisor.strategies.placement import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy, gpus_of, shared
 from advisor.strategies.schedule import Plan, Step, doubled, stage_uses

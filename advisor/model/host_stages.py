@@ -12,7 +12,7 @@ from advisor.model.context import Context
 from advisor.model.stages import bytes_of
 from advisor.model.terms import Values, constant, log_triangular
 from advisor.profiles.traces import HostRates
-from advisor.strategies.placements.base import Placement
+from advisor.strategies.placement import Placement
 from advisor.strategies.schedule import Step
 
 MEMORY_OF_CPUS = 2.0

@@ -28,7 +28,7 @@ from advisor.profiles.crossings import Ceiling, Crossing, LinePrediction, Script
 from advisor.profiles.figures import Iterations
 from advisor.profiles.schema import Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork, Traffic
-from advisor.strategies.placements.base import Placement
+from advisor.strategies.placement import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.strategies.schedule import Step, share_of
 from advisor.verdicts.ceilings import Scope, scopes

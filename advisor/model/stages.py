@@ -15,7 +15,7 @@ from advisor.model.machines import Machine
 from advisor.model.terms import Values, constant
 from advisor.profiles.schema import Side
 from advisor.profiles.traces import Traffic
-from advisor.strategies.placements.base import Placement
+from advisor.strategies.placement import Placement
 from advisor.strategies.schedule import Step
 
 REREAD_WINDOW = 1 << 16

@@ -14,7 +14,7 @@ from advisor.profiles.figures import Instead, Row
 from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, WorkloadRecord
 from advisor.report import blocks, words
 from advisor.strategies.mixes import mixes_of, of_row
-from advisor.strategies.placements.base import Placement
+from advisor.strategies.placement import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import Strategy
 from advisor.strategies.schedule import stage_uses

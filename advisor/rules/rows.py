@@ -20,7 +20,7 @@ from advisor.profiles.schema import (
     WorkloadRecord,
 )
 from advisor.profiles.traces import Direction, StrategyTrace
-from advisor.strategies.placements.base import Movement, Placement
+from advisor.strategies.placement import Movement, Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.strategies.registry import shared as shared

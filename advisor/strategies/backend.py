@@ -1,7 +1,7 @@
 """The device as placements and the frame loop need it: raw memory, copies, a stream, timestamps.
 
 One thin interface, so that unit tests can put a recording fake in the GPU's place. Pointers are integers;
-whoever allocates frees (see `placements.arena`). Copies and kernels are asynchronous on the
+whoever allocates frees (see `arena`). Copies and kernels are asynchronous on the
 backend's one stream unless a backend says otherwise.
 """
 

@@ -20,7 +20,7 @@ from advisor.profiles.base import Record, cleaned, optional
 from advisor.profiles.figures import Row
 from advisor.profiles.schema import BufferRecord, Device, Profile, WorkloadRecord
 from advisor.strategies import registry
-from advisor.strategies.placements.base import Placement
+from advisor.strategies.placement import Placement
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, by_name, to_place
 
 AnyRow = TypeVar("AnyRow", bound=Row)

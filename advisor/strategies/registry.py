@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeVar
 from advisor.errors import UsageError, nearest
 from advisor.profiles.files import read_toml
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
-from advisor.strategies.placements import kinds
-from advisor.strategies.placements.base import Placement
-from advisor.strategies.placements.kinds import DeviceOnly, External, HostOnly
+from advisor.strategies import kinds
+from advisor.strategies.kinds import DeviceOnly, External, HostOnly
+from advisor.strategies.placement import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.schedule import Traits, obstacle, stage_uses
 from advisor.texts import from_markdown

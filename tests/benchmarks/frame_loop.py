@@ -15,9 +15,9 @@ import numpy as np
 from advisor.measure.backends import open_backend
 from advisor.measure.frames import FrameLoop, Ranges
 from advisor.measure.pipelined import SETS, PipelinedLoop
+from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Backend, BackendName
-from advisor.strategies.placements.arena import Arena
-from advisor.strategies.placements.base import Layout, Placed
+from advisor.strategies.placement import Layout, Placed
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.workloads.binding import BoundWorkload

@@ -15,8 +15,8 @@ from advisor.calibration.calibrations import GROUPS
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
 from advisor.profiles.reading import load as read_profile
+from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Backend, host_array
-from advisor.strategies.placements.arena import Arena
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 BYTES = 256 << 20

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from advisor.measure.backends import gpu_count
+from advisor.strategies.arena import AllocationFailed, Arena
 from advisor.strategies.backend import Backend, Hint
+from advisor.strategies.kinds import External
 from advisor.strategies.mixes import PLACEMENTS as PLACED
-from advisor.strategies.placements.arena import AllocationFailed, Arena
-from advisor.strategies.placements.base import Layout, require_memory
-from advisor.strategies.placements.kinds import External
+from advisor.strategies.placement import Layout, require_memory
 from advisor.strategies.registry import STRATEGIES, Strategy, by_name
 
 LAYOUT = Layout((1000, 1001), np.dtype(np.float32))

@@ -34,7 +34,7 @@ from advisor.profiles.schema import Trace
 from advisor.profiles.traces import HostRates, Wait
 from advisor.strategies.backend import Array
 from advisor.strategies.parts import Region
-from advisor.strategies.placements.base import Placed
+from advisor.strategies.placement import Placed
 from advisor.workloads.binding import BoundStage, no_kernel
 from advisor.workloads.stage_code import located as stage_and_line
 

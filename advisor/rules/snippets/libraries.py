@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.profiles.schema import BufferRecord, Device
-from advisor.strategies.placements.base import Placement, flag_is_off
+from advisor.strategies.placement import Placement, flag_is_off
 
 _IMPORTS = {name: f"import {name}" for name in ("ctypes", "cupy", "math", "mmap", "weakref")} | {
     "np": "import numpy as np",

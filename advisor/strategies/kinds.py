@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from advisor.profiles.schema import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
+from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Hint
 from advisor.strategies.parts import WHOLE, Bounds, index_of, overlapping
-from advisor.strategies.placements.arena import Arena
-from advisor.strategies.placements.base import Layout, Placed, Placement, flag_is_off, on_each
+from advisor.strategies.placement import Layout, Placed, Placement, flag_is_off, on_each
 from advisor.strategies.schedule import Traits
 
 

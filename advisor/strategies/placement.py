@@ -13,9 +13,9 @@ import psutil
 
 from advisor import units
 from advisor.profiles.schema import BufferRecord, Device, MemoryClass, MemoryKind, Side, WorkloadRecord
+from advisor.strategies.arena import AllocationFailed, Arena
 from advisor.strategies.backend import Array, Backend, Hint, HostFlag, host_array
 from advisor.strategies.parts import Bounds, Span, spans
-from advisor.strategies.placements.arena import AllocationFailed, Arena
 from advisor.strategies.schedule import Traits
 
 Mover = Callable[[Any], Any]

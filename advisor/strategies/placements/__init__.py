@@ -1,1 +1,0 @@
-"""One module per way to place a buffer. `advisor.strategies.registry` says which buffer gets which."""
