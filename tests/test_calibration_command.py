@@ -17,7 +17,6 @@ from advisor.calibration import calibrations
 from advisor.calibration.calibrations import Request, by_name, calibrate
 from advisor.cli.console import Around
 from advisor.devices.catalogue import load, names
-from advisor.errors import FileProblem
 from advisor.measure.jobs import CalibrationJob, Problem
 from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.progress import Silent
@@ -147,13 +146,6 @@ def test_a_gpu_is_used_where_there_is_one(command: Command, quick: Answers, tmp_
     assert {job.gpu for job in quick.jobs} == {1}
     assert load(str(tmp_path / "mine.toml")).name == "Card one"
     assert "wrote mine.toml" in said.err
-
-
-def test_a_disk_that_fills_up_meanwhile_does_not_cost_the_figures(tmp_path: Path) -> None:
-    found = calibrate(Request("cpu", base=load("h200")), Silent(), Answers())
-    with pytest.raises(FileProblem, match="cannot be written") as problem:
-        calibrations.give(found, tmp_path / "gone" / "mine.toml")
-    assert problem.value.detail == found.toml()
 
 
 def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:

@@ -28,8 +28,7 @@ from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.calibration.assembling import Findings, Machine, write
-from advisor.calibration.calibrations import GROUPS, Calibration, Request, by_name, calibrate
+from advisor.calibration.calibrations import GROUPS, Calibration, Request, by_name, calibrate, write
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry, Figure, Figures
 from advisor.errors import NothingMeasured, UsageError
@@ -111,7 +110,7 @@ def test_what_dies_or_is_absent_has_its_reason(tmp_path: Path) -> None:
     assert entry.figures.fault_seconds is None
     assert entry.figures.zero_copy_read_bytes_per_second is None
     assert entry.figures.launch_seconds is not None
-    missing = found.findings.missing_by_reason()
+    missing = found.missing_by_reason()
     assert missing[died().reason] == list(by_name("managed").keys)
     assert missing["it hung"] == list(by_name("zero-copy").keys)
     assert f": {died().reason}.\n" in found.toml()
@@ -123,8 +122,8 @@ def test_what_dies_or_is_absent_has_its_reason(tmp_path: Path) -> None:
             device=lambda: Ended(run_of("device", without=(lost,)), "finished"),
         )
     )
-    assert found.findings.missing["launch_seconds"] == problem.message
-    assert lost in found.findings.missing
+    assert found.missing["launch_seconds"] == problem.message
+    assert lost in found.missing
     saved(found, tmp_path)  # the comment is one line still
 
 
@@ -168,7 +167,7 @@ def test_no_group_starts_once_the_time_is_up() -> None:
 
     found = calibrate(Request("cuda"), Silent(), slow, clock)
     assert [job.group for job in launch.jobs] == [group.name for group in GROUPS[:5]]
-    assert "90 s" in found.findings.missing["fault_seconds"]
+    assert "90 s" in found.missing["fault_seconds"]
 
 
 # The host alone
@@ -231,8 +230,7 @@ def test_whatever_a_device_is_called_the_file_can_be_read(
 
 
 def test_figures_of_the_cpu_cache_have_no_repeats() -> None:
-    machine = Machine(cpu="Some CPU", date="2026-01-02", host_cache_bytes=32 * MIB)
-    figures = Findings(machine, [run_of("host")]).figures()
+    figures = Calibration("Some CPU", "2026-01-02", [run_of("host")], host_cache_bytes=32 * MIB).figures()
     assert figures["host_cache_bytes"].value == 32 * MIB
     assert "repeats" not in figures["host_cache_bytes"].source
     assert figures["host_read_bytes_per_second"].source.endswith(": 256 MiB, 9 repeats")

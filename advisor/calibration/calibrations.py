@@ -1,6 +1,6 @@
 """The whole of `advisor devices calibrate`: read this first. `main` measures one group, in a child process.
 
-one process per group of measurements -> findings -> catalogue entry -> TOML, and what the user is told
+one process per group of measurements -> figures -> catalogue entry -> TOML, and what the user is told
 """
 
 from __future__ import annotations
@@ -9,28 +9,32 @@ import platform
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from advisor.calibration import device_rates, host_memory
-from advisor.calibration.assembling import Findings, Machine, comments, entry_of, merged, write
-from advisor.calibration.bench import Bench, largest_cache, measure_sizes
+from advisor.calibration.bench import METHOD, Bench, largest_cache, measure_sizes
 from advisor.calibration.device_rates import MEMORY
-from advisor.devices.catalogue import DEFAULT_TARGETS
-from advisor.devices.entries import CatalogueEntry
+from advisor.devices.catalogue import DEFAULT_TARGETS, invalid
+from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure, Figures
 from advisor.devices.environment import environment
-from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageError
+from advisor.errors import AdvisorError, NothingMeasured, UsageError
 from advisor.measure.backends import open_backend
-from advisor.measure.jobs import CalibrationJob, GroupRun, Problem
+from advisor.measure.jobs import CalibrationJob, GroupRun, Problem, Reading
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.progress import Progress
 from advisor.measure.worker import run_job
 from advisor.model.machines import value
 from advisor.profiles import outputs
 from advisor.profiles.files import scratch, write_atomically
+from advisor.profiles.schema import Device
 from advisor.strategies.backend import BackendName
+from advisor.texts import in_a_line, toml_string
+from advisor.version import __version__
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,10 @@ BUDGET = 90.0
 _CARD = DEFAULT_TARGETS[1]
 Launch = Callable[[CalibrationJob], Ended]
 Clock = Callable[[], float]
+_DIGITS = 4
+"""Significant digits of a written figure: more than any repeat agrees on."""
+_REPORTED = {"memory_bytes": "total_global_mem", "l2_bytes": "l2_cache_size"}
+"""Figures that the device reports itself, by attribute."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +122,70 @@ class Request:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The findings and the catalogue entry made of them; none without a GPU and a base."""
+    """The measurements of all groups, and the reason for each figure that is missing."""
 
-    findings: Findings
-    entry: CatalogueEntry | None
+    cpu: str
+    date: str
+    runs: Sequence[GroupRun]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    host_cache_bytes: int | None = None
+    warnings: tuple[str, ...] = ()
+    """What else used the machine meanwhile."""
+    entry: CatalogueEntry | None = None
+    """Made of them; none without a GPU and a base."""
+
+    @property
+    def device(self) -> Device | None:
+        return next((run.device for run in self.runs if run.device.kind == "cuda"), None)
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        return {key: reading for run in self.runs for key, reading in run.readings.items()}
+
+    def missing_by_reason(self) -> dict[str, list[str]]:
+        keys: dict[str, list[str]] = {}
+        for key, reason in self.missing.items():
+            keys.setdefault(reason, []).append(key)
+        return keys
+
+    def figures(self) -> dict[str, Figure]:
+        """The readings with their sources; the CPU's cache among them."""
+        figures = {key: self._figure(key, reading) for key, reading in self.readings.items()}
+        if self.host_cache_bytes is not None:
+            source = f"Linux on {self.cpu}, read on {self.date}"
+            figures["host_cache_bytes"] = Figure(value=self.host_cache_bytes, source=source)
+        return figures
+
+    def _figure(self, key: str, reading: Reading) -> Figure:
+        where = self.cpu if key.startswith("host_") or not self.device else self.device.name
+        return Figure(
+            value=_rounded(reading.value),
+            low=_rounded(reading.low),
+            high=_rounded(reading.high),
+            source=f"measured by advisor {__version__} on {where}, {self.date}: {reading.what}, "
+            f"{reading.repeats} {'repeats' if reading.repeats > 1 else 'value'}",
+        )
 
     def toml(self) -> str:
         assert self.entry is not None
-        return write(self.entry, comments(self.findings))
+        return write(self.entry, self._comments())
+
+    def _comments(self) -> list[str]:
+        """The file's comments: method, versions, missing figures."""
+        gpu = next((run.gpu for run in self.runs if run.device.kind == "cuda"), {})
+        driver = ", ".join(f"{key} {version}" for key, version in gpu.items() if key.startswith("cuda"))
+        lines = [
+            f"Made by `advisor devices calibrate`, version {__version__}, on {self.date}.",
+            f"CPU: {self.cpu}.{f' CUDA: {driver}.' if driver else ''}",
+            "low and high are the 10th and 90th percentiles of the repeats. Copies and launches:",
+            f"{METHOD}.",
+        ]
+        if self.device is not None:
+            lines.append("The memory rate is measured, not the specified peak, so achievable_share is 1.")
+        lines += self.warnings
+        for reason, keys in self.missing_by_reason().items():
+            lines.append(f"Missing: {', '.join(keys)}: {reason}.")
+        return lines
 
 
 def calibrate(
@@ -131,25 +195,27 @@ def calibrate(
     request.check()
     with scratch() as folder:
         run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.calibrations")
-        findings = _measure(request, progress, run, folder, clock)
-    if not findings.readings:
+        measured = _measure(request, progress, run, folder, clock)
+    if not measured.readings:
         raise NothingMeasured(
             "nothing could be measured",
             next_step="The reasons are listed below. `advisor strategies` and predictions still work.",
-            detail="\n".join(findings.missing_by_reason()),
+            detail="\n".join(measured.missing_by_reason()),
         )
     entry = None
     if request.backend == "cuda":
-        if findings.device is None:
+        if measured.device is None:
             step = "Check it with nvidia-smi, or add --host to measure only the CPU."
-            raise NothingMeasured(f"the GPU could not be used: {findings.missing[MEMORY]}", next_step=step)
-        entry = entry_of(findings, findings.device, request.name)
+            raise NothingMeasured(f"the GPU could not be used: {measured.missing[MEMORY]}", next_step=step)
+        entry = entry_of(measured, measured.device, request.name)
     elif request.base is not None:
-        entry = merged(request.base, findings, request.name)
-    return Calibration(findings, entry)
+        entry = merged(request.base, measured, request.name)
+    return replace(measured, entry=entry)
 
 
-def _measure(request: Request, progress: Progress, launch: Launch, directory: Path, clock: Clock) -> Findings:
+def _measure(
+    request: Request, progress: Progress, launch: Launch, directory: Path, clock: Clock
+) -> Calibration:
     here = environment()
     groups = [group for group in GROUPS if request.backend == "cuda" or not group.needs_gpu]
     progress.start(len(groups))
@@ -179,7 +245,82 @@ def _measure(request: Request, progress: Progress, launch: Launch, directory: Pa
             why = ended.outcome.message if isinstance(ended.outcome, Problem) else ended.reason
             missing.update(dict.fromkeys(group.keys, why))
     cpu, date = here.cpu_model or f"an {here.machine} CPU", datetime.now(timezone.utc).date().isoformat()
-    return Findings(Machine(cpu, date, largest_cache(), here.warnings), runs, missing)
+    return Calibration(cpu, date, runs, missing, largest_cache(), here.warnings)
+
+
+def entry_of(measured: Calibration, device: Device, name: str | None) -> CatalogueEntry:
+    """The entry of a measured GPU. Raises `NothingMeasured` where what every entry needs is missing."""
+    source = f"CUDA on this device, read by advisor {__version__} on {measured.date}"
+    reported = {key: device.attributes.get(attribute, 0) for key, attribute in _REPORTED.items()}
+    figures = {
+        key: Figure(value=float(value), source=source)
+        for key, value in reported.items()
+        if isinstance(value, (int, float)) and value > 0
+    } | measured.figures()
+    if memory := figures.get(MEMORY):
+        # 1, and the range of the measured rate: the model takes the rate itself as exact.
+        low = min(_rounded((memory.low or memory.value) / memory.value), 1.0)
+        share = f"of the measured rate, 1 by definition; range: {memory.source}"
+        figures["achievable_share"] = Figure(value=1.0, low=low, high=1.0, source=share)
+        figures[MEMORY] = memory.model_copy(update={"low": None, "high": None})
+    # Those a catalogue file has; a count of 0 is one that is not known.
+    attributes = {
+        key: {"value": value, "source": source}
+        for key, value in device.attributes.items()
+        if key in ATTRIBUTES and (key in FLAGS or value not in (0, ""))
+    }
+    content = {
+        "name": name or device.name,
+        "memory_class": device.memory_class,
+        "attributes": attributes,
+        "figures": {key: figure.model_dump(exclude_none=True) for key, figure in figures.items()},
+        "origin": "measured",
+    }
+    try:
+        return CatalogueEntry.model_validate(content)
+    except ValidationError as problem:
+        reasons = "\n".join(f"{', '.join(k)}: {why}" for why, k in measured.missing_by_reason().items())
+        raise NothingMeasured(
+            f"too few figures were measured for a catalogue entry: {invalid(problem)}",
+            next_step="The missing figures and their reasons are listed below. Fix them and run again.",
+            detail=reasons,
+        ) from None
+
+
+def merged(base: CatalogueEntry, measured: Calibration, name: str | None) -> CatalogueEntry:
+    """A device of the catalogue with the CPU measured here in place of its own.
+
+    Other figures of its CPU are left out, unless that CPU is part of the device.
+    """
+    part_of_device = bool(base.attributes["integrated"].value)
+    others = {
+        key: figure
+        for key, figure in base.figures
+        if figure is not None and (part_of_device or not key.startswith("host_"))
+    }
+    figures = Figures(**{**others, **measured.figures()})
+    return base.model_copy(update={"name": name or f"{base.name} (this host)", "figures": figures})
+
+
+def write(entry: CatalogueEntry, comments: Sequence[str] = ()) -> str:
+    """TOML that `advisor.devices.catalogue.load` reads as an equal entry, the comments as lines on top."""
+    lines = [f"# {in_a_line(comment)}".rstrip() for comment in comments]
+    lines += ["", f"name = {toml_string(entry.name)}", f"memory_class = {toml_string(entry.memory_class)}"]
+    lines += ["", "[attributes]"]
+    for key, attribute in entry.attributes.items():
+        value = toml_string(attribute.value) if isinstance(attribute.value, str) else str(attribute.value)
+        lines.append(f"{key} = {{ value = {value}, source = {toml_string(attribute.source)} }}")
+    lines += ["", "[figures]"]
+    for key, figure in entry.figures:
+        if figure is not None:
+            values = ((name, getattr(figure, name)) for name in ("value", "low", "high"))
+            numbers = ", ".join(f"{name} = {value!r}" for name, value in values if value is not None)
+            lines.append(f"{key} = {{ {numbers}, source = {toml_string(figure.source)} }}")
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
 
 
 def check(request: Request, out: Path | None, *, force: bool) -> None:
@@ -213,23 +354,18 @@ def require_free(out: Path | None, *, force: bool) -> None:
 
 def give(calibration: Calibration, out: Path | None) -> str:
     """Writes the file, if one is wanted; the text for stdout: the entry, or the figures in words where the
-    entry is in a file or there is none. Raises `FileProblem`, with the entry's text in its detail."""
-    if calibration.entry is None:
-        return _figures(calibration)
-    text = calibration.toml()
-    if out is None:
-        return text.rstrip("\n")
-    try:
-        write_atomically(out, text)
-    except FileProblem as problem:
-        raise FileProblem(
-            problem.message, next_step="Save the entry below to a file yourself.", detail=text
-        ) from None
-    return _figures(calibration)
+    entry is in a file or there is none. Raises `FileProblem`."""
+    if calibration.entry is not None and out is None:
+        return calibration.toml().rstrip("\n")
+    if calibration.entry is not None and out is not None:
+        write_atomically(out, calibration.toml())
+    figures = calibration.figures()
+    width = max(map(len, figures))
+    return "\n".join(f"{key:<{width}}  {value(key, figure)}" for key, figure in figures.items())
 
 
 def remarks(calibration: Calibration, out: Path | None) -> str:
-    missing = calibration.findings.missing_by_reason().items()
+    missing = calibration.missing_by_reason().items()
     last = wrote(out)
     if calibration.entry is None:
         last = (
@@ -238,16 +374,10 @@ def remarks(calibration: Calibration, out: Path | None) -> str:
         )
     elif out is None:
         last = "  next: save it with --out mine.toml, and predict with it: --target mine.toml"
-    cautions = (f"warning: {caution}" for caution in calibration.findings.machine.warnings)
+    cautions = (f"warning: {caution}" for caution in calibration.warnings)
     lost = (f"missing: {', '.join(keys)}\n    {reason}" for reason, keys in missing)
     return "\n".join([*cautions, *lost, last])
 
 
 def wrote(out: Path | None) -> str:
     return f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
-
-
-def _figures(calibration: Calibration) -> str:
-    figures = calibration.findings.figures()
-    width = max(map(len, figures))
-    return "\n".join(f"{key:<{width}}  {value(key, figure)}" for key, figure in figures.items())

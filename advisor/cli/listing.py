@@ -203,7 +203,7 @@ def devices_import(
     them. Needs no GPU. The card is the one that the output names, or --base.
     """
     from advisor import units
-    from advisor.calibration import assembling, calibrations
+    from advisor.calibration import calibrations
     from advisor.devices import host_rates
     from advisor.devices.catalogue import load, named
     from advisor.profiles.files import write_atomically
@@ -220,7 +220,7 @@ def devices_import(
     imported = host_rates.with_rates(entry, figures).model_copy(
         update={"name": name or f"{entry.name} (your host)"}
     )
-    text = assembling.write(
+    text = calibrations.write(
         imported, [f"Made by `advisor devices import` from the output of {output.program}."]
     )
     if out is None:
