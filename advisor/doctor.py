@@ -5,16 +5,11 @@ The facts are gathered once, a separate process (`main`) tries the GPU; all chec
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-
-from pydantic import Field
 
 from advisor import units
 from advisor.devices.entries import explained
@@ -29,10 +24,12 @@ from advisor.devices.host import (
     tegra_state,
 )
 from advisor.errors import AdvisorError
-from advisor.measure.processes import python_command
+from advisor.extras import driver_version
+from advisor.measure.backends import gpu_count, open_backend
+from advisor.measure.jobs import CalibrationJob, Probe
+from advisor.measure.launcher import Ended, ProcessLauncher
+from advisor.measure.worker import run_job
 from advisor.nsys.capturing import GET, Nsys, NsysFailed, faults_observable, find
-from advisor.profiles.amounts import Bytes
-from advisor.profiles.base import Record
 from advisor.profiles.conclusions import Checkup, Finding, info, limited, missing, ok
 from advisor.profiles.files import scratch
 from advisor.profiles.schema import Device
@@ -42,41 +39,22 @@ SECONDS = 90.0
 """A first import of CuPy and a first compilation take several seconds, on a Jetson tens."""
 
 
-class Probe(Record):
-    """The result of trying the GPU; `problem` says what did not work."""
-
-    device: Device | None = None
-    environment: dict[str, str | int | float] = Field(default_factory=dict)
-    free_bytes: Bytes | None = None
-    problem: str = ""
-    next_step: str = ""
-
-
-def probe(gpu: int, seconds: float = SECONDS, command: Callable[..., list[str]] = python_command) -> Probe:
-    """Tries that GPU, in the process that `command` makes of a module and its arguments; never raises."""
+def probe(gpu: int, launch: Callable[[CalibrationJob], Ended] | None = None) -> Probe:
+    """Tries that GPU in a process of its own; never raises."""
     with scratch() as folder:
-        answer = folder / "probe.json"
-        program = command("advisor.doctor", str(answer), str(gpu))
-        try:
-            done = subprocess.run(program, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            return Probe(problem=f"the GPU did not answer within {seconds:.0f} s")
-        with suppress(OSError, ValueError):
-            return Probe.model_validate_json(answer.read_text(encoding="utf-8"))
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
-        return Probe(problem=f"the process that tried the GPU exited with code {done.returncode}: {last[0]}")
+        job = CalibrationJob(group="", backend="cuda", gpu=gpu, directory=str(folder / "probe"))
+        ended = (launch or ProcessLauncher(SECONDS, worker="advisor.doctor"))(job)
+    if isinstance(ended.outcome, Probe):
+        return ended.outcome
+    return Probe(problem=f"the process that tried the GPU {ended.reason}")
 
 
 def main(arguments: list[str]) -> None:
-    """In the process: writes the answer to the file that comes first, of the GPU that comes second."""
-    answer, gpu = Path(arguments[0]), int(arguments[1])
-    answer.write_text(_tried(gpu).model_dump_json(), encoding="utf-8")
-    os._exit(0)  # whatever state CUDA is in
+    """In that process; arguments JOB.json and PARENT_PID."""
+    run_job(arguments, CalibrationJob, lambda job: _tried(job.gpu))
 
 
 def _tried(gpu: int) -> Probe:
-    from advisor.measure.backends import open_backend
-
     try:
         backend = open_backend("cuda", gpu)
         device, environment = backend.device(), backend.environment()
@@ -124,9 +102,6 @@ class Facts:
 
 def gather(gpu: int = 0, nsys: Path | None = None, *, machine: Machine = THIS_MACHINE) -> Facts:
     """Looks at this machine; takes some seconds where there is a GPU to try."""
-    from advisor.extras import driver_version
-    from advisor.measure.backends import gpu_count
-
     packages = installed(*PACKAGES)
     program: Nsys | str
     try:

@@ -20,7 +20,7 @@ from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageErro
 from advisor.measure.kept_results import LEAST_FRAMES
 from advisor.measure.options import Options
 from advisor.measure.sampling import MIN_FRAMES
-from advisor.profiles.amounts import Amount, Count, Number, Positive, PositiveSeconds, Seconds
+from advisor.profiles.amounts import Amount, Bytes, Count, Number, Positive, PositiveSeconds, Seconds
 from advisor.profiles.base import Record, optional, table
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.crossings import ScriptRun
@@ -36,6 +36,7 @@ from advisor.texts import printable
 
 class CalibrationJob(Record):
     group: str
+    """Of measurements; "" tries the GPU."""
     backend: Literal["cpu", "cuda"]
     gpu: int
     directory: str
@@ -59,6 +60,17 @@ class GroupRun(Record):
     gpu: dict[str, str | int | float]
     readings: dict[str, Reading]
     absent: dict[str, str]
+
+
+class Probe(Record):
+    """The result of trying the GPU; `problem` says what did not work."""
+
+    task: Literal["probe"] = "probe"
+    device: Device | None = None
+    environment: dict[str, str | int | float] = Field(default_factory=dict)
+    free_bytes: Bytes | None = None
+    problem: str = ""
+    next_step: str = ""
 
 
 DESCRIPTION = "description.json"
@@ -255,7 +267,7 @@ class Recorded(Record):
     gpu_state: GpuState | None = optional("Read right after the script's end")
 
 
-Outcome = Done | ReferenceRun | TraceRun | Sample | Recorded | GroupRun | Problem
+Outcome = Done | ReferenceRun | TraceRun | Sample | Recorded | GroupRun | Probe | Problem
 _OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Annotated[Outcome, Field(discriminator="task")])
 
 
