@@ -40,7 +40,7 @@ SECONDS = 90.0
 
 
 def probe(gpu: int, launch: Callable[[CalibrationJob], Ended] | None = None) -> Probe:
-    """Tries that GPU in a process of its own; never raises."""
+    """Tries that GPU in a separate process; never raises."""
     with scratch() as folder:
         job = CalibrationJob(group="", backend="cuda", gpu=gpu, directory=str(folder / "probe"))
         ended = (launch or ProcessLauncher(SECONDS, worker="advisor.doctor"))(job)
