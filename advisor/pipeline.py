@@ -22,10 +22,10 @@ from advisor.devices.catalogue import default_targets, load, under
 from advisor.devices.energy import require_meter
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.environment import environment, finished
-from advisor.errors import FileProblem, NothingToCompare, UsageError
+from advisor.errors import FileProblem, NothingToCompare, UsageError, WorkloadError
 from advisor.measure.contest import VersionFinal
 from advisor.measure.jobs import Description, Settings
-from advisor.measure.launcher import Ahead, Launcher, ProcessLauncher, record
+from advisor.measure.launcher import Launcher, ProcessLauncher, record
 from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEstimate, Run
 from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Progress
@@ -48,7 +48,8 @@ from advisor.profiles.system_state import Environment
 from advisor.profiles.traces import HostRates
 from advisor.profiles.trials import Trials
 from advisor.report.profile_page import with_headlines
-from advisor.rules.advise import advise, conclude, like_device, predict_targets, require_rules
+from advisor.rules.advise import advise, conclude, like_device, predict_targets
+from advisor.rules.registry import by_id
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, require_fits
 from advisor.strategies.registry import BASELINE, Strategy, to_place
 from advisor.verdicts.comparing.versions import VersionComparison, VersionRun, differences
@@ -60,8 +61,6 @@ from advisor.version import __version__
 from advisor.workloads.outline import imported_early
 
 PARTIAL = "profile.partial.json"
-CORES_FOR_TWO = 4
-"""From so many on, what checks and traces BASE runs beside what HEAD does, which uses a core or two."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +179,9 @@ def compare_versions(
     context = RunContext(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
     settings = versions.head
     with scratch() as folder, _launching(settings, launcher) as launch:
-        launch = Ahead(launch) if (context.environment.cpu_count or 0) >= CORES_FOR_TWO else launch
         measurement = VersionMeasurement(versions, launch, progress, folder)
         with measurement.version(HEAD) as head:
             _require(settings, head.describe())
-            measurement.begin_base()
             head.prepare()
             head.screen(measurement.screening_order(partial(_screening_order, head, context)))
         if versions.missing:
@@ -271,7 +268,8 @@ def _save(run: Run, settings: Settings, context: RunContext, directory: Path) ->
 def _require(settings: Settings, description: Description) -> None:
     """Raises `AdvisorError` for options that do not fit workload or device; remembers its secrets."""
     secrets.remember(secrets.secret_values((), description.workload.parameters))
-    require_rules(description.workload)
+    for rule_id in description.workload.ignore:
+        by_id(rule_id, "Workload(ignore=...)", WorkloadError)
     require_fits(settings.strategies, description.workload, description.device)
     buffers = len(to_place(description.workload))
     if settings.search == "exhaustive" and buffers > MOST_EXHAUSTIVE:

@@ -6,16 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from running import MISBEHAVING, environment, eventually, is_gone
 from shared_server import server
 
 from advisor.measure.jobs import Job, Problem, ReferenceRun, Sample, TraceRun
-from advisor.measure.launcher import Ahead, Ended, ProcessLauncher
+from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.processes import first_lines, memory
 
 
@@ -220,57 +219,3 @@ def test_a_worker_whose_parent_is_gone_already_ends_at_once(tmp_path: Path) -> N
     ended = subprocess.run(arguments, env=environment(), timeout=300, capture_output=True)
     assert ended.returncode == 1
     assert list(directory.iterdir()) == [directory / "job.json"]
-
-
-def test_a_job_that_began_ahead_runs_beside_the_next_and_only_once(tmp_path: Path) -> None:
-    both, ran = threading.Barrier(2, timeout=60), []
-
-    def launch(job: Job) -> Ended:
-        ran.append(job.task)
-        both.wait()
-        return Ended(TraceRun() if job.task == "trace" else ReferenceRun(), "finished")
-
-    ahead = Ahead(cast(Any, launch))
-    ahead.begin(job(tmp_path, "reference"))
-    assert isinstance(ahead(job(tmp_path, "trace")).outcome, TraceRun)
-    assert isinstance(ahead(job(tmp_path, "reference")).outcome, ReferenceRun)
-    assert sorted(ran) == ["reference", "trace"]
-
-
-@pytest.mark.parametrize("failing", ["reference", "trace"])
-def test_one_of_two_side_by_side_that_fails_runs_again_alone(tmp_path: Path, failing: str) -> None:
-    """What they both use, such as a port, may be in the way. Nothing of the first try is left."""
-    both = threading.Barrier(2, timeout=60)
-    met: list[str] = []
-
-    def launch(job: Job) -> Ended:
-        folder = Path(job.directory)
-        folder.mkdir()
-        if len(met) < 2:
-            met.append(job.task)
-            both.wait()
-            if job.task == failing:
-                return Ended(None, "died", "the port is in use")
-        return Ended(ReferenceRun(), "finished")
-
-    ahead = Ahead(cast(Any, launch))
-    ahead.begin(job(tmp_path, "reference"))
-    assert [ahead(job(tmp_path, task)).how for task in ("trace", "reference")] == ["finished", "finished"]
-
-
-def test_a_strategy_is_timed_once_what_checks_the_other_version_has_ended(tmp_path: Path) -> None:
-    ran: list[str] = []
-    checking = threading.Event()
-
-    def launch(job: Job) -> Ended:
-        if job.task == "reference":
-            checking.wait(60)
-        ran.append(job.task)
-        return Ended(ReferenceRun(), "finished")
-
-    ahead = Ahead(cast(Any, launch))
-    ahead.begin(job(tmp_path, "reference"))
-    ahead(job(tmp_path, "trace"))
-    threading.Timer(0.1, checking.set).start()
-    ahead(job(tmp_path, "measure"))
-    assert ran == ["trace", "reference", "measure"]

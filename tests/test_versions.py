@@ -21,7 +21,7 @@ from builders import cuda_device, measured, profile, recommendation, vector_add_
 from every import every
 from fakes import FakeClock, RecordingBackend, job
 from rendering import Accepted, markup
-from running import REPOSITORY, FakeLauncher, asked
+from running import REPOSITORY, asked
 from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
 
 from advisor import api, configuration, stats
@@ -29,7 +29,7 @@ from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.contest import VersionFinal
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
-from advisor.measure.launcher import Ahead, Ended
+from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
 from advisor.measure.version_measurement import VersionMeasurement, Versions, require_both
@@ -674,27 +674,6 @@ def test_the_gain_is_that_of_the_baseline_in_base_over_a_strategy_in_head() -> N
     ]
     gains = judged(blocks, entry, CHANGED, 1.0).gains
     assert {name: ratio.value for name, ratio in gains.items()} == pytest.approx({"pageable": 1, "pinned": 2})
-
-
-def test_base_is_checked_and_traced_beside_head(tmp_path: Path) -> None:
-    """Each once, and never beside another of BASE's."""
-    settings, answer = asked("w.py", backend="cpu", max_seconds=45.0), FakeLauncher()
-    both = Versions(settings, settings, (), Question())
-    measurement = VersionMeasurement(both, Ahead(answer), Silent(), tmp_path)
-    with measurement.version(HEAD) as head:
-        head.describe()
-        measurement.begin_base()
-        head.prepare()
-        head.screen(["pageable"])
-    measurement.choose(None)
-    with measurement.version(BASE) as base:
-        base.describe()
-        base.prepare()
-        base.screen(["pageable"])
-    folders = [Path(job.directory).relative_to(tmp_path).as_posix() for job in answer.jobs]
-    steps = ("reference", "trace", "pageable-1")
-    assert sorted(folders) == sorted(f"{version}/{step}" for version in (BASE, HEAD) for step in steps)
-    assert folders.index("BASE/trace") > folders.index("BASE/reference")
 
 
 def test_a_version_that_took_all_the_time_is_named(tmp_path: Path) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
@@ -106,41 +104,6 @@ def _exhausted(process: Process, memory: Callable[[], tuple[int, int]]) -> str:
     if free >= least:
         return ""
     return f"exhausted the memory: it held {resident(process.pid)}, {units.size(free)} were left"
-
-
-@dataclass(frozen=True)
-class Ahead:
-    """A launcher whose jobs can begin before they are asked for, one after the other beside those that are.
-    Two that met may have been in each other's way: one that failed runs again by itself. A strategy is timed
-    beside none that uses the GPU."""
-
-    launcher: Launcher
-    begun: dict[str, Future[Ended]] = field(default_factory=dict)
-    """By the job's folder."""
-    checks: list[Future[Ended]] = field(default_factory=list)
-    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
-
-    def begin(self, job: jobs.Job) -> None:
-        self.begun[job.directory] = future = self.thread.submit(self.launcher, job)
-        if job.task == "reference":
-            self.checks.append(future)
-
-    def __call__(self, job: jobs.Job) -> Ended:
-        begun = self.begun.pop(job.directory, None)
-        if job.task == "measure":
-            wait(self.checks)
-        beside = [each for each in self.begun.values() if not each.done()]
-        ended = begun.result() if begun else self.launcher(job)
-        failed = ended.outcome is None or isinstance(ended.outcome, jobs.Problem)
-        if not failed or ended.how == "late" or not (begun or beside):
-            return ended
-        wait(beside)
-        shutil.rmtree(job.directory, ignore_errors=True)
-        return self.launcher(job)
-
-    def session(self, job: jobs.FinalJob) -> Session:
-        wait(self.begun.values())
-        return self.launcher.session(job)
 
 
 class Hung(Exception):

@@ -14,9 +14,9 @@ from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, Usag
 from advisor.measure.contest import LEAST_FINAL, VersionFinal
 from advisor.measure.jobs import Description, Settings
 from advisor.measure.kept_results import compare_results
-from advisor.measure.launcher import Ahead, Launcher
+from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
-from advisor.measure.measurement import REFERENCE, RESULTS, TRACE, Measurement, Run, job_of
+from advisor.measure.measurement import RESULTS, Measurement, Run, job_of
 from advisor.measure.processes import DIED
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
@@ -126,15 +126,6 @@ class VersionMeasurement:
             raise
         if name == HEAD and self.deadline - self.clock() < LEAST_FINAL:  # BASE would take more
             raise self._nothing(self.clock())
-
-    def begin_base(self) -> None:
-        """Checks and traces BASE beside what HEAD does next, where the launcher can."""
-        if not isinstance(self.launcher, Ahead) or self.versions.missing:
-            return
-        left = self.deadline - self.clock()
-        for step in (REFERENCE, TRACE):
-            job = job_of(self.versions.base, step.task, step.strategy, self.directory / BASE, step.label)
-            self.launcher.begin(job.model_copy(update={"left_seconds": left, "limit_seconds": left}))
 
     def results(self, base: Measurement, described: Description) -> Results:
         """What HEAD computes against what BASE does, from their reference runs; where HEAD has other values
