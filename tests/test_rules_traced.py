@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,16 @@ from advisor.profiles.conclusions import Advice
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Activity, Copies, NsysTrace, StrategyTrace
-from advisor.rules.advise import advise, with_trace
+from advisor.rules.advise import advise
 from advisor.rules.registry import by_id
 
 H200 = Path(__file__).parent / "data" / "h200-traced.json"
 """vector_add, n = 2**22, on an H200 with `--trace nsys`; some strategies, without their own timelines."""
+
+
+def with_trace(profile: Profile, advice: Sequence[Advice]) -> tuple[Advice, ...]:
+    parts = [by_id(each.rule).traced for each in advice]
+    return tuple(part.beside(one, profile) if part else one for one, part in zip(advice, parts, strict=True))
 
 
 def traced(folder: Path, **exports: str) -> NsysTrace:

@@ -5,12 +5,12 @@ Pure functions of a profile; nothing runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from advisor.devices.catalogue import load, names, of_device
 from advisor.devices.entries import CatalogueEntry
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import UsageError
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix
 from advisor.model.predict import predict, with_estimates
@@ -30,7 +30,7 @@ from advisor.profiles.schema import (
 )
 from advisor.rules.advise_lines import conclude_lines
 from advisor.rules.base import Case, Finding, Kind, Limits, Reads, Row, Rule, not_applicable
-from advisor.rules.registry import RULES, by_id, limits
+from advisor.rules.registry import RULES, limits
 from advisor.rules.rows import shared, strategy_named
 from advisor.strategies.mixes import Mix, numbered, strategies_of
 from advisor.strategies.registry import STRATEGIES, Strategy
@@ -116,13 +116,12 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
         for rule in rules
         if rule.judge and (profile.workload.gpus > 1 or not rule.text.several_gpus)
     )
-    return profile.model_copy(update={"advice": with_trace(profile, with_estimates(profile, advice))})
-
-
-def with_trace(profile: Profile, advice: Iterable[Advice]) -> tuple[Advice, ...]:
-    """The advice on the measured device with what nsys recorded of the strategies that it is about."""
-    about = {rule.id: rule.traced for rule in RULES}
-    return tuple(traced.beside(one, profile) if (traced := about.get(one.rule)) else one for one in advice)
+    about = {rule.id: rule.traced for rule in rules}
+    advice = tuple(
+        traced.beside(each, profile) if (traced := about.get(each.rule)) else each
+        for each in with_estimates(profile, advice)
+    )
+    return profile.model_copy(update={"advice": advice})
 
 
 def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: str = "") -> Advice:
@@ -159,12 +158,6 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
 def silences(profile: Profile) -> dict[str, str]:
     by_file = dict.fromkeys(profile.workload.ignore, f"the workload file {profile.workload.file}")
     return {**by_file, **profile.preferences.ignored}
-
-
-def require_rules(workload: WorkloadRecord) -> None:
-    """Raises `WorkloadError` where the workload silences a rule that there is not, with the nearest."""
-    for rule_id in workload.ignore:
-        by_id(rule_id, "Workload(ignore=...)", WorkloadError)
 
 
 def conclude(

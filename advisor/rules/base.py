@@ -236,16 +236,12 @@ class Case:
     """By short name."""
 
     @property
-    def recommended(self) -> str | None:
-        return self.verdict.strategy if self.verdict else None
-
-    @property
     def one_dram(self) -> bool:
         return shares_dram(self.device)
 
     @property
     def chosen(self) -> Row | None:
-        return self.rows.get(self.recommended or "")
+        return self.rows.get((self.verdict and self.verdict.strategy) or "")
 
     @property
     def subject(self) -> Row:
@@ -295,7 +291,7 @@ class Case:
         """
         fitting = [row for row in candidates if row.fits and row.strategy not in (against.strategy, BASELINE)]
         faster = [row for row in fitting if row.beats(against)]
-        chosen = [row for row in faster if row.strategy == self.recommended]
+        chosen = [row for row in faster if row is self.chosen]
         serial = [row for row in faster if not row.overlaps]
         return min(chosen or serial, key=lambda row: row.seconds, default=None)
 
@@ -334,7 +330,6 @@ class Case:
         )
 
     def without(self, strategy: str) -> Finding:
-        """Not applicable, since a strategy that the rule is about has no figures."""
         reason = self.absent.get(strategy, "").rstrip(".")
         return not_applicable(f"{strategy} has no figures here{': ' * bool(reason)}{reason}.")
 

@@ -34,17 +34,13 @@ def pageable_transfer(case: Case, limits: Limits) -> Finding:
         others = (row for row in case.rows.values() if row is not baseline)
         return unbeaten(baseline, min(others, key=lambda row: row.seconds, default=None))
     locked = next((row for row in case.copying() if row.locks), None)
-    same = ""
-    if locked and locked.transfer_seconds:
-        took = units.seconds(locked.transfer_seconds)
-        same = f"The same copies from page-locked memory {locked.take} {took}."
     rows = {row.strategy: row for row in (baseline, locked or better, better)}
     where = f"On {case.device.name} they copy within the DRAM that CPU and GPU share"
     if not case.one_dram:
         stages = "may stage" if case.device.memory_class == "coherent" else "stages"
         where = f"The driver {stages} them in its own page-locked buffer, and the host waits"
     taken = f"Copies from and to pageable memory take {_of_frame(baseline)}."
-    cause = text(taken, f"{where}; {better.strategy} {_copies_less(better)}.", same)
+    cause = f"{taken} {where}; {better.strategy} {_copies_less(better)}."
     evidence: list[Evidence] = [item for row in rows.values() for item in (row.copies(), *row.rate())]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop the copies: CPU and GPU share one memory" if shared else None
@@ -83,11 +79,10 @@ def staged_transfer(case: Case, limits: Limits) -> Finding:
     evidence += [better.copies(), *better.rate()]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop cupy.asarray from the frame: CPU and GPU share one memory" if shared else None
-    pool = f" The pool holds another {units.size(staged.pinned_bytes)} of page-locked memory."
     cause = (
         "cupy.asarray of a NumPy array first copies it on the CPU into CuPy's page-locked pool, then to "
         f"the device{', in the same DRAM' if case.one_dram else ''}: including downloads, "
-        f"{_of_frame(staged)}.{pool if staged.pinned_bytes else ''} {better.strategy} {_copies_less(better)}."
+        f"{_of_frame(staged)}. {better.strategy} {_copies_less(better)}."
     )
     return case.swap(staged, better, cause, evidence, title=title)
 
@@ -122,7 +117,7 @@ def hidden_host_copy(case: Case, limits: Limits) -> Finding:
         cause = f"{cause} {better.strategy} uses that memory directly."
         return case.swap(subject, better, cause, [_copying(subject)])
     if case.chosen is not None and not case.chosen.host_copy_seconds:
-        return passed(f"The recommended {case.recommended} uses {external} where the data arrives.")
+        return passed(f"The recommended {case.chosen.strategy} uses {external} where the data arrives.")
     # Without the copies a frame takes what is left: an estimate, since nobody ran it.
     return advice(
         f"{cause} No strategy that uses that memory directly is clearly faster. Let the source write into "

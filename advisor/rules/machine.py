@@ -233,7 +233,9 @@ def unbalanced_split(case: Case, limits: Limits) -> Finding:
     # The load of each GPU: its kernels, and its share by bytes of the copies with the host.
     moved = _host_bytes(row.strategy, case)
     each = row.transfer_seconds / (sum(moved.values()) or 1.0)
-    busy = {gpu: row.gpu_seconds(gpu) + each * part for gpu, part in moved.items()}
+    busy = {gpu: each * part for gpu, part in moved.items()}
+    for stage in case.workload.frame_stages("device"):
+        busy[stage.gpu] += row.terms.get(f"device:{stage.name}", 0.0)
     most, mean = max(busy.values()), sum(busy.values()) / len(busy)
     if not mean:
         return not_applicable("The GPUs' kernels and copies took no time that could be measured.")

@@ -90,18 +90,12 @@ class Row:
 
     @property
     def host_stages(self) -> dict[str, float]:
-        """Seconds of each host stage of a frame."""
         return {name.removeprefix("host:"): s for name, s in self.terms.items() if name.startswith("host:")}
 
     @property
     def device_seconds(self) -> float:
         """Kernels alone: the sum of the device stages."""
         return sum(seconds for name, seconds in self.terms.items() if name.startswith("device:"))
-
-    def gpu_seconds(self, gpu: int) -> float:
-        """Kernels of one GPU of the workload."""
-        stages = (stage.name for stage in self.workload.frame_stages("device") if stage.gpu == gpu)
-        return sum(self.terms.get(f"device:{name}", 0.0) for name in stages)
 
     @property
     def transfer_seconds(self) -> float:
@@ -272,7 +266,7 @@ class Row:
         return self.figure(f"{self.strategy}: kernels", self.device_seconds)
 
     def stages(self, names: Sequence[str] = ()) -> Evidence:
-        """Time of some host stages of a frame, of all where none is named."""
+        """Time of some host stages, of all where none is named."""
         label = ", ".join(names) or "host stages"
         return self.figure(f"{self.strategy}: {label}", self.spent(names or list(self.host_stages)))
 

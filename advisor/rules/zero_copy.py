@@ -136,10 +136,10 @@ def texture_in_mapped_memory(case: Case, limits: Limits) -> Finding:
     if zero_copy.predicted:
         # The model has no figure of it: a prediction of memory in place is no ground to choose it.
         reason = f"{what} The prediction counts plain reads: no published figures cover textures there."
-        if case.recommended is None or not (case.chosen and case.chosen.in_place):
+        if not (case.chosen and case.chosen.in_place):
             return passed(reason)
         title = "Measure textures over zero-copy memory before choosing it"
-        measure = f"{reason} Measure {case.recommended} on the device before choosing it."
+        measure = f"{reason} Measure {case.chosen.strategy} on the device before choosing it."
         lines = case.lines([read.buffer for read in sampled], names)
         return advice(measure, zero_copy.kernels(), title=title, lines=lines)
     evidence = (zero_copy.kernels(), copied.kernels(), copied.copies())
@@ -180,14 +180,13 @@ def coherence_reversed(case: Case, _: Limits) -> Finding:
 
 
 def uncached_host_read(case: Case, limits: Limits) -> Finding:
-    readers: dict[str, list[str]] = {}
-    for buffer in shared(case.workload):
-        for stage, mode in case.workload.touching(buffer, "host").items():
-            if mode != "out":
-                readers.setdefault(buffer.name, []).append(stage)
-    if not readers:
+    touched = {buffer.name: case.workload.touching(buffer, "host") for buffer in shared(case.workload)}
+    reads = [
+        (name, stage) for name, modes in touched.items() for stage, mode in modes.items() if mode != "out"
+    ]
+    if not reads:
         return not_applicable("No host stage reads a buffer that kernels use too.")
-    stages = list(dict.fromkeys(stage for names in readers.values() for stage in names))
+    readers, stages = (list(dict.fromkeys(names)) for names in zip(*reads, strict=True))
     uncached = [row for row in case.rows.values() if _reads_uncached(row, readers)]
     cached = [row for row in case.rows.values() if not _reads_uncached(row, readers)]
     if not uncached:
