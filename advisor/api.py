@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
+
+from typing_extensions import Unpack
 
 from advisor import configuration, pipeline
 from advisor.configuration import OptionSource
@@ -117,7 +119,7 @@ def compare_versions(
     parameters: Mapping[str, Value] | None = None,
     *,
     against: str | None = None,
-    **arguments: Any,
+    **arguments: Unpack[Arguments],
 ) -> VersionComparison:
     """Runs two versions of a workload and compares them, as `advisor compare --run` does.
 
@@ -220,14 +222,45 @@ def _sides(
             raise
 
 
+class Arguments(TypedDict, total=False):
+    """Arguments of `profile` by name: the options of `advisor profile` that a program has a use for.
+
+    What is left out is advisor.toml's to say; docs/configuration.md has the meaning and the default of each.
+    """
+
+    arguments: Sequence[str]
+    strategies: str | Sequence[str]
+    placement: Mapping[str, str] | None
+    search: str
+    targets: str | Sequence[str]
+    target_os: str
+    host: str
+    gpu: int | None
+    gpus: str
+    no_gpu: bool
+    objective: str | None
+    indifference: str | float | None
+    memory_budget: str | int | None
+    rules: Mapping[str, float] | None
+    ignore: str | Sequence[str]
+    rounds: int
+    max_seconds: float
+    timeout: float
+    seed: int
+    numa: str | int
+    allow_oversubscription: bool
+    quiet: bool
+
+
 def profile(
-    workload: str | Path | Definition, parameters: Mapping[str, Value] | None = None, **arguments: Any
+    workload: str | Path | Definition,
+    parameters: Mapping[str, Value] | None = None,
+    **arguments: Unpack[Arguments],
 ) -> Profile:
     """Runs a workload under every strategy, as `advisor profile` does, and returns the profile.
 
     workload: a file, "FILE::NAME", or a function marked with @workload, of a file or of a notebook's cell.
-    A script without @workload runs once, unchanged, and what crosses is told by line. arguments: the options
-    of `advisor profile` by name; what is left out is advisor.toml's to say (docs/configuration.md).
+    A script without @workload runs once, unchanged, and what crosses is told by line.
     Every strategy runs in separate processes, which import that file; see docs/api.md. Without a GPU the
     strategies are predicted for the targets. Nothing is written but what `Profile.save` is asked for.
     Raises `AdvisorError`; after Ctrl-C the profile holds what was measured, and a note.
@@ -304,7 +337,7 @@ _OTHERS = (
 @contextmanager
 def naming_arguments() -> Iterator[None]:
     """Errors name the arguments of this module, `max_seconds`, not options, `--max-seconds`."""
-    names = {option.key: name for name, option in _OPTIONS.items()}
+    names = {OPTIONS[name].key: name for name in ("parameters", *Arguments.__annotations__)}
     names |= {key: key.replace("-", "_") for key in _OTHERS}
     try:
         yield
@@ -317,11 +350,9 @@ def naming_arguments() -> Iterator[None]:
 
 
 _PLAIN = inspect.signature(profile)
-_OPTIONS = {name: option for name, option in OPTIONS.items() if option.call and name != "workload"}
 _NAMED = (
-    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option.default)
-    for name, option in _OPTIONS.items()
-    if name != "parameters"
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name].default, annotation=kind)
+    for name, kind in get_type_hints(Arguments).items()
 )
 _SIGNATURE = _PLAIN.replace(parameters=[*list(_PLAIN.parameters.values())[:2], *_NAMED])
 """With the defaults of the options, for `help` and notebooks; an unknown argument is a TypeError."""

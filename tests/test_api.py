@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from every import every
 from running import FILES, REPOSITORY, environment
 
 import advisor
-from advisor.api import naming_arguments
+from advisor.api import Arguments, naming_arguments
 from advisor.errors import AdvisorError, UsageError
 from advisor.measure.options import OPTIONS
 
@@ -230,12 +230,15 @@ def test_an_option_in_a_message_becomes_an_argument(text: str, argument: str) ->
 
 
 def test_its_parameters_are_the_options_that_a_program_has_a_use_for() -> None:
-    """In `help` and in notebooks, and with the defaults of the command."""
+    """In `help`, for type checkers, and with the defaults of the command."""
     taken = {name: option for name, option in OPTIONS.items() if option.call}
     shown = inspect.signature(advisor.profile).parameters
+    typed = get_type_hints(Arguments)
+    assert list(typed) == list(shown)[2:]
     assert set(shown) == set(taken)
-    for name in list(shown)[2:]:
+    for name, kind in typed.items():
         assert shown[name].default == taken[name].default
+        assert shown[name].annotation == kind
         assert shown[name].kind is inspect.Parameter.KEYWORD_ONLY
         assert f"`{name}`" in DOCUMENT, "docs/api.md"
     with pytest.raises(TypeError, match="'round'"):
