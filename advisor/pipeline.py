@@ -98,7 +98,7 @@ def profile(
         return _published(concluded, settings)
     with scratch() as folder, _launching(settings, launcher) as launch:
         run = _measured(settings, launch, progress, folder, context, keep_in)
-        complete = _assembled(settings, run, _ended(context, run, settings))
+        complete = _assembled(settings, run, _ended(context, run))
         if "nsys" in settings.options.trace and not was_interrupted(complete):
             reports = keep_in / FOLDER if settings.options.keep_nsys else None
             tools = captures or NsysCaptures(settings.options.nsys, reports, left=_left(settings))
@@ -127,7 +127,7 @@ def _recorded(settings: Settings, context: RunContext) -> Profile:
         description, recorded, notes = record(settings, folder)
     state = recorded.gpu_state
     run = Run(description, None, (), notes=notes, gpu_states=(state,) if state else ())
-    complete = _assembled(settings, run, _ended(context, run, settings))
+    complete = _assembled(settings, run, _ended(context, run))
     return complete.model_copy(update={"script": recorded.script})
 
 
@@ -214,7 +214,7 @@ def _concluded_version(
 
     rates: those of this machine's memory, the same for both.
     """
-    complete = _assembled(settings, run, _ended(context, run, settings))
+    complete = _assembled(settings, run, _ended(context, run))
     hidden = anonymous(complete, include_host=settings.options.include_host)
     together = hidden.model_copy(update={"results": tuple(rows)})
     if hidden.device.kind == "cpu":
@@ -277,7 +277,7 @@ def _require(settings: Settings, description: Description) -> None:
         raise UsageError(wrong, next_step="Use --search auto.")
     if settings.preferences.objective == "energy":
         place = description.gpu.get("pci_bus_id")
-        require_meter(description.device, None if place is None else str(place), settings.gpu)
+        require_meter(description.device, None if place is None else str(place))
 
 
 @contextmanager
@@ -316,11 +316,11 @@ def _mix_estimate(profile: Profile, settings: Settings) -> MixEstimate:
     return MixEstimate(mixes.seconds, ruled_out)
 
 
-def _ended(context: RunContext, measured: Run, settings: Settings) -> RunContext:
-    on_gpu = measured.description.device.kind == "cuda"
-    place = str(measured.description.gpu.get("pci_bus_id", "")) if on_gpu else ""
-    index = settings.gpu if on_gpu else None
-    after = finished(context.environment, place or None, index=index, under_load=measured.gpu_states)
+def _ended(context: RunContext, measured: Run) -> RunContext:
+    place = measured.description.gpu.get("pci_bus_id")
+    after = finished(
+        context.environment, None if place is None else str(place), under_load=measured.gpu_states
+    )
     return replace(context, environment=after)
 
 

@@ -41,7 +41,7 @@ def card(counts: Mapping[str, object] | None = None, **failing: Exception) -> Fa
 
 def test_the_counter_of_a_card_in_joules(tmp_path: Path) -> None:
     nvml = card()
-    with metering(ADDRESS, 0, Machine(tmp_path, nvml)) as meter:
+    with metering(ADDRESS, Machine(tmp_path, nvml)) as meter:
         assert meter.joules() == 5.25
         nvml.gpus[0][COUNTER] = 7_000
         assert meter.joules() == 7.0
@@ -58,10 +58,10 @@ def test_the_counter_of_a_card_in_joules(tmp_path: Path) -> None:
     ],
 )
 def test_what_has_no_counter_says_why(nvml: FakeNvml, reason: str, tmp_path: Path) -> None:
-    with pytest.raises(Unmetered, match=reason), metering(ADDRESS, 0, Machine(tmp_path, nvml)):
+    with pytest.raises(Unmetered, match=reason), metering(ADDRESS, Machine(tmp_path, nvml)):
         pass
     with pytest.raises(UsageError, match=reason):
-        require_meter(cuda_device(), ADDRESS, 0, Machine(tmp_path, nvml))
+        require_meter(cuda_device(), ADDRESS, Machine(tmp_path, nvml))
 
 
 def test_without_a_gpu_the_choice_is_by_time_and_says_so(tmp_path: Path) -> None:
@@ -138,18 +138,18 @@ def test_a_boards_rails(
     found = rails_watts(Tree(root))
     assert counted(found) == rails
     assert sum(found[name] for name in rails) == pytest.approx(watts)
-    with metering(None, 0, Machine(root, card())) as meter:
+    with metering(None, Machine(root, card())) as meter:
         assert all(name in meter.source for name in rails), "not NVML's, which leaves out the CPU"
         assert meter.joules() < meter.joules(), "it goes on counting"
 
 
 def test_a_board_without_monitors_asks_nvml(tmp_path: Path) -> None:
     root = make_tree(tmp_path, orin())
-    with metering(None, 0, Machine(root, card())) as meter:
+    with metering(None, Machine(root, card())) as meter:
         assert "NVML" in meter.source
     with (
         pytest.raises(Unmetered, match="NVML"),
-        metering(None, 0, Machine(root, card(**{COUNTER: nvml_error("NotSupported")}))),
+        metering(None, Machine(root, card(**{COUNTER: nvml_error("NotSupported")}))),
     ):
         pass
 
@@ -251,9 +251,9 @@ def test_every_contestant_has_a_window_while_there_is_time() -> None:
 
 
 @contextmanager
-def metered(place: str | None, gpu: int) -> Iterator[Meter]:
+def metered(place: str | None) -> Iterator[Meter]:
     """200 W, and of the GPU of address 1 50 W, in ticks of 10 ms of the true clock."""
-    assert (place, gpu) in ((None, 0), ("1", 0))
+    assert place in (None, "1")
     clock = FakeClock()
 
     class Real(Ticking):

@@ -92,20 +92,6 @@ def test_without_a_measured_gpu_nothing_is_said_of_gpus(tmp_path: Path) -> None:
     assert done.warnings == begun.warnings
 
 
-def test_a_gpu_without_an_address_is_the_only_one_there_is(tmp_path: Path) -> None:
-    root = make_tree(tmp_path, PC)
-    done = finished(
-        environment(machine=Machine(root, FakeNvml())), None, index=0, machine=Machine(root, FakeNvml())
-    )
-    assert [moment for moment, _ in moments(done)] == ["before", "after"]
-    done = finished(
-        environment(machine=Machine(root, two_gpus())), None, index=0, machine=Machine(root, two_gpus())
-    )
-    assert moments(done) == [("after", None)]
-    assert "NVML lists 2 GPUs" in done.absent["gpu_readings"]
-    assert "gpu_numa_node" in done.host.absent
-
-
 def test_an_integrated_gpu_keeps_its_first_reading(tmp_path: Path) -> None:
     root = make_tree(tmp_path, orin())
     integrated = FakeNvml([{**h200(), "nvmlDeviceGetPciInfo": None}])

@@ -43,12 +43,12 @@ KINDS = ("NotSupported", "NoPermission", "Unknown", "GpuIsLost", "FunctionNotFou
 
 
 def read(nvml: Any, pci: str | None = CUDA_ADDRESS, **options: Any) -> GpuState:
-    return gpu_state(pci, 0, machine=Machine(Path("/nowhere"), nvml), **options)
+    return gpu_state(pci, machine=Machine(Path("/nowhere"), nvml), **options)
 
 
 def read_in_container(nvml: Any, tmp_path: Path, **options: Any) -> GpuState:
     (tmp_path / ".dockerenv").touch()
-    return gpu_state(CUDA_ADDRESS, 0, machine=Machine(tmp_path, nvml), **options)
+    return gpu_state(CUDA_ADDRESS, machine=Machine(tmp_path, nvml), **options)
 
 
 def gpu(**answers: Any) -> FakeNvml:
@@ -128,7 +128,7 @@ def test_nvml_that_does_not_start(kind: str) -> None:
 
 def test_without_nvidia_ml_py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert "pip install nvidia-ml-py" in gpu_state(None, 0).absent["nvml"]
+    assert "pip install nvidia-ml-py" in gpu_state(None).absent["nvml"]
     assert gpu_states() == ()
 
 
@@ -169,16 +169,9 @@ def test_the_pci_address_finds_the_gpu_whatever_its_number() -> None:
     assert gpu_states(machine=Machine(nvml=FakeNvml(failing=failing))) == ()
 
 
-def test_a_number_is_trusted_only_where_it_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+def test_without_an_address_the_only_gpu_is_meant() -> None:
     assert read(FakeNvml(), None).temperature_celsius == 31
     assert "NVML lists 2 GPUs" in read(two(), None).absent["nvml"]
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    assert gpu_state(None, 1, machine=Machine(nvml=two())).temperature_celsius == 77
-    assert "NVML lists 2 GPUs" in gpu_state(None, 2, machine=Machine(nvml=two())).absent["nvml"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert "NVML lists 2 GPUs" in gpu_state(None, 1, machine=Machine(nvml=two())).absent["nvml"]
     assert list(read(FakeNvml([]), None).absent) == ["nvml"]
 
 

@@ -34,7 +34,7 @@ class Unmetered(Exception):
 
 
 @contextmanager
-def metering(pci_bus_id: str | None, index: int, machine: Machine = THIS_MACHINE) -> Iterator[Meter]:
+def metering(pci_bus_id: str | None, machine: Machine = THIS_MACHINE) -> Iterator[Meter]:
     """The meter of that GPU: a Jetson's rails where this is one, else NVML. Raises `Unmetered`."""
     rails = rails_watts(Tree(machine.root)) if is_tegra(root=machine.root) else {}
     if rails:
@@ -43,7 +43,7 @@ def metering(pci_bus_id: str | None, index: int, machine: Machine = THIS_MACHINE
         return
     try:
         with opened(machine.nvml) as module:
-            counter = _Nvml(Queries(module, handle_of(module, pci_bus_id, index)))
+            counter = _Nvml(Queries(module, handle_of(module, pci_bus_id)))
             counter.joules()
             yield counter
     except Unreachable as problem:
@@ -155,7 +155,7 @@ def _monitored(tree: Tree, folder: str) -> dict[str, float]:
     return rails
 
 
-def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Machine = THIS_MACHINE) -> None:
+def require_meter(device: Device, pci_bus_id: str | None, machine: Machine = THIS_MACHINE) -> None:
     """Raises `UsageError` where nothing counts the device's energy, before the time is spent on it.
 
     On the CPU device nothing is measured that a verdict counts: predictions are by time, and say so.
@@ -163,7 +163,7 @@ def require_meter(device: Device, pci_bus_id: str | None, gpu: int, machine: Mac
     if device.kind != "cuda":
         return
     try:
-        with metering(pci_bus_id, gpu, machine):
+        with metering(pci_bus_id, machine):
             pass
     except Unmetered as problem:
         step = "Choose another --objective."

@@ -69,26 +69,25 @@ def finished(
     environment: Environment,
     device_pci: str | None,
     *,
-    index: int | None = None,
     under_load: Sequence[GpuState] = (),
     machine: Machine = THIS_MACHINE,
 ) -> Environment:
     """The environment with the readings after the last process, and with the warnings that follow from all.
 
-    `device_pci` is the measured GPU's PCI bus id as CUDA tells it, `index` its number; None for both where
-    no GPU was measured. `under_load` are readings that the measuring processes took right after their frames:
-    all are judged, the most telling one is kept.
+    `device_pci` is the measured GPU's PCI bus id as CUDA tells it; None where no GPU was measured.
+    `under_load` are readings that the measuring processes took right after their frames: all are judged, the
+    most telling one is kept.
     """
-    if device_pci is None and index is None:
+    if device_pci is None:
         return environment.model_copy(update={"gpu_readings": (), "tegra_readings": ()})
     before = _of_gpu(environment.gpu_readings, device_pci)
-    after = gpu_state(device_pci, index or 0, moment="after", machine=machine)
+    after = gpu_state(device_pci, moment="after", machine=machine)
     board = tegra_state(moment="after", root=machine.root)
     unread = after.absent.get("nvml")  # then clocks, throttling and other processes are unknown
     boards = environment.tegra_readings if board is None else (*environment.tegra_readings, board)
     host = environment.host
     if host is not None:
-        node = None if device_pci is None else gpu_numa_node(device_pci, root=machine.root)
+        node = gpu_numa_node(device_pci, root=machine.root)
         why = "the kernel does not report the GPU's NUMA node"
         absent = {} if node is not None else {"gpu_numa_node": why}
         host = host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
@@ -113,12 +112,11 @@ def command_line(arguments: Sequence[str]) -> str:
     return bounded(typed.encode("utf-8", "replace").decode("utf-8"), LONGEST_COMMAND)
 
 
-def _of_gpu(readings: tuple[GpuState, ...], device_pci: str | None) -> tuple[GpuState, ...]:
+def _of_gpu(readings: tuple[GpuState, ...], device_pci: str) -> tuple[GpuState, ...]:
     """The readings of that GPU: by its address, else the only one that could be meant."""
-    address = None if device_pci is None else sysfs_address(device_pci)
-    mine = tuple(r for r in readings if address is not None and r.pci_address == address)
+    mine = tuple(r for r in readings if r.pci_address == sysfs_address(device_pci))
     # An integrated GPU has an address in CUDA alone.
-    sole = len(readings) == 1 and None in (address, readings[0].pci_address)
+    sole = len(readings) == 1 and readings[0].pci_address is None
     return mine or (readings if sole else ())
 
 

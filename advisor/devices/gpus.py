@@ -81,22 +81,14 @@ def opened(module: Any = None) -> Iterator[Any]:
             nvml.nvmlShutdown()
 
 
-def handle_of(nvml: Any, pci_bus_id: str | None, index: int) -> Any:
+def handle_of(nvml: Any, pci_bus_id: str | None) -> Any:
     """The GPU at that PCI address, which is sure: CUDA_VISIBLE_DEVICES renumbers CUDA's GPUs, and CUDA orders
     them by speed, NVML by address. Raises `Unreachable` rather than describe another GPU."""
-    handles, env = all_handles(nvml), os.environ
+    handles = all_handles(nvml)
     if pci_bus_id is None:
-        in_order = env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" and "CUDA_VISIBLE_DEVICES" not in env
         if len(handles) == 1:
             return handles[0]
-        if in_order and index < len(handles):
-            return handles[index]
-        raise Unreachable(
-            f"NVML lists {len(handles)} GPUs, not in CUDA's order, and no PCI address identifies the one "
-            "in use"
-            if handles
-            else "NVML lists no GPU"
-        )
+        raise Unreachable(f"NVML lists {len(handles)} GPUs, and no PCI address identifies the one in use")
     queries = Queries(nvml)
     handle = queries.query("gpu", "nvmlDeviceGetHandleByPciBusId", pci_bus_id, of_gpu=False)
     if handle is not None:
@@ -162,13 +154,12 @@ of all limits; the link's maxima are of this GPU in this slot, not of the GPU al
 
 def gpu_state(
     pci_bus_id: str | None,
-    index: int,
     *,
     moment: Moment = "after",
     process: int | None = None,
     machine: Machine = THIS_MACHINE,
 ) -> GpuState:
-    """The GPU at that PCI address now; the index counts only where no address is known and it is certain.
+    """The GPU at that PCI address now; where none is known, the only GPU.
 
     `process` is one of ours that has a context on the GPU: it does not count as another process. Never
     raises; where NVML or the GPU cannot be reached, `absent["nvml"]` says why.
@@ -176,7 +167,7 @@ def gpu_state(
     contained = in_container(root=machine.root)
     try:
         with opened(machine.nvml) as module:
-            return _state(module, handle_of(module, pci_bus_id, index), moment, process, contained)
+            return _state(module, handle_of(module, pci_bus_id), moment, process, contained)
     except Unreachable as problem:
         return GpuState(moment=moment, clock_seconds=time.monotonic(), absent={"nvml": str(problem)})
 

@@ -68,7 +68,7 @@ class Final:
     backend: Backend
     load: Callable[[jobs.Job], Callable[[], Loaded]]
     clock: sampling.Clock
-    meter: Callable[[str | None, int], AbstractContextManager[Meter]] = metering
+    meter: Callable[[str | None], AbstractContextManager[Meter]] = metering
     sleep: Callable[[float], None] = time.sleep
     power: tuple[tuple[Meter, ...], tuple[float, ...]] | None = None
     """Where blocks are windows for energy: what counts that of each GPU, and its idle power in watts."""
@@ -180,7 +180,7 @@ class Final:
         meters = []
         for gpu in self.backend.gpus:
             place = gpu.environment().get("pci_bus_id")
-            counting = self.meter(None if place is None else str(place), self.job.base.gpu)
+            counting = self.meter(None if place is None else str(place))
             meters.append(self.open.enter_context(counting))
         wait_for_all(self.backend)
         return tuple(meters), sampling.idle_watts(meters, self.clock, self.sleep)

@@ -160,7 +160,7 @@ def measure(
     after = footprint.read(run.arena.backend)
     bus_id = backend.environment().get("pci_bus_id")
     # While clocks and link are still as they were under load.
-    state = bus_id and gpu_state(str(bus_id), job.gpu, moment="under-load", process=os.getpid())
+    state = bus_id and gpu_state(str(bus_id), moment="under-load", process=os.getpid())
     loop.frame_alone(index)
     nan = _late_nan(job, run, index)
     steps, places, index = _step_by_step(job, backend, run, before, index + 1, hurried=hurried)

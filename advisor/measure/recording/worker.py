@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from advisor import units
 from advisor.devices.gpus import gpu_state
 from advisor.errors import AdvisorError, UsageError
+from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import die_with_parent, end_if_forked
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.recording import played
@@ -103,9 +104,10 @@ def record(job: ScriptJob) -> Recorded:
         unseen=unseen,
     )
     script = Assembler(session.recorder, session.start, overheads.of, named).completed(run)
-    has_gpu = session.recorder.has_gpu
-    state = gpu_state(None, index=job.gpu, moment="under-load") if has_gpu else None
-    return Recorded(script=script, gpu_state=state)
+    if not session.recorder.has_gpu:
+        return Recorded(script=script)
+    place = str(Driver(job.gpu).environment()["pci_bus_id"])
+    return Recorded(script=script, gpu_state=gpu_state(place, moment="under-load"))
 
 
 def _mocked() -> ModuleType:
