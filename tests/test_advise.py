@@ -15,7 +15,7 @@ from advisor.profiles.schema import Measured
 from advisor.rules.advise import advise
 from advisor.rules.registry import by_id
 from advisor.stats import EQUIVALENCE
-from advisor.verdicts.choice import LEAST_SAVING, Candidate, break_tie, code_change
+from advisor.verdicts.choice import LEAST_SAVING, Contestant, break_tie, code_change
 from advisor.verdicts.measured import recommend
 
 HALF = footprint(pinned=192 * MIB)
@@ -62,7 +62,7 @@ def test_near_enough_goes_to_the_smaller_footprint_and_says_what_it_saves():
     ],
 )
 def test_tie_break(rows, winner):
-    candidates = [Candidate(name, size, change) for name, _, size, change in rows]
+    candidates = [Contestant(name, size, change) for name, _, size, change in rows]
     assert break_tie(candidates, {name: seconds for name, seconds, *_ in rows}).name == winner
 
 

@@ -18,7 +18,7 @@ from advisor.verdicts.estimate import Block, unpaired
 from advisor.verdicts.final import Alias, Decision, Pace, Step, decide, judge
 
 MIB = 1 << 20
-AIM = Aim("pageable")
+AIM = Aim()
 PACE = Pace(process_seconds=2.0, round_seconds=0.5)
 
 

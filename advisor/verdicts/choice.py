@@ -41,15 +41,21 @@ Row = TypeVar("Row", bound=Sized)
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A strategy or a version of code. `physical_bytes` as booked, `code_change` a rank: 0 is none."""
+class Contestant:
+    """A strategy or a version of code. `physical_bytes` as booked, `code_change` a rank: 0 is none.
+
+    `mixed`: it has a placement of its own for each buffer, so a uniform strategy near enough is preferred.
+    `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it clearly slower by
+    more than the indifference, and later rounds went without it. `alone`: it has separate processes.
+    """
 
     name: str
     physical_bytes: int
     code_change: int
-
-
-Among = TypeVar("Among", bound=Candidate)
+    mixed: bool = False
+    left: bool = False
+    dropped: bool = False
+    alone: bool = False
 
 
 def code_change(row: saved.Row) -> int:
@@ -74,50 +80,28 @@ def leanest(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.physical_bytes <= least * (1 + SAME_MEMORY)]
 
 
-def break_tie(equals: Sequence[Among], times: Mapping[str, float], baseline: str = BASELINE) -> Among:
+def break_tie(equals: Sequence[Contestant], times: Mapping[str, float]) -> Contestant:
     """The least memory, then the smallest change of code, then the least time (and the name, for good order).
 
     The baseline stays where no other saves enough memory to be worth a change of code.
     """
     least = min(one.physical_bytes for one in equals)
-    present = next((one for one in equals if one.name == baseline), None)
-    if present and not worth_a_change(present.physical_bytes, least):
-        return present
-    return min(leanest(equals), key=lambda one: (one.code_change, times[one.name], one.name))
-
-
-def worth_a_change(baseline: float, least: float) -> bool:
-    """Whether the least footprint of equally fast strategies saves enough of the baseline's, in bytes."""
-    return baseline > least + max(least * SAME_MEMORY, LEAST_SAVING)
-
-
-@dataclass(frozen=True)
-class Contestant(Candidate):
-    """A candidate of a final.
-
-    `mixed`: it has a placement of its own for each buffer, so a uniform strategy near enough is preferred.
-    `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it clearly slower by
-    more than the indifference, and later rounds went without it. `alone`: it has separate processes.
-    """
-
-    mixed: bool = False
-    left: bool = False
-    dropped: bool = False
-    alone: bool = False
+    most = least + max(least * SAME_MEMORY, LEAST_SAVING)
+    kept = next((one for one in equals if one.name == BASELINE and one.physical_bytes <= most), None)
+    return kept or min(leanest(equals), key=lambda one: (one.code_change, times[one.name], one.name))
 
 
 @dataclass(frozen=True)
 class Aim:
     """Criteria of the choice. Blocks hold the figure to minimize: latency, period, energy or a quantile."""
 
-    baseline: str
     objective: Objective = "time"
     memory_budget_bytes: int | None = None
     indifference: float = stats.EQUIVALENCE
     confidence: float = 0.95
     """For all that the final claims at all of its looks together."""
     share: float = 1.0
-    """The part of the error that this look may spend; see `planning.SPENDING`."""
+    """The part of the error that this look may spend; see `final.SPENDING`."""
 
     @property
     def certainty(self) -> float:
@@ -193,9 +177,9 @@ def choose(standings: Sequence[Standing], aim: Aim) -> Choice:
     allowed = simple or open_to or list(standings)
     near = [one for one in allowed if one.bound <= aim.indifference]
     least = min(allowed, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
-    chosen = _preferred(near, aim.baseline) if near else least
+    chosen = _preferred(near) if near else least
     others = (one for one in (allowed if near else open_to) if one not in near and one is not chosen)
-    undecided = [one for one in others if not near or _preferred([*near, one], aim.baseline) is one]
+    undecided = [one for one in others if not near or _preferred([*near, one]) is one]
     return Choice(chosen, tuple(near), tuple(undecided))
 
 
@@ -204,9 +188,9 @@ def surely_outside(one: Standing, aim: Aim) -> bool:
     return one.contestant.dropped or one.over_best.low > 1 + aim.indifference
 
 
-def _preferred(near: Sequence[Standing], baseline: str) -> Standing:
+def _preferred(near: Sequence[Standing]) -> Standing:
     times = {one.contestant.name: one.over_best.high for one in near}
-    chosen = break_tie([one.contestant for one in near], times, baseline)
+    chosen = break_tie([one.contestant for one in near], times)
     return next(one for one in near if one.contestant is chosen)
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from advisor import stats
+from advisor.strategies.registry import BASELINE
 from advisor.verdicts import choice
 from advisor.verdicts.estimate import Block, Pairs, paired
 
@@ -212,14 +213,14 @@ class _Final:
         chosen, least = self.choice.chosen, self.aim.objective == "footprint" and len(self.rows) == 1
         if not self.choice.near_enough or (self.pairs.processes < FEWEST_PROCESSES and not least):
             return "open"
-        if chosen.contestant.name == self.aim.baseline:
+        if chosen.contestant.name == BASELINE:
             return "keep"
         return "fastest" if chosen.bound == 0 and chosen is self.fastest[0] else "near"
 
     def _speedup(self, chosen: str) -> stats.Ratio | None:
-        if self.aim.baseline not in self.every.names:
+        if BASELINE not in self.every.names:
             return None
-        both = self.every.among([self.aim.baseline, chosen])
+        both = self.every.among([BASELINE, chosen])
         return ratio(both, self.aim.confidence)
 
     def _behind(self, chosen: str) -> stats.Ratio | None:

@@ -147,8 +147,7 @@ def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Co
 
 
 def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
-    memory_budget_bytes = preferences.memory_budget_bytes
-    aim = Aim(BASELINE, preferences.objective, memory_budget_bytes, indifference=preferences.indifference)
+    aim = Aim(*preferences.choice)
     return replace(aim, share=final.share) if final else aim
 
 

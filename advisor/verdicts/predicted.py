@@ -7,7 +7,6 @@ strategies have in common cancels out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from advisor.profiles.conclusions import Objective, Preferences, Recommendation,
 from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts import reasons
-from advisor.verdicts.choice import Candidate, break_tie, by_memory, code_change, within
+from advisor.verdicts.choice import Contestant, break_tie, by_memory, code_change, within
 from advisor.verdicts.reasons import counted, listing
 
 Draws = Mapping[str, npt.NDArray[np.float64]]
@@ -28,26 +27,6 @@ CLEAR = 0.95
 EQUAL = 0.5
 """Share of simulated devices on which an equal of the choice is within the indifference of it."""
 PERCENTILES = (5, 95)
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """All predicted rows, those to choose from, the draws of all, and the strategy chosen."""
-
-    every: Sequence[Predicted]
-    rows: Sequence[Predicted]
-    all_draws: Draws
-    chosen: Predicted
-    margin: float
-    """The indifference: how much slower than the fastest is near enough, as a share."""
-
-    @property
-    def draws(self) -> Draws:
-        return {row.strategy: self.all_draws[row.strategy] for row in self.rows}
-
-    @property
-    def confidence(self) -> float:
-        return confidence(self.chosen.strategy, self.draws, self.margin)
 
 
 def recommend_predicted(
@@ -62,17 +41,30 @@ def recommend_predicted(
     devices ("keep" where that is the baseline), and "open" below.
     """
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
-    if not every:
-        return None
-    over = [row for row in every if row not in within(every, wanted.memory_budget_bytes)]
     rows = by_memory(every, wanted)
     if not rows:
-        return reasons.nothing_fits(every, wanted)
-    chosen, after = _chosen(every, rows, draws, wanted.indifference)
-    unpredicted = by_time(wanted.objective)
-    objective = "time" if unpredicted else wanted.objective
-    excluded = {row.strategy: reasons.needs(row) for row in over}
-    result = chosen.model_copy(update={"objective": objective, "excluded": excluded})
+        return reasons.nothing_fits(every, wanted) if every else None
+    mine, margin = {row.strategy: draws[row.strategy] for row in rows}, wanted.indifference
+    equals = _equals(rows, mine, margin)
+    times = {row.strategy: row.likely_seconds for row in equals}
+    contestants = [Contestant(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
+    chosen = break_tie(contestants, times).name
+    rivals, after = [name for name in times if name != chosen], []
+    sure = confidence(chosen, mine, margin)
+    if len(rows) > 1:
+        after.append(f"{chosen} is within {margin * 100:g} % of the fastest in {simulations(sure)}.")
+    if sure < CLEAR and not rivals:
+        rivals = _rivals(chosen, mine, margin)
+        after.append(f"In the other simulations the fastest is {listing(rivals)}.")
+    unpredicted, fitting = by_time(wanted.objective), within(every, wanted.memory_budget_bytes)
+    result = _recommendation(chosen, equals, rows, mine, margin).model_copy(
+        update={
+            **_speedup(chosen, every, draws),
+            "tied_with": tuple(rivals),
+            "objective": "time" if unpredicted else wanted.objective,
+            "excluded": {row.strategy: reasons.needs(row) for row in every if row not in fitting},
+        }
+    )
     figures = {row.strategy: row.likely_seconds for row in rows}
     before = unpredicted or reasons.least_memory(result, rows)
     return reasons.with_reason(result, figures, wanted, before=before, after=after, predicted=True)
@@ -91,41 +83,6 @@ def by_time(objective: Objective) -> str:
     return f"{noun.capitalize()} is not predicted; the choice is by time." if noun != "time" else ""
 
 
-def _chosen(
-    every: Sequence[Predicted], rows: Sequence[Predicted], all_draws: Draws, margin: float
-) -> tuple[Recommendation, list[str]]:
-    """The choice among `rows`, and how sure it is; the baseline of its gain may be another of `every`.
-
-    The baseline is an equal by its likely time alone, which the gain that is told goes by: less than the
-    indifference is no reason to change code, as in a measured verdict.
-    """
-    draws, most = {row.strategy: all_draws[row.strategy] for row in rows}, 1 + margin
-    fastest = _fastest(draws)
-    losses = {name: float(np.mean(seconds / fastest)) for name, seconds in draws.items()}
-    best = min(rows, key=lambda row: (losses[row.strategy], row.likely_seconds))
-
-    def is_equal(row: Predicted) -> bool:
-        if row.strategy == BASELINE or row.likely_seconds > best.likely_seconds * most:
-            return row.likely_seconds <= best.likely_seconds * most
-        often = np.mean(draws[row.strategy] <= draws[best.strategy] * most) >= EQUAL
-        return bool(often and losses[row.strategy] <= losses[best.strategy] * most)
-
-    equals = [row for row in rows if is_equal(row)]
-    candidates = [Candidate(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
-    winner = break_tie(candidates, {row.strategy: row.likely_seconds for row in equals})
-    chosen = next(row for row in equals if row.strategy == winner.name)
-    candidate = _Candidate(every, rows, all_draws, chosen, margin)
-    rivals, after = [row for row in equals if row is not chosen], []
-    if len(rows) > 1:
-        share = simulations(candidate.confidence)
-        after.append(f"{chosen.strategy} is within {margin * 100:g} % of the fastest in {share}.")
-    if candidate.confidence < CLEAR and not rivals:
-        rivals = _rivals(candidate)
-        others = listing([row.strategy for row in rivals])
-        after.append(f"In the other simulations the fastest is {others}.")
-    return _recommendation(candidate, equals, rivals), after
-
-
 def confidence(strategy: str, draws: Draws, margin: float) -> float:
     """Share of simulated devices on which the strategy is within `margin` (0.05: 5 %) of the fastest."""
     return float(np.mean(draws[strategy] <= _fastest(draws) * (1 + margin)))
@@ -140,49 +97,60 @@ def simulations(share: float) -> str:
     return "all simulations" if share == 1 else f"{units.percent(min(share, 0.99))} of simulations"
 
 
-def _rivals(candidate: _Candidate) -> list[Predicted]:
+def _equals(rows: Sequence[Predicted], draws: Draws, margin: float) -> list[Predicted]:
+    """The strategy that loses least and those within the margin of it, the fastest first.
+
+    The baseline is an equal by its likely time alone, which the gain that is told goes by: less than the
+    indifference is no reason to change code, as in a measured verdict.
+    """
+    fastest, most = _fastest(draws), 1 + margin
+    losses = {name: float(np.mean(seconds / fastest)) for name, seconds in draws.items()}
+    best = min(rows, key=lambda row: (losses[row.strategy], row.likely_seconds))
+
+    def is_equal(row: Predicted) -> bool:
+        if row.strategy == BASELINE or row.likely_seconds > best.likely_seconds * most:
+            return row.likely_seconds <= best.likely_seconds * most
+        often = np.mean(draws[row.strategy] <= draws[best.strategy] * most) >= EQUAL
+        return bool(often and losses[row.strategy] <= losses[best.strategy] * most)
+
+    return sorted(filter(is_equal, rows), key=lambda row: row.likely_seconds)
+
+
+def _rivals(chosen: str, draws: Draws, margin: float) -> list[str]:
     """The strategies that are the best where the chosen one is not near it, the most frequent first."""
-    names = list(candidate.draws)
-    seconds = np.stack([candidate.draws[name] for name in names])
-    lost = candidate.draws[candidate.chosen.strategy] > seconds.min(axis=0) * (1 + candidate.margin)
+    names, seconds = list(draws), np.stack(list(draws.values()))
+    lost = draws[chosen] > seconds.min(axis=0) * (1 + margin)
     wins = np.bincount(seconds.argmin(axis=0)[lost], minlength=len(names))
-    by_name = {row.strategy: row for row in candidate.rows}
-    return [by_name[names[i]] for i in np.argsort(-wins, kind="stable") if wins[i]]
+    return [names[i] for i in np.argsort(-wins, kind="stable") if wins[i]]
 
 
 def _recommendation(
-    candidate: _Candidate, equals: Sequence[Predicted], rivals: Sequence[Predicted]
+    chosen: str, equals: Sequence[Predicted], rows: Sequence[Predicted], draws: Draws, margin: float
 ) -> Recommendation:
-    chosen, speedup = candidate.chosen, _speedup(candidate)
-    over = candidate.draws[chosen.strategy] / _fastest(candidate.draws)
+    over = draws[chosen] / _fastest(draws)
     bound = float(np.percentile(over, CLEAR * 100, method="lower")) - 1
-    clear: Verdict = "keep" if chosen.strategy == BASELINE else "near"
-    verdict = clear if candidate.confidence >= CLEAR else "open"
-    equals = sorted(equals, key=lambda row: row.likely_seconds)
-    others = sorted((r for r in candidate.rows if r not in equals), key=lambda row: row.likely_seconds)
+    clear: Verdict = "keep" if chosen == BASELINE else "near"
+    verdict = clear if confidence(chosen, draws, margin) >= CLEAR else "open"
+    others = sorted((row for row in rows if row not in equals), key=lambda row: row.likely_seconds)
+    first, row = equals[0], next(row for row in equals if row.strategy == chosen)
     return Recommendation(
-        strategy=chosen.strategy,
+        strategy=chosen,
         verdict=verdict,
-        bound=None if verdict == "open" else min(bound, candidate.margin),
-        speedup=speedup.value if speedup else None,
-        interval=(speedup.low, speedup.high) if speedup else None,
-        baseline=BASELINE if speedup else None,
-        tied_with=tuple(row.strategy for row in rivals),
-        groups=(tuple(row.strategy for row in equals), *((row.strategy,) for row in others)),
-        fastest=equals[0].strategy,
-        saved_bytes=None if chosen is equals[0] else equals[0].physical_bytes - chosen.physical_bytes,
+        bound=None if verdict == "open" else min(bound, margin),
+        groups=(tuple(each.strategy for each in equals), *((each.strategy,) for each in others)),
+        fastest=first.strategy,
+        saved_bytes=None if row is first else first.physical_bytes - row.physical_bytes,
         reason="",
     )
 
 
-def _speedup(candidate: _Candidate) -> stats.Ratio | None:
-    """The baseline's likely time over the chosen one's, and the 5th and 95th percentile of the ratio."""
-    baseline = next((row for row in candidate.every if row.strategy == BASELINE), None)
-    if baseline is None:
-        return None
-    if baseline is candidate.chosen:
-        return stats.Ratio(1.0, 1.0, 1.0)
-    likely = baseline.likely_seconds / candidate.chosen.likely_seconds
-    ratios = candidate.all_draws[BASELINE] / candidate.all_draws[candidate.chosen.strategy]
+def _speedup(chosen: str, every: Sequence[Predicted], draws: Draws) -> dict[str, object]:
+    """The baseline's likely time over the chosen one's, and the 5th and 95th percentile of the ratio; nothing
+    where the baseline was not predicted."""
+    seconds = {row.strategy: row.likely_seconds for row in every}
+    if BASELINE not in seconds:
+        return {}
+    likely, ratios = seconds[BASELINE] / seconds[chosen], draws[BASELINE] / draws[chosen]
     low, median, high = (float(x) for x in np.percentile(ratios, (PERCENTILES[0], 50, PERCENTILES[1])))
-    return stats.Ratio(likely if low <= likely <= high else median, low, high)
+    speedup = likely if low <= likely <= high else median
+    return {"speedup": speedup, "interval": (low, high), "baseline": BASELINE}

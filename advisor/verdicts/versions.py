@@ -1,7 +1,7 @@
 """HEAD against BASE from a final that held both: ratios, whether what was asked is answered, what comes next.
 
 The contestants are versions of the code under a strategy; a second copy of HEAD is the check on the run.
-Of the error that all claims may make together (1 %), each look spends its share (`planning.SPENDING`),
+Of the error that all claims may make together (1 %), each look spends its share (`final.SPENDING`),
 divided among the strategies (Bonferroni). A pure function of the blocks.
 """
 
