@@ -1,8 +1,8 @@
-"""Placements of which facts do not say all: how a buffer moves, when it can be used, what stays on a side."""
+"""Placements of which facts do not say all: how a buffer moves, what is hinted, what stays on one side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,19 +59,6 @@ class Staged(Placement):
             begun, to_device=to_device, to_host=to_host, move_part=move_part, by_host=True, remade=True
         )
         return replace(moved, device=arrays["device"])
-
-
-class System(Placement):
-    """malloc, and nothing else: kernels use the host's address."""
-
-    def unavailable(self, device: Device) -> str | None:
-        """Needs pageableMemoryAccess, which has to be known to be 1."""
-        if device.kind != "cpu" and not device.attributes.get("pageable_memory_access"):
-            if device.kind == "catalogue" and device.memory_class == "discrete":
-                return f"{device.name} is assumed to run without HMM (with HMM: see docs/devices.md)"
-            value = "0" if flag_is_off(device, "pageable_memory_access") else "not known"
-            return f"kernels on {device.name} cannot access pageable memory (pageableMemoryAccess is {value})"
-        return super().unavailable(device)
 
 
 class ManagedPrefetch(Placement):
@@ -165,7 +152,7 @@ class _OneSided(Placement):
     not_on_cpu: str = ""
 
     def traits(self, device: Device) -> Traits:
-        return Traits(moves="never")
+        return Traits(moves="copies" if self.between_gpus else "never", peer=self.between_gpus)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +169,7 @@ class HostOnly(_OneSided):
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOnly(_OneSided):
-    """cudaMalloc."""
+    """cudaMalloc, on one GPU or, between which it crosses, on several."""
 
     host_kind: MemoryKind = "device"
     device_kind: MemoryKind = "device"
@@ -194,7 +181,7 @@ class DeviceOnly(_OneSided):
             pointer = at.device(layout.nbytes)
             return replace(layout.at(at.backend, None, pointer), device_pointer=pointer)
 
-        return on_each(gpus, on)
+        return self._crossing(on_each(gpus, on), arena, layout, gpus)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,50 +221,3 @@ class External(Placement):
             copy_in=lambda part: np.copyto(own[index_of(part)], foreign[index_of(part)]),
             copy_out=lambda part: np.copyto(foreign[index_of(part)], own[index_of(part)]),
         )
-
-
-# Buffers that cross between GPUs: copied from one to the other, without the host
-
-
-class Peer(Placement):
-    """Like pinned; what one GPU of the workload holds and another needs crosses between them, by
-    cudaMemcpyPeerAsync, with peer access where the GPUs have it.
-    """
-
-    def among_gpus(self) -> Placement:
-        return _PeerOnly()
-
-    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        return _crossing(super().place(arena, layout, gpus), arena, layout, gpus)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _PeerOnly(DeviceOnly):
-    """cudaMalloc on several GPUs, between which it crosses."""
-
-    between_gpus: bool = True
-
-    def traits(self, device: Device) -> Traits:
-        return Traits(moves="copies", peer=True)
-
-    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        return _crossing(super().place(arena, layout, gpus), arena, layout, gpus)
-
-
-def _crossing(placed: Placed, arena: Arena, layout: Layout, gpus: Sequence[int]) -> Placed:
-    """The buffer with the way to each GPU from the others: a copy on the stream of the GPU that needs it."""
-    pointers = {gpu: placed.on(gpu).device_pointer for gpu in gpus}
-
-    def way_to(gpu: int) -> Callable[[int, Bounds], None]:
-        backend = arena.on(gpu).backend
-
-        def bring(source: int, part: Bounds) -> None:
-            for span in layout.spans(part):
-                backend.copy_from_peer(span, source, pointers[gpu], pointers[source])
-
-        return bring
-
-    for gpu in gpus if len(gpus) > 1 else ():
-        arena.on(gpu).backend.reach_peers(gpus)
-        placed.on(gpu).to_peer = way_to(gpu)
-    return placed

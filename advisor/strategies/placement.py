@@ -139,7 +139,8 @@ class Placement:
     where_host_reads: Placement | None = None
     """The placement in its stead for a buffer that the host reads; None where it is the same."""
     between_gpus: bool = False
-    """What one GPU of a workload holds and another needs crosses between them."""
+    """What one GPU of a workload holds and another needs crosses between them, by cudaMemcpyPeerAsync, with
+    peer access where the GPUs have it."""
     hints: tuple[Hint, ...] = ()
     """Hints for the driver."""
     not_on_cpu: str = "the CPU device has only pageable memory: only `pageable` and `zero-copy` differ"
@@ -210,14 +211,16 @@ class Placement:
         reads = any(mode != "out" for stage, mode in buffer.access.items() if stage in host)
         return self.where_host_reads if self.where_host_reads is not None and reads else self
 
-    def among_gpus(self) -> Placement:
-        """The placement of a buffer that several GPUs use and no host stage: through the host too."""
-        return self
-
     def unavailable(self, device: Device) -> str | None:
-        """Why it cannot be used on that device, or None; an unknown attribute is no reason."""
+        """Why it cannot be used on that device, or None; an unknown attribute is no reason, but for access to
+        pageable memory, which has to be known."""
         if device.kind == "cpu" and self.not_on_cpu:
             return self.not_on_cpu
+        if self.device_kind == "pageable" and not device.attributes.get("pageable_memory_access"):
+            if device.kind == "catalogue" and device.memory_class == "discrete":
+                return f"{device.name} is assumed to run without HMM (with HMM: see docs/devices.md)"
+            value = "0" if flag_is_off(device, "pageable_memory_access") else "not known"
+            return f"kernels on {device.name} cannot access pageable memory (pageableMemoryAccess is {value})"
         if self.locks and not self._is_copied and flag_is_off(device, "can_map_host_memory"):
             return f"{device.name} cannot map host memory (canMapHostMemory is 0)"
         if self.managed and flag_is_off(device, "managed_memory"):
@@ -230,7 +233,8 @@ class Placement:
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
         """Allocates the buffer, for the host and those GPUs of the workload. Raises `AllocationFailed`."""
         host = self._host_memory(arena.on(gpus[0]), layout.nbytes)
-        return on_each(gpus, lambda gpu: self._reached(arena.on(gpu), host, layout))
+        placed = on_each(gpus, lambda gpu: self._reached(arena.on(gpu), host, layout))
+        return self._crossing(placed, arena, layout, gpus)
 
     def _reached(self, arena: Arena, host: int, layout: Layout) -> Placed:
         """How the GPU of the arena gets at a buffer with that host memory."""
@@ -238,6 +242,24 @@ class Placement:
         if self._is_copied:
             return _two_memories(arena, host, layout, blocking=not self.locks)
         return layout.at(backend, host, backend.host_device_pointer(host) if self.locks else host)
+
+    def _crossing(self, placed: Placed, arena: Arena, layout: Layout, gpus: Sequence[int]) -> Placed:
+        """With the way to each GPU from the others: a copy on the stream of the GPU that needs it."""
+        pointers = {gpu: placed.on(gpu).device_pointer for gpu in gpus}
+
+        def way_to(gpu: int) -> Callable[[int, Bounds], None]:
+            backend = arena.on(gpu).backend
+
+            def bring(source: int, part: Bounds) -> None:
+                for span in layout.spans(part):
+                    backend.copy_from_peer(span, source, pointers[gpu], pointers[source])
+
+            return bring
+
+        for gpu in gpus if self.between_gpus and len(gpus) > 1 else ():
+            arena.on(gpu).backend.reach_peers(gpus)
+            placed.on(gpu).to_peer = way_to(gpu)
+        return placed
 
     @property
     def _is_copied(self) -> bool:

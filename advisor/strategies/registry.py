@@ -63,7 +63,7 @@ class Strategy:
             return HostOnly()
         placement = self._chosen(buffer).adapted(buffer, workload)
         if sides == {"device"}:
-            return placement.among_gpus()
+            return DeviceOnly(between_gpus=True) if placement.between_gpus else placement
         if buffer.external and not placement.takes_foreign_memory:
             return External.before(placement)
         return placement
