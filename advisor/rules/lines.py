@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from advisor import units
 from advisor.profiles.conclusions import PAGE_LOCKED, Evidence, Gain
@@ -124,32 +126,32 @@ class LineCase:
     def loaders(self) -> tuple[int, ...]:
         """Lines of the DataLoaders whose batches are uploaded, as far as the file of the line tells."""
         loop, crossing = self.scope.loop, self.crossing
-        if crossing.library != "torch" or crossing.kind != "upload" or loop is None:
-            return ()
-        try:
-            plain = loop.place.file == crossing.place.file
-            return loader_lines(self.source, loop.place.line, crossing.place.line) if plain else ()
-        except SyntaxError:
-            return ()
+        if crossing.library == "torch" and crossing.kind == "upload" and loop is not None:
+            with suppress(SyntaxError):
+                if loop.place.file == crossing.place.file:
+                    return loader_lines(self.source, loop.place.line, crossing.place.line)
+        return ()
+
+    @cached_property
+    def _parsed(self) -> tuple[ast.Module, ast.stmt | None]:
+        """The file of the line, empty where it was not saved whole, and the statement there."""
+        tree = ast.Module([], [])
+        with suppress(CannotWrite, SyntaxError):
+            tree = ast.parse(self.source)
+            return tree, statement_at(tree, self.crossing.place.line)
+        return tree, None
 
     @property
     def statement(self) -> str:
         """The line, and the rest of its statement where its file was saved."""
-        line = self.crossing.place
-        try:
-            whole = ast.unparse(statement_at(ast.parse(self.source), line.line))
-        except (CannotWrite, SyntaxError):
-            return line.text
-        return f"{line.text}\n{whole}"
+        _, statement = self._parsed
+        return self.crossing.place.text + (f"\n{ast.unparse(statement)}" if statement else "")
 
     @property
     def is_timed(self) -> bool:
         """Whether a clock is read right before or after the line."""
-        try:
-            tree = ast.parse(self.source)
-            return is_timed(tree, statement_at(tree, self.crossing.place.line))
-        except (CannotWrite, SyntaxError):
-            return False
+        tree, statement = self._parsed
+        return statement is not None and is_timed(tree, statement)
 
     @property
     def reads_itself(self) -> bool:
@@ -175,21 +177,17 @@ class LineCase:
 
     def in_loop(self, names: Callable[[Loop, ast.stmt], Iterable[str]]) -> frozenset[str]:
         """Names that the loop sets or writes to beside the line, as far as its file tells."""
-        loop = self.scope.loop
-        try:
-            tree = ast.parse(self.source)
-            statement = statement_at(tree, self.crossing.place.line)
-            return frozenset(names(loop_of(tree, statement, loop.place.line if loop else None), statement))
-        except (CannotWrite, SyntaxError):
+        loop, (tree, statement) = self.scope.loop, self._parsed
+        if loop is None or statement is None:
             return frozenset()
+        with suppress(CannotWrite):
+            return frozenset(names(loop_of(tree, statement, loop.place.line), statement))
+        return frozenset()
 
     @property
     def is_filled(self) -> bool:
         """Whether a kernel of the file writes to what the line uploads."""
-        try:
-            return self.line.target in names_filled(ast.parse(self.source))
-        except SyntaxError:
-            return False
+        return self.line.target in names_filled(self._parsed[0])
 
     def written(self, kind: ChangeKind) -> str:
         """The change as a patch of the user's file; empty where it cannot be written with certainty."""

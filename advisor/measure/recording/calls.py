@@ -70,8 +70,10 @@ class Gpu:
 
     def captures(self, stream: Any = None) -> bool:
         """Whether calls on the stream go into a CUDA graph: waiting would end the capture with an error, and
-        events recorded in it have no times."""
-        return bool(self._captures(stream or self._stream()))
+        events recorded in it have no times. CUDA refuses to say so of its default stream during a capture."""
+        with suppress(Exception):
+            return bool(self._captures(stream or self._stream()))
+        return True
 
     def mark(self, stream: Any = None) -> tuple[int, Any]:
         """A CUDA event, recorded on the stream, and its GPU. Making one takes up to 75 µs: it is reused."""
