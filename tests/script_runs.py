@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, ScriptRun, SourceExcerpt
+from advisor.profiles.crossings import Crossing, LineLoop, Origin, Place, Repeats, ScriptRun, SourceFile
 
 SOURCE = """\
 import cupy
@@ -108,7 +108,7 @@ def script_run(*crossings: Crossing, **changed: Any) -> ScriptRun:
         "loops": (loop,),
         "crossings": crossings,
         "unseen": ("Allocations of other threads: their origins are not known.",),
-        "sources": (SourceExcerpt(file="camera.py", first=1, lines=tuple(SOURCE.splitlines())),),
+        "sources": (SourceFile(file="camera.py", lines=tuple(SOURCE.splitlines())),),
     }
     return ScriptRun.model_validate({**told, **changed})
 

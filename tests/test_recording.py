@@ -455,6 +455,13 @@ def test_shares_are_of_the_same_frames_where_these_differ(recording: Recording) 
     assert low < loop.frame_seconds < high
 
 
+def test_a_long_file_is_kept_whole(recording: Recording) -> None:
+    """A patch needs all of it, wherever its line is."""
+    source = "for _ in range(4):\n    gpu.up()\n" + "x = 1\n" * 1000
+    recording.run(source)
+    assert [list(file.lines) for file in recording.record().sources] == [source.splitlines()]
+
+
 def test_times_are_of_steady_frames(recording: Recording) -> None:
     """The first frame compiles: its call takes 1 s, later ones 2 ms."""
     recording.run("for n in range(100):\n    gpu.up(seconds=0.002 if n else 1.0)\n    gpu.work(0.008)\n")

@@ -27,7 +27,7 @@ from advisor.devices.entries import CatalogueEntry
 from advisor.model.machines import Machine
 from advisor.model.simulate import occurrence, predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences
-from advisor.profiles.crossings import SHARED, Crossing, Origin, Place, ScriptRun, SourceExcerpt
+from advisor.profiles.crossings import SHARED, Crossing, Origin, Place, ScriptRun, SourceFile
 from advisor.rules.advise_lines import advise_lines
 from advisor.strategies.syntax import loader_lines
 from advisor.verdicts.ceilings import ceilings
@@ -121,7 +121,7 @@ def at(
     changed: dict[str, Any] = {}
     if source:
         lines = tuple(source.splitlines())
-        changed["sources"] = (SourceExcerpt(file="camera.py", first=1, lines=lines),)
+        changed["sources"] = (SourceFile(file="camera.py", lines=lines),)
     if loop:
         begins = run.loops[0].place.model_copy(update={"line": loop})
         changed["loops"] = (run.loops[0].model_copy(update={"place": begins}),)

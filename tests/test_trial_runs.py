@@ -181,7 +181,7 @@ def suggested(text: str, kind: str, library: str, **more: object) -> list[tuple[
         **RECORD,
         "crossings": [{**crossing(len(rows), kind), "library": library, "place": place, **more}],
     }
-    record["sources"] = [{"file": "camera.py", "first": 1, "lines": rows}]
+    record["sources"] = [{"file": "camera.py", "lines": rows}]
     record["loops"] = [{**RECORD["loops"][0], "place": {"file": "camera.py", "line": len(rows) - 1}}]  # type: ignore[index]
     advice = told("repeated-upload", 0, 9e-3)
     locked = {"label": PAGE_LOCKED, "value": 2e-3, "unit": "seconds"}

@@ -149,11 +149,10 @@ class LinePrediction(Record):
     assumptions: tuple[Text, ...] = ()
 
 
-class SourceExcerpt(Record):
-    """Lines of a file of the user's, from `first` on, for the page."""
+class SourceFile(Record):
+    """A file of the user's, for the page and for patches."""
 
     file: Text
-    first: Number
     lines: tuple[Text, ...]
 
 
@@ -188,7 +187,7 @@ class ScriptRun(Record):
     crossings: tuple[Crossing, ...] = ()
     copied: CopiedBytes | None = optional("With --count-bytes, where CUPTI can be had")
     unseen: tuple[Text, ...] = optional("What could not be recorded, and why", ())
-    sources: tuple[SourceExcerpt, ...] = ()
+    sources: tuple[SourceFile, ...] = ()
     ceilings: tuple[Ceiling, ...] = optional("One for each loop with crossings, or one for the run", ())
     predictions: tuple[LinePrediction, ...] = ()
     advice: tuple[LineAdvice, ...] = ()

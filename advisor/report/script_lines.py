@@ -121,10 +121,10 @@ def _predicted(prediction: LinePrediction, run: ScriptRun, i: int, scope: Scope)
 def sources(run: ScriptRun) -> Iterator[blocks.Source]:
     """The user's files with what each line moves and takes beside it, over the whole run."""
     by_line = words.grouped(run.crossings, lambda c: (c.place.file, c.place.line))
-    for excerpt in run.sources:
-        numbered = enumerate(excerpt.lines, excerpt.first)
-        lines = (_line(n, text, by_line.get((excerpt.file, n), [])) for n, text in numbered)
-        yield blocks.Source(words.name(excerpt.file, 120), tuple(lines), timed=not run.played)
+    for source in run.sources:
+        numbered = enumerate(source.lines, 1)
+        lines = (_line(n, text, by_line.get((source.file, n), [])) for n, text in numbered)
+        yield blocks.Source(words.name(source.file, 120), tuple(lines), timed=not run.played)
 
 
 def _line(number: int, text: str, its: Sequence[Crossing]) -> blocks.SourceLine:

@@ -67,8 +67,7 @@ def advise_lines(
 def _cases(
     run: ScriptRun, predicted_for: str | None, machine: Machine | None
 ) -> Iterator[tuple[int, LineCase]]:
-    whole = (excerpt for excerpt in run.sources if excerpt.first == 1)
-    files = {excerpt.file: "\n".join((*excerpt.lines, "")) for excerpt in whole}
+    files = {source.file: "\n".join((*source.lines, "")) for source in run.sources}
     for scope in scopes(run):
         ceiling = ceiling_of(run, scope, predicted_for)
         if ceiling is None or is_little(ceiling):

@@ -50,7 +50,7 @@ class LineCase:
     wait_seconds: float
     """What waiting for the GPU costs, by the model."""
     source: str = ""
-    """The whole file of the line; empty where it was not saved whole."""
+    """The file of the line; empty where it was not saved."""
     one_dram: MemoryClass | None = None
     """The class of a device whose CPU and GPU have one DRAM."""
     beside_seconds: float = 0.0
@@ -134,7 +134,7 @@ class LineCase:
 
     @cached_property
     def _parsed(self) -> tuple[ast.Module, ast.stmt | None]:
-        """The file of the line, empty where it was not saved whole, and the statement there."""
+        """The file of the line, empty where it was not saved, and the statement there."""
         tree = ast.Module([], [])
         with suppress(CannotWrite, SyntaxError):
             tree = ast.parse(self.source)

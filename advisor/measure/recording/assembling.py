@@ -26,7 +26,7 @@ from advisor.profiles.crossings import (
     Place,
     Repeats,
     ScriptRun,
-    SourceExcerpt,
+    SourceFile,
 )
 
 _COPIES = ("upload", "download", "lock")
@@ -44,8 +44,6 @@ FEW, MANY = 20, 20
 MANY times as many, or LEAST_TURNS times as many in each of its iterations as it has, take its place where
 they carry its launches and most of its crossings: a solver that is run for three systems gives way to its
 steps, however long a system takes to set up."""
-WHOLE_FILE, MARGIN = 400, 12
-"""Lines of a file that is kept whole; of a longer one, those around each crossing and loop."""
 
 
 @dataclass(frozen=True)
@@ -189,37 +187,13 @@ class Assembler:
             false_share=max(each.false_share for each in contents),
         )
 
-    def _sources(self, records: Sequence[Record], loops: Sequence[Loop]) -> Iterator[SourceExcerpt]:
-        """The files with crossings, as far as they are near one."""
-        lines: dict[str, set[int]] = {}
-        for place in (*(record.site for record in records), *(s for r in records for s in _sites(r))):
-            lines.setdefault(place.file, set()).add(place.line)
-        for loop in loops:
-            lines.setdefault(loop.file, set()).add(loop.first)
-        for file, wanted in lines.items():
-            text = [line.rstrip("\n")[:500] for line in linecache.getlines(str(self.start / file))]
-            for first, last in _stretches(sorted(wanted), len(text)):
-                yield SourceExcerpt(file=self._name(file), first=first, lines=tuple(text[first - 1 : last]))
-
-
-def _sites(record: Record) -> Iterator[Site]:
-    """The other lines that a crossing's record names."""
-    yield from (source.site for source in record.sources if source.site)
-    yield from (site for site in (record.holds_back,) if site)
-
-
-def _stretches(lines: Sequence[int], length: int) -> list[tuple[int, int]]:
-    """First and last lines to keep, those that touch in one."""
-    if length <= WHOLE_FILE:
-        return [(1, length)] if length else []
-    stretches: list[tuple[int, int]] = []
-    for line in lines:
-        first, last = max(line - MARGIN, 1), min(line + MARGIN, length)
-        if stretches and first <= stretches[-1][1] + 1:
-            first, _ = stretches.pop()
-        if first <= last:
-            stretches.append((first, last))
-    return stretches
+    def _sources(self, records: Sequence[Record], loops: Sequence[Loop]) -> Iterator[SourceFile]:
+        """The files with crossings, with the other lines that these name, and with loops."""
+        places = (place for r in records for place in (r.site, *(s.site for s in r.sources), r.holds_back))
+        for file in dict.fromkeys(place.file for place in (*places, *loops) if place):
+            lines = tuple(line.rstrip("\n")[:500] for line in linecache.getlines(str(self.start / file)))
+            if lines:
+                yield SourceFile(file=self._name(file), lines=lines)
 
 
 def _warm_up(loop: Loop, records: Iterable[Record]) -> int:

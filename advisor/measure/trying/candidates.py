@@ -192,8 +192,8 @@ def _origin(script: ScriptRun, crossing: Crossing, loop: Place) -> Place | None:
 
 
 def _source(script: ScriptRun, place: Place) -> str:
-    """The file of a line; empty where it was not kept whole."""
-    file = next((s for s in script.sources if s.file == place.file and s.first == 1), None)
+    """The file of a line; empty where there is none."""
+    file = next((s for s in script.sources if s.file == place.file), None)
     return "\n".join(file.lines) if file else ""
 
 
