@@ -159,10 +159,7 @@ KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
 def command_line(**options: Any) -> OptionSource:
     """Options of the command line. Raises `UsageError` for a wrong value."""
     values = {name: value for name, value in options.items() if value not in (None, False, [])}
-    if "rules" in values:
-        values["rules"] = dict(map(_assignment, values["rules"]))
-    if "placement" in values:
-        values["placement"] = _placements(values["placement"])
+    values |= {name: _pairs(name, values[name]) for name in ("rules", "placement") if name in values}
     return _read("", values)
 
 
@@ -173,26 +170,16 @@ def arguments(**options: object) -> OptionSource:
     return _read(CALL, {name: value for name, value in options.items() if value is not None})
 
 
-def _assignment(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(
-            f"--rule {text!r} is not RULE.THRESHOLD=VALUE",
-            next_step="Write --rule zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds.",
-        )
-    return key.strip(), value.strip()
-
-
-def _placements(words: Sequence[str]) -> dict[str, str]:
-    placements: dict[str, str] = {}
+def _pairs(name: str, words: Sequence[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     for word in words:
-        buffer, placement = (part.strip() for part in (word.partition("=")[::2]))
-        problem = f"places the buffer {buffer!r} twice" if buffer in placements else ""
-        if problem or not (buffer and placement):
-            wrong = f"--placement {problem or f'{word!r} is not BUFFER=PLACEMENT'}"
-            raise UsageError(wrong, next_step=OPTIONS["placement"].give)
-        placements[buffer] = placement
-    return placements
+        key, value = (part.strip() for part in word.partition("=")[::2])
+        problem = f"names {key!r} twice" if key in pairs else ""
+        if problem or not (key and value):
+            wrong = f"--{OPTIONS[name].key} {problem or f'{word!r} is not {OPTIONS[name].metavar}'}"
+            raise UsageError(wrong, next_step=OPTIONS[name].give)
+        pairs[key] = value
+    return pairs
 
 
 def places(

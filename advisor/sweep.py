@@ -14,8 +14,9 @@ from urllib.parse import quote
 
 from advisor import pipeline
 from advisor.errors import AdvisorError, UsageError, WorkloadError
-from advisor.measure.jobs import Done, Job, Problem, Settings
+from advisor.measure.jobs import Done, Problem, Settings
 from advisor.measure.launcher import Launcher, ProcessLauncher
+from advisor.measure.measurement import job_of
 from advisor.measure.progress import Progress
 from advisor.profiles import outputs
 from advisor.profiles.files import scratch
@@ -44,17 +45,22 @@ _NAME_LENGTH = 120
 
 @dataclass(frozen=True)
 class Step:
-    """One run of several: `label` is `n=1024`, `directory` the folder of its own report.
-
-    Of a sweep, `value` is what is shown of its values, and `names` are the parameters.
-    """
+    """One run of several, such as `n=1024`. Of a sweep, `value` is what is shown of its values, and `names`
+    are the parameters."""
 
     label: str
-    directory: str
     value: Value
     settings: Settings
     names: tuple[str, ...] = ()
     cell: tuple[Value, ...] = ()
+
+    @property
+    def directory(self) -> str:
+        """The folder of its own report."""
+        name = quote(self.label, safe="=+, ")
+        if len(name) <= _NAME_LENGTH:
+            return name
+        return f"{name[: _NAME_LENGTH - 9]}~{hashlib.sha256(self.label.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class Sweep:
             label = ",".join(map("{}={}".format, names, values))
             assignments = {**base.assignments, **dict(zip(names, texts, strict=True))}
             value, cell = (pair(values), values) if self.across else (values[0], ())
-            yield Step(label, _folder(label), value, replace(base, assignments=assignments), names, cell)
+            yield Step(label, value, replace(base, assignments=assignments), names, cell)
 
     @property
     def labels(self) -> dict[str, Value]:
@@ -141,27 +147,21 @@ def _range(text: str, low: str, high: str, forms: str) -> tuple[str, ...]:
     high, colon, count = high.partition(":")
     try:
         first, last = parse_number(low), parse_number(high)
-        rising = 0 < first < last < math.inf
-        steps = int(count) - 1 if colon else _steps(first, last) if rising else 0
+        steps = int(count) - 1 if colon else 1
+        doublings = math.log2(last / first) if 0 < first < last < math.inf else 0.0
     except (ValueError, OverflowError):
         raise UsageError(f"--sweep {text} is not a range of numbers", next_step=forms) from None
-    if not rising or not 1 <= steps < 100:
+    if not doublings or not 1 <= steps < 100:
         wrong = f"--sweep {text}: the range must be increasing, start above 0 and have 2 to 100 values"
         raise UsageError(wrong, next_step=forms)
-    factor = (last / first) ** (1 / steps) if colon else _factor(first, last)
+    factor = (last / first) ** (1 / steps)
+    if not colon:
+        # The least power of two that covers the range in `MOST_STEPS`; the last step may be cut short.
+        exponent = max(1, math.ceil(doublings / MOST_STEPS - 1e-9))
+        factor, steps = 2.0**exponent, max(1, math.ceil(doublings / exponent - 1e-9))
     middle = [first * factor**i for i in range(1, steps)]
     whole = isinstance(first, int) and isinstance(last, int)
     return (str(first), *(str(round(v)) if whole else f"{v:.6g}" for v in middle), str(last))
-
-
-def _factor(first: float, last: float) -> float:
-    """The least power of two that covers the range in `MOST_STEPS` steps."""
-    return 2.0 ** max(1, math.ceil(math.log2(last / first) / MOST_STEPS - 1e-9))
-
-
-def _steps(first: float, last: float) -> int:
-    """Steps of that factor, the last one cut short where the range ends between two."""
-    return max(1, math.ceil(math.log2(last / first) / math.log2(_factor(first, last)) - 1e-9))
 
 
 def _plain(text: str) -> Value:
@@ -171,13 +171,6 @@ def _plain(text: str) -> Value:
     except (ValueError, OverflowError):
         return text
     return number if math.isfinite(number) else text
-
-
-def _folder(label: str) -> str:
-    name = quote(label, safe="=+, ")
-    if len(name) <= _NAME_LENGTH:
-        return name
-    return f"{name[: _NAME_LENGTH - 9]}~{hashlib.sha256(label.encode()).hexdigest()[:8]}"
 
 
 LABEL_LENGTH = 18
@@ -225,7 +218,7 @@ def run_each(
     launcher: Launcher | None = None,
 ) -> Swept:
     """A profile of each of several workloads, given by unique names with their settings; as `run` does."""
-    steps = [Step(name, _folder(name), name, settings) for name, settings in runs]
+    steps = [Step(name, name, settings) for name, settings in runs]
     points, problems = Runner(SweepProgress(progress, len(steps)), directory, keep, launcher).points(steps)
     return Swept(WorkloadResults("", "workload", tuple(points), runs[0][1].command), tuple(problems))
 
@@ -280,7 +273,9 @@ class Runner:
         self.progress.begin("checking the values")
         with scratch() as folder:
             launch = self.launcher or ProcessLauncher(settings.timeout)
-            ended = launch(_job(swept, settings, folder / "values"))
+            job = job_of(replace(settings, backend="cpu"), "parameters", BASELINE, folder, "values")
+            values = tuple((part.parameter, part.values) for part in swept.parts)
+            ended = launch(job.model_copy(update={"swept": values}))
         self.progress.end()
         if isinstance(ended.outcome, Problem):
             raise ended.outcome.as_error()
@@ -322,20 +317,3 @@ class Runner:
         page = folder / "report.html"
         href = link(f"{step.directory}/{page.name}") if page in written else ""
         return point_of(profile, step.names, href) if step.names else Point(step.value, profile, href=href)
-
-
-def _job(swept: Sweep, settings: Settings, directory: Path) -> Job:
-    return Job(
-        task="parameters",
-        file=str(settings.file),
-        workload=settings.workload,
-        assignments=dict(settings.assignments),
-        backend="cpu",
-        gpu=settings.gpu,
-        strategy=BASELINE,
-        seconds=1.0,
-        seed=settings.options.seed,
-        directory=str(directory),
-        reference=str(directory),
-        swept=tuple((part.parameter, part.values) for part in swept.parts),
-    )

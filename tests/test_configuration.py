@@ -25,8 +25,8 @@ from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
-from advisor.rules.advise import advise, apply, cases, require_rules
-from advisor.rules.registry import RULES, limits
+from advisor.rules.advise import advise, apply, cases
+from advisor.rules.registry import RULES, by_id, limits
 from advisor.strategies.registry import STRATEGIES
 
 PASSES = "zero-copy-reread.passes"
@@ -203,10 +203,8 @@ def test_the_workload_file_can_silence_too() -> None:
     run = advise(twice_read(workload=record))
     (found,) = [advice for advice in run.advice if advice.rule == "zero-copy-reread"]
     assert (found.outcome, "workloads/vector_add.py" in found.detail) == ("silenced", True)
-    require_rules(record)
-    unknown = record.model_copy(update={"ignore": ("zero-copy-rered",)})
     with pytest.raises(WorkloadError, match="zero-copy-reread"):
-        require_rules(unknown)
+        by_id("zero-copy-rered", "Workload(ignore=...)", WorkloadError)
 
 
 def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_path: Path) -> None:

@@ -187,7 +187,10 @@ class Options:
         give="Write 2GiB, 512MiB, or a number of bytes.",
     )
     rules: Mapping[str, Any] | None = _judging(
-        None, "Set a threshold of a rule. Repeatable. See `advisor rules ID`.", "RULE.THRESHOLD=VALUE"
+        None,
+        "Set a threshold of a rule. Repeatable. See `advisor rules ID`.",
+        "RULE.THRESHOLD=VALUE",
+        give="Write --rule zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds.",
     )
     ignore: tuple[str, ...] = _judging((), "Silence this rule. Repeatable. See `advisor rules`.", "RULE")
     rounds: int = _measuring(
