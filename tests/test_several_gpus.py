@@ -15,7 +15,7 @@ from advisor import Buffer, In, InOut, Out, Workload, device, host
 from advisor.errors import WorkloadError
 from advisor.measure import footprint
 from advisor.measure.backends import CpuBackend
-from advisor.measure.tasks import Recorder
+from advisor.measure.tasks import timeline as timeline_of
 from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.traces import lanes
 from advisor.strategies.planning import plan
@@ -206,7 +206,7 @@ def test_a_timeline_says_on_which_gpu() -> None:
     with bench(_split(), "pinned", backend) as run:
         run.loop.run_setup()
         run.loop.first_frame()
-        timeline = Recorder(backend, FakeClock(step=1.0)).timeline(run.loop, 3)
+        timeline = timeline_of(run.loop, backend, 3, FakeClock(step=1.0))
     seen = {(span.label, span.gpu) for span in timeline.spans}
     assert {("device:first", 0), ("device:second", 1), ("to-host", 1), ("host:produce", None)} <= seen
     lines = dict(lanes(timeline))

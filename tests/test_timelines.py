@@ -7,7 +7,8 @@ from typing import Any
 from fakes import FakeClock, RecordingBackend, bench
 
 from advisor import Buffer, In, Out, Workload, device, host
-from advisor.measure.tasks import MOST_SPANS, Recorder
+from advisor.measure.tasks import MOST_SPANS
+from advisor.measure.tasks import timeline as timeline_of
 from advisor.profiles.traces import Span, Timeline, lanes
 
 
@@ -37,7 +38,7 @@ def recorded(strategy: str, **options: float) -> Timeline:
     with bench(adding(), strategy, RecordingBackend(**options)) as run:  # type: ignore[arg-type]
         run.loop.run_setup()
         run.loop.first_frame()
-        timeline = Recorder(run.backend, FakeClock(step=1.0)).timeline(run.loop, 3)
+        timeline = timeline_of(run.loop, run.backend, 3, FakeClock(step=1.0))
     assert timeline
     return timeline
 
@@ -66,7 +67,7 @@ def test_overlapping_frames_are_seen_for_one_period() -> None:
         run.loop.run_setup()
         run.loop.first_frame()
         before = len(run.loop.latencies)
-        timeline = Recorder(run.backend, FakeClock(step=1.0)).timeline(run.loop, 3)
+        timeline = timeline_of(run.loop, run.backend, 3, FakeClock(step=1.0))
         assert len(run.loop.latencies) - before == 3, "three frames, all ended"
         run.loop.frame_alone(6)
     assert {"host:produce", "synchronize", "host:consume"} <= {s.label for s in timeline.spans}
@@ -77,13 +78,12 @@ def test_the_loop_is_as_before_after_it_was_watched() -> None:
         with bench(adding(), strategy, RecordingBackend()) as run:
             run.loop.run_setup()
             run.loop.first_frame()
-            recorder = Recorder(run.backend, FakeClock(step=1.0))
-            first = recorder.timeline(run.loop, 3)
-            assert first
-            seen = len(recorder._seen)
+            clock = FakeClock(step=1.0)
+            assert timeline_of(run.loop, run.backend, 3, clock)
+            before = clock.now
             run.loop.frame_alone(6)
             run.loop.frame_alone(7)
-            assert len(recorder._seen) == seen, "nobody looks on any more"
+            assert clock.now == before, "nobody looks on any more"
 
 
 def test_a_frame_of_very_many_steps_is_cut_and_says_so() -> None:
@@ -91,7 +91,7 @@ def test_a_frame_of_very_many_steps_is_cut_and_says_so() -> None:
     many = [host(produce), *(device(_named(i)) for i in range(MOST_SPANS + 20)), host(consume)]
     with bench(Workload(buffers, frame=many), "zero-copy", RecordingBackend(kernel_seconds=1)) as run:
         run.loop.first_frame()
-        timeline = Recorder(run.backend, FakeClock(step=1.0)).timeline(run.loop, 3)
+        timeline = timeline_of(run.loop, run.backend, 3, FakeClock(step=1.0))
     assert len(timeline.spans) == MOST_SPANS
     assert timeline.left_out > 0
 

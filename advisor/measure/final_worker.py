@@ -14,11 +14,11 @@ import gc
 import math
 import os
 import random
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
@@ -266,11 +266,11 @@ def main(arguments: list[str]) -> None:
     start_here()
     job = jobs.FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     tell_where_on_request(Path(job.directory))
-    link, worker = socket.socket(fileno=int(descriptor)), os.getpid()
+    link, worker = Connection(int(descriptor)), os.getpid()
 
     def send(message: jobs.Message) -> None:
         end_if_forked(worker)
-        link.sendall(jobs.as_line(message).encode("utf-8"))
+        link.send_bytes(message.model_dump_json().encode())
 
     if job.jobs:
         keep_freed_memory()
@@ -282,9 +282,9 @@ def main(arguments: list[str]) -> None:
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
     send(jobs.RoundDone(round=-1))
-    with final.open:
-        for line in link.makefile("r", encoding="utf-8"):
-            request = jobs.FinalRound.model_validate_json(line)
+    with final.open, suppress(EOFError):  # the parent has closed its end
+        while True:
+            request = jobs.FinalRound.model_validate_json(link.recv_bytes())
             for place, name in enumerate(request.order):
                 send(jobs.BlockBegun(contestant=name))
                 send(_attempt(final, request, place))

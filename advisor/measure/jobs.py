@@ -354,7 +354,3 @@ class RoundDone(Record):
 
 Message = BlockBegun | BlockDone | Left | Unmeasurable | RoundDone
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
-
-
-def as_line(message: Message | FinalRound) -> str:
-    return message.model_dump_json() + "\n"

@@ -6,13 +6,13 @@ from __future__ import annotations
 import math
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -126,7 +126,7 @@ class ProcessSession:
     def __post_init__(self) -> None:
         self._directory, limit = Path(self.job.directory), self.job.limit_seconds
         self._end = math.inf if limit is None else time.monotonic() + limit
-        self._link, theirs = socket.socketpair()
+        self._link, theirs = Pipe()
         with theirs:
             self._process = start(
                 self.job,
@@ -136,12 +136,11 @@ class ProcessSession:
                 server=self.server,
             )
         self._log = self._directory / jobs.LOG
-        self._buffer = b""
 
     def round(self, request: jobs.FinalRound) -> Iterator[jobs.Message]:
         at = request.order[0]
         try:
-            self._link.sendall(jobs.as_line(request).encode())
+            self._link.send_bytes(request.model_dump_json().encode())
             while True:
                 message = self._next()
                 if isinstance(message, jobs.BlockBegun):
@@ -167,19 +166,11 @@ class ProcessSession:
         end(self._process, self._directory)
 
     def _next(self) -> jobs.Message:
-        deadline = time.monotonic() + self.timeout
-        while b"\n" not in self._buffer:
-            self._link.settimeout(max(min(deadline, self._end) - time.monotonic(), 0.001))
-            try:
-                read = self._link.recv(1 << 16)
-            except TimeoutError:
-                raise (Late if self._end < deadline else Hung) from None
-            if not read:
-                raise EOFError
-            self._buffer += read
+        left = self._end - time.monotonic()
+        if not self._link.poll(max(min(self.timeout, left), 0.001)):
+            raise Late if left < self.timeout else Hung
         keep_short(self._log)
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return jobs.MESSAGE.validate_json(line)
+        return jobs.MESSAGE.validate_json(self._link.recv_bytes())
 
     def _problem(self, ended: Exception) -> jobs.Problem:
         if isinstance(ended, Hung):

@@ -217,7 +217,7 @@ def _step_by_step(
         return fields, {}, index
     if job.timeline:
         index = to_a_whole_frame(loop, index, before=1)
-        fields["timeline"] = Recorder(backend).timeline(loop, index)
+        fields["timeline"] = timeline(loop, backend, index)
         index += WATCHED
     index = to_a_whole_frame(loop, index)
     places = footprint.over_frames(loop, index, backend, before, job.gpu)
@@ -334,64 +334,41 @@ def _transfer_bytes(
 MOST_SPANS = 300
 WATCHED = 3
 """Frames that a timeline takes."""
-_Seen = tuple[Action, float, float, tuple[Any, Any] | None]
-"""An action, its begin and end, and the marks before and after work on a stream."""
 
 
-class Recorder:
-    """Watches a loop's actions for one timeline: the host's steps by its clock, the stream's by marks. The
-    two clocks are fitted at one mark, right after a wait: on a GPU they agree within a few microseconds."""
+def timeline(loop: FrameLoop, backend: Backend, index: int, clock: Clock = perf_counter) -> Timeline | None:
+    """Runs the frames `index` to `index + WATCHED - 1`, and takes the middle one, so that of frames that
+    overlap all of one period is seen; None where the clock saw no time pass. The host's steps are timed by
+    its clock, the stream's by marks. The two are fitted at one mark, right after a wait: on a GPU they agree
+    within a few microseconds."""
+    seen: list[tuple[Action, float, float, tuple[Any, Any] | None]] = []
+    wait_for_all(backend)
+    anchors, zero = [gpu.timestamp() for gpu in backend.gpus], clock()
 
-    def __init__(self, backend: Backend, clock: Clock = time.perf_counter) -> None:
-        self._backend = backend
-        self._clock = clock
-        self._seen: list[_Seen] = []
-        wait_for_all(backend)
-        self._anchors = [gpu.timestamp() for gpu in backend.gpus]
-        self._zero = clock()
-
-    def timeline(self, loop: FrameLoop, index: int) -> Timeline | None:
-        """Runs the frames `index` to `index + WATCHED - 1`, and takes the middle one, so that of frames that
-        overlap all of one period is seen; None where the clock saw no time pass."""
-        with loop.watched(self.watch):
-            loop.frame(index)
-            begin = self._clock()
-            loop.frame(index + 1)
-            end = self._clock()
-            loop.frame_alone(index + WATCHED - 1)
-        wait_for_all(self._backend)
-        if end <= begin:
-            return None
-        spans = [span for seen in self._seen if (span := self._span(seen, begin, end))]
-        spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
-        listed = tuple(spans[:MOST_SPANS])
-        rest = len(spans[MOST_SPANS:])
-        return Timeline(source="events", frame_seconds=end - begin, spans=listed, left_out=rest)
-
-    def watch(self, action: Action) -> Action:
-        return action.around(partial(self._note, action))
-
-    def _note(self, action: Action, call: Callable[[], object], stream: Any) -> None:
-        gpu = self._backend.gpus[action.gpu]
-        before = gpu.timestamp(stream) if action.on_stream else None
-        begin = self._clock()
+    def note(action: Action, call: Callable[[], object], stream: Any) -> None:
+        gpu = backend.gpus[action.gpu]
+        mark, begin = gpu.timestamp(stream) if action.on_stream else None, clock()
         call()
-        end = self._clock()
-        marks = (before, gpu.timestamp(stream)) if action.on_stream else None
-        self._seen.append((action, begin, end, marks))
+        end = clock()
+        seen.append((action, begin, end, (mark, gpu.timestamp(stream)) if action.on_stream else None))
 
-    def _span(self, entry: _Seen, begin: float, end: float) -> Span | None:
-        """Within the frame from `begin` to `end`; None outside of it."""
-        action, first, last, marks = entry
-        if marks is not None:
-            gpu = self._backend.gpus[action.gpu]
-            anchor = self._anchors[action.gpu]
-            first, last = (self._zero + gpu.seconds_between(anchor, mark) for mark in marks)
-        first, last = max(first, begin), min(last, end)
-        if last <= first:
-            return None
-        gpu_number = action.gpu if marks is not None and len(self._anchors) > 1 else None
-        name = action.label
-        begun = first - begin
-        ended = last - begin
-        return Span(track=track(name), label=name, begin_seconds=begun, end_seconds=ended, gpu=gpu_number)
+    with loop.watched(lambda action: action.around(partial(note, action))):
+        loop.frame(index)
+        start = clock()
+        loop.frame(index + 1)
+        stop = clock()
+        loop.frame_alone(index + WATCHED - 1)
+    wait_for_all(backend)
+    spans: list[Span] = []
+    for action, begin, end, marks in seen:
+        if marks:
+            gpu, anchor = backend.gpus[action.gpu], anchors[action.gpu]
+            begin, end = (zero + gpu.seconds_between(anchor, mark) for mark in marks)
+        begin, end = max(begin, start) - start, min(end, stop) - start
+        if begin < end:
+            span = Span(track=track(action.label), label=action.label, begin_seconds=begin, end_seconds=end)
+            several = marks and len(anchors) > 1
+            spans.append(span.model_copy(update={"gpu": action.gpu}) if several else span)
+    spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
+    kept, rest = tuple(spans[:MOST_SPANS]), len(spans[MOST_SPANS:])
+    return Timeline(source="events", frame_seconds=stop - start, spans=kept, left_out=rest) if spans else None
