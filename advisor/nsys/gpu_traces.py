@@ -249,19 +249,17 @@ class GpuFigures:
 
     def _faults(self) -> tuple[int | None, int | None]:
         """Page faults by the CPU, which belong to a process, and by the GPU; None where not recorded."""
-        first, last = int(self.window[0][0]), int(self.window[1][-1])
-        during = f"start BETWEEN {first} AND {last} AND globalPid / {THREAD_BITS} = {self.work.process}"
-        of_gpu = f"{during} AND deviceId = {self.work.device}"
-        faults: list[int | None] = []
-        for table, counted, where, columns in (
-            (Tables.CPU_FAULTS, "COUNT(*)", during, ("start", "globalPid")),
-            (Tables.GPU_FAULTS, "TOTAL(numberOfPageFaults)", of_gpu, ("globalPid", "deviceId")),
-        ):
-            known = self.database.readable(table) and self.database.has(table, *columns)
-            known &= self.alone or table == Tables.GPU_FAULTS
-            sums = self.database.rows(f"SELECT {counted} FROM {table} WHERE {where}") if known else ()
-            faults.append(next((int(count) for (count,) in sums), None))
-        return faults[0], faults[1]
+        by_cpu = self._sum(Tables.CPU_FAULTS, "COUNT(*)") if self.alone else None
+        return by_cpu, self._sum(Tables.GPU_FAULTS, "TOTAL(numberOfPageFaults)", deviceId=self.work.device)
+
+    def _sum(self, table: str, counted: str, **of: int) -> int | None:
+        if not (self.database.readable(table) and self.database.has(table, "globalPid", *of)):
+            return None
+        where = [f"start BETWEEN {self.window[0][0]} AND {self.window[1][-1]}"]
+        where.append(f"globalPid / {THREAD_BITS} = {self.work.process}")
+        where += [f"{column} = {value}" for column, value in of.items()]
+        ((count,),) = self.database.rows(f"SELECT {counted} FROM {table} WHERE {' AND '.join(where)}")
+        return int(count)
 
     def _host(self, calls: Calls) -> dict[str, object]:
         """The host's CUDA calls in the window, and what the GPU's idle time was spent in."""

@@ -73,8 +73,9 @@ def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads:
     for source, events in _sequences(work, calls, uploads, downloads):
         if (frames := repeats(events)) is None:
             continue
-        begins, ends = events.begins[frames.firsts], _ends(events, frames.firsts, frames.lasts, busy)
-        marked = Marked(source, source, frames.alike, begins, ends, _warm(begins, ends))
+        firsts, lasts, alike = frames
+        begins, ends = events.begins[firsts], _ends(events, firsts, lasts, busy)
+        marked = Marked(source, source, alike, begins, ends, _warm(begins, ends))
         if seconds((begins, ends), busy) >= _COVERED * length(busy):
             return marked
     return None
@@ -204,13 +205,8 @@ class Events:
     """The GPU's idle time before each, where other work than these events keeps it busy too."""
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """Frames by the position of their first event. `alike` is the share of them with the same events."""
-
-    firsts: Integers
-    lasts: Integers
-    alike: float
+Repeats = tuple[Integers, Integers, float]
+"""Positions of each frame's first event and of the one after its last, and the share of frames alike."""
 
 
 def repeats(events: Events) -> Repeats | None:
@@ -235,17 +231,13 @@ def _period(kinds: npt.NDArray[Any], marked: npt.NDArray[np.bool_]) -> int | Non
     marked_kinds = np.zeros(len(counts), bool)
     marked_kinds[kinds[marked]] = True
     marked_kinds &= often
-    scores = {
-        lag: _scores(kinds, lag, often, marked_kinds if marked_kinds.any() else often)
-        for lag in _lags(kinds, counts)
-    }
-    best = [max((score[i] for score in scores.values()), default=0.0) for i in (0, 1)]
-    enough = (
-        lag
-        for lag, score in scores.items()
-        if min(best) > 0 and all(s >= _WHOLE * b for s, b in zip(score, best, strict=True))
-    )
-    return min(enough, default=None)
+    lags, marked_kinds = _lags(kinds, counts), marked_kinds if marked_kinds.any() else often
+    if not lags:
+        return None
+    scores = np.array([_scores(kinds, lag, often, marked_kinds) for lag in lags])
+    best = scores.max(axis=0)
+    enough = np.array(lags)[(scores >= _WHOLE * best).all(axis=1)]
+    return int(enough.min()) if best.min() > 0 and len(enough) else None
 
 
 def _scores(
@@ -339,4 +331,4 @@ def _whole(kinds: npt.NDArray[Any], firsts: Integers, period: int) -> Repeats | 
     alike = float(counts.max() / len(firsts)) if len(firsts) else 0.0
     if len(firsts) < LEAST or alike < _ALIKE:
         return None
-    return Repeats(firsts, lasts, alike)
+    return firsts, lasts, alike

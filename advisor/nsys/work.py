@@ -214,8 +214,7 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
     columns = ("start", "end", "globalTid", "nameId", "correlationId")
     if not database.has(Tables.CALLS, *columns[:4]):
         return {}
-    heavy: defaultdict[int, list[Columns]] = defaultdict(list)
-    light: defaultdict[int, list[Columns]] = defaultdict(list)
+    parts: defaultdict[int, tuple[list[Columns], list[Columns]]] = defaultdict(lambda: ([], []))
     unnamed = False
     for block in database.blocks(Tables.CALLS, columns, f"{where} AND {_once(database)}"):
         kinds, which = np.unique(block["nameId"], return_inverse=True)
@@ -223,25 +222,20 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
         unnamed |= len(names) < len(kinds)
         known = [(_work(name), _blocks(name)) for name in (names.get(n, "") for n in kinds.tolist())]
         work, blocking = np.array(known, np.int8)[which.reshape(-1)].T
-        ends, processes = block["end"], block["globalTid"] // THREAD_BITS
-        calls = _small(block["correlationId"])
+        calls = {"start": block["start"], "work": work, "call": _small(block["correlationId"])}
+        heavy = {"end": block["end"], "blocking": blocking, "name": _small(block["nameId"])}
+        light = {"length": _small(block["end"] - block["start"])}
+        processes, is_heavy = block["globalTid"] // THREAD_BITS, work < len(_HEAVY)
         for process in distinct(processes):
             mine = processes == process
-            rows = mine & (work < len(_HEAVY))
-            heavy_columns = {"start": block["start"], "end": ends, "work": work, "blocking": blocking}
-            heavy_columns |= {"call": calls, "name": _small(block["nameId"])}
-            heavy[process].append({name: column[rows] for name, column in heavy_columns.items()})
-            rows = mine & (work >= len(_HEAVY))
-            light_columns = {
-                "start": block["start"],
-                "length": _small(ends - block["start"]),
-                "work": work,
-                "call": calls,
-            }
-            light[process].append({name: column[rows] for name, column in light_columns.items()})
+            for part, rows, more in zip(
+                parts[process], (mine & is_heavy, mine & ~is_heavy), (heavy, light), strict=True
+            ):
+                part.append({name: column[rows] for name, column in (calls | more).items()})
     return {
-        process: Calls(_joined(heavy.pop(process)), _joined(light.pop(process)), unnamed)
-        for process in list(heavy)
+        process: Calls(_joined(heavies), _joined(lights), unnamed)
+        for process in list(parts)
+        for heavies, lights in [parts.pop(process)]
     }
 
 

@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, cast
 
@@ -155,7 +156,7 @@ METHODS: dict[str, Call] = {
 
 
 def count_ufunc(
-    recorder: TrafficRecorder, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any, result: Any
+    ufunc: np.ufunc, method: str, recorder: TrafficRecorder, inputs: Any, kwargs: Any, result: Any
 ) -> None:
     """Inputs are read and outputs written once; `where` says which share of both."""
     operands = [x for x in inputs if isinstance(x, np.ndarray)]
@@ -193,7 +194,7 @@ def count_ufunc(
             recorder.again(operand, ufunc.__name__, routines.reduced_beyond(operand, axes))
 
 
-def count_call(recorder: TrafficRecorder, name: str, call: Call, args: Any, kwargs: Any, result: Any) -> None:
+def count_call(name: str, call: Call, recorder: TrafficRecorder, args: Any, kwargs: Any, result: Any) -> None:
     """A function or method: its array arguments are read, what is new in the result is written."""
     arguments = list(arrays_in((args, kwargs)))
     # A positional `out` comes back as the result; the first argument does so where nothing was to do.
@@ -271,26 +272,13 @@ class TracedArray(np.ndarray[Any, Any]):
         self._recorder = getattr(source, "_recorder", None)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        recorder = _recorder_among((*inputs, *outs_of(kwargs)))
-        plain, options = _plain(inputs), _plain(kwargs)
-        result = getattr(ufunc, method)(*plain, **options)
-        if recorder is None:
-            return result
-        if recorder.counting:
-            count_ufunc(recorder, ufunc, method, plain, options, result)
-        return _traced(result, recorder, outs_of(kwargs))
+        return _counted(getattr(ufunc, method), inputs, kwargs, partial(count_ufunc, ufunc, method))
 
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Any, kwargs: Any
     ) -> Any:
-        recorder = _recorder_among((args, kwargs))
-        plain, options = _plain(args), _plain(kwargs)
-        result = func(*plain, **options)
-        if recorder is None:
-            return result
-        if recorder.counting:
-            count_call(recorder, func.__name__, FUNCTIONS.get(func, DEFAULT), plain, options, result)
-        return same_argument(args, plain, result, _traced(result, recorder, outs_of(kwargs)))
+        call = FUNCTIONS.get(func, DEFAULT)
+        return _counted(func, args, kwargs, partial(count_call, func.__name__, call))
 
     def __getitem__(self, key: Any) -> Any:
         recorder, array = self._recorder, _plain(self)
@@ -349,17 +337,22 @@ def trace_buffer(recorder: TrafficRecorder, name: str, array: Array) -> TracedAr
     return TracedArray.of(array, recorder)
 
 
+def _counted(call: Callable[..., Any], args: Any, kwargs: Any, count: Callable[..., None]) -> Any:
+    """What the call gives for plain arrays, traced again. `count` is given the recorder and the call."""
+    recorder = _recorder_among((args, kwargs))
+    plain, options = _plain(args), _plain(kwargs)
+    result = call(*plain, **options)
+    if recorder is None:
+        return result
+    if recorder.counting:
+        count(recorder, plain, options, result)
+    return same_argument(args, plain, result, _traced(result, recorder, outs_of(kwargs)))
+
+
 def _method(name: str) -> Callable[..., Any]:
     def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
-        recorder, array = self._recorder, _plain(self)
-        plain, options = _plain(args), _plain(kwargs)
-        result = getattr(array, name)(*plain, **options)
-        if recorder is None:
-            return result
-        if recorder.counting:
-            count_call(recorder, name, METHODS[name], (array, *plain), options, result)
-        traced = _traced(result, recorder, outs_of(kwargs))
-        return same_argument((self, *args), (array, *plain), result, traced)
+        call = getattr(np.ndarray, name)
+        return _counted(call, (self, *args), kwargs, partial(count_call, name, METHODS[name]))
 
     method.__name__ = name
     method.__doc__ = getattr(np.ndarray, name).__doc__
