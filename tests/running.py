@@ -36,7 +36,6 @@ from advisor.measure.jobs import (
     Message,
     Problem,
     ReferenceRun,
-    RoundDone,
     Sample,
     Settings,
     TraceRun,
@@ -186,7 +185,6 @@ class FakeSession:
                 yield Unmeasurable(reason="no counter")
                 continue
             yield BlockDone(block=self._block(request, place), warming_seconds=())
-        yield RoundDone(round=request.round)
 
     def close(self) -> None:
         pass

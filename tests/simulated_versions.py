@@ -15,7 +15,7 @@ from fakes import FakeClock
 from running import FakeLauncher, asked, sample
 
 from advisor.measure.contest import VersionFinal
-from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Message, RoundDone
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Message
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
@@ -103,7 +103,6 @@ class SimulatedSession:
                 frame_seconds=(),
             )  # fmt: skip
             yield BlockDone(block=made, warming_seconds=())
-        yield RoundDone(round=request.round)
 
     def close(self) -> None:
         pass

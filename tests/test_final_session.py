@@ -11,7 +11,7 @@ from running import FILES, MISBEHAVING, REPOSITORY, cpu_settings, eventually, is
 
 from advisor.measure.contest import Contest
 from advisor.measure.fork_server import ForkServer
-from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, ReferenceRun, RoundDone, Sample
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, ReferenceRun, Sample
 from advisor.measure.launcher import ProcessLauncher, ProcessSession
 from advisor.measure.measurement import job_of
 from advisor.measure.processes import WORKERS, fork_server
@@ -63,10 +63,9 @@ def two_rounds(session: ProcessSession) -> tuple[list[Block], Mapping[str, Left]
             for message in session.round(FinalRound(round=number, order=names, warm_frames=2)):
                 if isinstance(message, BlockDone):
                     blocks.append(message.block)
-                elif isinstance(message, Left):
-                    left[message.contestant] = message
                 else:
-                    assert isinstance(message, RoundDone)
+                    assert isinstance(message, Left)
+                    left[message.contestant] = message
             if any(gone.broken for gone in left.values()):
                 break
     assert eventually(lambda: is_gone(session._process.pid))

@@ -28,7 +28,7 @@ from advisor import api, configuration, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.contest import VersionFinal
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem, RoundDone
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
@@ -332,7 +332,6 @@ class FakeSession:
                 seconds=SECONDS[version] * (1 + 0.001 * self.job.process), frame_seconds=(),
             )  # fmt: skip
             yield BlockDone(block=made, warming_seconds=(), steps={"host:a": made.seconds})
-        yield RoundDone(round=request.round)
 
     def close(self) -> None:
         self.closed = True

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Protocol
 
-from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem, RoundDone, Unmeasurable
+from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem, Unmeasurable
 from advisor.measure.sampling import Clock, settled
 from advisor.profiles.figures import Block
 from advisor.strategies.registry import BASELINE
@@ -42,7 +42,7 @@ class Session(Protocol):
         """Waits until it can take rounds; False where it ended before."""
 
     def round(self, request: FinalRound) -> Iterable[Message]:
-        """The round's messages; a `Left` for a contestant whose process died or hung is the last."""
+        """The answers of a round; a `Left` for a contestant whose process died or hung is the last."""
 
     def close(self) -> None:
         """Ends the process."""
@@ -120,9 +120,8 @@ class SessionLoop:
 
     def _receive(self, message: Message) -> bool:
         if isinstance(message, BlockDone):
-            self.block(message)
-        elif isinstance(message, RoundDone):
             self.kept_setup |= message.kept_setup
+            self.block(message)
         elif isinstance(message, Unmeasurable):
             self.unmeasurable = message.reason
             return False
@@ -147,20 +146,15 @@ class Alternating:
 
     def round(self, request: FinalRound) -> Iterator[Message]:
         """See `Session`: each block is a request of its own to the process that has the contestant."""
-        complete = False
         for place, name in enumerate(request.order):
             single = request.model_copy(update={"order": (name,)})
             for message in self.sessions[name].round(single):
-                if isinstance(message, RoundDone):
-                    complete |= message.kept_setup
-                    continue
                 if isinstance(message, BlockDone):
                     block = message.block.model_copy(update={"place": place})
                     message = message.model_copy(update={"block": block})
                 yield message
                 if isinstance(message, Left) and message.broken:
                     return
-        yield RoundDone(round=request.round, kept_setup=complete)
 
     def close(self) -> None:
         for session in self._each:

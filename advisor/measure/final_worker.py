@@ -246,7 +246,8 @@ def _attempt(final: Final, request: jobs.FinalRound, place: int) -> jobs.Message
     name = request.order[place]
     try:
         with final.within(name):
-            return final.block(request, place)
+            done = final.block(request, place)
+            return done.model_copy(update={"kept_setup": bool(final.kept)})
     except Unmetered as problem:
         return jobs.Unmeasurable(reason=str(problem))
     except BaseException as error:  # of the user's code, of the device, or ours
@@ -267,11 +268,6 @@ def main(arguments: list[str]) -> None:
     job = jobs.FinalJob.model_validate_json(Path(job_file).read_text(encoding="utf-8"))
     tell_where_on_request(Path(job.directory))
     link, worker = Connection(int(descriptor)), os.getpid()
-
-    def send(message: jobs.Message) -> None:
-        end_if_forked(worker)
-        link.send_bytes(message.model_dump_json().encode())
-
     if job.jobs:
         keep_freed_memory()
     backend = open_backend(job.base.backend, job.base.gpu)
@@ -281,15 +277,15 @@ def main(arguments: list[str]) -> None:
     final = Final(job, backend, afresh, clock)
     gc.collect()
     gc.freeze()  # what is there now stays: the collections before blocks need not look at it
-    send(jobs.RoundDone(round=-1))
+    link.send_bytes(b"ready")
     with final.open, suppress(EOFError):  # the parent has closed its end
         while True:
             request = jobs.FinalRound.model_validate_json(link.recv_bytes())
-            for place, name in enumerate(request.order):
-                send(jobs.BlockBegun(contestant=name))
-                send(_attempt(final, request, place))
+            for place in range(len(request.order)):
+                answer = _attempt(final, request, place)
+                end_if_forked(worker)
+                link.send_bytes(answer.model_dump_json().encode())
             final.reused.clear()
-            send(jobs.RoundDone(round=request.round, kept_setup=bool(final.kept)))
 
 
 def keep_freed_memory() -> None:

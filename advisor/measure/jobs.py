@@ -1,6 +1,6 @@
 """Messages between parent and workers: a job goes in, files come out of the job's directory.
 
-A process of the final gets its requests and answers them over a socket, a line each.
+A process of the final gets its requests and answers them over a connection.
 """
 
 from __future__ import annotations
@@ -314,18 +314,12 @@ class FinalRound(Record):
     warm_frames: Count = Field(description="Frames before the timed ones that do not count")
 
 
-class BlockBegun(Record):
-    """The contestant at work: the one that left, should the process die now."""
-
-    kind: Literal["begun"] = "begun"
-    contestant: str
-
-
 class BlockDone(Record):
     kind: Literal["block"] = "block"
     block: Block
     warming_seconds: tuple[float, ...] = Field(description="Each frame before the block, not counted")
     steps: dict[str, float] = table("Versions only: seconds of each step of a frame after the block")
+    kept_setup: bool = optional("Function and set-up ran once, not for each block", False)
 
 
 class Left(Record):
@@ -344,13 +338,6 @@ class Unmeasurable(Record):
     reason: str
 
 
-class RoundDone(Record):
-    """All of a round's contestants had their block."""
-
-    kind: Literal["round"] = "round"
-    round: int
-    kept_setup: bool = False
-
-
-Message = BlockBegun | BlockDone | Left | Unmeasurable | RoundDone
+Message = BlockDone | Left | Unmeasurable
+"""The answer for one contestant of a round, in the order of the request."""
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])

@@ -141,13 +141,11 @@ class ProcessSession:
         at = request.order[0]
         try:
             self._link.send_bytes(request.model_dump_json().encode())
-            while True:
-                message = self._next()
-                if isinstance(message, jobs.BlockBegun):
-                    at = message.contestant
-                    continue
+            for name in request.order:
+                at = name
+                message = jobs.MESSAGE.validate_json(self._received())
                 yield message
-                if isinstance(message, jobs.RoundDone) or (isinstance(message, jobs.Left) and message.broken):
+                if isinstance(message, jobs.Left) and message.broken:
                     return
         except Late:
             return
@@ -156,8 +154,8 @@ class ProcessSession:
 
     def ready(self) -> bool:
         try:
-            self._next()
-        except (OSError, EOFError, Hung, Late, ValidationError):
+            self._received()
+        except (OSError, EOFError, Hung, Late):
             return False
         return True
 
@@ -165,12 +163,12 @@ class ProcessSession:
         self._link.close()
         end(self._process, self._directory)
 
-    def _next(self) -> jobs.Message:
+    def _received(self) -> bytes:
         left = self._end - time.monotonic()
         if not self._link.poll(max(min(self.timeout, left), 0.001)):
             raise Late if left < self.timeout else Hung
         keep_short(self._log)
-        return jobs.MESSAGE.validate_json(self._link.recv_bytes())
+        return self._link.recv_bytes()
 
     def _problem(self, ended: Exception) -> jobs.Problem:
         if isinstance(ended, Hung):
