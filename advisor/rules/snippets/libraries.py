@@ -1,15 +1,15 @@
-"""How CuPy, PyTorch and Numba write each placement, and what their code imports and calls.
-
-CuPy alone has a call for all of them."""
+"""How CuPy, PyTorch and Numba write each placement (libraries.toml), and what their code imports or calls."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from advisor.profiles.files import read_toml
 from advisor.profiles.schema import BufferRecord, Device
 from advisor.strategies.placement import Placement, flag_is_off
 
@@ -47,10 +47,9 @@ def opening(code: str, imports: Sequence[str] = (), *, attaches: bool = False) -
 
 @dataclass(frozen=True)
 class Way:
-    """How one placement is written: lines with {host} and {device} for the arrays of a buffer, {shape} and
-    {dtype} for what it is, and {stream} for where a copy is queued."""
+    """How one placement is written."""
 
-    allocate: tuple[str, ...]
+    allocate: Sequence[str]
     to_device: str = ""
     to_host: str = ""
     attaches: bool = False
@@ -58,7 +57,6 @@ class Way:
     rebinds: bool = False
     """An upload makes a new device array, so that `frame` must bind its name again."""
     elsewhere: str = ""
-    """Binds {device} for a further GPU, of number {gpu}; empty where several GPUs cannot have it."""
 
     @property
     def copies(self) -> bool:
@@ -68,28 +66,53 @@ class Way:
 
 @dataclass(frozen=True)
 class OnGpu:
-    """How a library works on further GPUs: lines with {gpu} for the number of one, {stream} for its stream,
-    {mark} for an event, and {device} and {source} for a buffer's arrays on two of them."""
-
     allocating: str
-    """Begins a block that takes memory there."""
     running: str
-    """Begins a block that queues work there."""
     stream: str
-    mark: tuple[str, ...]
+    mark: Sequence[str]
     order: str
     to_peer: str
 
 
 @dataclass(frozen=True)
 class Library:
-    """An array library: what its code imports, and its way to a placement; None where it has no call."""
+    """An array library. `stream` binds that name to the one that kernels run on."""
 
-    imports: tuple[str, ...]
+    imports: Sequence[str]
     stream: str
-    """Binds `stream`, the one that kernels run on."""
-    way: Callable[[Placement, BufferRecord, Device], Way | None]
     on_gpu: OnGpu
+    ways: Mapping[str, Mapping[str, Any]]
+    in_device: str
+    types: Sequence[str] = ()
+    """Those that it has; empty for all."""
+
+    def way(self, placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
+        """None where it has no call for the placement."""
+        facts = self.ways.get(_memory(placement))
+        if facts is None or (self.types and buffer.dtype not in self.types):
+            return None
+        flags = [_FLAGS[flag] for flag in placement.host_flags if flag in _FLAGS]
+        if flags and not any(name in facts["allocate"][0] for name in ("{flags}", "{write_combined}")):
+            return None
+        hints = map(_ADVICE.__getitem__, placement.hints if placement.prefetched else ())
+        advice = (f'advise({{host}}, "{advice}", "{side}")' for advice, side in hints)
+        texts = {
+            "{in_device}": self.in_device,
+            "{flags}": f", {' | '.join(flags)}" if flags else "",
+            "{write_combined}": str(placement.write_combined),
+        }
+
+        def filled(line: str) -> str:
+            return re.sub("|".join(texts), lambda name: texts[name[0]], line)
+
+        return Way(
+            **{
+                **facts,
+                "allocate": (*map(filled, facts["allocate"]), *advice),
+                "elsewhere": filled(facts.get("elsewhere", "")),
+                "attaches": placement.prefetched and flag_is_off(device, "concurrent_managed_access"),
+            }
+        )
 
 
 _ADVICE = {
@@ -103,194 +126,17 @@ _FLAGS = {
     "portable": "cupy.cuda.runtime.hostAllocPortable",
 }
 """`mapped_empty` adds the flag for mapped memory itself."""
-_IN_DEVICE_MEMORY = "{device} = cupy.empty({shape}, {dtype})"
 
 
-def _in_cupy(placement: Placement, buffer: BufferRecord, device: Device) -> Way:
-    del buffer
-    if placement.host_kind == "device":
-        return Way((_IN_DEVICE_MEMORY,), elsewhere=_IN_DEVICE_MEMORY)
-    if placement.host_kind != placement.device_kind:
-        return _copied(placement) if placement.locks else _STAGED if placement.staged else _PAGEABLE
-    if placement.managed:
-        return _managed(placement, device)
-    if not placement.locks:
-        return _one_memory("system_empty")
-    if placement.registered:
-        return _one_memory("mapped_registered_empty")
-    return _for_all_gpus(_one_memory("mapped_empty", _flags(placement)))
+def _memory(placement: Placement) -> str:
+    """The name of its memory in libraries.toml."""
+    facts = ("registered", "staged", "prefetched")
+    kind = next((fact for fact in facts if getattr(placement, fact)), placement.host_kind)
+    shared = placement.host_kind == placement.device_kind != "device"
+    return f"shared-{kind}" if shared else kind
 
 
-CUPY = Library(
-    ("import cupy", "import numpy as np"),
-    "stream = cupy.cuda.get_current_stream()  # the one your kernels run on",
-    _in_cupy,
-    OnGpu(
-        allocating="with cupy.cuda.Device({gpu}):",
-        running="with cupy.cuda.Device({gpu}), {stream}:  # kernels launched in it run there",
-        stream="{stream} = cupy.cuda.Stream(non_blocking=True)",
-        mark=("{mark} = {stream}.record()",),
-        order="{stream}.wait_event({mark})",
-        to_peer="{device}.data.copy_from_device_async({source}.data, {source}.nbytes, {stream})",
-    ),
+CUPY, TORCH, NUMBA = (
+    Library(**{**facts, "on_gpu": OnGpu(**facts["on_gpu"])})
+    for facts in read_toml(Path(__file__).with_suffix(".toml")).values()
 )
-
-_PAGEABLE = Way(
-    ("{host} = np.empty({shape}, {dtype})", _IN_DEVICE_MEMORY),
-    to_device="{device}.set({host}, stream={stream})",
-    to_host="{device}.get(stream={stream}, out={host})",
-    elsewhere=_IN_DEVICE_MEMORY,
-)
-_STAGED = Way(
-    ("{host} = np.empty({shape}, {dtype})", _IN_DEVICE_MEMORY),
-    to_device="{device} = cupy.asarray({host})  # through CuPy's pinned pool",
-    to_host="cupy.asnumpy({device}, out={host})",
-    rebinds=True,
-    elsewhere=_IN_DEVICE_MEMORY,
-)
-
-
-def _copied(placement: Placement) -> Way:
-    if placement.registered:
-        host = "{host} = registered_empty({shape}, {dtype})"
-    else:
-        host = f"{{host}} = pinned_empty({{shape}}, {{dtype}}{_flags(placement)})"
-    return Way(
-        (host, _IN_DEVICE_MEMORY),
-        to_device="{device}.set({host}, stream={stream})  # instead of cupy.asarray({host})",
-        to_host="{device}.get(stream={stream}, out={host}, blocking=False)  # not cupy.asnumpy",
-        elsewhere="" if placement.registered else _IN_DEVICE_MEMORY,
-    )
-
-
-def _flags(placement: Placement) -> str:
-    wanted = [_FLAGS[flag] for flag in placement.host_flags if flag in _FLAGS]
-    return f", {' | '.join(wanted)}" if wanted else ""
-
-
-def _one_memory(call: str, flags: str = "") -> Way:
-    """One memory with a name for each side; nothing is moved on request."""
-    return Way((f"{{host}}, {{device}} = {call}({{shape}}, {{dtype}}{flags})",))
-
-
-def _for_all_gpus(way: Way) -> Way:
-    return replace(way, elsewhere="{device} = on_gpu({host}, {gpu})")
-
-
-def _managed(placement: Placement, device: Device) -> Way:
-    way = _one_memory("managed_empty")
-    if not placement.prefetched:
-        return _for_all_gpus(way)
-    advice = (
-        f'advise({{host}}, "{advice}", "{side}")'
-        for advice, side in map(_ADVICE.__getitem__, placement.hints)
-    )
-    return Way(
-        (*way.allocate, *advice),
-        to_device='prefetch({host}, "device")',
-        to_host='prefetch({host}, "host")',
-        attaches=flag_is_off(device, "concurrent_managed_access"),
-    )
-
-
-_DTYPES = frozenset(("float16", "float32", "float64", "complex64", "complex128", "bool"))
-_DTYPES |= frozenset(("uint8", "int8", "int16", "int32", "int64"))
-"""NumPy's names that PyTorch has too, in every version."""
-
-
-def _in_torch(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
-    """Tensors of its own, pinned or not, and views of memory that CuPy allocates."""
-    if buffer.dtype not in _DTYPES or placement.prefetched or placement.staged:
-        return None
-    if placement.host_kind == "device":
-        allocate = _in_torch_memory(buffer.dtype)
-        return Way((allocate,), elsewhere=allocate)
-    if placement.host_kind == placement.device_kind:
-        if not (placement.locks or placement.managed):
-            return None
-        # PyTorch allocates no such memory, but takes a view of it.
-        way = _in_cupy(placement, buffer, device)
-        view = '{device} = torch.as_tensor({device}, device="cuda")  # no copy'
-        return replace(way, allocate=(*way.allocate, view), elsewhere="")
-    plain = not placement.registered and not placement.host_flags
-    return _tensors(buffer.dtype, pinned=placement.locks) if plain else None
-
-
-TORCH = Library(
-    ("import torch",),
-    "stream = torch.cuda.current_stream()  # the one your kernels run on",
-    _in_torch,
-    OnGpu(
-        allocating="with torch.cuda.device({gpu}):",
-        running="with torch.cuda.stream({stream}):  # kernels launched in it run on GPU {gpu}",
-        stream="{stream} = torch.cuda.Stream()",
-        mark=("{mark} = {stream}.record_event()",),
-        order="{stream}.wait_event({mark})",
-        to_peer="{device}.copy_({source}, non_blocking=True)",
-    ),
-)
-
-
-def _tensors(dtype: str, *, pinned: bool) -> Way:
-    """One on each side; copies from memory that is not pinned return when they are done."""
-    pin, later = (", pin_memory=True", ", non_blocking=True") if pinned else ("", "")
-    return Way(
-        (
-            f"{{host}} = torch.empty({{shape}}, dtype=torch.{dtype}{pin})  # .numpy() is the same memory",
-            _in_torch_memory(dtype),
-        ),
-        to_device=f"{{device}}.copy_({{host}}{later})  # instead of {{host}}.to('cuda')",
-        to_host=f"{{host}}.copy_({{device}}{later})  # not {{device}}.cpu()",
-        elsewhere=_in_torch_memory(dtype),
-    )
-
-
-def _in_torch_memory(dtype: str) -> str:
-    return f'{{device}} = torch.empty({{shape}}, dtype=torch.{dtype}, device="cuda")'
-
-
-def _in_numba(placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
-    del buffer, device
-    if placement.registered or placement.prefetched or placement.staged:
-        return None
-    if placement.host_kind == "device":
-        return Way((_IN_NUMBA_MEMORY,), elsewhere=_IN_NUMBA_MEMORY)
-    if placement.host_kind != placement.device_kind:
-        return None if placement.host_flags else _PINNED if placement.locks else _ORDINARY
-    if placement.managed:
-        return _numba_memory("managed_array")
-    return _numba_memory("mapped_array", f", wc={placement.write_combined}") if placement.locks else None
-
-
-NUMBA = Library(
-    ("import numpy as np", "from numba import cuda"),
-    "stream = cuda.stream()  # launch kernels on it: kernel[blocks, threads, stream](...)",
-    _in_numba,
-    OnGpu(
-        allocating="with cuda.gpus[{gpu}]:",
-        running="with cuda.gpus[{gpu}]:  # launch its kernels on {stream}",
-        stream="{stream} = cuda.stream()",
-        mark=("{mark} = cuda.event(timing=False)", "{mark}.record({stream})"),
-        order="{mark}.wait({stream})",
-        to_peer="{device}.copy_to_device({source}, stream={stream})",
-    ),
-)
-_IN_NUMBA_MEMORY = "{device} = cuda.device_array({shape}, np.dtype({dtype}))"
-
-
-def _arrays(call: str) -> Way:
-    return Way(
-        (f"{{host}} = {call}({{shape}}, np.dtype({{dtype}}))", _IN_NUMBA_MEMORY),
-        to_device="{device}.copy_to_device({host}, stream={stream})",
-        to_host="{device}.copy_to_host({host}, stream={stream})",
-        elsewhere=_IN_NUMBA_MEMORY,
-    )
-
-
-_PINNED, _ORDINARY = _arrays("cuda.pinned_array"), _arrays("np.empty")
-
-
-def _numba_memory(call: str, options: str = "") -> Way:
-    return Way(
-        (f"{{host}} = {{device}} = cuda.{call}({{shape}}, np.dtype({{dtype}}){options})  # for both sides",)
-    )

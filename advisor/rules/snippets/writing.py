@@ -113,6 +113,7 @@ class Code:
             stream=stream,
             shape=buffer.shape,
             dtype=dtype,
+            type=buffer.dtype,
         )
         return filled if len(filled) <= _MOST else filled.partition("  #")[0]
 
