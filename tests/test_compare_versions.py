@@ -11,6 +11,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 from refusing import refusals
 from rendering import Accepted
@@ -283,8 +284,10 @@ def test_what_a_killed_comparison_left_goes_with_the_next(
     """The user's repository has nothing of it at any moment."""
     before = {file: file.stat().st_mtime_ns for file in (repository / ".git").rglob("*")}
     process, temporary = begun([sys.executable, "-m", "advisor"], repository, tmp_path, "HEAD: checking")
+    workers = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()
+    psutil.wait_procs(workers, 60)  # they end a moment later, and write until then
     assert list(temporary.glob("advisor-*/base/w.py"))
     assert {file: file.stat().st_mtime_ns for file in (repository / ".git").rglob("*")} == before
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))

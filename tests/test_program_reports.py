@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,15 +25,26 @@ from advisor.rules.reports import judged
 from advisor.workloads.loading import load
 
 DATA = Path(__file__).parent / "data" / "nsys"
+NAMED = {planted.name: planted for planted in PROGRAMS}
 
 
 @cache
 def traced(planted: Planted) -> ProgramTrace:
     with TemporaryDirectory() as folder:
         path = written(planted, Path(folder) / "a.sqlite")
-        program = read(path, planted.frame).program
-    assert program
-    return judged(program)
+        return judged(read(path, planted.frame).program)
+
+
+def changed(name: str, folder: Path, *statements: str) -> FileTrace:
+    """The trace of an export of that program after those changes to its tables."""
+    path = written(NAMED[name], folder / "a.sqlite")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(";".join(statements))
+    return read(path)
+
+
+def outcomes(program: ProgramTrace) -> dict[str, str]:
+    return {advice.rule: advice.outcome for advice in judged(program).advice}
 
 
 @pytest.mark.parametrize("planted", PROGRAMS, ids=lambda planted: planted.name)
@@ -53,7 +65,6 @@ def test_frames_and_kinds_of_memory(planted: Planted) -> None:
             memory = {flow.memory for flow in gpu.flows or ()}
             assert memory == ({planted.memory} if planted.memory else set())
         own = [one for one in program.advice if one.device == gpu.label and one.gain]
-        assert gpu.ceiling
         promised = sum(one.gain.seconds_per_frame or 0.0 for one in own if one.gain) * gpu.units
         assert promised <= gpu.ceiling.seconds * 1.001, "more than memory can change"
 
@@ -76,9 +87,8 @@ def test_frames_and_kinds_of_memory(planted: Planted) -> None:
 def test_a_link_is_claimed_only_of_cards_whose_link_is_certain(
     card: str, rate: float | None, source: str, tmp_path: Path
 ) -> None:
-    half = next(each for each in PROGRAMS if each.name == "unknown-card")
-    program = read(written(replace(half, device=card), tmp_path / "a.sqlite")).program
-    assert program
+    path = written(replace(NAMED["unknown-card"], device=card), tmp_path / "a.sqlite")
+    program = read(path).program
     (gpu,) = program.gpus
     link = gpu.links.get("to-device")
     assert (link and link.bytes_per_second, link.source if link else "") == (pytest.approx(rate), source)
@@ -93,7 +103,7 @@ def test_a_link_is_claimed_only_of_cards_whose_link_is_certain(
 def once_marked(program: Program) -> None:
     """Frames that repeat, all in one range."""
     begin = program.now
-    next(each for each in PROGRAMS if each.name == "unknown-card").play(program)
+    NAMED["unknown-card"].play(program)
     program.range("epoch", begin)
 
 
@@ -103,16 +113,14 @@ def once_marked(program: Program) -> None:
 def test_a_process_without_the_named_range_is_noted(
     play: Callable[[Program], None], instead: str, tmp_path: Path
 ) -> None:
-    planted = next(each for each in PROGRAMS if each.name == "marked")
-    path = written(replace(planted, play=play), tmp_path / "a.sqlite")
+    path = written(replace(NAMED["marked"], play=play), tmp_path / "a.sqlite")
     assert read(path, "epoch").notes == ()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"):
             connection.execute(f"CREATE TABLE other AS SELECT * FROM {table}")
             connection.execute("UPDATE other SET globalPid = globalPid + (1 << 24)")
             connection.execute(f"INSERT INTO {table} SELECT * FROM other")
             connection.execute("DROP TABLE other")
-    connection.close()
     (note,) = read(path, "epoch").notes
     said = rf"GPU 0 \(process \d+\): its process has no NVTX range 'epoch'; .*{instead}\."
     assert re.fullmatch(said, note)
@@ -120,8 +128,7 @@ def test_a_process_without_the_named_range_is_noted(
 
 
 def test_two_gpus_that_do_the_same_are_told_once(tmp_path: Path) -> None:
-    planted = next(each for each in PROGRAMS if each.name == "balanced")
-    text = render(trace_page(FileTrace(program=traced(planted))), "txt")
+    text = render(trace_page(FileTrace(program=traced(NAMED["balanced"]))), "txt")
     assert "The same as GPU 0" in text
     assert len(text.splitlines()) <= 22
 
@@ -149,7 +156,6 @@ def test_what_the_h200_did_is_seen_as_that_of_any_program() -> None:
         assert program
         fired[name] = {one.rule for one in judged(program).advice if one.outcome == "advice"}
         (gpu,) = judged(program).gpus
-        assert gpu.frames
         assert gpu.frames.count == (2 if name == "managed" else 8)
     assert fired["pageable"] == {"pageable-transfer"}
     assert fired["pinned"] == set()
@@ -164,14 +170,11 @@ def test_nothing_is_said_of_what_was_not_recorded(tmp_path: Path) -> None:
             index * 10_000_000, index * 10_000_000 + 9_000_000, 1 << 26, "HTOD", "PAGEABLE", "_DEVICE"
         )
     program = read(export.done()).program
-    assert program
-    program = judged(program)
     (gpu,) = program.gpus
-    assert gpu.host is None
-    assert gpu.waits is None
-    outcomes = {one.rule: one.outcome for one in program.advice}
-    assert outcomes["pageable-transfer"] == "advice"
-    assert {rule for rule, outcome in outcomes.items() if outcome == "not-applicable"} >= {
+    assert (gpu.host, gpu.waits) == (None, None)
+    judgements = outcomes(program)
+    assert judgements["pageable-transfer"] == "advice"
+    assert {rule for rule, outcome in judgements.items() if outcome == "not-applicable"} >= {
         "implicit-wait",
         "pin-per-frame",
         "page-fault-migration",
@@ -181,37 +184,31 @@ def test_nothing_is_said_of_what_was_not_recorded(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_column_is_no_evidence_and_null_gpus_are_left_out(tmp_path: Path) -> None:
-    planted = next(each for each in PROGRAMS if each.name == "pageable")
-    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
-    connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY DROP COLUMN bytes")
-    connection.execute("UPDATE TARGET_INFO_CUDA_DEVICE SET gpuId = NULL")
-    connection.commit()
-    seen = read(tmp_path / "a.sqlite")
+    seen = changed(
+        "pageable",
+        tmp_path,
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY DROP COLUMN bytes",
+        "UPDATE TARGET_INFO_CUDA_DEVICE SET gpuId = NULL",
+    )
     assert seen.notes == ("CUPTI_ACTIVITY_KIND_MEMCPY was skipped: it has no column bytes.",)
-    assert seen.program
     (gpu,) = seen.program.gpus
     assert (gpu.label, gpu.flows) == ("GPU 0", None)
-    outcomes = {one.rule: one.outcome for one in judged(seen.program).advice}
-    assert outcomes["pageable-transfer"] == outcomes["serial-copies"] == "not-applicable"
+    judgements = outcomes(seen.program)
+    assert judgements["pageable-transfer"] == judgements["serial-copies"] == "not-applicable"
 
 
 def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
-    planted = next(each for each in PROGRAMS if each.name == "half-link")
-    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
     copies = "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET"
-    connection.execute(f'{copies} "end" = start WHERE rowid = 20')  # kept, and no rate
-    for change in (
-        "start = NULL WHERE rowid = 40",
-        '"end" = start - 5 WHERE rowid = 41',
-        "bytes = NULL WHERE rowid = 42",
-    ):
-        connection.execute(f"{copies} {change}")
-    connection.commit()
-    seen = read(tmp_path / "a.sqlite")
+    seen = changed(
+        "half-link",
+        tmp_path,
+        f'{copies} "end" = start WHERE rowid = 20',  # kept, and no rate
+        f"{copies} start = NULL WHERE rowid = 40",
+        f'{copies} "end" = start - 5 WHERE rowid = 41',
+        f"{copies} bytes = NULL WHERE rowid = 42",
+    )
     assert seen.notes[0].startswith("Rows of CUPTI_ACTIVITY_KIND_MEMCPY skipped: 3 (")
-    assert seen.program
-    told = {one.rule: one.outcome for one in judged(seen.program).advice}
-    assert told["link-below-best"] == "advice"
+    assert outcomes(seen.program)["link-below-best"] == "advice"
 
 
 def test_frames_that_nvtx_marks_say_how_many_are_alike() -> None:
@@ -223,27 +220,22 @@ def test_frames_that_nvtx_marks_say_how_many_are_alike() -> None:
 
 
 def test_what_two_gpus_do_is_not_mixed() -> None:
-    both = {
-        each.name: traced(each).gpus for each in PROGRAMS if each.name in ("two-problems", "data-parallel")
-    }
-    kinds = [[{flow.memory for flow in gpu.flows or ()} for gpu in gpus] for gpus in both.values()]
+    problems, parallel = (traced(NAMED[name]).gpus for name in ("two-problems", "data-parallel"))
+    kinds = [[{flow.memory for flow in gpu.flows or ()} for gpu in gpus] for gpus in (problems, parallel)]
     assert kinds == [[{"pageable"}, {"pinned"}], [{"pinned", "device"}, {"device"}]]
-    assert [gpu.both_seconds for gpu in both["data-parallel"]] == [0, 0]
-    waiting = both["data-parallel"][1]
-    assert waiting.removable_seconds is not None
+    assert [gpu.both_seconds for gpu in parallel] == [0, 0]
+    waiting = parallel[1]
     assert waiting.removable_seconds < (waiting.idle_in_calls_seconds or 0.0), "GPU 0 works meanwhile"
 
 
 def test_without_correlation_ids_copies_and_calls_are_not_matched(tmp_path: Path) -> None:
-    planted = next(each for each in PROGRAMS if each.name == "pageable")
-    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
-    connection.execute("UPDATE StringIds SET value = 'cudaMemcpy_v3020' WHERE value LIKE 'cudaMemcpyAsync%'")
-    for table in ("RUNTIME", "MEMCPY"):
-        connection.execute(f"UPDATE CUPTI_ACTIVITY_KIND_{table} SET correlationId = NULL")
-    connection.commit()
-    program = read(tmp_path / "a.sqlite").program
-    assert program
-    (gpu,) = program.gpus
+    (gpu,) = changed(
+        "pageable",
+        tmp_path,
+        "UPDATE StringIds SET value = 'cudaMemcpy_v3020' WHERE value LIKE 'cudaMemcpyAsync%'",
+        "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = NULL",
+        "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET correlationId = NULL",
+    ).program.gpus
     assert [flow.staging_seconds for flow in gpu.flows or ()] == [0, 0]
     assert gpu.waits == 0
 
@@ -279,8 +271,7 @@ def test_each_table_and_each_column_that_is_read_may_be_missing(tmp_path: Path) 
 
 
 def test_the_command_and_its_gates(tmp_path: Path) -> None:
-    planted = next(each for each in PROGRAMS if each.name == "marked")
-    written(planted, tmp_path / "a.sqlite")
+    written(NAMED["marked"], tmp_path / "a.sqlite")
     done = advisor("trace", "a.sqlite", "--frame", "epoch", "--out", "page", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "page").iterdir()} >= {"trace.html", "trace.md"}
@@ -300,10 +291,8 @@ def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_
         program = Program(tmp_path / f"{backtraces}.sqlite", backtraces=backtraces)
         pins_in_loop(program)
         seen = read(program.done()).program
-        assert seen
         gpus += seen.gpus
     plain, traced = gpus
-    assert traced.flows
     assert traced.flows[0].where == "load_cudaMemcpyAsync (app)"
     assert {each.work: each.where for each in traced.host or ()}[
         "waits"
@@ -316,8 +305,7 @@ def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_
 
 def test_two_reports_are_compared_and_gated(tmp_path: Path) -> None:
     for name, version in (("pageable", "base"), ("serial", "head")):
-        planted = next(each for each in PROGRAMS if each.name == name)
-        written(planted, tmp_path / f"{version}.sqlite")
+        written(NAMED[name], tmp_path / f"{version}.sqlite")
     both = ("base.sqlite", "head.sqlite", "--out", "page")
     done = advisor("compare", *both, "--fail-if", "slower=5%", "--fail-if", "pageable-transfer", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
@@ -336,8 +324,7 @@ def test_two_reports_are_compared_and_gated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["small", "once"])
 def test_a_workload_outlined_from_a_report_runs(name: str, tmp_path: Path) -> None:
-    planted = next(each for each in PROGRAMS if each.name == name)
-    written(planted, tmp_path / "a.sqlite")
+    written(NAMED[name], tmp_path / "a.sqlite")
     done = advisor("new", "mine.py", "--from-trace", "a.sqlite", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     made = load(tmp_path / "mine.py", None, {})
@@ -346,21 +333,19 @@ def test_a_workload_outlined_from_a_report_runs(name: str, tmp_path: Path) -> No
 
 
 def test_without_the_enumerations_directions_are_known_and_kinds_of_memory_are_not(tmp_path: Path) -> None:
-    planted = next(each for each in PROGRAMS if each.name == "pageable")
-    connection = sqlite3.connect(written(planted, tmp_path / "a.sqlite"))
-    # As by nsys itself, whose numbers of directions are CUPTI's.
-    connection.execute("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = min(copyKind, 2)")
-    for table in ("ENUM_CUDA_MEMCPY_OPER", "ENUM_CUDA_MEM_KIND"):
-        connection.execute(f"DROP TABLE {table}")
-    connection.commit()
-    program = read(tmp_path / "a.sqlite").program
-    assert program
-    (gpu,) = judged(program).gpus
+    program = changed(
+        "pageable",
+        tmp_path,
+        # As by nsys itself, whose numbers of directions are CUPTI's.
+        "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = min(copyKind, 2)",
+        "DROP TABLE ENUM_CUDA_MEMCPY_OPER",
+        "DROP TABLE ENUM_CUDA_MEM_KIND",
+    ).program
+    (gpu,) = program.gpus
     assert {(flow.kind, flow.memory) for flow in gpu.flows or ()} == {
         ("host-to-device", "unknown"),
         ("device-to-host", "unknown"),
     }
-    assert gpu.frames
     assert gpu.frames.count == 20
-    told = {advice.rule: advice.outcome for advice in judged(program).advice}
-    assert told["pageable-transfer"] == told["link-below-best"] == "not-applicable"
+    judgements = outcomes(program)
+    assert judgements["pageable-transfer"] == judgements["link-below-best"] == "not-applicable"

@@ -560,7 +560,6 @@ def test_the_line_that_made_the_host_memory(
     source, kind, where, new = ORIGINS[case]
     recording.run(source)
     origin = recording.record().crossings[-1].origin
-    assert origin is not None
     place = origin.place.line if origin.place else None
     assert (origin.kind, place, origin.each_frame) == (kind, where, new)
 

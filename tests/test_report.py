@@ -186,7 +186,6 @@ def test_files_that_were_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_saved_profile_has_the_headlines_of_the_page(name: str) -> None:
     page = page_of(PROFILES[name]())
-    assert page.profile is not None
     saved = [each.recommendation for each in (page.profile, *page.profile.predictions)]
     shown_first = [item.verdict.headline for item in blocks(page, Answers)[0].items]
     assert [chosen.headline for chosen in saved if chosen][: len(shown_first)] == shown_first * any(saved)

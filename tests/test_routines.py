@@ -135,7 +135,6 @@ H200 = Path(__file__).parent.parent / "reports" / "h200"
 def kept(name: str, stage: str, trace: Trace, *others: str) -> Profile:
     """A kept profile without its times, whose device stage, but for some buffers, was traced as now."""
     profile = reading.load(H200 / name / "profile.json")
-    assert profile.traffic is not None
     host = [t for t in profile.traffic.traffic if t.stage != stage or t.buffer in others]
     device = [t.model_copy(update={"stage": stage}) for t in trace.traffic]
     traffic = profile.traffic.model_copy(update={"traffic": (*host, *device)})

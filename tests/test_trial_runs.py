@@ -377,14 +377,12 @@ def test_a_patch_that_was_timed_before_ctrl_c_is_handed_over(timed: int, holds: 
 
     runs = Runs(FAST)
     patch = played(tmp_path, cast(Runs, ending)).patch
-    assert patch
     assert (patch.equal, patch.holds) == (True, holds)
 
 
 def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) -> None:
     runs = Runs(FAST)
     found = played(tmp_path, runs)
-    assert found.patch
     assert found.patch.equal
     assert len(runs.jobs) == 9
     unchanged = [job for job in runs.jobs if job.task == "results" and not (job.changes or job.sources)]
@@ -438,7 +436,6 @@ def test_a_script_that_cannot_run_twice_is_told_and_its_record_kept(tmp_path: Pa
 
 def test_a_patch_that_is_slower_than_the_script_is_not_handed_over(tmp_path: Path) -> None:
     patch = played(tmp_path, Runs(FAST | {"patched": 0.005})).patch
-    assert patch
     assert patch.equal
     assert (patch.holds, patch.is_unproved) == (False, False)
 
@@ -466,8 +463,6 @@ def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path)
     patch = Patch(text=text, lines=2, equal=True, speedup=1.5)
     tried = Trials(patch=patch, seconds=1.0)
     masked = anonymous(profile(trials=tried), include_host=False)
-    assert masked.trials
-    assert masked.trials.patch
     assert "ghp_" not in masked.to_json()
     (file,) = profiling._patch(masked, asked("x.py"), tmp_path)
     assert file.read_bytes().decode() == text
@@ -479,7 +474,6 @@ def test_names_of_a_patch_start_where_its_files_lie(tmp_path: Path) -> None:
     """`patch` and `git apply` refuse names that lead out of a folder."""
     (tmp_path / "elsewhere").mkdir()
     patch = played(tmp_path, Runs(FAST), start=tmp_path / "elsewhere").patch
-    assert patch
     assert patch.folder == ".."
     assert patch.text.startswith("--- a/camera.py\n")
     profiling._apply(Profile.model_construct(trials=Trials(patch=patch, seconds=1.0)))

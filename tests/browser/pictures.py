@@ -43,8 +43,6 @@ def _evidence(browser: Browser, folder: Path) -> None:
     charts = [chart for chart in tab.locator("figure.chart").all() if chart.is_visible()]
     shown = charts[:2] if tab.locator("body.is-measured").count() else charts[:1]  # hatching takes many bytes
     first, last = shown[0].bounding_box(), shown[-1].bounding_box()
-    assert first is not None
-    assert last is not None
     height = last["y"] + last["height"] - first["y"]
     clip = {"x": first["x"] - 16, "y": first["y"] - 6, "width": first["width"] + 32, "height": height + 16}
     tab.screenshot(path=folder / "evidence-1280-light.png", clip=clip, full_page=True)

@@ -176,7 +176,6 @@ def test_rows_tell_more_than_their_time(tmp_path: Path) -> None:
     assert pinned.cpu_seconds is not None
     assert pinned.cpu_seconds > 0
     assert result.measured()["pageable"].host_pages is not None
-    assert result.environment.host is not None
     assert result.environment.host.allowed_cpus
     assert all(r.energy or r.absent["energy"] for r in result.measured().values())
     for found in (r.energy for r in result.measured().values() if r.energy):
@@ -204,5 +203,4 @@ def test_energy_is_an_objective_or_refused_with_the_reason(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     result = load(tmp_path / "profile.json")
     assert all(block.energy for block in result.blocks)
-    assert result.recommendation is not None
     assert result.recommendation.objective == "energy"

@@ -41,7 +41,6 @@ def test_the_timeline_of_our_own_events(tmp_path: Path) -> None:
         assert {"host", "kernel"} <= {s.track for s in spans}, name
         assert row.timeline.frame_seconds < 3 * row.median_seconds, name
     pinned = rows["pinned"]
-    assert pinned.timeline
     copies = [s for s in pinned.timeline.spans if s.track == "copy"]
     assert [s.label for s in copies] == ["to-device", "to-device", "to-host"]
     taken = sum(s.end_seconds - s.begin_seconds for s in copies)
@@ -62,13 +61,11 @@ def test_what_nsys_sees(tmp_path: Path) -> None:
     trace = result.trace
     assert trace.strategies, trace.reason
     pinned = trace.of("pinned")
-    assert pinned
     nbytes = 4 << 22
     assert pinned.copied_bytes("host-to-device", source="pinned") == 2 * nbytes
     assert pinned.copied_bytes("device-to-host", destination="pinned") == nbytes
     assert pinned.idle_share is not None
     zero_copy = trace.of("zero-copy")
-    assert zero_copy
     assert not zero_copy.copied_bytes("host-to-device")
     managed = trace.of("managed")
     assert managed
