@@ -150,14 +150,18 @@ def test_an_unknown_format(version: Any) -> None:
     assert message == f"has format {version!r}; this advisor reads format 2"
 
 
-@every("text", ["{}", "[]", "[1, 2]", "3", "null", '"text"', '{"more": NaN}'])
-def test_json_of_something_else(text: str) -> None:
-    assert refused(text) == 'is not a profile: the key "format" is missing'
-
-
-@every("text", ["", "x", "{", "\ufeff{}", '{"format": 1,}', "[" * 100_000, "1" * 5000])
-def test_what_is_no_json(text: str) -> None:
-    assert refused(text).startswith("is damaged: ")
+@every(
+    ("texts", "told"),
+    [
+        (
+            ("{}", "[]", "3", "null", '"text"', '{"more": NaN}'),
+            'is not a profile: the key "format" is missing',
+        ),
+        (("", "x", "{", "\ufeff{}", '{"format": 1,}', "[" * 100_000, "1" * 5000), "is damaged: "),
+    ],
+)
+def test_what_is_no_profile(texts: tuple[str, ...], told: str) -> None:
+    assert [text for text in texts if not refused(text).startswith(told)] == []
 
 
 @settings(max_examples=40, deadline=None)
@@ -167,26 +171,91 @@ def test_a_truncated_file(length: int) -> None:
     assert refused(SAMPLE.read_text(encoding="utf-8")[:length]).startswith("is damaged: ")
 
 
+def row(**fields: Any) -> Callable[[dict[str, Any]], object]:
+    """Fields of the first measured row."""
+    return lambda content: content["results"][0].update(fields)
+
+
+def buffer(**fields: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda content: content["workload"]["buffers"][0].update(fields)
+
+
+def chosen(**fields: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda content: content["recommendation"].update(fields)
+
+
+def stages(*often: int, **fields: Any) -> Callable[[dict[str, Any]], object]:
+    """How often each stage runs, and fields of the first."""
+
+    def change(content: dict[str, Any]) -> None:
+        for stage, every_so_many in zip(content["workload"]["stages"], often, strict=False):
+            stage["every"] = every_so_many
+        content["workload"]["stages"][0].update(fields)
+
+    return change
+
+
+BACKWARDS = {"track": "host", "label": "x", "begin_seconds": 0.5, "end_seconds": 0.1}
+
+
 @every(
-    ("change", "where"),
+    ("where", "change"),
     [
-        (lambda c: c.pop("device"), "device"),
-        (lambda c: c["environment"].update(hostname="x"), "environment.hostname"),
-        (lambda c: c["results"][0].update(median_seconds=math.nan), "median_seconds"),
-        (lambda c: c["results"][0].update(median_seconds=0), "median_seconds"),
-        (lambda c: c["results"][0].update(frame_seconds=[]), "frame_seconds"),
-        (lambda c: c["results"][0].update(frames_per_round=[3]), "frames_per_round"),
-        (lambda c: c["results"][0].update(interval_seconds=[1.0]), "interval_seconds"),
-        (lambda c: c["results"][0].update(status="great"), "results.0"),
-        (lambda c: c["results"][0]["footprint"].update(physical_bytes=2**63), "physical_bytes"),
-        (lambda c: c["results"][0]["footprint"]["requested"].update(other=1), "requested"),
-        (lambda c: c["predictions"][0]["results"][0].update(status="measured"), "predictions.0.results.0"),
-        (lambda c: c["device"].update(kind="tpu"), "device.kind"),
-        (lambda c: c["method"].update(confidence=1.0), "method.confidence"),
-        (lambda c: c["advice"][0]["gain"].update(bytes=10**400), "gain.bytes"),
+        ("device", lambda c: c.pop("device")),
+        ("environment.hostname", lambda c: c["environment"].update(hostname="x")),
+        ("device.kind", lambda c: c["device"].update(kind="tpu")),
+        ("method.confidence", lambda c: c["method"].update(confidence=1.0)),
+        ("gain.bytes", lambda c: c["advice"][0]["gain"].update(bytes=10**400)),
+        ("results.0", row(status="great")),
+        ("results.0.measured.median_seconds", row(median_seconds=-1)),
+        ("results.0.measured.median_seconds", row(median_seconds=0)),
+        ("results.0.measured.median_seconds", row(median_seconds=math.nan)),
+        ("results.0.measured.median_seconds", row(median_seconds=math.inf)),
+        ("results.0.measured.median_seconds: Input", row(median_seconds=1e-13, interval_seconds=[1e-13, 1])),
+        ("results.0.median_seconds: 0.04 is not within", row(interval_seconds=[0.01, 0.02])),
+        ("results.0.measured.interval_seconds", row(interval_seconds=[1.0])),
+        ("results.0.measured.interval_seconds", row(interval_seconds=[0.05, 0.01])),
+        ("results.0.measured.setup_seconds", row(setup_seconds=1.1e15)),
+        ("frame_seconds", row(frame_seconds=[])),
+        ("results.0.measured.frame_seconds.0", row(frame_seconds=[1e-320] * 90)),
+        ("frames_per_round", row(frames_per_round=[3])),
+        ("footprint.physical_bytes", lambda c: c["results"][0]["footprint"].update(physical_bytes=2**63)),
+        ("footprint.requested", lambda c: c["results"][0]["footprint"]["requested"].update(other=1)),
+        (
+            "results.0.timeline.spans.0.end_seconds",
+            row(timeline={"source": "events", "frame_seconds": 1.0, "spans": [BACKWARDS]}),
+        ),
+        ("the strategy 'pageable' appears twice", lambda c: c["results"].append(c["results"][0])),
+        ("recommendation.interval", chosen(interval=[9.0, 1.0])),
+        ("recommendation.speedup", chosen(speedup=9.0)),
+        ("recommendation.strategy", chosen(strategy="other")),
+        ("recommendation.baseline", chosen(baseline="other")),
+        ("recommendation.tied_with", chosen(tied_with=["other"])),
+        ("predictions.0.results.0", lambda c: c["predictions"][0]["results"][0].update(status="measured")),
+        (
+            "predictions.0.results.0.likely_seconds",
+            lambda c: c["predictions"][0]["results"][0].update(likely_seconds=1.0),
+        ),
+        ("predictions.0.recommendation.strategy", lambda c: c["predictions"][0].update(results=[])),
+        ("predictions: the device", lambda c: c["predictions"].append(c["predictions"][0])),
+        (
+            "the strategy 'pinned' appears twice",
+            lambda c: c["predictions"][0]["results"].append(c["predictions"][0]["results"][1]),
+        ),
+        ("buffers.0.bytes", buffer(bytes=5)),
+        ("buffers.0.shape", buffer(shape=[-1])),
+        ("buffers.0.shape: ()", buffer(shape=[])),
+        ("buffers.0.dtype", buffer(dtype='x");import os;("')),
+        ("buffers.0.dtype: NumPy", buffer(dtype="[('a', '<f4')] # x")),
+        ("buffers.0.name", buffer(name="a; import os")),
+        ("buffers.0.name: 'if'", buffer(name="if")),
+        ("stages.0.name", stages(name="p\nimport os #")),
+        ("workload.stages.1.every", stages(1, 999_999_999, 1_000_000_007)),
+        ("stages: every", stages(997, 991, 983)),
     ],
+    ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_a_damaged_file_says_where(change: Callable[[dict[str, Any]], object], where: str) -> None:
+def test_a_damaged_file_says_where(where: str, change: Callable[[dict[str, Any]], object]) -> None:
     message = refused(changed(change))
     assert message.startswith("is damaged: ")
     assert where in message
@@ -259,7 +328,7 @@ def test_a_failed_write_keeps_the_old_file(problem: BaseException, tmp_path: Pat
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
     if isinstance(raised.value, FileProblem):
-        assert raised.value.message == f"{path} cannot be written: [Errno 28] No space left on device"
+        assert raised.value.message == f"{path} cannot be written: No space left on device"
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import random
 import re
 from collections.abc import Callable
@@ -25,19 +26,19 @@ from builders import (
     skipped,
     vector_add_workload,
 )
+from every import every
 from jinja2 import UndefinedError
 from rendering import Accepted, blocks, shown
 
 from advisor.errors import FileProblem
-from advisor.profiles.conclusions import Gain
 from advisor.profiles.figures import FrameEnergy, HostPages, PlaceMemory, Quantile
 from advisor.profiles.outputs import MANIFEST
-from advisor.profiles.reading import load
+from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Failed, Profile
 from advisor.profiles.system_state import Environment
 from advisor.report import html, markdown
 from advisor.report.answer import Answers
-from advisor.report.pages import page_of, write
+from advisor.report.pages import page_of, render, write
 from advisor.report.profile_page import with_headlines
 from advisor.rules.advise import concluded
 
@@ -241,21 +242,47 @@ def test_page_of_every_strategy_with_all_it_can_hold_stays_below_300_kb() -> Non
     assert len(html.encode()) <= 300_000
 
 
-def test_markdown_keeps_eight_rows_and_three_pieces_of_advice() -> None:
-    rows = tuple(measured(f"strategy-{i}", 0.02 + i / 1e3, spread=0) for i in range(12))
-    gaps = tuple(skipped(f"skipped-{i}", f"reason {i}") for i in range(9))
-    gains = [Gain(seconds_per_frame=0.05 - i / 100, basis="measured") for i in range(5)]
-    told = tuple(advice(f"rule-{i}", title=f"Advice {i}", gain=gain) for i, gain in enumerate(gains))
-    run = profile(results=(*rows, measured("pageable", 0.5), *gaps), advice=told)
-    text = shown(run, "md")
-    assert re.findall(r"^\| `(.*?)`", text, re.MULTILINE) == [
-        *(f"strategy-{i}" for i in range(7)),
-        "pageable",
-    ]
-    assert "\n5 more in the HTML page.\n" in text
-    assert re.findall(r"^- `skipped-(\d)` skipped: reason \1$", text, re.MULTILINE) == ["0", "1", "2"]
-    assert "\n- and 6 more reasons in report.html\n" in text
-    assert re.findall(r"^\d\. \*\*(.*?)\*\*", text, re.MULTILINE) == ["Advice 0", "Advice 1", "Advice 2"]
+def buffers(count: int) -> Callable[[dict[str, Any]], object]:
+    def change(content: dict[str, Any]) -> None:
+        one = content["workload"]["buffers"][0]
+        content["workload"]["buffers"] = [{**one, "name": f"b{i}"} for i in range(count)]
+
+    return change
+
+
+def row(**fields: Any) -> Callable[[dict[str, Any]], object]:
+    """Fields of the first measured row."""
+    return lambda content: content["results"][0].update(fields)
+
+
+EXTREMES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "10,000 buffers": buffers(10_000),
+    "no buffer": buffers(0),
+    "5,000 stages": row(stage_seconds={f"s{i}": 0.001 for i in range(5_000)}),
+    "tiny time": row(median_seconds=1e-11, interval_seconds=[1e-12, 1e-10]),
+    "vast time": row(median_seconds=1e14, interval_seconds=[1e13, 1e15]),
+    "one vast frame": row(frame_seconds=[1e15] + [0.04] * 89),
+    "vast set-up": row(setup_seconds=1e15),
+    "name without letters": lambda content: (
+        content["results"][0].update(strategy=""),
+        content["recommendation"].update(baseline=None),
+    ),
+    "no rows": lambda content: content.update(results=[], recommendation=None),
+    "integer of 400 digits": lambda content: content["workload"].update(parameters={"n": 10**400}),
+}
+
+
+@every("name", EXTREMES)
+def test_a_profile_at_the_edges_of_the_format_is_a_right_page(name: str) -> None:
+    content = json.loads(profile(predictions=(prediction(),), recommendation=recommendation()).to_json())
+    EXTREMES[name](content)
+    page = page_of(parse(json.dumps(content), "profile.json"))
+    html, text = render(page, "html"), render(page, "txt", bars=True)
+    assert len(html.encode()) < 400_000
+    assert len(render(page, "md")) < markdown.LIMIT
+    assert max(map(len, text.splitlines())) <= 80
+    for said in (re.sub(r'href="data:[^"]*"', "", html), text):
+        assert not re.search(r"\b(nan|inf)\b", said)
 
 
 def test_bars_of_a_terminal_are_to_scale_and_predicted_ones_are_shaded() -> None:

@@ -25,7 +25,6 @@ from test_report_sweep import SWEEPS, hostile_sweep
 from advisor.profiles.conclusions import Checkup
 from advisor.profiles.conclusions import Finding as Found
 from advisor.profiles.reading import load
-from advisor.report import terminal
 from advisor.report.answer import Answers
 from advisor.report.blocks import Verdict
 from advisor.report.markdown import LIMIT
@@ -171,20 +170,6 @@ def test_failures_and_strategies_without_figures_are_short() -> None:
     gaps = (skipped(name, f"{name} is not here, nor anywhere near: why") for name in ("a", "b"))
     many = shown(profile(results=(base, *gaps, failed("c"))), "txt")
     assert "\n  failed: c; skipped: a, b\n" in many
-
-
-@every(
-    ("ends", "predicted", "drawn"),
-    [
-        ((0.5, 0.5, 0.5), False, "██████"),
-        ((0.26, 0.27, 0.28), False, "███▎"),
-        ((0.25, 0.5, 0.75), False, "███▒▒▒▒▒▒"),
-        ((0.25, 0.5, 0.75), True, "▒▒▒░░░░░░"),
-        ((0.0, 0.0, 0.0), False, "▏"),
-    ],
-)
-def test_a_bar_shows_its_interval(ends: tuple[float, float, float], predicted: bool, drawn: str) -> None:
-    assert terminal.bar(*ends, predicted=predicted) == drawn
 
 
 @every("width", [40, 60, 80, 140])

@@ -27,10 +27,9 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.report import words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import MOST, Answer, Answers, Part, parts_of, where_time_goes
-from advisor.report.blocks import Prose, Table, TableCell
+from advisor.report.blocks import Table, TableCell
 from advisor.report.mixes import buffers
-from advisor.report.page import Page
-from advisor.report.pages import page_of, render
+from advisor.report.pages import page_of
 from advisor.report.recommendations import prediction_verdict, verdicts
 from advisor.report.tables import break_even, more_figures
 from advisor.stats import Ratio, ratio_interval
@@ -61,18 +60,6 @@ def test_a_bet_is_not_worded_as_a_verdict() -> None:
     verdict = prediction_verdict(cpu_profile(), prediction(recommendation=sure))
     assert verdict.headline == "Predicted: keep `pageable`: no other gains more than 5.0 %"
     assert verdict.remark == ""
-
-
-def next_steps(page: Page) -> list[str]:
-    return [prose.text for prose in blocks(page, Prose) if prose.label == "Next"]
-
-
-def test_next_step_that_is_the_same_everywhere_is_said_once() -> None:
-    alike = recommendation(next_step="Run it there.")
-    told = page_of(cpu_profile(predictions=tuple(prediction(n, recommendation=alike) for n in "ab")))
-    assert next_steps(told) == ["Run it there."]
-    assert render(told, "md").count("Run it there.") == 1
-    assert (next_steps(page_of(cpu_profile())), next_steps(page_of(profile()))) == ([], [])
 
 
 def test_verdicts_of_measured_and_predicted_runs() -> None:

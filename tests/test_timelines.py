@@ -43,16 +43,6 @@ def recorded(strategy: str, **options: float) -> Timeline:
     return timeline
 
 
-def test_the_steps_of_one_frame_in_order() -> None:
-    timeline = recorded("pageable")
-    assert timeline.source == "events"
-    assert [(s.track, s.label) for s in timeline.spans if s.track == "host"] == [
-        ("host", "host:produce"),
-        ("host", "host:consume"),
-    ]
-    assert all(0 <= s.begin_seconds < s.end_seconds <= timeline.frame_seconds for s in timeline.spans)
-
-
 def test_work_on_the_stream_is_timed_by_the_streams_marks() -> None:
     """The stream's clock stands at 0 when the watching starts, as the host's does but for a look at it."""
     timeline = recorded("pageable", copy_seconds=2.0, kernel_seconds=5.0)

@@ -118,22 +118,6 @@ def test_what_pays_is_measured_patched_and_measured_again(
     assert ("gray = cupyx.zeros_pinned((64, 64), np.float32)" in after) == trials["lock-9"].in_patch
 
 
-def test_what_is_not_safe_is_refused_or_guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host writes what was uploaded at once, changes the table later, and keeps what it downloads."""
-    _, trials = tried(
-        tmp_path,
-        monkeypatch,
-        between="gray[...] = -1",
-        after="table[0] = i // 30; kept.append(out)",
-        start="kept = []",
-    )
-    outcomes = {trial.name: trial.outcome for trial in trials.values() if trial.kind != "allocator"}
-    assert outcomes == {"lock-9": "faster", "hoist-11": "refused", "reuse-13": "refused"}  # waits for copies
-    assert "keeps the arrays" in trials["reuse-13"].reason
-    assert "not the same in each frame" in trials["hoist-11"].reason
-    assert [name for name, trial in trials.items() if trial.in_patch] == ["lock-9"]
-
-
 def test_an_array_that_is_set_in_each_frame_is_uploaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
