@@ -1,4 +1,4 @@
-"""Expressions of device stages, and whether CuPy runs them: `tests/gpu/test_cupy_mock_on_gpu.py` asks CuPy.
+"""Expressions of device stages, and whether CuPy runs them: `tests/gpu/test_imitations_on_gpu.py` asks CuPy.
 
 Each takes `xp` and two arrays on the GPU, `a` of 64 and `m` of 8 by 8 float32.
 """

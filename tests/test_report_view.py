@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import pytest
 from builders import (
@@ -20,20 +22,26 @@ from builders import (
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import bars, blocks
+from rendering import Accepted, bars, blocks, shown
+from test_report import TRACEBACK, broken, late
 
-from advisor.profiles.conclusions import Recommendation
+from advisor.model.measured import by_class
+from advisor.profiles.conclusions import Gain, Objective, Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
-from advisor.report import words
+from advisor.profiles.sweeps import Point, SweepResults, sweep_results
+from advisor.report import answering, profile_page, words
 from advisor.report.advising import findings, with_code
-from advisor.report.answer import MOST, Answer, Answers, Part, parts_of, where_time_goes
-from advisor.report.blocks import Table, TableCell
+from advisor.report.answer import MOST, Answer, Answers, Part, legend, parts_of, where_time_goes
+from advisor.report.blocks import Banners, Table, TableCell
+from advisor.report.markdown import escape, prose
 from advisor.report.mixes import buffers
-from advisor.report.pages import page_of
-from advisor.report.recommendations import prediction_verdict, verdicts
+from advisor.report.pages import page_of, render
+from advisor.report.recommendations import excerpt, failures, headline, prediction_verdict, verdicts
 from advisor.report.tables import break_even, more_figures
 from advisor.stats import Ratio, ratio_interval
 from advisor.verdicts.measured import speeds
+from advisor.verdicts.reasons import with_reason
+from advisor.verdicts.scores import counted
 
 
 @every(("more", "seconds"), [(None, 240), (40.0, 110)])
@@ -246,3 +254,282 @@ def test_many_parts_are_joined_and_none_is_lost(amounts: list[float]) -> None:
     assert len(parts) <= MOST
     assert sum(part.amount for part in parts) == pytest.approx(sum(amounts))
     assert all(isinstance(part, Part) and part.amount > 0 for part in parts)
+
+
+# Failures come before any verdict, and what is in doubt is no recommendation
+
+
+def doubtful(run: Profile) -> bool:
+    return any(banner.label == "doubtful" for banner in blocks(page_of(run), Banners))
+
+
+def changed(run: Profile) -> bool:
+    return any(answer.change for told in blocks(page_of(run), Answers) for answer in told.items)
+
+
+def test_which_failures_leave_doubt_and_which_are_one() -> None:
+    assert doubtful(broken())
+    assert not changed(broken()), "no code to change before the workload runs"
+    assert changed(cpu_profile())
+    run = cpu_profile(results=(measured("pageable", 0.06), late("zero-copy")))
+    assert not doubtful(run)
+    assert verdicts(run)[0].headline.startswith("Predicted: use `zero-copy`")
+    assert [f.headline for f in failures(run)] == ["`zero-copy` failed: ValueError: late"]
+    first, second = (failed(s, f"{n} of 1000 elements differ") for s, n in (("a", 999), ("b", 1000)))
+    (told,) = failures(profile(results=(first, second)))
+    assert told.headline == "Every strategy that was run (`a` and `b`) failed: 999 of 1000 elements differ"
+    assert told.next_step
+    assert len(failures(profile(results=(first, failed("b", "killed"))))) == 2
+
+
+def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
+    assert excerpt(TRACEBACK).splitlines() == [
+        '  File "/home/w.py", line 12, in use',
+        '    if frame > 40: raise ValueError("late")',
+        "ValueError: late",
+    ]
+    assert excerpt("Bus error\nKilled") == ""
+    long = TRACEBACK + "\n" + "\n".join(f"line {i} {'x' * 200}" for i in range(20))
+    assert len(excerpt(long).splitlines()) == 5
+    assert excerpt(long).splitlines()[-1].startswith("line 19 xxx")
+    assert max(map(len, shown(broken(), "txt").splitlines())) <= 80
+    assert max(map(len, excerpt(long).splitlines())) <= 74
+
+
+@every("dies", ["was killed by SIGKILL", "exited with code 0 without a result"])
+def test_nothing_predicted_gives_the_reason(dies: str) -> None:
+    declined = prediction(results=(skipped("pinned", "nothing was traced"),), recommendation=None)
+    run = cpu_profile(results=(failed("pageable", f"the process {dies}"),), predictions=(declined,))
+    assert verdicts(run)[0].headline == f"Nothing predicted: the process {dies}"
+    assert not doubtful(run), "there are no predictions to doubt"
+    run = cpu_profile(predictions=(declined,))
+    assert verdicts(run)[0].headline == "Nothing predicted: nothing was traced"
+
+
+def test_one_strategy_is_compared_with_nothing() -> None:
+    chosen = recommendation(speedup=None, interval=None, baseline=None)
+    (told,) = verdicts(profile(results=(measured("pinned", 0.02),), recommendation=chosen))
+    assert told.headline == "Only `pinned` was run: nothing was compared"
+    assert "--strategy" in told.next_step
+    only = prediction(results=(predicted("pinned", 0.02),), recommendation=chosen)
+    run = cpu_profile(predictions=(only,))
+    assert verdicts(run)[0].headline == "Only `pinned` was predicted: nothing was compared"
+    assert "→" not in shown(run, "txt")
+    left = profile(results=(measured("pinned", 0.02), failed("pageable")), recommendation=chosen)
+    assert verdicts(left)[0].headline == "Only `pinned` has figures: nothing was compared"
+    assert [bar.baseline for bar in bars(profile()).values()] == [False, True]
+    assert [(bar.chosen, bar.baseline) for bar in bars(left).values()] == [(False, False)]
+
+
+def host_only(run: Profile) -> Profile:
+    stages = tuple(s for s in vector_add_workload().stages if s.side == "host")
+    return run.model_copy(update={"workload": run.workload.model_copy(update={"stages": stages})})
+
+
+@every("run", [profile(recommendation=recommendation()), cpu_profile()])
+def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
+    (told,) = verdicts(host_only(run))
+    assert told.headline == "No stage of a frame runs on the device, so the memory strategy does not matter"
+    assert "device(...)" in told.next_step
+    assert "→" not in shown(host_only(run), "txt")
+    assert "→" in shown(run, "txt")
+
+
+def over(*made: Profile | None) -> SweepResults:
+    points = [
+        Point(i, run) if run else Point(i, status="failed", reason="E: no", detail=TRACEBACK)
+        for i, run in enumerate(made, 1)
+    ]
+    return sweep_results("w", "n", points)
+
+
+def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
+    assert "No recommendation: the workload failed" in render(page_of(over(broken(), broken())), "txt")
+    assert "on the device to confirm" not in render(page_of(over(broken(), broken())), "txt")
+    text = render(page_of(over(host_only(cpu_profile()), host_only(cpu_profile()))), "txt")
+    assert "No stage of a frame runs on the device" in text
+    alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())
+    assert "Only `pinned` was run: nothing was compared" in render(page_of(over(alone, alone)), "txt")
+
+
+def test_a_gain_is_counted_once() -> None:
+    gain = Gain(seconds_per_frame=827e-6, bytes=1 << 20, basis="estimated")
+    copies = advice(gain=gain, title="Drop the copies")
+    once = advice("duplicate-allocation", gain=gain, title="Hold each buffer once")
+    other = advice("zero-copy-reread", gain=gain, title="Elsewhere", strategy="managed")
+    run = profile(advice=(copies, once, other), recommendation=recommendation())
+    found = findings(run)
+    assert [f.gain for f in found] == [
+        "827 µs less per frame and 1.00 MiB less memory (estimated)",
+        "827 µs less per frame and 1.00 MiB less memory (estimated), already counted above",
+        "827 µs less per frame and 1.00 MiB less memory (estimated)",
+    ]
+
+
+@every(
+    ("text", "limit", "shown"),
+    [
+        ("One sentence. Another one", 100, "One sentence. Another one"),
+        ("One sentence here. Another one", 24, "One sentence here. …"),
+        ("It is really over. Not quite", 24, "It is really over. …"),
+        ("nothing but words, all short", 20, "nothing but words…"),
+        ("endlessendless", 5, "endle…"),
+    ],
+)
+def test_markdown_is_cut_between_words(text: str, limit: int, shown: str) -> None:
+    assert escape(text, limit) == shown
+    assert prose(text, limit) == shown
+
+
+# What the objective counts, and how often the model was right
+
+
+def test_host_copies_are_a_part_of_the_frame() -> None:
+    row = measured("pinned", 0.020, host_copy_seconds=0.001)
+    parts = {part.key: part.value for part in parts_of(profile(results=(row,)))["pinned"]}
+    labels = list(parts)
+    assert labels.index("consume") < labels.index("host copy") < labels.index("copies")
+    assert parts["host copy"] == "1.00 ms"
+    assert "host copy" not in [part.key for part in parts_of(profile())["pinned"]]
+    terms = {"host:a": 0.01, "host-copy": 0.01}
+    model = prediction(results=(predicted("pinned", 0.02, terms=terms),))
+    assert legend(parts_of(model).values()) == {"a": "host", "host copy": "host-copy"}
+
+
+def overlapped(objective: Objective = "throughput", **fields: Any) -> Profile:
+    stages = {"produce": 0.006, "add": 0.001, "consume": 0.001}
+    row = measured("pinned-pipelined", 0.010, latency_seconds=0.020, stage_seconds=stages, **fields)
+    chosen = recommendation("pinned-pipelined")
+    wanted = Preferences(objective=objective)
+    return profile(results=(measured("pageable", 0.020), row), recommendation=chosen, preferences=wanted)
+
+
+def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
+    run = overlapped("time", transfer_seconds=0.009)
+    page = page_of(run)
+    bar = bars(run)["pinned-pipelined"]
+    assert bar.value == "20.0 ms"
+    assert bar.latency == "latency; 10.0 ms between finished frames, 100 frames/s"
+    low, high = run.measured()["pinned-pipelined"].interval_seconds
+    assert bar.between == words.seconds_between(2 * low, 2 * high)
+    (table,) = blocks(page, Table, "stages")
+    assert [row.cells[0].value for row in table.rows] == ["20.0 ms", "20.0 ms"]
+    assert "the time per frame is the latency" in table.caption
+    assert counted(run).measured()["pageable"] == run.measured()["pageable"]
+    assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
+
+
+# The model's error
+
+
+@every("form", ["txt", "details", "md", "html"])
+def test_what_was_asked_for_comes_first_and_the_other_is_told(form: str) -> None:
+    """Of a measured profile, `profile --target` begins with the measurement, `predict` with the targets."""
+    run = profile(recommendation=recommendation(), predictions=(prediction("Jetson TX2"),))
+    order = []
+    for targets_first in (False, True):
+        page = render(page_of(run, targets_first=targets_first), form).split("</head>")[-1]
+        text = re.sub(r"<[^>]*>|`", "", page)
+        order.append([text.index(verdict) for verdict in ("Use pinned: 2.00×", "Predicted: use pinned")])
+    assert order[0] == sorted(order[0])
+    assert order[1] == sorted(order[1], reverse=True)
+    alone = profile(recommendation=recommendation())
+    assert render(page_of(alone, targets_first=True), form) == render(page_of(alone), form)
+
+
+@every(
+    ("memory_class", "right", "told"),
+    [
+        ("discrete", 0.905, "right in 90 % of 42 published cases"),
+        ("discrete", 0.5, "right in 50 % of 42 published cases"),
+        ("tegra-coherent", 1.0, "checked on 2 published cases"),
+        ("discrete-hmm", None, "not checked"),
+    ],
+)
+def test_how_often_the_model_was_right_is_told_where_it_was_checked_often(
+    monkeypatch: pytest.MonkeyPatch, memory_class: str, right: float | None, told: str
+) -> None:
+    """Two choices are no share."""
+    known = {
+        name: row.model_copy(update={"right_share": right if name == memory_class else row.right_share})
+        for name, row in by_class().items()
+    }
+    monkeypatch.setattr(answering, "by_class", lambda: known)
+    monkeypatch.setattr(profile_page, "by_class", lambda: known)
+    device = prediction("GH200").device.model_copy(update={"memory_class": memory_class})
+    run = cpu_profile(predictions=(prediction("GH200").model_copy(update={"device": device}),))
+    page = " ".join(render(page_of(run), "details").split())
+    assert f"model was {told} of {memory_class} memory" in page
+    row = known.get(memory_class)  # type: ignore[call-overload]
+    if row is None:
+        assert "nothing published to check memory class discrete-hmm" in page
+    else:
+        assert ("a rule of three lines: " in page) == (row.choices >= 5)
+        assert f"of {row.figures} figures in range" in page
+
+
+# The words of every kind of verdict: the headline, what it rests on, and what to do next
+
+
+DOUBTS = ("The results of zero-copy could not be compared.",)
+SECONDS = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.0203}
+
+
+def made(verdict: Any, strategy: str | None = "pinned", **fields: Any) -> Recommendation:
+    return Recommendation(strategy=strategy, verdict=verdict, reason="", **fields)
+
+
+TIED = made(
+    "near",
+    "zero-copy",
+    bound=0.02,
+    speedup=1.97,
+    interval=(1.95, 1.99),
+    baseline="pageable",
+    groups=(("pinned", "zero-copy"), ("pageable",)),
+    saved_bytes=192 << 20,
+    fastest="pinned",
+    excluded={"managed": "needs 1.00 GiB"},
+)
+VERDICTS: dict[str, Recommendation] = {
+    "fastest": recommendation(bound=0.0),
+    "near": recommendation("zero-copy", verdict="near", bound=0.014, tied_with=("managed",)),
+    "as near as nothing": made("near", bound=0.00001),
+    "near and as fast as the baseline": recommendation(
+        verdict="near", bound=0.02, speedup=0.99, interval=(0.98, 1.01)
+    ),
+    "near and a little slower": recommendation(
+        verdict="near", bound=0.02, speedup=0.99, interval=(0.98, 0.995)
+    ),
+    "keep": recommendation("pageable", verdict="keep", bound=0.03, speedup=1.0, interval=(1.0, 1.0)),
+    "open": recommendation(verdict="open", bound=0.08),
+    "open, with seconds to go": made("open", bound=0.08, seconds_more=40.0),
+    "open, the rows tell the gain": recommendation(verdict="open", bound=0.08, speedup=None, interval=None),
+    "open, too few": made("open"),
+    "untrusted": recommendation(verdict="untrusted", bound=0.0, noise=(1.05, 1.12)),
+    "over the budget": made("open", None, excluded={"pinned": "needs 384 MiB"}),
+    "nothing left": made("open", None),
+    "more memory saves none": made("near", bound=0.02, saved_bytes=-1, fastest="zero-copy"),
+    "equal, with less memory": TIED,
+    **{
+        f"{verdict}, of the least memory": made(verdict, bound=0.02, objective="footprint")
+        for verdict in ("fastest", "near", "keep", "open")
+    },
+    **{
+        f"{verdict}, of those that fit": made(verdict, bound=0.02, excluded={"managed": "needs 1.00 GiB"})
+        for verdict in ("fastest", "near", "keep", "open")
+    },
+}
+
+
+def test_each_kind_has_its_words(accepted: Accepted) -> None:
+    """The sentence, what it rests on, the next step; then what the page begins with."""
+    text = []
+    for name, verdict in VERDICTS.items():
+        doubts = DOUBTS if verdict.strategy == "zero-copy" else ()
+        told = with_reason(verdict, SECONDS, Preferences(memory_budget_bytes=1 << 29), after=doubts)
+        assert told.reason == " ".join(told.steps), name
+        shown = verdicts(profile(recommendation=verdict))[0]
+        page = ". ".join(filter(None, (shown.headline, shown.remark)))
+        text += [f"## {name}", headline(verdict), *told.steps, told.next_step, f"Page: {page}", ""]
+    accepted("\n".join(text), "verdicts.txt")

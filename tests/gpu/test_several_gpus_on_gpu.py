@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import bench
+from running import REPOSITORY, environment
 from several import expected, mix
 
 from advisor.measure.backends import gpu_count, open_backend
@@ -111,3 +113,25 @@ def test_a_profile_tells_of_both_gpus(tmp_path: Path) -> None:
     assert str(gpu["gpu0_uuid"]) != str(gpu["gpu1_uuid"])
     assert rows["peer"].median_seconds < rows["pinned"].median_seconds * 1.02
     assert rows["peer"].transfer_seconds < rows["pinned"].transfer_seconds
+
+
+# Two GPUs as two workers
+
+
+def test_each_of_two_gpus_gets_its_own_profile(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    options = ("--local", "2", "--each", "--set", "n=2**22", "--max-seconds", "25", "--quiet")
+    emit = ("--emit", tmp_path / "placements.toml", "--out", tmp_path / "fleet")
+    command = [sys.executable, "-m", "advisor", "fleet", REPOSITORY / "workloads" / "vector_add.py"]
+    said = subprocess.run(
+        [*command, *options, *emit], env=environment(), capture_output=True, text=True, timeout=180
+    )
+    assert said.returncode == 0, said.stderr
+    profiles = [json.loads(file.read_text()) for file in (tmp_path / "fleet").glob("*/profile.json")]
+    assert [made["device"]["kind"] for made in profiles] == ["cuda", "cuda"]
+    places = {made["environment"]["gpu"]["pci_bus_id"] for made in profiles}
+    assert len(places) == 2
+    rows = [json.loads(file.read_text()) for file in (tmp_path / "fleet").glob("*/row.json")]
+    assert all(row["strategy"] and row["basis"] == "measured" for row in rows)
+    assert (tmp_path / "placements.toml").read_text().count("[[device]]") == 2
+    assert "NVIDIA" in (tmp_path / "fleet" / "fleet.html").read_text()

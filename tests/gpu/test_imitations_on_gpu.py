@@ -1,10 +1,12 @@
-"""The records of tests/scripts on a real GPU are those of what plays one, with times."""
+"""A real GPU does what its imitations do: the records of tests/scripts, with times, and CuPy's refusals."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cupy_cases import REFUSED, RUNS, Case
 from script_records import RECORDS, SCRIPTS, record, rows
 
 LIBRARIES = {"import cupy": "cupy", "import torch": "torch", "from numba import cuda": "numba"}
@@ -30,3 +32,23 @@ def test_a_script_is_recorded_as_without_a_gpu(name: str, tmp_path: Path) -> Non
     copies = [each for each in run.crossings if each.kind in ("upload", "download")]
     assert all(each.stream_seconds for each in copies if each.call != "ndarray.__getitem__")
     assert run.is_accounted() or name == "spectra", run.copied  # cuFFT uploads tables of its own
+
+
+# CuPy itself runs what the imitation lets pass, and refuses what it refuses
+
+
+def run(case: Case) -> object:
+    cupy: Any = pytest.importorskip("cupy")
+    a = cupy.arange(64, dtype=cupy.float32)
+    return case(cupy, a, a.reshape(8, 8).copy())
+
+
+@pytest.mark.parametrize("case", RUNS.values(), ids=RUNS)
+def test_cupy_runs_it(case: Case) -> None:
+    run(case)
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_cupy_refuses_it(case: Case) -> None:
+    with pytest.raises((TypeError, AttributeError, ValueError)):
+        run(case)
