@@ -271,7 +271,8 @@ def profile(
     with naming_arguments(), source_of(workload) as target:
         named = outline.file_and_name(str(target))
         script = outline.is_script(*named, arguments.get("arguments", ()))
-        return _profiled(str(target), _named(workload), values, script=script)
+        name = str(workload) if isinstance(workload, (str, Path)) else workload.name
+        return _profiled(str(target), name, values, script=script)
 
 
 def _profiled(target: str, name: str, values: Mapping[str, Any], *, script: bool) -> Profile:
@@ -386,10 +387,6 @@ def assignments(parameters: Mapping[str, Value]) -> list[str]:
                 next_step='Write parameters={"n": 4096}.',
             )
     return [f"{name}={value}" for name, value in parameters.items()]
-
-
-def _named(workload: str | Path | Definition) -> str:
-    return str(workload) if isinstance(workload, (str, Path)) else workload.name
 
 
 def _command(name: str, source: OptionSource) -> str:

@@ -1,44 +1,22 @@
-"""defaults.toml: what is wrong in it is refused with the key, and what the model needs is there."""
+"""defaults.toml: what the model needs is there."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
+from pydantic import ValidationError
 
 from advisor.devices.catalogue import load
-from advisor.errors import FileProblem
-from advisor.model.machines import PATH, Machine, default, defaults, read
+from advisor.model.machines import Defaults, Machine, default, defaults
 from advisor.profiles.schema import MemoryClass
 
-TEXT = PATH.read_text(encoding="utf-8")
 
-
-@pytest.mark.parametrize(
-    ("there", "instead", "message"),
-    [
-        ("launch_seconds = {", "lunch_seconds = {", "is not one; did you mean 'launch_seconds'"),
-        ('of = "device_memory_bytes', 'of = "memory_bites', "memory_bites_per_second is not one"),
-        ("integrated = true", "integrated = 1", "layers.3.integrated: Input should be a valid boolean"),
-        ('["tegra"]', '["tegra", "xavier"]', "layers.13.memory_classes.1: Input should be 'tegra'"),
-        ("low = 3.5e-6", "low = 5.5e-6", "launch_seconds: expected low <= value <= high"),
-        (
-            "value = 1.0, low = 0.15, high = 1.0",
-            "low = 0.15, high = 1.0",
-            "layers.0.figures.link_again_alone_share.value: Field required",
-        ),
-        ("[names]", "[names", "Expected ']'"),
-    ],
-)
-def test_what_is_wrong_is_named(tmp_path: Path, there: str, instead: str, message: str) -> None:
-    assert there in TEXT
-    path = tmp_path / "defaults.toml"
-    path.write_text(TEXT.replace(there, instead, 1), encoding="utf-8")
-    with pytest.raises(FileProblem) as raised:
-        read(path)
-    assert str(path) in raised.value.message
-    assert message in raised.value.message
+def test_a_default_of_an_unknown_figure_is_refused() -> None:
+    layer = defaults().layers[0]
+    figures = {**layer.figures, "lunch_seconds": layer.figures["launch_seconds"]}
+    with pytest.raises(ValidationError, match="lunch_seconds"):
+        Defaults(names={}, layers=(layer.model_copy(update={"figures": figures}),))
 
 
 def test_layers_and_shares() -> None:

@@ -143,23 +143,9 @@ _MOVED = 1.05
 # CUDA runs in P0 or P2; from P3 on the GPU saves power and may have slowed its link.
 _AWAKE = (0, 1, 2)
 _COOL = "Improve the cooling, or let the device cool down, then profile again."
-_SUPPLY = "Check the power supply and its cables."
 _ASK = "See nvidia-smi -q -d PERFORMANCE."
 _LIMIT = "Raise its power limit (nvidia-smi -pl), or accept this as its speed in this machine."
 FIX_CLOCKS = "nvidia-smi --lock-gpu-clocks, or sudo jetson_clocks on a Jetson"
-# By the words of gpus.py for reasons of the moment and for counted causes.
-REMEDIES = {
-    "power cap": _LIMIT,
-    "power": _LIMIT,
-    "heat": _COOL,
-    "thermal slowdown by the driver": _COOL,
-    "thermal slowdown by the hardware": _COOL,
-    "hardware slowdown": _ASK,
-    "reliability": _ASK,
-    "power brake": _SUPPLY,
-    "board limit": _SUPPLY,
-    "sync boost": "Remove it from its sync boost group.",
-}
 
 
 def cautions(gpu: Sequence[GpuState], tegra: Sequence[TegraState]) -> tuple[str, ...]:
@@ -172,7 +158,7 @@ def _gpu_cautions(readings: Sequence[GpuState]) -> Iterator[str]:
     shares = _throttled_shares(readings)
     lasting = (f"{cause} for {units.percent(share)} of the time" for cause, share in shares.items())
     if causes := [*reasons, *lasting]:
-        remedies = dict.fromkeys(REMEDIES[cause] for cause in (*reasons, *shares))
+        remedies = dict.fromkeys(map(_remedy, (*reasons, *shares)))
         yield (
             f"The GPU throttled ({', '.join(causes)}): its clocks were reduced. Times are longer than at "
             f"full clocks and may drift between strategies. {' '.join(remedies)}"
@@ -195,6 +181,13 @@ def _gpu_cautions(readings: Sequence[GpuState]) -> Iterator[str]:
             f"accesses can take up to {units.ratio(link.factor)} as long. Check the slot, the risers and the "
             "PCIe settings in the firmware."
         )
+
+
+def _remedy(cause: str) -> str:
+    """By the words of gpus.py for reasons of the moment and for counted causes."""
+    if cause in ("power cap", "power"):
+        return _LIMIT
+    return _COOL if cause == "heat" or cause.startswith("thermal") else _ASK
 
 
 def _throttled_shares(readings: Sequence[GpuState]) -> dict[str, float]:

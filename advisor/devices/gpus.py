@@ -294,23 +294,19 @@ class GpuLinks:
 
 
 def gpu_links(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tuple[GpuLinks, ...]:
-    """Every GPU that NVML lists, or those at the PCI addresses `only`; none where NVML cannot be asked."""
-    try:
-        with opened(machine.nvml) as module:
-            listed = {each.address: each for each in _all(module, machine.root)}
-    except Unreachable:
-        return ()
+    """Every GPU that NVML lists, or those at the PCI addresses `only`, as far as NVML tells of them."""
+    listed: dict[str, GpuLinks] = {}
+    with contextlib.suppress(Unreachable), opened(machine.nvml) as module:
+        listed = {each.address: each for each in _all(module, machine.root)}
     wanted = map(sysfs_address, only) if only else listed
-    return tuple(listed.get(address) or GpuLinks(address) for address in wanted)
+    return tuple(listed.get(a) or GpuLinks(a, root_port=root_port(a, machine.root)) for a in wanted)
 
 
 def by_number(places: Sequence[str]) -> dict[str, str | int | float]:
     """Links of the GPUs at these PCI addresses, as in a profile: `gpu0_uuid`, `gpu1_root_port` and so on."""
     facts: dict[str, str | int | float] = {}
-    known = gpu_links(only=places) or tuple(GpuLinks(place) for place in places)
-    for number, (gpu, place) in enumerate(zip(known, places, strict=True)):
-        port = gpu.root_port or root_port(place)
-        values = {"pci_bus_id": place, "uuid": gpu.uuid, "nvlinks": gpu.nvlinks, "root_port": port}
+    for number, (gpu, place) in enumerate(zip(gpu_links(only=places), places, strict=True)):
+        values = {"pci_bus_id": place, "uuid": gpu.uuid, "nvlinks": gpu.nvlinks, "root_port": gpu.root_port}
         facts |= {f"gpu{number}_{name}": value for name, value in values.items() if value is not None}
     return facts
 

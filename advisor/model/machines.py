@@ -1,6 +1,6 @@
 """One device as numbers for the terms: each figure's likely value and its draws.
 
-What is taken for a figure that a catalogue entry leaves out stands in defaults.toml, which is checked here.
+What is taken for a figure that a catalogue entry leaves out stands in defaults.toml.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import numpy as np
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from advisor import units
 from advisor.devices import entries
 from advisor.devices.catalogue import System, load, names, under
 from advisor.devices.entries import CatalogueEntry, Figure, Figures, Positive, Text, moves_whole
-from advisor.errors import FileProblem, nearest
 from advisor.model import terms
 from advisor.model.terms import Values, constant, log_triangular, triangular
 from advisor.profiles.base import Record
@@ -90,31 +89,17 @@ class Defaults(Record):
     @model_validator(mode="after")
     def _are_figures(self) -> Defaults:
         known = (*Figures.model_fields, *self.names)
-        for layer in self.layers:
-            for key, default in layer.figures.items():
-                for name in (key, default.of or key):
-                    if name not in known:
-                        raise ValueError(f"figures of a device; {name} is not one{nearest(name, known)}")
+        used = {
+            name for layer in self.layers for key, each in layer.figures.items() for name in (key, each.of)
+        }
+        if unknown := used - {*known, None}:
+            raise ValueError(f"{unknown} are not figures of a device")
         return self
-
-
-def read(path: Path) -> Defaults:
-    """The file's content. Raises `FileProblem` that names the first wrong key."""
-    try:
-        return Defaults.model_validate(parse_toml(path.read_text(encoding="utf-8")))
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        what = f"{where or 'the file'}: {first['msg'].replace('Value error, ', 'expected ')}"
-    except (OSError, ValueError) as problem:
-        what = str(problem)
-    step = 'Each figure is { value = ..., low = ..., high = ..., source = "..." }.'
-    raise FileProblem(f"{path}: {what}", next_step=step)
 
 
 @lru_cache(maxsize=1)
 def defaults() -> Defaults:
-    return read(PATH)
+    return Defaults.model_validate(parse_toml(PATH.read_text(encoding="utf-8")))
 
 
 def default(name: str, entry: CatalogueEntry, among: Defaults | None = None) -> Default | None:

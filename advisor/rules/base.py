@@ -109,17 +109,15 @@ def read(rule_id: str) -> RuleText:
     data |= {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     return RuleText(
         **data,
-        thresholds=tuple(_threshold(name, each) for name, each in given.items()),
+        thresholds=tuple(
+            Threshold(name=name, **{**_SHARED.get(each.pop("like", None), {}), **each})
+            for name, each in given.items()
+        ),
         explanation=sections["explanation"].strip(),
         bad=sections["bad"],
         good=sections["good"],
         example=" ".join(sections["example"].split()),
     )
-
-
-def _threshold(name: str, given: dict[str, Any]) -> Threshold:
-    shared = _SHARED.get(given.pop("like", None), {})
-    return Threshold(name=name, **{**shared, **given})
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,10 @@ def describe(rule: Rule) -> str:
     thresholds = ["No thresholds: the intervals decide."]
     if names := [threshold.name for threshold in text.thresholds]:
         setting = f"`--rule {rule.id}.{names[0]}=VALUE`, or in `advisor.toml`"
-        thresholds = [f"Thresholds, set with {setting}:", "\n".join(map(_threshold_item, text.thresholds))]
+        items = (
+            f"- `{t.name}` = {t.written(t.default)}: {t.meaning}. Source: {t.source}" for t in text.thresholds
+        )
+        thresholds = [f"Thresholds, set with {setting}:", "\n".join(items)]
     paragraphs = (
         f"## `{rule.id}`",
         f"**{text.title}.**",
@@ -183,11 +186,6 @@ def explain(rule: Rule) -> str:
     functions = opening(rule.text.bad + rule.text.good)
     called = f"The functions it calls:\n\n```python\n{functions.rstrip()}\n```" if functions else ""
     return from_markdown(f"{describe(rule)}\n{called}")
-
-
-def _threshold_item(threshold: Threshold) -> str:
-    value = threshold.written(threshold.default)
-    return f"- `{threshold.name}` = {value}: {threshold.meaning}. Source: {threshold.source}"
 
 
 def _is_general(rule: Rule) -> bool:

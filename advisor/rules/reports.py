@@ -15,7 +15,6 @@ from advisor import units
 from advisor.errors import UsageError, nearest
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.programs import SMALL, Ceiling, GpuTrace, ProgramTrace
-from advisor.rules.base import Limits
 from advisor.rules.registry import by_id, limits
 from advisor.rules.report_rules import RULES, UP, estimate, exposed, judge, stopped, unbalanced_split
 from advisor.verdicts.comparing.gates import Gate, Ruling
@@ -45,7 +44,7 @@ def judged(program: ProgramTrace, preferences: Preferences | None = None) -> Pro
     gpus = tuple(gpu.model_copy(update={"ceiling": ceiling(gpu, in_place=in_place)}) for gpu in program.gpus)
     advice = [one for gpu in gpus for one in _judged(gpu, wanted)]
     if len(gpus) > 1:
-        split = unbalanced_split(gpus, _limits("unbalanced-split", wanted))
+        split = unbalanced_split(gpus, limits(by_id("unbalanced-split"), wanted))
         advice.append(by_id("unbalanced-split").concluded("all GPUs", split))
     questions = (*_asked(gpus), *[_IN_PLACE] * in_place)
     return program.model_copy(update={"gpus": gpus, "advice": tuple(advice), "questions": questions})
@@ -63,7 +62,7 @@ def _asked(gpus: Sequence[GpuTrace]) -> Iterator[str]:
 
 def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
     """What each rule says of a GPU, no time promised twice: what gains most first, overlapping last."""
-    findings = {rule: judge(rule, gpu, _limits(rule, wanted)) for rule in RULES}
+    findings = {rule: judge(rule, gpu, limits(by_id(rule), wanted)) for rule in RULES}
     worth = {r: (f.gain.seconds_per_frame or 0.0) * gpu.units for r, f in findings.items() if f.gain}
     calls = gpu.host_time("copies")
     copying = gpu.copy_seconds - gpu.hidden_seconds + (calls.idle_seconds if calls else 0.0)
@@ -96,10 +95,6 @@ def ceiling(gpu: GpuTrace, *, in_place: bool = False) -> Ceiling:
 def _paging(gpu: GpuTrace) -> float:
     """Migrations that no kernel hides, and what pages that move by faults stop."""
     return gpu.managed.exposed_seconds + stopped(gpu.managed) if gpu.managed else 0.0
-
-
-def _limits(rule: str, preferences: Preferences) -> Limits:
-    return limits(by_id(rule), preferences)
 
 
 def _questions(gpu: GpuTrace) -> Iterator[str]:
