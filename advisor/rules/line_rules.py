@@ -18,8 +18,6 @@ from advisor.rules.snippets.lines import (
     on_gpu,
     once,
     pinned,
-    removed,
-    uploaded,
 )
 from advisor.strategies.syntax import names_changed, names_tested, names_written
 
@@ -195,7 +193,7 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         if written
         else once(case.line, case.before_loop, use)
         if case.line.call
-        else uploaded(case.line, case.before_loop),
+        else f"# {case.before_loop}: upload the array once, and use that here\n{case.line.place.text}",
         change=None if written else "hoist",
     )
 
@@ -242,7 +240,7 @@ def unread_upload(case: LineCase, limits: Limits) -> Finding | None:
         "call of the library read them. Kernels that are launched by other means are not seen: check these "
         "first.",
         saved=saved,
-        after=removed(case.line),
+        after=f"# only where its result is read:\n{case.line.place.text}",
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from advisor.profiles.crossings import Crossing, Library, Place
+from advisor.profiles.files import read_toml
 from advisor.strategies.syntax import names_of
 
 _OF_ARGUMENT = (
@@ -58,11 +60,6 @@ class UserLine:
         made = [each.value for each in statements_of(self.place.text) if isinstance(each, ast.Assign)]
         alone = not self.call or self.call in (_segment(self.place.text, value) for value in made)
         return self.target if alone else ""
-
-    @property
-    def host(self) -> str:
-        """The operand, where it is a name."""
-        return self.operand if self.operand.isidentifier() else ""
 
     def with_call(self, other: str) -> str:
         """The line with something else in place of the call; empty where there is no such call."""
@@ -155,66 +152,38 @@ def both(place: Place, after: str) -> str:
     return f"# now, line {place.line} of {place.file}\n{place.text}\n\n# instead\n{after}"
 
 
-_PINNED: dict[Library, str] = {
-    "cupy": "{new} = cupyx.empty_pinned(shape, {dtype})",
-    "torch": "{new} = torch.empty(shape, dtype={dtype}, pin_memory=True)",
-    "numba": "{new} = cuda.pinned_array(shape, {dtype})",
-}
-_OUT: dict[Library, str] = {
-    "cupy": "{old}.get(out={new})",
-    "torch": "{new}.copy_({old})",
-    "numba": "{old}.copy_to_host({new})",
-}
-_WAIT: dict[Library, str] = {
-    "cupy": "cupy.cuda.get_current_stream().synchronize()",
-    "torch": "torch.cuda.current_stream().synchronize()",
-    "numba": "cuda.default_stream().synchronize()",
-}
+_TEXTS = read_toml(Path(__file__).with_suffix(".toml"))
+"""By library: page-locked memory, a download `out` into it, what waits for copies, one memory for both sides,
+and what makes one array of several."""
 
 
 def pinned(line: UserLine, *, up: bool, before: str, fill_place: str) -> str:
     """One page-locked array, made once. fill_place: the line that fills the old one."""
-    old = line.operand or "array"
+    old, texts = line.operand or "array", _TEXTS[line.library]
     new = f"{old if old.isidentifier() else 'host'}_pinned"
     those = f"the shape of {old}, in the type of the GPU's array" if line.dtype else f"those of {old}"
-    lock = f"{_PINNED[line.library].format(new=new, dtype=line.dtype or 'dtype')}  # {those}; {before}"
+    lock = f"{texts['pinned'].format(new=new, dtype=line.dtype or 'dtype')}  # {those}; {before}"
     if not up and line.filled:
-        lock = _PINNED[line.library].format(new=line.filled, dtype="dtype")
+        lock = texts["pinned"].format(new=line.filled, dtype="dtype")
         return f"{lock}  # {fill_place}: in place of the array there\n{line.place.text}"
     if not up:
-        download = _OUT[line.library].format(new=new, old=old)
+        download = texts["out"].format(new=new, old=old)
         return f"{lock}\n{line.with_call(download) or f'result = {download}'}  # until the next"
     fill = f"# {fill_place}: write into {new} (out={new}, dst={new}) instead of making {old}"
     again = line.with_operand(new) or f"# copy from {new}"
-    return f"{lock}\n{fill}\n{again}\n{_WAIT[line.library]}  # before the CPU writes {new} again"
-
-
-_SHARED: dict[Library, str] = {
-    "cupy": """memory = cupy.cuda.alloc_pinned_memory(nbytes)
-{new} = numpy.frombuffer(memory, dtype, size).reshape(shape)
-there = cupy.cuda.runtime.pointerGetAttributes(memory.ptr).devicePointer
-shared = cupy.cuda.UnownedMemory(there, nbytes, memory)
-{new}_gpu = cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(shared, 0))""",
-    "torch": """memory = cupy.cuda.alloc_pinned_memory(nbytes)  # PyTorch has no mapped memory of its own
-{new} = numpy.frombuffer(memory, dtype, size).reshape(shape)
-there = cupy.cuda.runtime.pointerGetAttributes(memory.ptr).devicePointer
-shared = cupy.cuda.UnownedMemory(there, nbytes, memory)
-array = cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(shared, 0))
-{new}_gpu = torch.from_dlpack(array)""",
-    "numba": "{new} = {new}_gpu = cuda.mapped_array(shape, dtype)",
-}
+    return f"{lock}\n{fill}\n{again}\n{texts['wait']}  # before the CPU writes {new} again"
 
 
 def in_place(line: UserLine, *, up: bool, before: str) -> str:
     """One array in mapped memory that the CPU and the GPU use."""
-    old = line.operand or "array"
+    old, texts = line.operand or "array", _TEXTS[line.library]
     new = f"{old if old.isidentifier() else 'data'}_shared"
     if up:
         use, until = f"the CPU writes into {new}; kernels read {new}_gpu", "it writes again"
     else:
         use, until = f"kernels write into {new}_gpu (out=)", f"the CPU reads {new}"
-    wait = f"{_WAIT[line.library]}  # before {until}"
-    return f"# {before}\n{_SHARED[line.library].format(new=new)}\n# in the loop: {use}\n{wait}"
+    shared = texts["shared"].format(new=new)
+    return f"# {before}\n{shared}\n# in the loop: {use}\n{texts['wait']}  # before {until}"
 
 
 def on_device(line: UserLine, before: str) -> str:
@@ -231,18 +200,13 @@ def filled(before: str) -> str:
     return (
         f"host = torch.empty(shape, dtype=dtype, pin_memory=True)  # {before}; two to overlap\n"
         "# make the data in host (out=host, read into host.numpy()), then copy it with non_blocking=True\n"
-        f"{_WAIT['torch']}  # before the CPU writes host again"
+        f"{_TEXTS['torch']['wait']}  # before the CPU writes host again"
     )
 
 
 def once(line: UserLine, before: str, after: str = "") -> str:
     """The line moved out of the loop."""
     return "\n".join(filter(None, (f"# {before}", line.place.text, after)))
-
-
-def uploaded(line: UserLine, before: str) -> str:
-    """The same where the text of the line does not tell what it uploads, as of a call that does so inside."""
-    return f"# {before}: upload the array once, and use that here\n{line.place.text}"
 
 
 def copied_there(line: UserLine, before: str) -> str:
@@ -294,12 +258,8 @@ _PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
 def merged(line: UserLine) -> str:
     """One copy for many small arrays."""
     old = line.operand or "array"
-    stack = {"torch": "torch.stack", "cupy": "numpy.stack", "numba": "numpy.stack"}[line.library]
+    stack = _TEXTS[line.library]["stack"]
     one = line.with_operand("together")
     if not one:
         return f"together = {stack}(...)  # all small arrays of the frame; then one copy of it"
     return f"together = {stack}([...])  # every {old} of a frame\n{one}  # one copy; then take its rows"
-
-
-def removed(line: UserLine) -> str:
-    return f"# only where its result is read:\n{line.place.text}"
