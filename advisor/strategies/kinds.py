@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,36 +69,26 @@ class ManagedPrefetch(Placement):
     """
 
     def _reached(self, arena: Arena, host: int, layout: Layout) -> Placed:
-        backend, nbytes = arena.backend, layout.nbytes
-        placed = super()._reached(arena, host, layout)
-        pointer = host
+        backend, placed = arena.backend, super()._reached(arena, host, layout)
         attaching = flag_is_off(backend.device(), "concurrent_managed_access")
 
-        def move(side: Side) -> None:
-            if attaching:
-                backend.attach(pointer, side)
-            else:
-                backend.prefetch(pointer, nbytes, side)
-
-        def move_part(side: Side, part: Bounds, stream: Any) -> None:
+        def move(side: Side, part: Bounds, stream: Any) -> None:
             """From its first to its last byte: pages hold what lies between rows, too."""
             del stream
             spans = layout.spans(part)
             if attaching and spans:
-                backend.attach(pointer, side)
+                backend.attach(host, side)
             elif spans:
                 first, last = spans[0].offset, spans[-1].end
-                backend.prefetch(pointer + first, last - first, side)
+                backend.prefetch(host + first, last - first, side)
 
-        def bring(side: Side) -> None:
-            backend.discard(pointer, nbytes, side)
-
+        discard = partial(backend.discard, host, layout.nbytes)
         return replace(
             placed,
-            to_device=lambda _: move("device"),
-            to_host=lambda _: move("host"),
-            move_part=move_part,
-            bring=bring if backend.discards and not attaching else None,
+            to_device=partial(move, "device", WHOLE),
+            to_host=partial(move, "host", WHOLE),
+            move_part=move,
+            bring=discard if backend.discards and not attaching else None,
         )
 
 
@@ -129,22 +120,18 @@ class ManagedAdvised(ManagedPrefetch):
         return super().unavailable(device)
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        """One memory, with its hints given before it is first touched."""
+        """One memory, with its hints given before it is first touched. A GPU prefers what no other one
+        touches, and has the rest mapped."""
         placed = super().place(arena, layout, gpus)
         for hint in self.hints:
             arena.on(gpus[0]).backend.advise(placed.host_pointer, layout.nbytes, hint)
-        if "prefer-device" in self.hints:
-            for gpu, part in self.regions:
-                self._advise_part(arena.on(gpu), placed.host_pointer, layout, gpu, part)
+        for gpu, part in self.regions if "prefer-device" in self.hints else ():
+            alone = not any(other != gpu and overlapping(part, bounds) for other, bounds in self.regions)
+            if spans := layout.spans(part):
+                first, size = spans[0].offset, spans[-1].end - spans[0].offset
+                hint = "prefer-device" if alone else "accessed-by-device"
+                arena.on(gpu).backend.advise(placed.host_pointer + first, size, hint)
         return placed
-
-    def _advise_part(self, arena: Arena, pointer: int, layout: Layout, gpu: int, part: Bounds) -> None:
-        """The GPU prefers what no other one touches, and has the rest mapped."""
-        alone = not any(other != gpu and overlapping(part, bounds) for other, bounds in self.regions)
-        hint: Hint = "prefer-device" if alone else "accessed-by-device"
-        if spans := layout.spans(part):
-            first, last = spans[0].offset, spans[-1].end
-            arena.backend.advise(pointer + first, last - first, hint)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -147,10 +147,6 @@ def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
 def _import_of(name: str, value: Any) -> str | None:
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}"
-    package = sys.modules["advisor"]  # its lazy face, on a floor above
-    for public in package.__all__:
-        if getattr(package, public) is value:
-            return f"from advisor import {public} as {name}"
     module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     home = sys.modules.get(module) if isinstance(module, str) and module != "__main__" else None
     if home is not None and own.isidentifier() and getattr(home, own, None) is value:
