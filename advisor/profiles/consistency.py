@@ -75,10 +75,9 @@ def contradictions(profile: Profile) -> Iterator[Problem]:
 
 
 def _of_values(profile: Profile) -> Iterator[Problem]:
-    for number, row in enumerate(profile.results):
+    for where, row in _places(profile, "results.*"):
         if isinstance(row, Measured):
-            where = f"results.{number}.median_seconds"
-            yield from _outside(where, row.median_seconds, row.interval_seconds)
+            yield from _outside(f"{where}.median_seconds", row.median_seconds, row.interval_seconds)
     for where, advice in _all(profile, _RATIOS):
         if advice.speedup is not None and advice.interval is not None:
             yield from _outside(f"{where}.speedup", advice.speedup, advice.interval)
@@ -143,20 +142,19 @@ def _of_references(profile: Profile) -> Iterator[Problem]:
 
 def _of_predictions(profile: Profile) -> Iterator[Problem]:
     stages = {stage.name for stage in profile.workload.stages}
-    for number, prediction in enumerate(profile.predictions):
+    for at, prediction in _places(profile, "predictions.*"):
         known = _figures(prediction.results)
-        for where, names in _all(prediction, _CONCLUDED, f"predictions.{number}"):
+        for where, names in _all(prediction, _CONCLUDED, at):
             yield from _unknown(where, names, known, "figure of")
-        for place, row in enumerate(prediction.results):
+        for where, row in _places(prediction, "results.*", at):
             if isinstance(row, Predicted):
-                where = f"predictions.{number}.results.{place}"
                 if not row.terms:
                     yield f"{where}.terms", "it is empty"
                 ends = (row.low_seconds, row.high_seconds)
                 yield from _outside(f"{where}.likely_seconds", row.likely_seconds, ends)
                 yield from _unknown(f"{where}.over", row.over, known, "row of")
-                staged = (term for term in row.terms if term.startswith(("host:", "device:")))
-                named = (term.partition(":")[2] for term in staged)
+                parts = (term.partition(":") for term in row.terms)
+                named = (stage for side, _, stage in parts if side in ("host", "device"))
                 yield from _unknown(f"{where}.terms", named, stages, "stage")
 
 
@@ -204,8 +202,8 @@ def _of_workload(workload: WorkloadRecord) -> Iterator[Problem]:
         if stage.loop and (stage.phase == "setup" or stage.every > 1):
             why = "a stage of set-up or of some frames cannot be in a loop"
             yield f"workload.stages.{stage.name}.loop", why
-    for number, buffer in enumerate(workload.buffers):
-        yield from _of_buffer(f"workload.buffers.{number}", buffer)
+    for where, buffer in _places(workload, "buffers.*", "workload"):
+        yield from _of_buffer(where, buffer)
 
 
 def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:

@@ -150,19 +150,15 @@ def _wanted(annotation: Any) -> str:
 def _parse(name: str, text: str, annotation: Any, option: str = "--set") -> Value:
     try:
         value = _read(text, annotation)
+        if not isinstance(value, float) or math.isfinite(value):
+            return value
+        wrong, step = "not finite", f"Give {name} as a finite number."
     except OverflowError:
-        raise UsageError(
-            f"{option} {name}={text} is too large", next_step="Give a value below 2**63."
-        ) from None
+        wrong, step = "too large", "Give a value below 2**63."
     except ValueError:
         wanted = _wanted(annotation)
-        step = f"Give {name} as {wanted.removeprefix('of type ')}."
-        raise UsageError(f"{option} {name}={text} is not {wanted}", next_step=step) from None
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(
-            f"{option} {name}={text} is not finite", next_step=f"Give {name} as a finite number."
-        )
-    return value
+        wrong, step = f"not {wanted}", f"Give {name} as {wanted.removeprefix('of type ')}."
+    raise UsageError(f"{option} {name}={text} is {wrong}", next_step=step)
 
 
 def _read(text: str, annotation: Any) -> Value:

@@ -37,6 +37,7 @@ _DRAWS_BEYOND = 25
 FAR = 2.0
 """Times the limit. Runs of the same code differ by at most 1.6, on one busy CPU (`rows.HOST_NOISE`)."""
 _NAMED: tuple[Kind, ...] = ("recommendation-changes", "results-differ")
+_LIMITED: tuple[Kind, ...] = ("slower", "footprint", "crossing")
 _KNOWN = "Write slower=5%, footprint=+10%, recommendation-changes, results-differ or crossing=+10%."
 
 
@@ -120,15 +121,13 @@ def _parse(text: str) -> Gate:
     kind, equals, value = text.strip().partition("=")
     if not equals and (named := next((name for name in _NAMED if name == kind), None)):
         return Gate(named, named)
+    if (limited := next((name for name in _LIMITED if name == kind), None)) is None:
+        raise UsageError(f"--fail-if {text!r} is not a gate", next_step=_KNOWN)
     limit = _LIMIT.fullmatch(value.strip())
-    if kind == "slower" and limit:
-        return Gate(f"slower={float(limit[1]):g}%", "slower", float(limit[1]) / 100)
-    if kind in ("footprint", "crossing") and limit:
-        name: Kind = "footprint" if kind == "footprint" else "crossing"
-        return Gate(f"{name}=+{float(limit[1]):g}%", name, float(limit[1]) / 100)
-    if kind in ("slower", "footprint", "crossing"):
+    if limit is None:
         raise UsageError(f"--fail-if {text!r} has no limit in percent", next_step=_KNOWN)
-    raise UsageError(f"--fail-if {text!r} is not a gate", next_step=_KNOWN)
+    sign, percent = "" if limited == "slower" else "+", float(limit[1])
+    return Gate(f"{limited}={sign}{percent:g}%", limited, percent / 100)
 
 
 def rule(gate: Gate, findings: Sequence[Finding]) -> Ruling:
