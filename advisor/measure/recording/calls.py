@@ -104,7 +104,7 @@ class Calls:
         self._direct = direct
         self.recorder = recorder
         self._gpu, self._depth = gpu, recorder.depth
-        self._scopes = _Scopes()
+        self._scope = _Scope()
 
     def event(self, kind: CrossingKind, call: str, **details: Any) -> Event:
         return Event(kind, call, self.library, **details)
@@ -215,17 +215,16 @@ class Calls:
 
     def crossed(self, event: Event) -> None:
         """Notes a crossing: under the name of the call that made it, several waits of one call as one."""
-        scope = self._scopes.current
-        if scope is not None:
-            event.call = scope.call
-            if event.kind == "wait":
-                scope.add(event)
-                return
-        self.recorder.crossed(event)
+        scope = self._scope
+        event.call = scope.call or event.call
+        if scope.call and event.kind == "wait":
+            scope.add(event)
+        else:
+            self.recorder.crossed(event)
 
     def waited(self) -> None:
         """Notes that the function whose name is given to crossings waits."""
-        if self._scopes.current is not None:
+        if self._scope.call:
             self.crossed(self.event("wait", ""))
 
     def named(self, name: str) -> Wrap:
@@ -233,14 +232,14 @@ class Calls:
         return self.around(functools.partial(self.call_named, name))
 
     def call_named(self, name: str, call: Call, *args: Any, **options: Any) -> Any:
-        scopes = self._scopes
-        if scopes.current is not None:
+        scope = self._scope
+        if scope.call:
             return call(*args, **options)
-        scope = scopes.current = _Scope(name)
+        scope.call, scope.wait = name, None
         try:
             result = call(*args, **options)
         finally:
-            scopes.current = None
+            scope.call = ""
         if scope.wait is not None:
             scope.wait.created = None
             self.recorder.crossed(scope.wait)
@@ -281,12 +280,11 @@ class Calls:
         return self.around(body)
 
 
-class _Scope:
-    """A function of the library's whose hidden waits count as one."""
+class _Scope(threading.local):
+    """The function of the library's that a thread is in, whose hidden waits count as one."""
 
-    def __init__(self, call: str) -> None:
-        self.call = call
-        self.wait: Event | None = None
+    call = ""
+    wait: Event | None = None
 
     def add(self, event: Event) -> None:
         event.bytes = 0
@@ -294,12 +292,6 @@ class _Scope:
         for name in ("host_seconds", "kernel_seconds") if first is not None else ():
             seconds = getattr(first, name), getattr(event, name)
             setattr(event, name, None if None in seconds else sum(seconds))
-
-
-class _Scopes(threading.local):
-    """The scope that each thread is in."""
-
-    current: _Scope | None = None
 
 
 def wrapper_costs(recorder: ScriptRecorder) -> tuple[float, float]:

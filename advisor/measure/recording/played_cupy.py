@@ -88,20 +88,18 @@ def modules() -> dict[str, ModuleType]:
     cupy.save = lambda file, array, *_: np.save(file, cupy.asnumpy(array))
     cupy.get_array_module = lambda *values: cupy if any(isinstance(v, DeviceArray) for v in values) else np
     cupyx = _cupyx(cupy)
-    named = {
-        each.__name__: each
-        for each in (cupy, cupy.testing, cupy.linalg, cupy.fft, cupy.random, cupy.cuda, cupyx)
-    }
-    for each in (
+    parts = (
+        cupy,
+        cupy.testing,
+        cupy.linalg,
+        cupy.fft,
+        cupy.random,
+        cupy.cuda,
         cupy.cuda.runtime,
         cupy.cuda.nvtx,
-        cupyx.profiler,
-        cupyx.jit,
-        cupyx.scipy,
-        *scipy_modules(cupyx, watch),
-    ):
-        named[each.__name__] = each
-    return named
+    )
+    others = (cupyx, cupyx.profiler, cupyx.jit, cupyx.scipy, *scipy_modules(cupyx, watch))
+    return {each.__name__: each for each in (*parts, *others)}
 
 
 def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
@@ -257,10 +255,9 @@ def _runtime() -> Any:
     runtime.getDeviceCount, runtime.getDevice = lambda: 1, lambda: 0
     for name in ("setDevice", "deviceSynchronize", "streamSynchronize", "eventSynchronize", "free"):
         setattr(runtime, name, lambda *_: None)
-    for name, value in {"HostToDevice": 1, "DeviceToHost": 2, "DeviceToDevice": 3, "Default": 4}.items():
-        setattr(runtime, f"memcpy{name}", value)
-    for name, value in {"Default": 0, "Portable": 1, "Mapped": 2, "WriteCombined": 4}.items():
-        setattr(runtime, f"hostAlloc{name}", value)
+    kinds = {"memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "memcpyDeviceToDevice": 3, "memcpyDefault": 4}
+    flags = {"hostAllocDefault": 0, "hostAllocPortable": 1, "hostAllocMapped": 2, "hostAllocWriteCombined": 4}
+    vars(runtime).update(kinds, **flags)
     runtime.getDeviceProperties = lambda _: Properties(name=NAME.encode())
     runtime.CUDARuntimeError = RuntimeError
     return runtime

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 from advisor.measure.recording.calls import replace
 from advisor.measure.recording.played import NAME, NAN, Device, Event, Graph, Idle, Stream, fact, values_of
 
-_NOTHING = ("empty_cache", "init", "set_device", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
 _HOST_LENGTHS = ("_pack_padded_sequence", "_pad_packed_sequence")
 """Functions that give a tensor and lengths, which stay on the host."""
 
@@ -33,6 +32,29 @@ def play(torch: Any, not_seen: Callable[[str], None]) -> None:
     players[0].play()
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved"):
         setattr(torch.cuda, name, memory)
+
+
+def _answers(torch: Any) -> Iterator[tuple[Any, str, Any]]:
+    """What functions of these modules give, whatever they are asked."""
+    cuda, gpu = torch.cuda, torch.accelerator
+    counts = {"device_count": 1, "current_device": 0, "get_device_name": NAME, "mem_get_info": (NAN, NAN)}
+    cuda_answers = {
+        **counts,
+        **dict.fromkeys(("is_available", "is_initialized", "is_bf16_supported"), True),
+        **dict.fromkeys(("synchronize", "empty_cache", "init", "set_device", "reset_peak_memory_stats")),
+        **dict.fromkeys(("manual_seed", "manual_seed_all")),
+        "is_current_stream_capturing": False,
+        "graph_pool_handle": (0, 0),
+    }
+    accelerator = {
+        "is_available": True,
+        "current_accelerator": torch.device("cuda"),
+        "current_device_index": 0,
+    }
+    accelerator |= dict.fromkeys(("set_device_index", "synchronize"))
+    nvtx = dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"))
+    for owner, answers in ((cuda, cuda_answers), (gpu, accelerator), (cuda.nvtx, nvtx)):
+        yield from ((owner, name, answer) for name, answer in answers.items())
 
 
 def _received(tensor: Any) -> Any:
@@ -159,13 +181,9 @@ class Player:
         self._cuda_module()
         self._modules()
         self._precision()
-        torch.accelerator.is_available = lambda *_, **__: True
-        torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
-        torch.accelerator.current_device_index = lambda: 0
-        torch.accelerator.set_device_index = lambda _: None
-        torch.accelerator.synchronize = lambda *_: None
         torch.accelerator.current_stream = lambda *_: torch.cuda.current_stream()
-        torch.cuda.is_current_stream_capturing = lambda: False
+        for owner, name, value in _answers(torch):
+            setattr(owner, name, lambda *_, value=value, **__: value)
 
     def _tensor_methods(self) -> None:
         tensor = self._torch.Tensor
@@ -301,32 +319,19 @@ class Player:
 
     def _cuda_module(self) -> None:
         cuda = self._torch.cuda
-        cuda.is_available = cuda.is_initialized = lambda: True
-        cuda.device_count = lambda: 1
-        cuda.current_device = lambda: 0
-        cuda.get_device_name = lambda *_: NAME
         cuda.get_device_properties = lambda *_: Device()
         cuda.get_device_capability = lambda *_: (fact("major"), fact("minor"))
-        cuda.mem_get_info = lambda *_: (NAN, NAN)
-        cuda.is_bf16_supported = lambda *_, **__: True
-        cuda.synchronize = lambda *_: None
         cuda.get_rng_state = lambda *_: self._torch.get_rng_state()
         cuda.set_rng_state = lambda state, *_: self._torch.set_rng_state(state)
         cuda.get_rng_state_all = lambda: [self._torch.get_rng_state()]
         cuda.set_rng_state_all = lambda states: self._torch.set_rng_state(states[0])
-        for name in _NOTHING:
-            setattr(cuda, name, lambda *_, **__: None)
-        cuda.CUDAGraph, cuda.graph = Graph, Idle
-        cuda.graph_pool_handle = lambda: (0, 0)
+        cuda.CUDAGraph, cuda.graph, cuda.Stream, cuda.Event = Graph, Idle, Stream, Event
         cuda.make_graphed_callables = lambda callables, *_, **__: callables
-        cuda.Stream, cuda.Event = Stream, Event
         cuda.stream = lambda stream: stream or contextlib.nullcontext()
         cuda.current_stream = lambda *_: Stream.current[-1]
         cuda.default_stream = lambda *_: Stream.null
         cuda.set_stream = Stream.use
         cuda.device = contextlib.nullcontext
-        for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
-            setattr(cuda.nvtx, name, lambda *_: None)
         cuda.nvtx.range = lambda *_, **__: contextlib.nullcontext()
 
     def _modules(self) -> None:

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from advisor import units
 from advisor.devices.gpus import gpu_state
@@ -44,25 +44,10 @@ from advisor.measure.recording.torch_calls import TorchCalls
 from advisor.profiles import secrets
 from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, Library, ScriptRun
 
-
-class LibraryRecorder(Protocol):
-    """The recorder of one library: `install` is called once the module is imported by the script."""
-
-    library: Library
-
-    def install(self, module: Any, recorder: Any) -> None: ...
-
-    def finish(self) -> None:
-        """At the end of the script: waits for the GPU, so that marks can be read."""
-
-    def seconds_between(self, begin: Any, end: Any) -> float: ...
-
-
+LibraryRecorder = CupyCalls | TorchCalls | NumbaCalls
 RECORDERS: Mapping[Library, type[LibraryRecorder]] = {
-    "cupy": CupyCalls,
-    "torch": TorchCalls,
-    "numba": NumbaCalls,
-}
+    "cupy": CupyCalls, "torch": TorchCalls, "numba": NumbaCalls,
+}  # fmt: skip
 _PLAYING = f"from {__name__} import play; play({{!r}}); "
 
 
