@@ -116,7 +116,7 @@ class Crossing(Record):
 
 
 class Ceiling(Record):
-    """What memory can change in a frame: copies and avoidable waits.
+    """The time in a frame that memory can change: copies and avoidable waits.
 
     Waiting for kernels is not in it. The time that other lines lose to copies is in it where it was measured.
     """

@@ -203,7 +203,7 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
 
 
 def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:
-    """What memory can change in a frame, over all devices and on each of them."""
+    """The time of a frame that memory can change, over all devices and on each of them."""
     ceilings = [c for p in run.predictions if (c := ceiling_of(run, scope, p.device))]
     loop = f" in the {loop_name(scope.loop, run)}" if scope.loop and len(scopes(run)) > 1 else ""
     bounds = [f"{words.name(c.device or '')} {_bound(c)}" for c in ceilings]

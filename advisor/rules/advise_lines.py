@@ -50,7 +50,7 @@ def advise_lines(
     targets: Sequence[CatalogueEntry],
     wanted: Preferences,
 ) -> tuple[LineAdvice, ...]:
-    """What rules say of lines: of the measured device, or without times of each one that was predicted.
+    """Advice on lines for the measured device, or without times for each one that was predicted.
 
     entry: the measured device's, or one like it. Nothing is said where memory is not the problem.
     """
@@ -122,7 +122,7 @@ in the model, page-locked ones 1.0 to 1.1 times: the rest is the host's memory."
 
 
 def _beside(scope: Scope, ceiling: Ceiling) -> dict[int, float]:
-    """What copies from or to pageable memory cost other lines of a frame, where that was measured.
+    """Cost of copies from or to pageable memory to other lines of a frame, where that was measured.
 
     Downloads have it, if there are some: on an H200 one of 2 MiB made other lines take 300 µs longer, into
     page-locked memory nothing.

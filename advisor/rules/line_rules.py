@@ -199,7 +199,7 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
 
 
 def round_trip(case: LineCase, limits: Limits) -> Finding | None:
-    """What a download brought goes back to the GPU unchanged."""
+    """Uploads of bytes that a download brought."""
     crossing, repeats = case.crossing, case.crossing.repeats
     if crossing.kind != "upload" or repeats is None or repeats.checked < limits["checked"]:
         return None

@@ -42,19 +42,19 @@ class LineCase:
     scope: Scope
     ceiling: Ceiling
     seconds: float
-    """What memory can change of one occurrence."""
+    """The part of one occurrence that memory can change."""
     pinned_seconds: float | None
     """The same from page-locked memory that is kept; None where the model does not know."""
     call_seconds: float
-    """What a copy costs before its first byte moves, by the model."""
+    """Cost of a copy before its first byte moves, by the model."""
     wait_seconds: float
-    """What waiting for the GPU costs, by the model."""
+    """Cost of waiting for the GPU, by the model."""
     source: str = ""
     """The file of the line; empty where it was not saved."""
     one_dram: MemoryClass | None = None
     """The class of a device whose CPU and GPU have one DRAM."""
     beside_seconds: float = 0.0
-    """What the copies of a frame cost other lines, as far as it was measured."""
+    """Cost of a frame's copies to other lines, as far as it was measured."""
 
     @property
     def times(self) -> float:
@@ -67,7 +67,7 @@ class LineCase:
 
     @property
     def locked_seconds(self) -> float:
-        """What page-locked memory saves of a frame."""
+        """Saved in a frame by page-locked memory."""
         if self.pinned_seconds is None:
             return 0.0
         return (self.seconds - self.pinned_seconds) * self.times + self.beside_seconds

@@ -1,4 +1,4 @@
-"""What memory can change in a script's frames, and where the rest of a frame is.
+"""The time in a script's frames that memory can change, and where the rest of a frame is.
 
 A frame is an iteration of the loop that repeats the same crossings; without one it is the whole run.
 """
@@ -65,8 +65,8 @@ def around(run: ScriptRun) -> tuple[tuple[int, Crossing], ...]:
 
 
 def path_seconds(crossing: Crossing) -> float | None:
-    """What memory can change of a crossing: of a copy the longer of what host and stream spend; of a wait the
-    call alone, not the kernels that it waits for. None where nothing was timed.
+    """The part of a crossing that memory can change: of a copy the longer of what host and stream spend; of a
+    wait the call alone, not the kernels that it waits for. None where nothing was timed.
 
     A call that returns when its copy is done, of a download or from page-locked memory, has all of it. On an
     H200 an upload and a download had spans of 1.41 ms; with the call alone for the download it is 1.24 ms,
@@ -80,7 +80,7 @@ def path_seconds(crossing: Crossing) -> float | None:
 
 
 def spared_seconds(crossing: Crossing) -> float | None:
-    """What a frame is expected to save without the crossing; sums of it count no second twice.
+    """Expected saving of a frame without the crossing; sums of it count no second twice.
 
     From or to pageable memory the host copies or waits, so that its calls follow one another, as it does for
     PyTorch's copies that block. The span in the stream begins before the host's own copy and ends beside the

@@ -310,44 +310,30 @@ def _below(record: Record, loop: Loop, repeating: set[Loop]) -> list[Loop]:
     return [each for each in chain[chain.index(loop) + 1 :] if each in repeating]
 
 
-@dataclass(frozen=True)
-class Overheads:
-    """Estimates of what a run would not have taken without its recording.
+def overheads(
+    recorder: ScriptRecorder, loops: Loops, origins: Origins, seconds: float
+) -> Callable[[Loop | None], float]:
+    """Estimates, at the end of a run of so many seconds: what recording took of a loop, or of the run (None),
+    over which allocations are taken as even."""
+    wrapper, launch = wrapper_costs(recorder)
+    head, allocations = head_cost(), origins.cost() / seconds
 
-    wrapper, launch, head: seconds of what the recorder cannot time, each time.
-    """
-
-    recorder: ScriptRecorder
-    loops: Loops
-    wrapper: float
-    launch: float
-    head: float
-    allocations: float
-    """Seconds of all calls of the memory handler."""
-    seconds: float
-    """The run's duration."""
-
-    @classmethod
-    def measured(cls, recorder: ScriptRecorder, loops: Loops, origins: Origins, seconds: float) -> Overheads:
-        """At the end of a run of that many seconds."""
-        return cls(recorder, loops, *wrapper_costs(recorder), head_cost(), origins.cost(), seconds)
-
-    def of(self, loop: Loop | None = None) -> float:
-        """The cost of all iterations of a loop, or of the run, over which allocations are taken as even."""
-        recorder, seconds = self.recorder, loop.seconds if loop else self.seconds
-        chains = [(record, [each.loop for each in record.loops]) for record in recorder.records.values()]
-        inside = [(record, chain) for record, chain in chains if loop is None or loop in chain]
-        heads = {each for _, chain in inside for each in chain} if loop else self.loops.all
-        return min(
-            sum(self._crossings(record) for record, _ in inside)
-            + recorder.launch_overhead[loop]
-            + recorder.launches[loop] * self.launch
-            + sum(each.called for each in heads) * self.head
-            + self.allocations * seconds / self.seconds,
-            seconds,
-        )
-
-    def _crossings(self, record: Record) -> float:
+    def crossings(record: Record) -> float:
         """The others of a line as those that were timed, but not in detail."""
         each = record.noting / record.noted if record.noted else 0.0
-        return record.overhead + (record.count - record.detailed) * each + record.count * self.wrapper
+        return record.overhead + (record.count - record.detailed) * each + record.count * wrapper
+
+    def overhead(loop: Loop | None) -> float:
+        whole = loop.seconds if loop else seconds
+        chains = [(record, [each.loop for each in record.loops]) for record in recorder.records.values()]
+        inside = [(record, chain) for record, chain in chains if loop is None or loop in chain]
+        heads = {each for _, chain in inside for each in chain} if loop else loops.all
+        parts = (
+            sum(crossings(record) for record, _ in inside),
+            recorder.launch_overhead[loop] + recorder.launches[loop] * launch,
+            sum(each.called for each in heads) * head,
+            allocations * whole,
+        )
+        return min(sum(parts), whole)
+
+    return overhead

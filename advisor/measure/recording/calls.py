@@ -1,4 +1,4 @@
-"""What the recorders of libraries share: replacing a callable, and noting what crosses around a call."""
+"""Common parts of the libraries' recorders: replacing a callable, and noting what crosses around a call."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class CupyCalls:
         replace(array, "nonzero", self._calls.waiting("ndarray.nonzero"))
 
     def _value(self, name: str, call: Call, array: Any, *args: Any, **options: Any) -> Any:
-        """What gives the host values: of one element it is a wait, else a download."""
+        """Methods that give the host values: a wait for one element, else a download."""
         wait = array.size == 1 or name.removeprefix("ndarray.") in _SCALARS
         event = self._calls.event("wait" if wait else "download", name)
         result = self._calls.run(event, call, (array, *args), options, True)
@@ -424,7 +424,7 @@ class _Told:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What isinstance sees: cupyx.jit asks which of a kernel's globals are ufuncs."""
+        """For isinstance: cupyx.jit asks which of a kernel's globals are ufuncs."""
         return type(self._library)
 
     def __repr__(self) -> str:

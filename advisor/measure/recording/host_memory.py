@@ -37,7 +37,7 @@ numpy_api.py), there since 1.22."""
 
 
 class Source(NamedTuple):
-    """What gave memory, and the line that did."""
+    """The library that gave memory, and the line that asked for it."""
 
     kind: OriginKind
     site: Site | None
@@ -196,7 +196,7 @@ MOST_DOWNLOADS = 4096
 
 @dataclass(slots=True, eq=False)
 class LineContents:
-    """What was seen of the bytes of a line."""
+    """Comparisons of the bytes of a line."""
 
     site: Site
     checked: int = 0

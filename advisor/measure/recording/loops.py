@@ -343,7 +343,7 @@ class Site:
     asked: int = 0
     """How often something was about to cross."""
     records: dict[Any, Any] = field(default_factory=dict)
-    """What was recorded of it, by what tells crossings of a line apart."""
+    """Records by what tells crossings of a line apart."""
 
 
 class Lines:
@@ -353,7 +353,7 @@ class Lines:
         self._loops = loops
         self._sites: dict[tuple[int, ...], Site] = {}
         self.bottom: CodeType | None = None
-        """What runs the script: frames beyond it are none of the script's."""
+        """The code that runs the script: frames beyond it are none of the script's."""
 
     def site(self, frame: FrameType | None) -> Site | None:
         """None where no line of the user's is running, as in a thread of a library's own."""

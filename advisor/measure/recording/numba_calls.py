@@ -317,11 +317,11 @@ def _synchronizing(stream: Any) -> Iterator[Any]:
 
 
 def _nothing(*_: Any) -> None:
-    """What the simulator lacks and a program does not miss."""
+    """For functions that the simulator lacks and a program does not miss."""
 
 
 class _Ufunc:
-    """What `vectorize` makes of a function for cuda, computed by NumPy; its arrays cross as the GPU's do."""
+    """A ufunc by `vectorize` for cuda, computed by NumPy; its arrays cross as the GPU's do."""
 
     def __init__(self, cuda: Any, arrays: Any, function: Any, **_: Any) -> None:
         self._cuda, self._arrays, self._function = cuda, arrays, function

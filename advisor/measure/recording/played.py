@@ -1,4 +1,4 @@
-"""What plays CUDA itself on a machine without a GPU, for CuPy and PyTorch: everything is done at once."""
+"""CUDA itself, played on a machine without a GPU for CuPy and PyTorch: everything is done at once."""
 
 from __future__ import annotations
 

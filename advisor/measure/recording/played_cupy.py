@@ -58,7 +58,7 @@ class PlayedWatch(Watch):
 
 
 def modules() -> dict[str, ModuleType]:
-    """What goes to `sys.modules` before the script: cupy, cupyx and their submodules."""
+    """Entries of `sys.modules` for the script: cupy, cupyx and their submodules."""
     watch = PlayedWatch(coverage("999"), {})
     _complete_arrays(watch)
     cupy = _filled(Played("cupy"), MockModule(watch), "")

@@ -1,4 +1,4 @@
-"""What NumPy and SciPy compute on the mock of CuPy in place of a GPU.
+"""Kernels and cupyx.scipy on the mock of CuPy, computed by NumPy and SciPy in place of a GPU.
 
 Kernels in CUDA C++ that are plain expressions; all others are told as not run. cupyx.scipy by SciPy, without
 sparse matrices.

@@ -35,7 +35,7 @@ def play(torch: Any, not_seen: Callable[[str], None]) -> None:
 
 
 def _answers(torch: Any) -> Iterator[tuple[Any, str, Any]]:
-    """What functions of these modules give, whatever they are asked."""
+    """Functions that give the same whatever they are asked: their module, name and result."""
     cuda, gpu = torch.cuda, torch.accelerator
     counts = {"device_count": 1, "current_device": 0, "get_device_name": NAME, "mem_get_info": (NAN, NAN)}
     cuda_answers = {
@@ -62,11 +62,11 @@ def _received(tensor: Any) -> Any:
 
 
 players: list[Player] = []
-"""What plays the GPU in this process."""
+"""The one of this process, once there is one."""
 
 
 class _OnGpu:
-    """What a tensor on the GPU does unlike one on the CPU."""
+    """Differences of a tensor on the GPU from one on the CPU."""
 
     __slots__ = ()
     is_cuda = property(lambda _: True)

@@ -37,7 +37,7 @@ class Event:
     host_seconds: float | None = None
     """Duration of the call, without `kernel_seconds` where that is known. None: it was not timed."""
     kernel_seconds: float | None = None
-    """What the call waited for earlier kernels; None where the two were not measured apart."""
+    """Of waiting for earlier kernels in the call; None where the two were not measured apart."""
     marks: tuple[Any, Any] | None = None
     """CUDA events before and after the copy on its stream, where this one is timed."""
     host: Any = None
@@ -170,7 +170,7 @@ class Record:
 
 
 class ScriptRecorder:
-    """What the libraries' recorders of a run call."""
+    """Takes note of all that the libraries' recorders of a run tell."""
 
     def __init__(
         self, loops: Loops, lines: Lines, origins: Origins, contents: Contents, clock: Clock, *, has_gpu: bool

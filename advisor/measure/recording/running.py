@@ -39,7 +39,7 @@ _PROCESS = f"{PROCESSES} a process that the script starts with multiprocessing"
 
 @dataclass(frozen=True)
 class Program:
-    """What `__main__` is to be, ready to run."""
+    """A script or module, ready to run as `__main__`."""
 
     file: str
     code: CodeType
@@ -119,7 +119,7 @@ def run(program: Program, loops: Loops) -> Ending:
 
 
 def _unplayed(error: Unknowable) -> str:
-    """What the script asked for that only a GPU can tell, and where."""
+    """Words for a question that only a GPU can answer, and its line."""
     frames = [each for each in traceback.extract_tb(error.__traceback__) if is_users(each.filename)]
     where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
     why = str(error) or f"{where}: what CuPy does here is not known without a GPU"
@@ -142,7 +142,7 @@ def _tell(error: BaseException, file: str) -> None:
 
 
 def _exit_code(given: Any) -> int:
-    """What the process would have exited with; a message goes to stderr and is 1."""
+    """The exit code of sys.exit(given), whose message goes to stderr."""
     if given is None:
         return 0
     if isinstance(given, int):
@@ -274,7 +274,7 @@ class Finder(MetaPathFinder):
         return spec
 
     def _others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        """What the next finder says: a library may have one of its own, as numba-cuda has."""
+        """The answer of the next finder: a library may have one of its own, as numba-cuda has."""
         finders = (finder for finder in sys.meta_path if finder is not self)
         specs = (finder.find_spec(name, path, target) for finder in finders)
         return next((spec for spec in specs if spec is not None), None)

@@ -81,7 +81,7 @@ class TorchCalls:
         replace(torch.Tensor, "new_tensor", around(functools.partial(self._make, "Tensor.new_tensor", 1)))
 
     def _move(self, name: str, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
-        """What may give the same values on the other side."""
+        """Methods that may give the same values on the other side."""
         up = not tensor.is_cuda
         if self._goes_to_gpu(name, tensor, (*args, *options.values())) != up:
             return call(tensor, *args, **options)

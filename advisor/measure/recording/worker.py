@@ -21,7 +21,7 @@ from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import die_with_parent, end_if_forked
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.recording import played
-from advisor.measure.recording.assembling import Assembler, Overheads
+from advisor.measure.recording.assembling import Assembler, overheads
 from advisor.measure.recording.calls import MODULES, replace
 from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.driver_bytes import DriverBytes
@@ -74,7 +74,7 @@ def record(job: ScriptJob) -> Recorded:
     named = session.recorder.copy_costs.only = session.named_loop(program.file)
     ended, seconds = session.run(program)
     copied = session.count()
-    overheads = Overheads.measured(session.recorder, session.loops, session.origins, seconds)
+    overhead = overheads(session.recorder, session.loops, session.origins, seconds)
     unseen = tuple(session.unseen(named, copied))
     unrun = "; kernels were not run, see Not seen" * any("kernel" in what for what in unseen)
     run = ScriptRun(
@@ -83,12 +83,12 @@ def record(job: ScriptJob) -> Recorded:
         exit_code=ended.code,
         error=f"{ended.error[:1000]}{unrun}" if ended.error else "",
         seconds=seconds,
-        overhead_seconds=overheads.of(),
+        overhead_seconds=overhead(None),
         played=" and ".join(session.played) or None,
         copied=copied,
         unseen=unseen,
     )
-    script = Assembler(session.recorder, session.start, overheads.of, named).completed(run)
+    script = Assembler(session.recorder, session.start, overhead, named).completed(run)
     if not session.recorder.has_gpu:
         return Recorded(script=script)
     place = str(Driver(job.gpu).environment()["pci_bus_id"])
@@ -113,7 +113,7 @@ STAND_INS: dict[str, tuple[str, Callable[[], ModuleType | None]]] = {
     "torch": ("PyTorch on the CPU", lambda: None),  # its recorder plays the GPU, once the module is there
     "numba.cuda": ("Numba's simulator", _simulate),
 }
-"""What plays the GPU where there is none: words for it, and what is called when the script imports the
+"""Stand-ins where there is no GPU: words for each, and a function to call when the script imports the
 library. It gives a module in the library's place, or None for the library itself."""
 
 
