@@ -24,7 +24,7 @@ from advisor.measure.progress import Silent
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Device, Profile
 from advisor.report import pages
-from advisor.report.fleet_page import fleet_page
+from advisor.report.several_pages import fleet_page
 from advisor.version import __version__
 
 SOURCE = b"pass\n"

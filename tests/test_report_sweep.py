@@ -33,8 +33,7 @@ from advisor.profiles.sweeps import Point, SweepResults, sweep_results
 from advisor.report.blocks import Banners
 from advisor.report.charts import LABEL_GAP, Curve, Sample, compact, line_chart, styles, value_axis
 from advisor.report.pages import page_of, render
-from advisor.report.sweep_verdicts import best as grid_best
-from advisor.report.sweep_verdicts import sweep_verdict
+from advisor.report.sweep_page import best_cell, sweep_verdict
 from advisor.sweep import parse_sweep
 from advisor.verdicts.tracks import Optima, Stop, changes, runs, tracks
 
@@ -251,13 +250,13 @@ def test_runs_follow_the_recommendations_and_no_change_is_inside_a_tie(optima: l
 
 
 def test_labels_keep_their_distance() -> None:
-    _, labels, _ = value_axis(list(range(1, 101)))
+    _, labels = value_axis(list(range(1, 101)))
     gaps = [b.share - a.share for a, b in pairwise(labels)]
     assert 4 <= len(labels) <= 9
     assert min(gaps) >= 1 / 9
     assert labels[-1].label == "100"
     assert 2 <= sum(label.narrow for label in labels) <= 5
-    _, ticks, _ = value_axis([f"{i:07x}" for i in range(12)], ordered=True)
+    _, ticks = value_axis([f"{i:07x}" for i in range(12)])
     *_, before, last = [tick for tick in ticks if tick.narrow]
     assert last.anchor == "end"
     assert last.share - before.share >= 1.5 * 8 * 0.045, "it reaches back from its place by all its length"
@@ -354,4 +353,4 @@ def test_the_largest_grid_and_a_pair_that_does_not_decide() -> None:
     assert len(re.findall(r"1\.00\sms, pinned 1\.20×", html)) == 2
     rows = {name: measured(name, seconds) for name, seconds in (("a", 2e-3), ("b", 1e-3), ("c", 1.5e-3))}
     stop = Stop(1, rows, Optima(frozenset("a"), "a", likely=True, overlaps=True))
-    assert [grid_best(stop, safe).value for safe in ("a", "b", "c", "")] == ["a", "b", "a", "a"]
+    assert [best_cell(stop, safe).value for safe in ("a", "b", "c", "")] == ["a", "b", "a", "a"]

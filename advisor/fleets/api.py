@@ -23,8 +23,8 @@ from advisor.measure.progress import make_progress
 from advisor.profiles import outputs, schema
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.report import pages
-from advisor.report.fleet_page import fleet_page
 from advisor.report.page import Page
+from advisor.report.several_pages import fleet_page
 
 if TYPE_CHECKING:
     from distributed import Client

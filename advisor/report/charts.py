@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.sweeps import Value, is_number
+from advisor.profiles.sweeps import Value
 from advisor.report import words
 from advisor.report.blocks import Block
+from advisor.strategies.registry import BASELINE
+from advisor.verdicts.tracks import Stop
 
 LOGARITHMIC_FROM = 8
-"""A range that spans this factor gets a logarithmic axis."""
-_LABELS = ((8, 0.0225), (4, 0.045))
+"""Times that span this factor get a logarithmic axis."""
+_LABELS = ((8, 0.0225), (4, 0.0675))
 """The most labels of an axis, and what a character takes of its width: on a screen, and on a phone."""
-END_FROM = 0.93
-"""Labels of places beyond this share of the axis end there, so that they keep within the picture."""
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -39,8 +39,7 @@ class Scale:
 
     def share(self, value: float) -> float:
         bend: Callable[[float], float] = math.log if self.logarithmic else float
-        width = bend(self.high) - bend(self.low)
-        return (bend(value) - bend(self.low)) / width if width else 0.5
+        return (bend(value) - bend(self.low)) / (bend(self.high) - bend(self.low))
 
 
 @dataclass(frozen=True)
@@ -58,41 +57,21 @@ class Tick:
     @property
     def anchor(self) -> Literal["start", "middle", "end"]:
         """Where the label stands, so that it keeps within the picture."""
-        return "start" if self.share < 0.05 else "end" if self.share > END_FROM else "middle"
+        return "start" if self.share < 0.05 else "end" if self.share > 0.93 else "middle"
 
 
-def value_axis(
-    values: Sequence[Value], *, ordered: bool = False
-) -> tuple[list[float], tuple[Tick, ...], str]:
-    """Shares of the parameter's values, the labels, and what kind of axis it is.
+def value_axis(values: Sequence[Value]) -> tuple[list[float], tuple[Tick, ...]]:
+    """Evenly spaced shares of the parameter's values, and labels that keep their distance.
 
-    Numbers that span a factor of eight lie on a logarithmic axis; other values than numbers, and
-    those that are `ordered` otherwise than by size, side by side.
+    Labels are counted from the last value down, which the reader looks for first.
     """
-    numbers = [float(value) for value in values if is_number(value)]
-    if ordered or len(numbers) < len(values):
-        shares = [i / max(1, len(values) - 1) for i in range(len(values))]
-        return shares, _value_labels(values, shares), "evenly spaced" * ordered
-    logarithmic = min(numbers) > 0 and max(numbers) >= LOGARITHMIC_FROM * min(numbers)
-    scale = Scale(min(numbers), max(numbers), logarithmic)
-    shares = [scale.share(number) for number in numbers]
-    return shares, _value_labels(values, shares), "logarithmic" if logarithmic else "linear"
-
-
-def _value_labels(values: Sequence[Value], shares: Sequence[float]) -> tuple[Tick, ...]:
-    """Labels that keep their distance, from the last value down, which the reader looks for first."""
-    labels: list[Tick] = []
-    narrow_at = math.inf
+    last = len(values) - 1
+    shares = [i / last if last else 0.5 for i in range(len(values))]
     length = 1 + max(len(compact(value)) for value in values)
-    apart, on_a_phone = (max(1 / (most + 1), length * width) for most, width in _LABELS)
-    for value, share in sorted(zip(values, shares, strict=True), key=lambda pair: -pair[1]):
-        if labels and labels[-1].share - share < apart:
-            continue
-        ends = narrow_at > END_FROM and length > 5  # a long one there ends at its place, others have it amid
-        narrow = narrow_at - share >= on_a_phone * (1.5 if ends else 1.0)
-        narrow_at = share if narrow else narrow_at
-        labels.append(Tick(share, compact(value), narrow))
-    return tuple(reversed(labels))
+    on_a_screen, on_a_phone = (max(1, math.ceil(max(1 / most, length * w) * last)) for most, w in _LABELS)
+    on_a_phone = on_a_screen * math.ceil(on_a_phone / on_a_screen)
+    labelled = range(last % on_a_screen, last + 1, on_a_screen)
+    return shares, tuple(Tick(shares[i], compact(values[i]), not (last - i) % on_a_phone) for i in labelled)
 
 
 def compact(value: Value) -> str:
@@ -151,6 +130,8 @@ LABEL_GAP = 16
 LABEL_LENGTH = 21
 COLOURS = ("host", "transfer", "kernel", "wait", "host-2", "transfer-2", "kernel-2", "rest")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "wedge", "bar")
+_FEW = 2
+"""Fewer other strategies are drawn without a band."""
 _HEADROOM = 1.2
 """Extra height, as a factor, above the lines for the labels of changes."""
 _INSET = 0.05
@@ -183,6 +164,26 @@ class Sample:
     def words(self) -> str:
         between = words.seconds_between(self.low, self.high)
         return self.text or f"{units.seconds(self.middle)} ({between})"
+
+
+def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
+    """Strategies recommended or among the two fastest at a value, and the baseline; all if few are left."""
+    names = {BASELINE} & set(strategies)
+    for stop in stops:
+        timed = {name: figures[0] for name in strategies if (figures := stop.seconds(name))}
+        names.update(filter(None, (stop.optima.chosen,)), sorted(timed, key=timed.__getitem__)[:2])
+    return names if len(strategies) - len(names) > _FEW else set(strategies)
+
+
+def sample(stop: Stop, strategy: str) -> Sample | None:
+    """A strategy's point on a chart; None without figures. An interval that tells nothing is not drawn."""
+    figures = stop.seconds(strategy)
+    if not figures:
+        return None
+    middle, low, high = figures
+    text = f"{units.seconds(middle)} ({words.seconds_between(low, high)})"
+    ends = (low, high) if words.known(low, high) else (middle, middle)
+    return Sample(middle, *ends, stop.optima.chosen == strategy, text)
 
 
 @dataclass(frozen=True)
@@ -264,15 +265,15 @@ def line_chart(
     height: int = HEIGHT,
     predicted: bool = False,
     changes: Sequence[Crossover] = (),
-    ordered: bool = False,
+    joined: bool = True,
     relative: bool = False,
 ) -> LineChart:
     """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
 
-    Values that are `ordered` stand in their order and are joined. A chart is higher than `height` where the
-    names at the lines' ends need it. `relative`: these are ratios.
+    A chart is higher than `height` where the names at the lines' ends need it. `joined`: lines go from value
+    to value, which have an order. `relative`: these are ratios.
     """
-    shares, labels, kind = value_axis(values, ordered=ordered)
+    shares, labels = value_axis(values)
     curves, across = [curve for curve in curves if any(curve.samples)], list(map(_inset, shares))
     drawn = [sample for curve in curves for sample in curve.samples if sample]
     top = max(s.high for s in drawn) * (_HEADROOM if changes else 1.0)
@@ -280,12 +281,12 @@ def line_chart(
     height = max(height, LABEL_GAP * (len(curves) + 1))
     counts = f"{'time relative to the fastest' if relative else 'time per frame'} "
     counts += "(logarithmic)" if scale.logarithmic else "(linear)"
-    lines = [_line(curve, across, scale, connected=bool(kind)) for curve in curves]
+    lines = [_line(curve, across, scale, connected=joined) for curve in curves]
     return LineChart(
         title=title,
         description=_description(values, curves, "predicted " * predicted),
         parameter=words.name(parameter, LABEL_LENGTH),
-        axes=f"Horizontal: {parameter}{f' ({kind})' * bool(kind)}. Vertical: {counts}.",
+        axes=f"Horizontal: {parameter} (evenly spaced). Vertical: {counts}.",
         predicted=predicted,
         height=height,
         lines=_spread(lines, LABEL_GAP / height),

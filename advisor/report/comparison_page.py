@@ -76,8 +76,7 @@ def _sections(
     tables = [figures(device, name, comparison) for name, device in devices]
     first = (
         blocks.Prose(changed.value, changed.label, kind="next together", forms="html md"),
-        blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
-        panels(verdicts, tables),
+        *panels(verdicts, tables),
         blocks.Prose(promise(promised_speed(comparison)), kind=""),
     )
     yield from gated(rulings, first, opening)

@@ -14,12 +14,21 @@ from advisor import units
 from advisor.profiles.histories import QUICKEST, History
 from advisor.report import blocks, words
 from advisor.report.blocks import ratio_axis
-from advisor.report.charts import Crossover, Curve, LineChart, Sample, Style, line_chart, styles
+from advisor.report.charts import (
+    Crossover,
+    Curve,
+    LineChart,
+    Sample,
+    Style,
+    leading,
+    line_chart,
+    sample,
+    styles,
+)
 from advisor.report.machine import pairs
 from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, legend, panels
 from advisor.report.records import records_of
-from advisor.report.sweep_page import leading, sample
-from advisor.report.sweep_verdicts import cell
+from advisor.report.several_pages import cell
 from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.histories import FEWEST, Change, Series, can_look
 from advisor.verdicts.scores import bytes_of
@@ -55,8 +64,7 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
         left_out.append(blocks.Item((listed,), "left out", words.line(reason, 300)))
     sections = (
         lead(
-            blocks.Verdicts(verdicts, named=len(verdicts) > 1, forms="md txt"),
-            panels(verdicts, charts),
+            *panels(verdicts, charts),
             blocks.Prose(confirm, "Next", kind="next together"),
             blocks.Prose(f"To find change points: {INSTALL}" * missing, "Next", kind="next together"),
             blocks.Items(tuple(left_out), "Files left out", most=10),
@@ -180,7 +188,7 @@ def _chart(series: Series, name: str, looks: dict[str, Style]) -> LineChart | No
         notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
     title = f"{_what(series)} over commits, {name}"
     labels = [series.entries[group[0]].label for group in groups]
-    chart = line_chart(title, "commit", labels, curves, predicted=predicted, changes=changes, ordered=True)
+    chart = line_chart(title, "commit", labels, curves, predicted=predicted, changes=changes)
     return replace(chart, note=" ".join(notes))
 
 

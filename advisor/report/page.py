@@ -110,8 +110,10 @@ def around(failed: blocks.Failures, *answer: Block | None, drawn: bool) -> tuple
     return (*answer, failed) if drawn else (failed, *answer)
 
 
-def panels(verdicts: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) -> Group:
-    """Each device's sentence with its chart or table and the reason, beside one another."""
+def panels(
+    verdicts: Sequence[Verdict], figures: Sequence[tuple[Block, ...]], *, named: bool = False
+) -> tuple[Block, ...]:
+    """Verdicts, named where there are several; on a page each beside its chart or table and the reason."""
     panes = []
     alone = len(verdicts) == 1
     for verdict, drawn in zip(verdicts, figures, strict=True):
@@ -119,7 +121,8 @@ def panels(verdicts: Sequence[Verdict], figures: Sequence[tuple[Block, ...]]) ->
         fold = Fold("Why", filled(Prose(verdict.reason), after), open=verdict.tone == "none")
         head = blocks.Verdicts((verdict if alone else replace(verdict, next_step=""),))
         panes.append(Group("pane", filled(head, *drawn, fold)))
-    return Group("panels", tuple(panes), forms="html")
+    short = blocks.Verdicts(tuple(verdicts), named=named or not alone, forms="md txt")
+    return short, Group("panels", tuple(panes), forms="html")
 
 
 _BRIEF = ("File", "Parameters", "Other parameters")

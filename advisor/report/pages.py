@@ -14,7 +14,6 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import DeviceComparison, SweepResults, WorkloadResults
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import Finding, Findings
-from advisor.report.combined_pages import devices_page, workloads_page
 from advisor.report.comparison_page import comparison_page
 from advisor.report.history_page import history_page
 from advisor.report.mixes import described
@@ -23,6 +22,7 @@ from advisor.report.profile_page import profile_page, with_headlines
 from advisor.report.records import to_csv, to_json
 from advisor.report.script_lines import lines_comparison_page
 from advisor.report.script_page import script_page
+from advisor.report.several_pages import devices_page, workloads_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
 from advisor.report.versions_page import uncompared_page, versions_page

@@ -1,56 +1,58 @@
-"""The page of a sweep: the verdicts, and a chart and a table for each device."""
+"""The page of a sweep: one choice for its range, the best at each value, a chart and a table by device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
-from advisor.profiles.sweeps import Point, SweepResults
+from advisor.profiles.sweeps import SweepResults, Value, is_number
 from advisor.report import blocks, words
-from advisor.report.blocks import columns, row
-from advisor.report.charts import HEIGHT, LOW, Crossover, Curve, LineChart, Sample, Style, line_chart, styles
-from advisor.report.machine import CPU_LABEL, CPU_TITLE, ON_CPU, method, pairs, workload
+from advisor.report.blocks import NOTHING, Column, Table, TableCell, Verdict, columns, row
+from advisor.report.charts import (
+    HEIGHT,
+    LOW,
+    Crossover,
+    Curve,
+    LineChart,
+    Style,
+    leading,
+    line_chart,
+    sample,
+    styles,
+)
+from advisor.report.machine import method, pairs, workload
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
-from advisor.report.recommendations import CONFIRM, FIGURES, nothing, sweep_failures
-from advisor.report.records import records_of_points
-from advisor.report.sweep_verdicts import (
-    at,
-    best_table,
-    cell,
-    crossings,
-    grid_tables,
-    relative,
-    span,
-    sweep_verdict,
+from advisor.report.recommendations import (
+    CONFIRM,
+    FIGURES,
+    FIRST_FRAMES,
+    HOST_ONLY,
+    nothing,
+    sweep_failures,
+    uncapitalised,
 )
+from advisor.report.records import records_of_points
+from advisor.report.several_pages import best_table, cell, point_rows
 from advisor.report.tables import memory_sentence, merged
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.tracks import Stop, Track, fastest, tracks
-from advisor.version import __version__
+from advisor.verdicts import tracks
+from advisor.verdicts.reasons import Doubt
+from advisor.verdicts.tracks import Stop, Track
 
-_ON_CHART = {
-    "predicted": "Bands show the ranges; a ring marks the recommended strategy.",
-    "measured": "Vertical lines show the intervals; a ring marks the recommended strategy.",
-    "cpu": "Vertical lines show the intervals.",
-}
-_CHANGES = " The best strategy changes between the dotted lines."
-_FEW = 2
-"""Fewer other strategies are drawn without a band."""
-_METHOD = ("Order", "Time limit", "Figures", "Set-up")
+_MOST_PARTS = 6
+_FINER = 5
+"""Number of values to refine with between two neighbours; more where values between them tie."""
+_INTERVALS = {"predicted": "Bands show the ranges", "measured": "Vertical lines show the intervals"}
 _WORKLOAD = ("File", "SHA-256", "Frame")
+_METHOD = ("Order", "Time limit", "Figures", "Set-up")
 _VALUES = "each value is a separate run, one after the other; no values in between were tested"
 _BEST = (
     "a change is reported only between values with different recommendations; ties and undecided values "
     "are not changes"
-)
-_LINKS = (
-    "The report of each value, linked in the table, has its stages, its memory, its advice and all raw "
-    "samples."
 )
 
 
@@ -59,96 +61,86 @@ def sweep_page(sweep: SweepResults) -> Page:
     numbered = iter(numbered_alike(sweep.profiles))
     points = (replace(point, profile=next(numbered)) if point.profile else point for point in sweep.points)
     sweep = replace(sweep, points=tuple(points))
-    first = sweep.profiles[0] if sweep.profiles else None
-    parameter, all_tracks = words.name(sweep.parameter, 40), tracks(sweep)
-    looks = styles(list(dict.fromkeys(name for track in all_tracks for name in track.strategies)))
-    workload, span = words.name(sweep.workload), _span(sweep, parameter)
-    parameters = first.workload.parameters if first else {}
+    first, parameter = next(iter(sweep.profiles), None), words.name(sweep.parameter, 40)
+    devices = [track for track in tracks.tracks(sweep) if track.basis != "cpu"]
     swept = sweep.grid or (sweep.parameter,)
+    parameters = first.workload.parameters if first else {}
     fixed = pairs({name: value for name, value in parameters.items() if name not in swept})
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     created = words.created(first.created) if first else ""
-    tool = f"advisor {words.name(first.tool.version) if first else __version__}"
-    limits = tuple(words.line(note, 500) for note in sweep.notes)
-    notes = tuple(_notes(sweep, parameter))
-    overview = _overview(all_tracks, sweep, parameter)
-    alone = not (overview.blocks or sweep.grid)
+    limits, notes = (words.line(note, 500) for note in sweep.notes), _notes(sweep, parameter)
+    remarks = tuple(limits), tuple(notes)
+    timed = [track for track in devices if track.with_figures]
+    alone = len(timed) < 2 and not sweep.grid
+    best = () if alone or sweep.grid else (best_table(sweep, timed, parameter),)
     sections = (
-        _lead(sweep, all_tracks, parameter, looks, limits, notes),
-        *_grids(all_tracks, sweep),
-        overview,
-        *(_device(t, sweep, parameter, looks, i, alone=alone) for i, t in enumerate(all_tracks, 1)),
-        _circumstances(sweep, first, fixed, limits + notes),
+        _lead(sweep, devices, parameter, *remarks),
+        *_grids(timed, sweep),
+        Section("best", "At each value", best, nav="At each value", brief=True),
+        *(_device(track, sweep, parameter, i, alone=alone) for i, track in enumerate(devices, 1)),
+        _circumstances(sweep, first, fixed, remarks[0] + remarks[1]),
     )
     page = Page(
         "sweep",
         "memory strategy sweep",
-        workload,
+        words.name(sweep.workload),
         sections,
         basis="predicted" if predicted else "measured",
-        where=f"over {span}{on_device}",
-        tool=tool,
+        where=f"over {_span(sweep, parameter)}{on_device}",
         created=created,
         summary=words.line(first.workload.summary, 300) if first else "",
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", created))),
         records=records_of_points(sweep),
     )
-    return described(page, *sweep.profiles)
+    return described(
+        replace(page, tool=f"advisor {words.name(first.tool.version)}") if first else page, *sweep.profiles
+    )
 
 
 def _lead(
     sweep: SweepResults,
-    all_tracks: Sequence[Track],
+    devices: Sequence[Track],
     parameter: str,
-    looks: dict[str, Style],
     limits: tuple[str, ...],
     notes: tuple[str, ...],
 ) -> Section:
-    drawn = [track for track in all_tracks if track.basis != "cpu"]
-    predicted, confidence = len(drawn) < len(all_tracks), _confidence(sweep)
-    verdicts = tuple(sweep_verdict(track, parameter, confidence) for track in drawn)
+    confidence = _confidence(sweep)
+    verdicts = tuple(sweep_verdict(track, parameter, confidence) for track in devices)
     if len(verdicts) > 1 or sweep.grid:  # a table says what is the best where
         verdicts = tuple(replace(verdict, remark="") for verdict in verdicts)
-    confirm = predicted and any(verdict.basis != "nothing" for verdict in verdicts)
+    predicted = any(track.basis == "predicted" for track in devices)
+    confirm = {verdict.basis for verdict in verdicts} - {"nothing"} == {"predicted"}
     what = f"Nothing could be measured or predicted at any value of {parameter}"
     none = nothing("", what, next_step="Fix the errors in the rows and run again.")
     figures: list[tuple[blocks.Block, ...]] = []
-    for track in drawn:
-        if sweep.grid:  # of two parameters a table, of one lines
-            table = next(grid_tables(track, sweep, confidence))
-            figures.append((table,) * bool(track.with_figures))
+    looks = styles(list(dict.fromkeys(name for track in devices for name in track.strategies)))
+    for track in devices:
+        if not track.with_figures:
+            figures.append(())
+        elif sweep.grid:  # of two parameters a table, of one lines
+            figures.append((next(grid_tables(track, sweep, confidence)),))
         else:
-            height = HEIGHT if len(drawn) == 1 else LOW
-            figures.append(tuple(_chart(track, parameter, looks, height) for _ in track.with_figures[:1]))
+            height = HEIGHT if len(devices) == 1 else LOW
+            figures.append((_chart(track, sweep, parameter, looks, height),))
     following = blocks.Prose(CONFIRM * confirm, label="Next", kind="next together")
+    answer = panels(verdicts or (none,), figures or [()], named=predicted)
     return lead(
         replace(following, forms="html"),  # below the charts it would not be on the first screen
-        *around(
-            blocks.Failures(sweep_failures(sweep, parameter)),
-            blocks.Verdicts(verdicts or (none,), named=len(verdicts) > 1 or predicted, forms="md txt"),
-            panels(verdicts or (none,), figures or [()]),
-            drawn=any(figures),
-        ),
+        *around(blocks.Failures(sweep_failures(sweep, parameter)), *answer, drawn=any(figures)),
         replace(following, forms="md txt"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
     )
 
 
-def _grids(all_tracks: Sequence[Track], sweep: SweepResults) -> Iterator[Section]:
-    """The tables of two parameters for forms without panels; a screen has those of the first device."""
-    for i, track in enumerate(t for t in all_tracks if t.basis != "cpu" and t.with_figures and sweep.grid):
-        tables = tuple(grid_tables(track, sweep, _confidence(sweep)))
-        yield Section(f"grid-{i}", words.name(track.device.name), tables, brief=not i, forms="md txt")
-
-
 def _confidence(sweep: SweepResults) -> float | None:
     """Confidence of the intervals; None where memory decides, not time alone."""
     first = sweep.profiles[0] if sweep.profiles else None
-    wanted = first.preferences if first else None
-    memory = wanted and (wanted.objective == "footprint" or wanted.memory_budget_bytes)
-    return first.method.confidence if first and not memory else None
+    by_memory = first and (
+        first.preferences.objective == "footprint" or first.preferences.memory_budget_bytes
+    )
+    return first.method.confidence if first and not by_memory else None
 
 
 def _circumstances(sweep: SweepResults, first: Profile | None, fixed: str, notes: tuple[str, ...]) -> Section:
@@ -156,54 +148,160 @@ def _circumstances(sweep: SweepResults, first: Profile | None, fixed: str, notes
     ran += [blocks.Fact("Other parameters", fixed)] * bool(fixed)
     facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
     facts = [blocks.Fact("Values", _VALUES), *facts, blocks.Fact("Best strategy", _BEST)]
-    links = blocks.Prose(_LINKS, forms="html")
-    return circumstances(first, links, command=sweep.command, method=facts, ran=ran, notes=notes)
+    return circumstances(first, command=sweep.command, method=facts, ran=ran, notes=notes)
 
 
 def _span(sweep: SweepResults, parameter: str) -> str:
+    """n = 1 to 64; of two parameters n = 1 to 64, uses = 1 and 10."""
+    swept: list[tuple[str, list[Value]]] = [(parameter, [point.value for point in sweep.points])]
     if sweep.grid:
-        return span(sweep)
-    values = [words.value(point.value) for point in sweep.points]
-    if not sweep.ordered or len(values) < 3:
-        return f"{parameter} = {words.listing(values)}"
-    return f"{parameter} = {values[0]} to {values[-1]}"
+        swept = [(words.name(name), _values(sweep, part)) for part, name in enumerate(sweep.grid)]
+    return ", ".join(f"{name} = {listed(values)}" for name, values in swept)
 
 
-def _overview(all_tracks: Sequence[Track], sweep: SweepResults, parameter: str) -> Section:
-    """Several devices: the recommended strategy of each at each value, in one table."""
-    devices = [track for track in all_tracks if track.basis != "cpu" and track.with_figures]
-    several = len(devices) > 1 and not sweep.grid
-    table = best_table(sweep, devices, parameter)
-    return Section("best", "At each value", (table,) * several, nav="At each value" * several, brief=True)
+def listed(values: Sequence[Value]) -> str:
+    """1 and 4; 1 to 64 where they are more, and numbers in their order."""
+    texts = list(map(words.value, values))
+    return f"{texts[0]} to {texts[-1]}" if len(texts) > 2 and _ordered(values) else words.listing(texts)
 
 
-def _device(
-    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], number: int, *, alone: bool
-) -> Section:
-    """One device over all values: its table, and what has no figures; the lead has the lines of a GPU."""
-    cpu, device, gaps = track.basis == "cpu", words.name(track.device.name), merged(_gaps(track, parameter))
+def _ordered(values: Sequence[Value]) -> bool:
+    return all(map(is_number, values)) and sorted(values, key=float) == list(values)
+
+
+def sweep_verdict(track: Track, parameter: str, confidence: float | None = None) -> Verdict:
+    """The verdict over all values on one device. `parameter` is its name as it is shown.
+
+    With the `confidence` of the intervals, one choice for all values and its cost; else the best at each.
+    """
+    optima = [stop.optima for stop in track.stops]
+    one = tracks.one_for_all(track.stops, confidence) if confidence else None
+    best = best_by_value(track, parameter)
+    remark = f"Best: {best}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
+    headline = _for_range(track, parameter, one) if one else best
+    basis: blocks.Basis = "predicted" if track.basis == "predicted" else "measured"
+    tone: blocks.Tone = "clear"
+    if not headline and not any(s.rivals for s in optima):
+        basis, tone = "nothing", "none"
+    elif any(s.likely or (s.rivals and not s.best) for s in optima):
+        tone = "inconclusive"
+    elif all(s.rivals for s in optima if s.best):
+        tone = "tie"
+    sentence = words.stated(headline, basis == "predicted") if headline else _nothing(track, parameter)
+    reason, step = " ".join(_remarks(track, parameter)), _narrower(track, parameter)
+    return Verdict(basis, tone, words.name(track.device.name), sentence, reason, step, remark)
+
+
+def _for_range(track: Track, parameter: str, one: tracks.OneForAll) -> str:
+    """One strategy for all values, and what it costs at the value where it is the worst choice."""
+    stops = [stop for stop in track.stops if stop.known]
+    first, last, worst = (words.value(stop.value) for stop in (stops[0], stops[-1], track.stops[one.device]))
+    where = f"{parameter} = {first} to {last}" if _runs(track) else f"all values of {parameter}"
+    likely = any(stop.optima.likely for stop in stops)
+    cost = words.at_most(one.cost, f"at {parameter} = {worst}")
+    return f"{'likely' if likely else 'use'} {words.code(one.strategy)} for {where}: {cost}"
+
+
+def best_by_value(track: Track, parameter: str) -> str:
+    """The best strategy by ranges of the parameter, or at each value if these have no order."""
+    optima, parts = [stop.optima for stop in track.stops], []
+    places = [(run.strategy, run.values) for run in _runs(track)]
+    for strategy, where in places or tracks.group(optima).items():
+        likely = "likely " * any(optima[i].likely for i in where)
+        values = listed([track.stops[i].value for i in where])
+        parts.append(f"{likely}{words.code(strategy)} at {parameter} = {values}")
+    if (omitted := len(parts) - _MOST_PARTS + 1) > 1:
+        parts[_MOST_PARTS - 2 : -1] = [words.count(omitted, "more range")]
+    return ", ".join(parts)
+
+
+def _runs(track: Track) -> tuple[tracks.Run, ...]:
+    """Ranges of one recommended strategy, where the values have an order."""
+    has_order = all(is_number(stop.value) for stop in track.stops)
+    return tracks.runs([stop.optima for stop in track.stops]) if has_order else ()
+
+
+def at(parameter: str, stops: Sequence[Stop]) -> str:
+    """n = 1024 and 4096; more than six are counted."""
+    return f"{parameter} = {words.listing([words.value(stop.value) for stop in stops])}"
+
+
+def _nothing(track: Track, parameter: str) -> str:
+    doubts = {stop.doubt for stop in track.stops if stop.results}
+    if len(doubts) == 1 and doubts != {""}:
+        return _against(track, doubts.pop())
+    if any(stop.optima.rivals for stop in track.stops):
+        return f"The best strategy is undecided at every value of {parameter}"
+    return f"No recommendation at any value of {parameter}"
+
+
+def _against(track: Track, doubt: Doubt) -> str:
+    if doubt == "failed":
+        return f"No recommendation: {uncapitalised(FIRST_FRAMES)}"
+    if doubt == "host only":
+        return HOST_ONLY
+    done = "was predicted" if track.basis == "predicted" else "was run"
+    return f"Only {words.listing(map(words.code, track.with_figures))} {done}: nothing was compared"
+
+
+def _remarks(track: Track, parameter: str) -> Iterator[str]:
+    """Undecided values, overlaps and values without a recommendation, alike ones together."""
+    profiled = [stop for stop in track.stops if stop.results]
+    undecided = [stop for stop in profiled if stop.optima.rivals and not stop.optima.best]
+    for among, where in words.grouped(undecided, lambda stop: frozenset(stop.optima.rivals)).items():
+        names = words.listing(words.code(name) for name in track.strategies if name in among)
+        yield f"{names or 'The best strategies'} cannot be distinguished at {at(parameter, where)}."
+    if overlapping := sum(stop.optima.overlaps for stop in track.stops):
+        likely = ": likely, not certain" * any(stop.optima.likely for stop in track.stops)
+        yield f"Predicted ranges overlap at {overlapping} of {words.count(len(profiled), 'value')}{likely}."
+    silent = [stop for stop in profiled if not stop.known]
+    if len(silent) < len(profiled):
+        for doubt, where in words.grouped(silent, lambda stop: stop.doubt).items():
+            place = at(parameter, where)
+            yield f"At {place}: {_against(track, doubt)}." if doubt else f"No recommendation at {place}."
+
+
+def _narrower(track: Track, parameter: str) -> str:
+    """A command that refines the first change with values between that were not tested.
+
+    `--sweep` makes of LOW..HIGH:COUNT values a constant factor apart, whole if the two are.
+    """
+    tested = {stop.value for stop in track.stops}
+    for change in tracks.changes([stop.optima for stop in track.stops], _runs(track)):
+        low, high = track.stops[change.low].value, track.stops[change.high].value
+        texts = words.value(low), words.value(high)
+        count = _FINER if change.high - change.low == 1 else 2 * (change.high - change.low) + 1
+        if float(low) <= 0 or texts[0] == texts[1]:
+            continue
+        factor = (float(high) / float(low)) ** (1 / (count - 1))
+        values: list[float] = [float(low) * factor**i for i in range(1, count - 1)]
+        if isinstance(low, int) and isinstance(high, int):
+            values = [round(value) for value in values]
+        if set(values) - tested:
+            return f"Refine: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
+    return ""
+
+
+def _device(track: Track, sweep: SweepResults, parameter: str, number: int, *, alone: bool) -> Section:
+    """One device over all values: its table, and what has no figures."""
+    device, gaps = words.name(track.device.name), merged(_gaps(track, parameter))
     figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
         table = _table(track, sweep, parameter)
         figures = table, blocks.Prose(legend(table), forms="md txt")
-        if cpu:
-            figures = _chart(track, parameter, looks), *figures
     further = tuple(gap for gap in gaps if gap.status != "failed")  # failures are told with the verdict
     title = "Not predicted" if track.basis == "predicted" else "Not measured"
     inside = filled(
-        blocks.Prose(ON_CPU if cpu else memory_sentence(track.device), forms="html"),
+        blocks.Prose(memory_sentence(track.device), forms="html"),
         *figures,
         blocks.Items(gaps, title, forms="html"),
         blocks.Items(further, forms="md txt"),
     )
-    if cpu:
-        nav = "On this CPU"
-        return Section(f"device-{number}", CPU_TITLE, inside, nav, brief=alone, closed=True, forms="html")
     section = Section(f"device-{number}", device, inside, nav=device, badge=track.basis, brief=alone)
     return replace(section, closed=not alone, forms="html md txt" if alone else "html txt")
 
 
-def _table(track: Track, sweep: SweepResults, parameter: str) -> blocks.Table:
+def _table(track: Track, sweep: SweepResults, parameter: str) -> Table:
     """The best at each value with its time, and all times relative to the fastest there.
 
     Recommended strategies come first, in the order of the values, then the baseline.
@@ -211,104 +309,76 @@ def _table(track: Track, sweep: SweepResults, parameter: str) -> blocks.Table:
     device, predicted = words.name(track.device.name), track.basis == "predicted"
     order = (*(stop.optima.chosen for stop in track.stops), BASELINE, *track.with_figures)
     names = [name for name in dict.fromkeys(order) if name in track.with_figures]
-    where = "" if predicted else f", {CPU_LABEL if track.basis == 'cpu' else f'measured on {device}'}"
-    caption = f"Time per frame relative to the fastest at each value{where}."
-    rows: list[Sequence[str | blocks.TableCell]] = []
+    rows: list[Sequence[str | TableCell]] = []
     for stop in track.stops:
-        least, cells = fastest(stop), [cell(stop, name) for name in names]
+        cells = ((name, cell(stop, name)) for name in names)
         times = (
             replace(each, value=relative(stop, name), note=each.value) if stop.seconds(name) else each
-            for name, each in zip(names, cells, strict=True)
+            for name, each in cells
         )
-        rows.append((_best(stop)[0], units.seconds(least) if least else blocks.NOTHING, *times))
-    heads = blocks.Column("best", figures=False), *columns("fastest", *map(words.code, names))
-    caption += f" {MARKED}" * (track.basis != "cpu")
+        least = tracks.fastest(stop)
+        best = best_cell(stop).value
+        rows.append((best, units.seconds(least) if least else NOTHING, *times))
+    heads = Column("best", figures=False), *columns("fastest", *map(words.code, names))
+    where = "" if predicted else f", measured on {device}"
+    caption = f"Time per frame relative to the fastest at each value{where}. {MARKED}"
     title = f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:"
-    return blocks.Table(
-        "sweep",
-        parameter,
-        heads,
-        tuple(_rows(sweep.points, rows)),
-        caption,
-        title,
-        codes=False,
-        predicted=predicted,
-        brief_notes=False,
-        left_out="strategy",
-        whole=True,
+    table = Table(
+        "sweep", parameter, heads, tuple(point_rows(sweep.points, rows)), caption, title, codes=False
     )
+    return replace(table, predicted=predicted, brief_notes=False, left_out="strategy", whole=True)
 
 
-def _rows(points: Sequence[Point], cells: Iterable[Sequence[str | blocks.TableCell]]) -> Iterator[blocks.Row]:
-    for point, values in zip(points, cells, strict=True):
-        value = words.value(point.value)
-        if point.profile:
-            yield row(value, *values, href=point.href)
-        else:
-            yield blocks.Row(value, (), missing=f"{point.status}: {words.line(point.reason, 200)}")
-
-
-def _best(stop: Stop) -> tuple[str, str]:
-    figures, chosen = stop.seconds(stop.optima.chosen or ""), stop.optima.chosen
-    if not figures or not chosen:
-        return "undecided" if stop.optima.rivals else blocks.NOTHING, ""
-    return words.name(chosen), units.seconds(figures[0])
-
-
-def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int = HEIGHT) -> LineChart:
+def _chart(
+    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], height: int
+) -> LineChart:
     predicted = track.basis == "predicted"
-    where = "this CPU, not on a GPU" if track.basis == "cpu" else words.name(track.device.name)
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
     drawn = leading(stops, track.with_figures)
     curves = []
     for name in (name for name in track.with_figures if name in drawn):
-        pairs = ((sample(stop, name), fastest(stop)) for stop in stops)
+        pairs = ((sample(stop, name), tracks.fastest(stop)) for stop in stops)
         curves.append(Curve(name, looks[name], tuple(s.over(t) if s and t else None for s, t in pairs)))
-    omitted = len(track.with_figures) - len(drawn)
-    crossed = crossings(track, parameter)
-    changed = [Crossover(stops.index(low), stops.index(high), what) for low, high, what in crossed]
-    note = _ON_CHART[track.basis] + _CHANGES * bool(changed)
-    note += f" The table also has {words.count(omitted, 'other strategy')}." * bool(omitted)
+    changed = [
+        Crossover(stops.index(low), stops.index(high), what)
+        for low, high, what in crossings(track, parameter)
+    ]
+    note = f"{_INTERVALS[track.basis]}; a ring marks the recommended strategy."
+    note += " The best strategy changes between the dotted lines." * bool(changed)
+    if omitted := len(track.with_figures) - len(drawn):
+        note += f" The table also has {words.count(omitted, 'other strategy')}."
+    where = words.name(track.device.name)
     title = f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}"
     values = [stop.value for stop in stops]
-    shape = partial(line_chart, height=height, predicted=predicted, relative=True)
-    return replace(shape(title, parameter, values, curves, changes=changed), note=note)
+    chart = line_chart(
+        title, parameter, values, curves,
+        height=height, predicted=predicted, changes=changed, joined=sweep.ordered, relative=True,
+    )  # fmt: skip
+    return replace(chart, note=note)
 
 
-def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
-    """Strategies recommended or among the two fastest at a value, and the baseline; all if few are left."""
-    names = {BASELINE} & set(strategies)
-    for stop in stops:
-        timed = [name for name in strategies if stop.seconds(name)]
-        names.update(filter(None, (stop.optima.chosen,)))
-        names.update(sorted(timed, key=lambda name: (stop.seconds(name) or (0.0,))[0])[:2])
-    return names if len(strategies) - len(names) > _FEW else set(strategies)
-
-
-def sample(stop: Stop, strategy: str) -> Sample | None:
-    """A strategy's point on a chart; None without figures. An interval that tells nothing is not drawn."""
-    figures = stop.seconds(strategy)
-    if not figures:
-        return None
-    middle, low, high = figures
-    text = f"{units.seconds(middle)} ({words.seconds_between(low, high)})"
-    ends = (low, high) if words.known(low, high) else (middle, middle)
-    return Sample(middle, *ends, stop.optima.chosen == strategy, text)
+def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
+    """The values between which the best strategy changes, and from which to which."""
+    optima = [stop.optima for stop in track.stops]
+    for change in tracks.changes(optima, _runs(track)):
+        low, high = track.stops[change.low], track.stops[change.high]
+        between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
+        likely = "likely " * change.likely
+        yield low, high, f"{likely}{change.before.strategy} to {change.after.strategy}, {between}"
 
 
 def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
     """Each strategy without figures, once for each reason, with the values it holds for."""
-    results = [
+    results = (
         (stop, row) for name in track.strategies for stop in track.stops if (row := stop.results.get(name))
-    ]
+    )
     without = [(stop, row) for stop, row in results if isinstance(row, (Failed, Skipped))]
     profiled = sum(bool(stop.results) for stop in track.stops)
     alike = words.grouped(without, lambda pair: (pair[1].strategy, pair[1].status, pair[1].reason))
     for (strategy, status, reason), where in alike.items():
         label = "not predicted" if track.basis == "predicted" else status
         place = "" if len(where) == profiled else f" (at {at(parameter, [stop for stop, _ in where])})"
-        row = where[0][1]
-        detail = words.block(row.detail) if isinstance(row, Failed) else ""
+        detail = words.block(getattr(where[0][1], "detail", ""))
         yield blocks.Item((words.name(strategy),), label, words.line(reason, 500) + place, detail)
 
 
@@ -319,10 +389,64 @@ def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
         notes += [(value, note) for note in (*profile.notes, *profile.environment.warnings)]
     for same in words.grouped(notes, lambda pair: FIGURES.sub("0", pair[1])).values():
         values, note = [value for value, _ in same], words.line(same[0][1], 500).rstrip(".")
+        where = f" (at {parameter} = {words.listing(values)})"
         if len({text for _, text in same}) > 1:
             more = words.count(len(same) - 1, "other value")
-            yield f"{note} (at {parameter} = {values[0]}; much the same at {more})."
+            where = f" (at {parameter} = {values[0]}; much the same at {more})"
         elif len(same) == len(sweep.profiles):
-            yield f"{note}."
-        else:
-            yield f"{note} (at {parameter} = {words.listing(values)})."
+            where = ""
+        yield f"{note}{where}."
+
+
+def _grids(timed: Sequence[Track], sweep: SweepResults) -> Iterator[Section]:
+    """The tables of two parameters for forms without panels; a screen has those of the first device."""
+    for i, track in enumerate(timed if sweep.grid else ()):
+        tables = tuple(grid_tables(track, sweep, _confidence(sweep)))
+        yield Section(f"grid-{i}", words.name(track.device.name), tables, brief=not i, forms="md txt")
+
+
+def grid_tables(track: Track, sweep: SweepResults, confidence: float | None) -> Iterator[Table]:
+    """The best strategies; then, for forms that show no notes, the one choice relative to them."""
+    one = tracks.one_for_all(track.stops, confidence) if confidence else None
+    safe, device = one.strategy if one else "", words.name(track.device.name)
+    prefix = "Predicted best" if track.basis == "predicted" else "Best"
+    cells = _grid_table(track, sweep, f"{prefix} strategy on {device}:", lambda stop: best_cell(stop, safe))
+    below = f", with its time per frame and that of {words.code(safe)} relative to it" if safe else ""
+    yield replace(cells, caption=f"{prefix} strategy on {device}{below}.")
+    if safe:
+        title = f"Time of {words.code(safe)} relative to the fastest:"
+        yield _grid_table(track, sweep, title, lambda stop: TableCell(relative(stop, safe)))
+
+
+def _grid_table(track: Track, sweep: SweepResults, title: str, cell_of: Callable[[Stop], TableCell]) -> Table:
+    first, second = map(words.name, sweep.grid)
+    rows, across = (_values(sweep, part) for part in (0, 1))
+    cells = {
+        point.cell: cell_of(stop) if point.profile else TableCell(point.status)
+        for point, stop in zip(sweep.points, track.stops, strict=True)
+    }
+    heads = columns(*(f"{second} = {words.value(value)}" for value in across), figures=False)
+    lines = (row(words.value(v), *(cells.get((v, each), NOTHING) for each in across)) for v in rows)
+    table = Table("sweep best", first, heads, tuple(lines), title=title, codes=False, whole=True)
+    return replace(table, predicted=track.basis == "predicted", brief_notes=False)
+
+
+def _values(sweep: SweepResults, part: int) -> list[Value]:
+    values = list(dict.fromkeys(point.cell[part] for point in sweep.points))
+    return sorted(values, key=float) if all(map(is_number, values)) else values
+
+
+def best_cell(stop: Stop, safe: str = "") -> TableCell:
+    """The best strategy with its time, and how much longer a `safe` choice for all values takes."""
+    chosen, least = stop.optima.chosen, tracks.fastest(stop)
+    if not chosen or not least:
+        return TableCell("undecided" if stop.optima.rivals else NOTHING)
+    if stop.optima.overlaps and (safely := stop.seconds(safe)) and safely[0] <= least:
+        chosen = safe  # ranges overlap, and the choice for all pairs is the fastest here
+    cost = f", {words.name(safe)} {relative(stop, safe)}" if safe not in ("", chosen) else ""
+    return TableCell(words.name(chosen), f"{units.seconds(least)}{cost}")
+
+
+def relative(stop: Stop, strategy: str) -> str:
+    figures, least = stop.seconds(strategy), tracks.fastest(stop)
+    return units.ratio(figures[0] / least) if figures and least else NOTHING

@@ -97,6 +97,10 @@ def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
     return f" {last} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
+def stated(sentence: str, predicted: bool) -> str:
+    return f"Predicted: {sentence}" if predicted else sentence[:1].upper() + sentence[1:]
+
+
 def at_most(cost: Ratio, where: str) -> str:
     """The cost of one strategy for all devices or values, where it is the worst choice."""
     if cost.high <= 1:

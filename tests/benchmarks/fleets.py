@@ -13,7 +13,7 @@ from advisor.fleets.storage import concluded, slug
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load
 from advisor.report import pages
-from advisor.report.fleet_page import fleet_page
+from advisor.report.several_pages import fleet_page
 from tests.benchmarks.reports import SAMPLE
 from tests.benchmarks.timing import ROOT, command, show
 
