@@ -296,7 +296,7 @@ def test_a_sweep_and_several_devices_give_a_mix_one_number() -> None:
         assert "a zero-copy, the rest pinned" in text
         assert "a managed, the rest pinned" in text
         assert "hybrid-" not in text
-    parts = "`a` zero-copy, the rest pinned at n = 1024, `a` managed, the rest pinned from 4096 on"
+    parts = "`a` zero-copy, the rest pinned at n = 1024, `a` managed, the rest pinned at n = 4096"
     assert parts in render(swept, "verdict")
     assert "`a` managed, the rest pinned on Other" in render(compared, "verdict")
 

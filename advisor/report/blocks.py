@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from advisor import stats, units
+from advisor import units
 from advisor.report import words
 from advisor.stats import Ratio
 
@@ -19,10 +17,6 @@ Forms = Literal["html md txt", "html", "md", "txt", "html md", "html txt", "md t
 NOTHING = "–"
 SIGNS = {"chosen": "→ ", "rival": "≈ "}
 """Marks of a cell as characters."""
-WIDTH = 160.0
-"""The width of a strip of ratios."""
-_LEAST, _MOST = 1.2, 8.0
-"""A strip spans the least factor either way, so that noise does not look like a change; the rest is cut."""
 _NUMBER = re.compile(r"[-+.e\d]+")
 
 
@@ -134,53 +128,6 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Strip:
-    """One interval: its ends and its middle, in the units of its scale."""
-
-    scale: RatioScale
-    low: float
-    middle: float
-    high: float
-
-    @property
-    def width(self) -> float:
-        """At least 1, so that a narrow interval is visible."""
-        return round(max(self.high - self.low, 1.0), 1)
-
-
-@dataclass(frozen=True)
-class RatioScale:
-    """A logarithmic axis from 1/`factor` to `factor`, so that twice and half look alike.
-
-    In units of `WIDTH`: `one` is its middle, `same` are the ends of what counts as the same.
-    """
-
-    factor: float
-    one = WIDTH / 2
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        return units.ratio(1 / self.factor), units.ratio(self.factor)
-
-    @property
-    def same(self) -> tuple[float, float]:
-        return self.place(1 / (1 + stats.EQUIVALENCE)), self.place(1 + stats.EQUIVALENCE)
-
-    def place(self, ratio: float) -> float:
-        share = math.log(ratio) / math.log(self.factor)
-        return round(self.one * (1 + min(max(share, -1.0), 1.0)), 1)
-
-    def strip(self, value: float, low: float, high: float) -> Strip:
-        return Strip(self, self.place(low), self.place(value), self.place(high))
-
-
-def ratio_axis(ends: Sequence[tuple[float, float]]) -> RatioScale:
-    """An axis that holds all intervals, with 1 in its middle."""
-    furthest = max((abs(math.log(end)) for pair in ends for end in pair), default=0.0)
-    return RatioScale(min(max(math.exp(furthest), _LEAST), _MOST))
-
-
-@dataclass(frozen=True)
 class TableCell:
     """A figure; `note`, an interval or a condition, is below it.
 
@@ -193,14 +140,12 @@ class TableCell:
     sort: float | None = None
     mark: str = ""
     badge: str = ""
-    strip: Strip | None = None
 
 
-def ratio_cells(axis: RatioScale, ratio: Ratio, mark: str) -> tuple[TableCell, ...]:
-    """A ratio on the strip of an axis, for a page, and as a figure with its interval."""
-    value, low, high = ratio.value, ratio.low, ratio.high
-    figure = TableCell(units.ratio(value), words.ratio_between(low, high) * (low < high))
-    return TableCell("", mark=mark, strip=axis.strip(value, low, high)), figure
+def ratio_cell(ratio: Ratio) -> TableCell:
+    """A ratio with its interval below."""
+    interval = words.ratio_between(ratio.low, ratio.high) * (ratio.low < ratio.high)
+    return TableCell(units.ratio(ratio.value), interval)
 
 
 @dataclass(frozen=True)

@@ -213,10 +213,7 @@ def _table(device: ComparedDevice, name: str, comparison: Comparison) -> blocks.
     predicted = device.basis == "predicted"
     word = "predicted " * predicted
     interval = "range" if predicted else f"{comparison.confidence * 100:g} % interval"
-    axis = blocks.ratio_axis([(row.ratio.low, row.ratio.high) for row in device.rows])
-    ends = " to ".join(axis.ends)
     columns = (
-        blocks.Column(ends, figures=False, forms="html"),
         blocks.Column(f"{word}BASE", brief="BASE"),
         blocks.Column(f"{word}HEAD", brief="HEAD"),
         blocks.Column("HEAD / BASE", notes=interval, brief="ratio"),
@@ -224,23 +221,22 @@ def _table(device: ComparedDevice, name: str, comparison: Comparison) -> blocks.
         blocks.Column("memory", forms="html md"),
     )
     caption = f"{'Predicted time' if predicted else 'Time'} per frame. The ratio is HEAD / BASE, with its "
-    caption += f"{interval} below. The strip spans {ends}; the shaded part counts as the same."
-    rows = tuple(_row(row, device.recommended, axis) for row in device.rows)
+    caption += f"{interval} below."
+    rows = tuple(_row(row, device.recommended) for row in device.rows)
     title = f"Predicted time per frame on {name}:" * predicted
     return blocks.Table("comparison", "strategy", columns, rows, caption, title, predicted=predicted)
 
 
-def _row(compared: Compared, recommended: Recommended, axis: blocks.RatioScale) -> blocks.Row:
+def _row(compared: Compared, recommended: Recommended) -> blocks.Row:
     sides = (("BASE", recommended.base), ("HEAD", recommended.head))
     tags = [side for side, name in sides if name == compared.strategy]
     outcome = compared.outcome.replace(" ", "-")
-    strip, figure = blocks.ratio_cells(axis, compared.ratio, outcome)
     verdict = compared.outcome.replace("cannot tell", "undecided")
     changed = "changed" * (compared.base_bytes != compared.head_bytes)
     before, now = units.seconds(compared.base_seconds), units.seconds(compared.head_seconds)
     judged = blocks.TableCell(verdict, mark=outcome, badge=f"outcome {outcome}")
     memory = blocks.TableCell(_bytes(compared), mark=changed)
-    cells = row(words.name(compared.strategy), strip, before, now, figure, judged, memory)
+    cells = row(words.name(compared.strategy), before, now, blocks.ratio_cell(compared.ratio), judged, memory)
     tag = f"recommended in {' and '.join(tags)}" if tags else ""
     return replace(cells, tag=tag, rank=_OUTCOMES.index(compared.outcome))
 

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from statistics import median
-from typing import TypeVar
 
 from advisor import units
 from advisor.profiles.histories import QUICKEST, History
 from advisor.report import blocks, words
-from advisor.report.blocks import ratio_axis
-from advisor.report.charts import (
-    Crossover,
-    Curve,
-    LineChart,
-    Sample,
-    Style,
-    leading,
-    line_chart,
-    sample,
-    styles,
-)
+from advisor.report.charts import Crossover, Curve, LineChart, Style, leading, line_chart, sample, styles
 from advisor.report.machine import pairs
 from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, legend, panels
 from advisor.report.records import records_of
@@ -33,13 +20,11 @@ from advisor.verdicts.comparing.conditions import Condition
 from advisor.verdicts.histories import FEWEST, Change, Series, can_look
 from advisor.verdicts.scores import bytes_of
 
-_Value = TypeVar("_Value", int, str)
 MOST_POINTS = 120
-"""Most points of a chart; more are drawn in groups."""
+"""Most points of a chart."""
 INSTALL = "pip install 'gpu-memory-advisor[history]'"
 _HASH = re.compile("[0-9a-f]{7,40}")
 _PREDICTED = "Profile each commit on the device to confirm."
-_SPAN = "The {} between the dotted lines."
 _HOW = (
     "Predictions are followed without host stages, which depend on the load of the CPU that timed them: "
     "every difference in kernels and copies is a change, and neighbours without one have one recommendation. "
@@ -106,7 +91,7 @@ def _names(lines: Sequence[Series]) -> list[str]:
 
 
 def _verdict(series: Series, name: str) -> blocks.Verdict:
-    predicted = series.track.basis == "predicted"
+    predicted = _is_predicted(series)
     last, step = series.changes[-1] if series.changes else None, ""
     unsure = bool(last and (last.around or last.same_code))
     newest = f"{_newest(series)}." if series.newest and last else ""
@@ -167,39 +152,26 @@ def _now(series: Series) -> str:
 
 
 def _chart(series: Series, name: str, looks: dict[str, Style]) -> LineChart | None:
-    track, predicted = series.track, series.track.basis == "predicted"
-    size = -(-len(series.entries) // MOST_POINTS)
-    groups = [range(i, min(i + size, len(series.entries))) for i in range(0, len(series.entries), size)]
+    """The newest profiles; the table has the others at changes."""
+    track, first = series.track, max(0, len(series.entries) - MOST_POINTS)
+    labels = [entry.label for entry in series.entries[first:]]
     drawn = leading(track.stops, track.with_figures)
     curves = []
     for strategy in (name for name in track.with_figures if name in drawn):
-        samples = (_joined([sample(track.stops[i], strategy) for i in group]) for group in groups)
-        curves.append(Curve(strategy, looks[strategy], tuple(samples)))
+        samples = tuple(sample(stop, strategy) for stop in track.stops[first:])
+        curves.append(Curve(strategy, looks[strategy], samples))
     changes = []
-    for change in series.changes:  # the chart shows the place alone until somebody points at it
+    for change in (change for change in series.changes if change.at > first):
         steps = (f"{words.name(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
-        title = f"{series.entries[change.at].label}, {words.listing(steps, limit=4)}"
-        changes.append(Crossover(max(change.at - 1, 0) // size, change.at // size, title))
-    notes = [f"Each point is the median of {size} consecutive profiles, each line their intervals."] * (
-        size > 1
-    )
-    notes += [_SPAN.format("change is" if len(changes) == 1 else "changes are")] * bool(changes)
+        title = f"{labels[change.at - first]}, {words.listing(steps, limit=4)}"
+        changes.append(Crossover(change.at - first - 1, change.at - first, title))
+    notes = [f"The newest {MOST_POINTS} of {len(series.entries)} profiles."] * bool(first)
+    notes += ["Changes are between dotted lines."] * bool(changes)
     if omitted := len(track.with_figures) - len(drawn):
         notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
     title = f"{_what(series)} over commits, {name}"
-    labels = [series.entries[group[0]].label for group in groups]
-    chart = line_chart(title, "commit", labels, curves, predicted=predicted, changes=changes)
+    chart = line_chart(title, "commit", labels, curves, predicted=_is_predicted(series), changes=changes)
     return replace(chart, note=" ".join(notes))
-
-
-def _joined(samples: Sequence[Sample | None]) -> Sample | None:
-    """One point for several profiles, without a ring: the table says where the recommendation changes."""
-    present = [each for each in samples if each]
-    if not present:
-        return None
-    text = present[0].text if len(present) == 1 else ""
-    middle = median(each.middle for each in present)
-    return Sample(middle, min(s.low for s in present), max(s.high for s in present), text=text)
 
 
 MOST_ROWS = 200
@@ -211,12 +183,6 @@ _CLOCKS = ("clocks", "clock throttling")
 
 def section(series: Series, name: str, number: int) -> Section:
     table = _table(series, name)
-    stops = series.track.stops
-    memory: list[blocks.Item] = []
-    for strategy in series.track.with_figures:
-        sizes = [bytes_of(stop.results.get(strategy)) for stop in stops]
-        memory += _changes(series, sizes, units.size, f"{words.code(strategy)}: ")
-    chosen = _changes(series, [stop.optima.chosen or None for stop in stops], words.code)
     around = []
     for entry, conditions in zip(series.entries, series.around, strict=True):
         lasting = [condition for condition in conditions if condition.what not in _CLOCKS]
@@ -226,23 +192,22 @@ def section(series: Series, name: str, number: int) -> Section:
         _steps(series) if series.changes else None,
         table,
         blocks.Prose(legend(table), forms="md txt"),
-        blocks.Items(tuple(memory), "Changes of memory", label="memory"),
-        blocks.Items(tuple(chosen), "Changes of the recommendation", label="recommended"),
+        blocks.Items(tuple(_memory(series)), "Changes of memory", label="memory"),
         blocks.Items(tuple(around), "Changes besides the code", label="also changed"),
     )
     badge = "" if series.track.basis == "cpu" else series.track.basis
     return Section(f"course-{number}", name, inside, nav=name, badge=badge, brief=True, closed=True)
 
 
-def _changes(
-    series: Series, values: Sequence[_Value | None], write: Callable[[_Value], str], what: str = ""
-) -> Iterator[blocks.Item]:
-    """Where a value, which not every profile has, differs from the one before."""
-    recorded = [(e, value) for e, value in zip(series.entries, values, strict=True) if value is not None]
-    for (_, before), (entry, now) in pairwise(recorded):
-        if before != now:
-            text = f"{what}{write(before)} to {write(now)}"
-            yield blocks.Item((words.name(entry.label),), "", text)
+def _memory(series: Series) -> Iterator[blocks.Item]:
+    """Where the memory of a strategy, which not every profile has, differs from that before."""
+    for strategy in series.track.with_figures:
+        sizes = (bytes_of(stop.results.get(strategy)) for stop in series.track.stops)
+        recorded = [(e, size) for e, size in zip(series.entries, sizes, strict=True) if size is not None]
+        for (_, before), (entry, now) in pairwise(recorded):
+            if before != now:
+                text = f"{words.code(strategy)}: {units.size(before)} to {units.size(now)}"
+                yield blocks.Item((words.name(entry.label),), "", text)
 
 
 def place(series: Series, change: Change) -> str:
@@ -271,14 +236,12 @@ def _conditions(around: Sequence[Condition]) -> str:
 def _steps(series: Series) -> blocks.Table:
     steps = [(change, name, step) for change in series.changes for name, step in change.steps.items()]
     steps.sort(key=lambda each: -each[0].at)
-    axis = ratio_axis([(step.ratio.low, step.ratio.high) for _, _, step in steps])
     rows = []
     for change, strategy, step in steps:
-        ratio = blocks.ratio_cells(axis, step.ratio, "slower" if step.ratio.low > 1 else "faster")
+        ratio = blocks.ratio_cell(step.ratio)
         where = place(series, change).replace("`", "")
-        rows.append(blocks.row(words.name(strategy), *ratio, where, rank=-float(change.at)))
+        rows.append(blocks.row(words.name(strategy), ratio, where, rank=-float(change.at)))
     heads = (
-        blocks.Column(" to ".join(axis.ends), figures=False, forms="html"),
         blocks.Column("after / before", notes="95 % interval", brief="change"),
         blocks.Column("commit", figures=False),
     )

@@ -93,7 +93,6 @@ def method(profile: Profile) -> tuple[Fact, ...]:
         Fact("Device path", "a frame without its host stages: copies, kernels and waits"),
         Fact("Set-up", "allocation, page-locking, set-up stages, first frame; not part of the frame time"),
         *_hints(profile),
-        *_iterations(profile),
         *([Fact("Sampling ended", ended)] if stopped and not (final and final.settled) else []),
         Fact("Trace", words.line(profile.trace.reason, 300)),
     )
@@ -124,18 +123,6 @@ def _hints(profile: Profile) -> Iterator[Fact]:
         )
         if buffers:
             yield Fact(f"cudaMemAdvise under {words.name(row.strategy)}", "; ".join(texts))
-
-
-def _iterations(profile: Profile) -> Iterator[Fact]:
-    """How often each loop ran, by strategy: the mean of the timed frames, and the first frames one by one."""
-    for loop in profile.workload.loops[:10]:
-        counts = []
-        for row in profile.measured().values():
-            for ran in (ran for ran in row.iterations if ran.number == loop.number):
-                first = f" (first frames: {', '.join(map(str, ran.counts[:8]))})" if ran.counts else ""
-                counts.append(f"{words.name(row.strategy)}: {units.digits(ran.mean, 3)}{first}")
-        if counts:
-            yield Fact(f"Iterations per frame until {words.name(loop.until)}", "; ".join(counts))
 
 
 def workload(profile: Profile) -> tuple[Fact, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from advisor.report import blocks, words
@@ -262,27 +263,30 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._:/=+-]+")
 
 
 def escape(text: str, limit: int = 200) -> str:
-    """Text that Markdown and HTML show as it is, cut at the end of a sentence or word.
+    """Text that Markdown and HTML show as it is."""
+    return _escaped(shortened(text, limit))
 
-    `limit` counts what is written, escapes included.
+
+def _escaped(text: str) -> str:
+    return "".join(_ESCAPES.get(character, character) for character in text)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Text on one line, cut at the end of a sentence, else of a word, if that leaves half of it.
+
+    `limit` is the length with escapes.
     """
-    written: list[str] = []
-    length = 0
-    for character in " ".join(text.split()):
-        piece = _ESCAPES.get(character, character)
-        length += len(piece)
-        if length > limit:
-            start = "".join(written[: _end(written)]).rstrip(" ,;:")
-            return f"{start} …" if start.endswith(".") else f"{start}…"
-        written.append(piece)
-    return "".join(written)
-
-
-def _end(pieces: Sequence[str]) -> int:
-    """How many pieces to keep: to the last sentence, else the last word, if that leaves half of them."""
-    blanks = [i for i, piece in enumerate(pieces) if piece == " " and 2 * i >= len(pieces)]
-    sentences = [i for i in blanks if pieces[i - 1] in ".;"]
-    return (sentences or blanks or [len(pieces)])[-1]
+    flat = " ".join(text.split())
+    lengths = accumulate(len(_ESCAPES.get(character, character)) for character in flat)
+    cut = flat[: sum(length <= limit for length in lengths)]
+    if cut == flat:
+        return flat
+    sentence = max(cut.rfind(end) for end in (". ", "; "))
+    if 2 * sentence >= len(cut):
+        return f"{cut[: sentence + 1].rstrip(';')} …"
+    cut = cut[: cut.rindex("`")] if cut.count("`") % 2 else cut
+    word = cut.rpartition(" ")[0]
+    return f"{(word if 2 * len(word) >= len(cut) else cut).rstrip(' ,;:')}…"
 
 
 def code(name: str, *, tags: bool = False) -> str:
@@ -293,28 +297,9 @@ def code(name: str, *, tags: bool = False) -> str:
 
 
 def prose(text: str, limit: int = 300) -> str:
-    """Prose whose `names` stay code: as many whole sentences as fit; one that does not is cut."""
-    sentences = words.sentences(text)
-    for count in range(len(sentences), 0, -1):
-        spans = words.spans(" ".join(sentences[:count]))
-        written = "".join(code(s.text) if s.code else _spaced(s.text, limit * 10) for s in spans)
-        if len(written) <= limit:
-            return written + " …" * (count < len(sentences))
-    written = ""
-    for span in words.spans(sentences[0]):
-        room = limit - len(written)
-        piece = code(span.text) if span.code else _spaced(span.text, limit * 10)
-        if len(piece) > room:
-            rest = "" if span.code else _spaced(span.text, room).rstrip()
-            return written.rstrip() + "…" if rest in ("", "…") else written + rest
-        written += piece
-    return written
-
-
-def _spaced(text: str, limit: int) -> str:
-    """`escape`, which strips, with the blanks beside a name kept."""
-    before, after = " " * text.startswith(" "), " " * text.endswith(" ")
-    return before + escape(text, limit) + after
+    """Prose whose `names` stay code."""
+    spans = words.spans(shortened(text, limit))
+    return "".join(code(span.text) if span.code else _escaped(span.text) for span in spans)
 
 
 def fence(text: str, limit: int = 6_500, language: str = "python") -> str:

@@ -266,7 +266,7 @@ def best_table(results: SweepResults, devices: Sequence[Track], names: str) -> T
 
 
 def point_rows(points: Sequence[Point], cells: Iterable[Sequence[str | TableCell]]) -> Iterator[Row]:
-    """Rows of values, or workloads: linked to their reports; the reason where there is no profile."""
+    """Rows of values, or workloads: linked to their reports; the reason where the profile is missing."""
     for point, values in zip(points, cells, strict=True):
         if point.profile:
             yield row(words.value(point.value), *values, href=point.href)

@@ -43,26 +43,14 @@ def test_page_fits_its_window(name: str, browser: Browser, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_sentence_and_the_chart_are_on_the_first_screen(
+def test_the_sentence_and_the_rows_are_on_the_first_screen(
     width: int, browser: Browser, tmp_path: Path
 ) -> None:
     with visit(browser, PAGES["gpu"](), tmp_path, width=width, height=800) as seen:
-        for part in (
-            "text=recommendation-changes failed",
-            ".headline",
-            "svg.strip.slower",
-            "svg.strip.faster",
-        ):
+        for part in ("text=recommendation-changes failed", ".headline"):
             box = seen.page.locator(part).first.bounding_box()
             assert box is not None, part
             assert box["y"] + box["height"] <= 800, part
-
-
-def test_the_strip_of_a_slower_strategy_lies_right_of_one(browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, PAGES["gpu"](), tmp_path) as seen:
-        place = "(e => e.getBoundingClientRect().left)(document.querySelector('svg.strip.{} .point'))"
-        one = seen.ask("document.querySelector('svg.strip .one').getBoundingClientRect().left")
-        assert seen.ask(place.format("slower")) > one > seen.ask(place.format("faster"))
 
 
 def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
