@@ -414,7 +414,7 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     assert bar.between == words.seconds_between(2 * low, 2 * high)
     (table,) = blocks(page, Table, "stages")
     assert [row.cells[0].value for row in table.rows] == ["20.0 ms", "20.0 ms"]
-    assert "the time per frame is the latency" in table.caption
+    assert "a latency includes waiting for the frames before and after" in table.caption
     assert counted(run).measured()["pageable"] == run.measured()["pageable"]
     assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
 

@@ -12,7 +12,6 @@ from itertools import cycle
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.conclusions import counts_latency
 from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Side
 from advisor.report import blocks, words
 from advisor.report.blocks import row as table_row
@@ -26,12 +25,8 @@ _ORDER = [category.partition("-")[0] for category in Category.__args__]  # type:
 MOST = 12
 """Parts that have a name of their own; the smallest others are joined."""
 _OVERLAPPING = (
-    "With overlapping frames ({}), stages run at the same time: each part shows its own duration, so the "
-    "parts may add up to more than the time per frame."
-)
-_LATENCY = (
-    "With overlapping frames ({}), the time per frame is the latency, which includes waiting for the frames "
-    "before and after it."
+    "Frames of {} overlap: stages run at the same time, so parts may add up to more than a frame, and a "
+    "latency includes waiting for the frames before and after."
 )
 _ROUNDING = 1e-9
 Timed = Measured | Predicted
@@ -116,8 +111,7 @@ def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
     rows = prediction.results if prediction else profile.results
     timed = (row for row in rows if isinstance(row, (Measured, Predicted)))
     names = [words.code(row.strategy) for row in timed if row.latency_seconds is not None]
-    text = _LATENCY if counts_latency(profile.preferences.objective) else _OVERLAPPING
-    return text.format(words.listing(names)) if names else ""
+    return _OVERLAPPING.format(words.listing(names)) if names else ""
 
 
 def _measured(row: Measured, sides: Mapping[str, Side]) -> Iterator[Part]:

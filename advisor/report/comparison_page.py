@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from advisor import units
-from advisor.profiles.sweeps import Value
 from advisor.report import blocks, words
 from advisor.report.blocks import row
 from advisor.report.page import Page, Section, filled, lead, panels
@@ -70,7 +69,7 @@ def _sections(
         replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
         for c in differing(comparison.conditions)
     ]
-    changed = blocks.Fact("Changed", _changed(comparison, apart))
+    changed = blocks.Fact("Changed", _changed(apart))
     opening = blocks.Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
     tables = [figures(device, name, comparison) for name, device in devices]
@@ -156,22 +155,13 @@ def _comparable(
     return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True, closed=True)
 
 
-def _changed(comparison: Comparison, apart: Sequence[Condition]) -> str:
-    """Differences, with both values where these are short; of the parameters only those that differ."""
-    before, now = (side.workload.parameters for side in (comparison.base, comparison.head))
-    differences = [
-        f"{words.name(name, 40)} from {_value(before, name)} to {_value(now, name)}"
-        for name in dict.fromkeys((*before, *now))
-        if before.get(name) != now.get(name)
-    ]
-    for one in (c for c in apart if c.what != "parameters"):
+def _changed(apart: Sequence[Condition]) -> str:
+    """Differences, with both values where these are short."""
+    differences = []
+    for one in apart:
         short = one.what != "workload's code" and len(one.base + one.head) <= _SHORT
         differences.append(f"{one.what} from {one.base} to {one.head}" if short else one.what)
     return words.listing(differences, limit=_CHANGES)
-
-
-def _value(parameters: Mapping[str, Value], name: str) -> str:
-    return words.value(parameters[name]) if name in parameters else "none"
 
 
 def figures(device: ComparedDevice, name: str, comparison: Comparison) -> tuple[blocks.Block, ...]:
