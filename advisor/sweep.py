@@ -17,7 +17,7 @@ from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure.jobs import Done, Problem, Settings
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.measurement import job_of
-from advisor.measure.progress import Progress
+from advisor.measure.progress import Labelled, Progress
 from advisor.profiles import outputs
 from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
@@ -200,7 +200,7 @@ def run(
     anything runs where the workload or a value cannot be read, KeyboardInterrupt before the first profile.
     """
     steps = tuple(swept.steps(settings))
-    runner = Runner(SweepProgress(progress, len(steps)), directory, keep, launcher)
+    runner = Runner(Labelled(progress, limits=True), directory, keep, launcher)
     runner.require_readable(swept, settings)
     points, problems = runner.points(steps)
     names = [point.profile.workload.name for point in points if point.profile]
@@ -219,50 +219,15 @@ def run_each(
 ) -> Swept:
     """A profile of each of several workloads, given by unique names with their settings; as `run` does."""
     steps = [Step(name, name, settings) for name, settings in runs]
-    points, problems = Runner(SweepProgress(progress, len(steps)), directory, keep, launcher).points(steps)
+    points, problems = Runner(Labelled(progress, limits=True), directory, keep, launcher).points(steps)
     return Swept(WorkloadResults("", "workload", tuple(points), runs[0][1].command), tuple(problems))
-
-
-class SweepProgress(Progress):
-    """Shows which value is at work, and counts on over the values, each as long as the one at work."""
-
-    def __init__(self, progress: Progress, values: int) -> None:
-        self._progress = progress
-        self._left = values
-        self._done = self._before = 0
-        self._label = ""
-        self._printed = False
-
-    def value(self, label: str) -> None:
-        self._left -= bool(self._label)
-        self._before = self._done
-        self._label = label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
-
-    def start(self, total: int) -> None:
-        self._progress.start(self._before + total * self._left)
-
-    def limit(self, seconds: float) -> None:
-        self._progress.limit(seconds)
-
-    def begin(self, what: str) -> None:
-        self._progress.begin(f"{self._label}: {what}" if self._label else what)
-
-    def printed(self, lines: str) -> None:
-        """Shows the output of the first value that prints; the others' is much the same."""
-        if not self._printed:
-            self._printed = True
-            self._progress.printed(lines)
-
-    def end(self) -> None:
-        self._done += 1
-        self._progress.end()
 
 
 @dataclass(frozen=True)
 class Runner:
     """Runs one profile after the other, each into its folder."""
 
-    progress: SweepProgress
+    progress: Labelled
     directory: Path
     keep: Keep
     launcher: Launcher | None
@@ -289,7 +254,8 @@ class Runner:
         problems: list[AdvisorError] = []
         try:
             for step in steps:
-                self.progress.value(step.label)
+                cut = f"{step.label[: LABEL_LENGTH - 1]}…"
+                self.progress.label = cut if len(step.label) > LABEL_LENGTH else step.label
                 points.append(self._point(step, problems))
                 if points[-1].profile and was_interrupted(points[-1].profile):
                     break

@@ -35,6 +35,31 @@ class Progress:
 Silent = Progress
 
 
+class Labelled(Progress):
+    """Puts a label before what is at work: a version of the code, a value of a sweep. How many processes are
+    to come is known of the whole alone, and so is the time left unless each has `limits` of its own. What
+    the user's code prints is shown of the first, the others' is much the same."""
+
+    def __init__(self, progress: Progress, label: str = "", *, limits: bool = False) -> None:
+        self._progress, self.label, self._limits = progress, label, limits
+        self._printed = False
+
+    def limit(self, seconds: float) -> None:
+        if self._limits:
+            self._progress.limit(seconds)
+
+    def begin(self, what: str) -> None:
+        self._progress.begin(f"{self.label}: {what}" if self.label else what)
+
+    def printed(self, lines: str) -> None:
+        if not self._printed:
+            self._printed = True
+            self._progress.printed(lines)
+
+    def end(self) -> None:
+        self._progress.end()
+
+
 class _Printing(Progress):
     def note(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)

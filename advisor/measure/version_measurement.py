@@ -18,7 +18,7 @@ from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import CONCLUDING_SECONDS as RESERVED
 from advisor.measure.measurement import RESULTS, Measurement, Run, job_of
 from advisor.measure.processes import DIED
-from advisor.measure.progress import Progress
+from advisor.measure.progress import Labelled, Progress
 from advisor.measure.sampling import Clock
 from advisor.profiles.schema import LATE, RAISED, Failed, Measured
 from advisor.profiles.secrets import MASK
@@ -105,7 +105,7 @@ class VersionMeasurement:
         given = RESERVED + share * max(0.0, self.deadline - self.clock())
         options = replace(settings.options, max_seconds=given, rounds=1)
         settings = replace(settings, began=self.clock(), options=options, final=False)
-        progress, folder, end = _VersionProgress(self.progress, name), self.directory / name, self.deadline
+        progress, folder, end = Labelled(self.progress, name), self.directory / name, self.deadline
         untraced = "neither was HEAD's" if name == BASE and self.runs[HEAD].trace is None else ""
         measurement = Measurement(
             settings, self.launcher, progress, folder, clock=self.clock, untraced=untraced, end=end
@@ -217,22 +217,6 @@ class VersionMeasurement:
             clock=self.clock,
             why_apart=f"both have the compiled extension {min(shared)}" if shared else "",
         )
-
-
-class _VersionProgress(Progress):
-    """Shows which version's process it is; the number and the time left are known of the whole alone."""
-
-    def __init__(self, progress: Progress, version: str) -> None:
-        self._progress, self._version = progress, version
-
-    def begin(self, what: str) -> None:
-        self._progress.begin(f"{self._version}: {what}")
-
-    def printed(self, lines: str) -> None:
-        self._progress.printed(lines)
-
-    def end(self) -> None:
-        self._progress.end()
 
 
 def _require_figures(run: Run) -> None:
