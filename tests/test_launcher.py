@@ -165,10 +165,10 @@ def test_the_beginning_of_what_was_printed_is_shown_once(
 ) -> None:
     """Each line once, few of them, masked, bounded, and with nothing that a terminal or a CI log obeys."""
     monkeypatch.setenv("MY_TOKEN", "hunter2-correct")
-    log, stdout = tmp_path / "log", tmp_path / "stdout"
-    log.write_text("frame\n" * 50 + "::error::\x1b[31m\n  hunter2-correct\n\n" + "x" * 500 + "\n")
-    stdout.write_bytes(b"\xff\n" + b"".join(b"%d\n" % i for i in range(100)))
-    lines = first_lines(log, stdout, tmp_path / "none").split("\n")
+    log = tmp_path / "log"
+    text = "frame\n" * 50 + "::error::\x1b[31m\n  hunter2-correct\n\n" + "x" * 500 + "\n"
+    log.write_bytes(text.encode() + b"\xff\n" + b"".join(b"%d\n" % i for i in range(100)))
+    lines = first_lines(log).split("\n")
     assert lines[:3] == ["  | frame", r"  | ::error::\x1b[31m", "  |   ***"]
     assert lines[3] == f"  | {'x' * 200}…"
     assert (len(lines), lines[-1]) == (21, "  | … and 85 more")

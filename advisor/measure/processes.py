@@ -220,18 +220,15 @@ def log_tail(path: Path) -> str:
     return printable(mask(whole, of_process()))[-_LOG_TAIL:]
 
 
-def first_lines(*files: Path) -> str:
-    """The beginning of what a process printed there, for a terminal; every line once, for each frame may
-    print the same. Empty where it printed nothing."""
-    text, rest = "", False
-    for file in files:
-        if file.is_file():
-            with file.open("rb") as log:
-                head = log.read(_LONGEST_HEAD).decode(errors="replace")
-                cut = bool(log.read(1))
-            text, rest = text + (without_last_word(head) if cut else head), rest or cut
-    visible = printable(here().hide(text))  # before it is cut, which could leave half a secret
-    lines = list(dict.fromkeys(line.rstrip() for line in visible.splitlines() if line.strip()))
+def first_lines(log: Path) -> str:
+    """The beginning of what a process printed, for a terminal; every line once, for each frame may print the
+    same. Empty where it printed nothing."""
+    if not log.is_file():
+        return ""
+    with log.open("rb") as printed:
+        head, rest = printed.read(_LONGEST_HEAD).decode(errors="replace"), bool(printed.read(1))
+    visible = here().hide(without_last_word(head) if rest else head)  # before it is cut amid a secret
+    lines = list(dict.fromkeys(line.rstrip() for line in printable(visible).splitlines() if line.strip()))
     more = len(lines) - _FIRST_LINES
     left = ["…"] if rest else [f"… and {more} more"] if more > 0 else []
     first = [f"{line[:_LAST_WORDS]}…" if len(line) > _LAST_WORDS else line for line in lines[:_FIRST_LINES]]

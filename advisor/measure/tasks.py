@@ -121,16 +121,6 @@ def unlike(counts: Counts, reference: Counts) -> dict[str, int]:
     return {name: frame for name, frame in first.items() if frame is not None}
 
 
-def difference(frame: int, counts: Counts, reference: Counts) -> str:
-    differences = [
-        f"in frame {frame}, {name} ran {counts_now[frame]} iterations; the reference run "
-        f"ran {reference[name][frame]}"
-        for name, counts_now in counts.items()
-        if name in reference and counts_now[frame] != reference[name][frame]
-    ]
-    return "; ".join(differences)
-
-
 def iteration_records(counts: Mapping[int, LoopCount], first: Counts) -> tuple[Iterations, ...]:
     """The profile's record: the counts of the first frames, and the mean of those since a reset."""
     return tuple(
@@ -269,8 +259,14 @@ def compared(
     def look(index: int, alone: bool) -> None:
         if repeated is None or index >= repeated.frames:
             return
-        if other := difference(index, counted(run.loop.iterations), repeated.iterations):
-            raise ResultsDiffer(f"{other}{same}")
+        counts = counted(run.loop.iterations)
+        other = [
+            f"in frame {frame}, {name} ran {counts[name][frame]} iterations; the reference run "
+            f"ran {repeated.iterations[name][frame]}"
+            for name, frame in unlike(counts, repeated.iterations).items()
+        ]
+        if other:
+            raise ResultsDiffer(f"{'; '.join(other)}{same}")
         results = inspector.results(index, alone=alone)
         alike = {name: r for name, r in results.items() if index < repeated.unlike.get(name, MOST_FRAMES)}
         if sentences := reference.differences(index, alike, lengths):
