@@ -288,7 +288,6 @@ class VersionFinal:
     why_apart: str = ""
     attempts: int = 0
     began: float = 0.0
-    """Clock time at which the final began."""
     screened: bool = False
     """No round of both was measured; the blocks are the medians of screening."""
 

@@ -44,8 +44,7 @@ class Session(Protocol):
     def round(self, request: FinalRound) -> Iterable[Message]:
         """The answers of a round; a `Left` for a contestant whose process died or hung is the last."""
 
-    def close(self) -> None:
-        """Ends the process."""
+    def close(self) -> None: ...
 
 
 @dataclass(kw_only=True)
@@ -58,12 +57,10 @@ class SessionLoop:
     seed: int
     session: Session | None = None
     processes: int = 0
-    """Processes started so far."""
     round: int = 0
     """Rounds in the current process."""
     blocks: list[Block] = field(default_factory=list)
     left: dict[str, Problem] = field(default_factory=dict)
-    """Why contestants left."""
     kept_setup: bool = False
     """Function and set-up ran once for each contestant and process, since they take longer than a block."""
     unmeasurable: str = ""

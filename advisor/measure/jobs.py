@@ -76,7 +76,6 @@ class Probe(Record):
 DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
 LOG = "log"
-"""What a worker prints."""
 _ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
 
 

@@ -155,7 +155,6 @@ class Measurement:
     late: set[str] = field(default_factory=set)
     """Strategies that the time did not reach."""
     ran_out: bool = False
-    """The time ended a process."""
     preparation: Preparation = field(default_factory=Preparation)
     untraced: str = ""
     """Why the workload is not traced; empty where it is."""

@@ -74,7 +74,6 @@ class VersionMeasurement:
     clock: Clock = time.monotonic
     cpu_clock: Clock = time.process_time
     runs: dict[str, Run] = field(default_factory=dict)
-    """By version."""
     notes: tuple[str, ...] = ()
     """Strategies that were not compared, and why."""
 

@@ -38,7 +38,6 @@ MOST_ROWS = 10_000_000
 MOST_KINDS = 1000
 """Processes, or kinds of memory, in one export: some work is done for each."""
 _MOST_NAMES = 10_000
-"""Names in an enumeration."""
 LONGEST = 2000
 """Characters of a name that are read."""
 _NEAR = 1_000_000
@@ -254,7 +253,6 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
 
 
 def _wrong(damage: Exception) -> str:
-    """The damage in one line."""
     if isinstance(damage, ValidationError):
         return first_error(damage)
     no_number = isinstance(damage, (TypeError, OverflowError)) or "invalid literal" in str(damage)

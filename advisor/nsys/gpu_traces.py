@@ -332,7 +332,6 @@ class GpuFigures:
         return len(ends), (np.delete(begins, needed), np.delete(stops, needed))
 
     def _kernels(self) -> tuple[Kernels, ...]:
-        """The kernels that take longest."""
         sums = _sums(self.work.kernels, "name", self._at("kernels"))
         most = sorted(sums.items(), key=lambda row: -row[1][1])[:_MOST_KERNELS]
         names = self.database.strings([number for number, _ in most]) | OWN
@@ -340,7 +339,6 @@ class GpuFigures:
         return tuple(Kernels(name=name, count=count, seconds=lasted) for name, count, lasted in named)
 
     def _streams(self) -> tuple[Stream, ...]:
-        """The busiest streams."""
         kernels = _sums(self.work.kernels, "stream", self._at("kernels"))
         copies = _sums(self.work.copies, "stream", self._at("copies"))
         sums = {n: [each.get(n, (0, 0.0))[1] for each in (kernels, copies)] for n in {**kernels, **copies}}

@@ -180,7 +180,6 @@ def ranges_of(database: Database, wanted: str) -> Mapping[int, Intervals]:
 
 
 def _calling(database: Database) -> set[int]:
-    """The threads that called CUDA."""
     if not database.has(Tables.CALLS, "globalTid"):
         return set()
     rows = database.rows(

@@ -45,7 +45,6 @@ class CpuBackend:
         self.gpus: tuple[CpuBackend, ...] = (self,)
         self._owned: dict[int, Array] = {}
         self.clock: Callable[[], float] = perf_counter
-        """Clock for timestamps."""
 
     def device(self) -> Device:
         """The CPU device; it has no memory class, since it has no second memory."""

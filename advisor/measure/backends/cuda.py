@@ -207,8 +207,6 @@ class CudaBackend:
             return self.xp.empty(shape, dtype)
 
     def _here(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The call on this GPU, where there are others."""
-
         def called(array: Any) -> Any:
             with self.current():
                 return call(array)

@@ -119,8 +119,6 @@ def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: i
 
 
 class _Traced:
-    """A workload's frames on traced buffers."""
-
     def __init__(self, run: PlacedWorkload, seed: int) -> None:
         self._run = run
         parts = [(stage.name, name, part) for stage in run.bound.frame for name, part in stage.parts.items()]
@@ -219,7 +217,6 @@ class _Checks:
         self.traced = traced
 
     def refused(self) -> tuple[Problem, ...]:
-        """CuPy's first refusal in each stage."""
         imports_cupy = "cupy" in sys.modules  # which knows nothing of these arrays
         version = self._watch.coverage.version
         return () if imports_cupy else tuple(_refusal(n, r, version) for n, r in self._refused.items())
