@@ -40,12 +40,10 @@ class Marked:
         return self.begins[self.first :], self.ends[self.first :]
 
 
-def by_ranges(name: str, ranges: Intervals, work: GpuWork) -> Marked | None:
+def by_ranges(name: str, ranges: Intervals, work: GpuWork) -> Marked:
     """Frames by the ranges of one name. One that launches and does not wait ends before its work does: where
     ranges follow one another closely, a frame lasts until the next begins."""
     begins, ends = ranges
-    if not len(begins):
-        return None
     if len(begins) > 1:
         gaps = begins[1:] - ends[:-1]
         whole = np.median(gaps) < np.median(ends - begins)

@@ -257,10 +257,14 @@ def outs_of(kwargs: Any) -> tuple[Any, ...]:
     return out if isinstance(out, tuple) else () if out is None else (out,)
 
 
+_SILENT = TrafficRecorder()
+"""Counts nothing: that of an array made from no traced one, by unpickling for example."""
+
+
 class TracedArray(np.ndarray[Any, Any]):
     """A view that counts. What is computed from it is traced too, as memory of the stage's own."""
 
-    _recorder: TrafficRecorder | None = None
+    _recorder = _SILENT
 
     @classmethod
     def of(cls, array: Array, recorder: TrafficRecorder) -> TracedArray:
@@ -269,7 +273,7 @@ class TracedArray(np.ndarray[Any, Any]):
         return traced
 
     def __array_finalize__(self, source: Array | None) -> None:
-        self._recorder = getattr(source, "_recorder", None)
+        self._recorder = getattr(source, "_recorder", _SILENT)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return _counted(getattr(ufunc, method), inputs, kwargs, partial(count_ufunc, ufunc, method))
@@ -281,10 +285,8 @@ class TracedArray(np.ndarray[Any, Any]):
         return _counted(func, args, kwargs, partial(count_call, func.__name__, call))
 
     def __getitem__(self, key: Any) -> Any:
-        recorder, array = self._recorder, _plain(self)
-        result = array[_plain(key)]
-        if recorder is None:
-            return result
+        recorder, array, plain_key = self._recorder, _plain(self), _plain(key)
+        result = array[plain_key]
         if not recorder.counting:
             return _traced(result, recorder, ())
         if isinstance(result, np.ndarray) and np.may_share_memory(result, array):
@@ -292,9 +294,9 @@ class TracedArray(np.ndarray[Any, Any]):
         else:
             gathered = int(np.size(result)) * self.itemsize
             recorder.called(routines.call_seconds(routines.INDEX))
-            recorder.read(array, gathered, _plain(key))
-            recorder.again(array, routines.TAKE, routines.gathered_beyond(array, _plain(key)))
-            count_index(recorder, _plain(key))
+            recorder.read(array, gathered, plain_key)
+            recorder.again(array, routines.TAKE, routines.gathered_beyond(array, plain_key))
+            count_index(recorder, plain_key)
             if isinstance(result, np.ndarray):
                 recorder.wrote(result, gathered)
         return _traced(result, recorder, ())
@@ -302,7 +304,7 @@ class TracedArray(np.ndarray[Any, Any]):
     def __setitem__(self, key: Any, value: Any) -> None:
         recorder, array, plain_key, source = self._recorder, _plain(self), _plain(key), _plain(value)
         array[plain_key] = source
-        if recorder is None or not recorder.counting:
+        if not recorder.counting:
             return
         target = array[plain_key] if _is_basic(plain_key) else None
         if isinstance(target, np.ndarray) and _same_memory(target, source):
@@ -314,7 +316,7 @@ class TracedArray(np.ndarray[Any, Any]):
         else:
             covered = np.broadcast_to(np.int8(0), array.shape)[plain_key]
             recorder.wrote(array, covered.size * self.itemsize, plain_key)
-            count_index(recorder, _plain(key))
+            count_index(recorder, plain_key)
         if isinstance(source, np.ndarray):
             recorder.read(source, unique_bytes(source))
 
@@ -342,8 +344,6 @@ def _counted(call: Callable[..., Any], args: Any, kwargs: Any, count: Callable[.
     recorder = _recorder_among((args, kwargs))
     plain, options = _plain(args), _plain(kwargs)
     result = call(*plain, **options)
-    if recorder is None:
-        return result
     if recorder.counting:
         count(recorder, plain, options, result)
     return same_argument(args, plain, result, _traced(result, recorder, outs_of(kwargs)))
@@ -384,11 +384,9 @@ def _plain(value: Any) -> Any:
     return mapped(value, lambda each: each.view(np.ndarray) if isinstance(each, TracedArray) else each)
 
 
-def _recorder_among(value: Any) -> TrafficRecorder | None:
-    for array in arrays_in(value):
-        if isinstance(array, TracedArray) and array._recorder is not None:
-            return array._recorder
-    return None
+def _recorder_among(value: Any) -> TrafficRecorder:
+    recorders = (array._recorder for array in arrays_in(value) if isinstance(array, TracedArray))
+    return next((recorder for recorder in recorders if recorder is not _SILENT), _SILENT)
 
 
 def _traced(result: Any, recorder: TrafficRecorder, outs: tuple[Any, ...]) -> Any:
