@@ -17,6 +17,7 @@ from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.played_cupy import modules
 from advisor.measure.recording.recorder import Event
+from advisor.measure.recording.torch_calls import TorchCalls
 from advisor.profiles.crossings import LineLoop
 from advisor.verdicts.ceilings import ceilings
 
@@ -242,3 +243,15 @@ def test_cupy_copies_from_and_to_one_array_of_the_host(cupy: Any) -> None:
     assert direct("ndarray.tolist", cupy.ndarray.tolist, array) is None
     (place, _), copy = direct("ndarray.set", cupy.ndarray.set, array, out)
     assert place == out.ctypes.data
+
+
+def test_pytorch_copies_into_a_tensor_that_can_be_resized() -> None:
+    torch = pytest.importorskip("torch")
+    on_gpu = torch.arange(6.0).reshape(2, 3).as_subclass(type("Gpu", (torch.Tensor,), {"is_cuda": True}))
+    calls: Any = TorchCalls()
+    calls._torch, calls._is_plain = torch, torch.Tensor.is_contiguous
+    (place, size), copy = calls._direct("Tensor.cpu", torch.Tensor.cpu, (on_gpu,), {})
+    result = copy()
+    assert (result.data_ptr(), size, result.tolist()) == (place, 24, [[0, 1, 2], [3, 4, 5]])
+    assert result.resize_(20).numel() == 20
+    assert calls._direct("Tensor.to", torch.Tensor.to, (on_gpu, "cpu", torch.float64), {}) is None
