@@ -364,13 +364,13 @@ def _pin_memory(edits: SourceEdits, change: Change) -> None:
 def _hoist(edits: SourceEdits, change: Change) -> None:
     """An upload of the same bytes in each frame goes before the loop."""
     statement = statement_at(edits.tree, change.line)
+    loop = loop_of(edits.tree, statement, change.loop)
     value: ast.expr
     match statement:
         case ast.Expr(ast.Call() as call):  # it sets an array, or drops what it made
             name, value = "", call
         case _:
             statement, name, value = _assigned(edits, change.line)
-    loop = loop_of(edits.tree, statement, change.loop)
     if loop.body == [statement]:
         raise CannotWrite("the loop does nothing else, and would be empty without it")
     if statement not in loop.body:

@@ -192,9 +192,7 @@ def loop_of(tree: ast.AST, statement: ast.stmt, line: int | None) -> Loop:
             functions = (n for n in ast.walk(node) if isinstance(n, _FUNCTIONS))
             if not any(statement in ast.walk(function) for function in functions):
                 return node
-    raise CannotWrite(
-        "the line is not in the loop itself, but in a function that it calls or a comprehension"
-    )
+    raise CannotWrite("the line is in a function that the loop calls, or in a comprehension")
 
 
 def outermost_loop(tree: ast.AST, loop: Loop) -> Loop:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from advisor import stats
 from advisor.profiles.trials import Trial, TrialBlock, TrialOutcome
@@ -36,57 +36,54 @@ def fits(frames: float, contestants: int) -> bool:
     return frames > WARM_UP + 2 * contestants * (SETTLING + LEAST_FRAMES + 1)
 
 
+@dataclass
 class Alternation:
-    """Called at the head of each frame; switches contestants and collects their blocks.
+    """Called at the head of each frame; switches contestants and collects their blocks."""
 
-    switch: puts a contestant into force, the one before being lifted. synchronize: waits for the GPU. end:
-    called at the first frame, gives the time on the clock after which no further one begins. frames: those
-    that the loop is expected to have.
-    """
+    contestants: Sequence[str]
+    process: int
+    switch: Callable[[str], None]
+    """Puts a contestant into force, the one before being lifted."""
+    synchronize: Callable[[], None]
+    clock: Callable[[], float]
+    tell_end: Callable[[], float] = lambda: math.inf
+    """Called at the first frame, gives the time on the clock after which no further one begins."""
+    frames: float = math.inf
+    """Those that the loop is expected to have."""
+    blocks: list[TrialBlock] = field(default_factory=list)
+    _to_warm_up: int = WARM_UP + 1
+    _warm_up_begin: float = 0.0
+    _end: float | None = None
+    _frames_of_block: int = 0
+    _begin: float = 0.0
+    _frame: int = 0
+    """Timed frames of the block so far; below 0 in the frames after a switch."""
+    _round: int = -1
+    _order: list[str] = field(default_factory=list)
+    _now: str = ""
+    _left: bool = False
+    """The loop was left since its last frame."""
 
-    def __init__(
-        self,
-        contestants: Sequence[str],
-        *,
-        process: int,
-        switch: Callable[[str], None],
-        synchronize: Callable[[], None],
-        clock: Callable[[], float],
-        warm_up: int = WARM_UP,
-        end: Callable[[], float] = lambda: math.inf,
-        frames: float = math.inf,
-    ) -> None:
-        self.blocks: list[TrialBlock] = []
-        self._most_frames = frames / (ROUNDS * len(contestants)) - SETTLING
-        self._contestants, self._process = tuple(contestants), process
-        self._switch, self._synchronize, self._clock = switch, synchronize, clock
-        self._random = random.Random(process)
-        self._to_warm_up, self._frames_of_block = warm_up + 1, 0
-        self._tell_end = end
-        self._end: float | None = None
-        self._begin = 0.0
-        self._frame = 0
-        """Timed frames of the block so far; below 0 in the frames after a switch."""
-        self._round, self._order = -1, list[str]()
-        self._warm_up_begin, self._left, self._now = 0.0, False, ""
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.process)
 
     def frame(self) -> None:
         """A frame begins, and the one before has ended. Raises `SystemExit` where the time is over."""
         if self._end is None:
-            self._end = self._tell_end()
-        if self._clock() > self._end:
+            self._end = self.tell_end()
+        if self.clock() > self._end:
             raise SystemExit(0)
         if self._to_warm_up:
             self._warm_up()
         elif self._left:
             self._left = False
-            self._switch(self._now)
+            self.switch(self._now)
             self._frame = -SETTLING
         elif self._frame < -1:
             self._frame += 1
         elif self._frame == -1:
-            self._synchronize()
-            self._begin, self._frame = self._clock(), 0
+            self.synchronize()
+            self._begin, self._frame = self.clock(), 0
         else:
             self._frame += 1
             if self._frame >= self._frames_of_block:
@@ -97,36 +94,37 @@ class Alternation:
         long enough, else it starts over there."""
         if self._frame >= 0 and not self._left and not self._to_warm_up:
             self._frame += 1
-            self._synchronize()
-            if self._frame >= LEAST_FRAMES and self._clock() - self._begin >= LEAST_SECONDS:
+            self.synchronize()
+            if self._frame >= LEAST_FRAMES and self.clock() - self._begin >= LEAST_SECONDS:
                 self._end_block()
-        self._switch(self._contestants[0])
+        self.switch(self.contestants[0])
         self._to_warm_up, self._left = 2 * (self._to_warm_up > 0), self._to_warm_up == 0
 
     def _warm_up(self) -> None:
         """The first frames time nothing; the last of them tells how many frames a block takes."""
         self._to_warm_up -= 1
         if self._to_warm_up == 1:
-            self._synchronize()
-            self._warm_up_begin = self._clock()
+            self.synchronize()
+            self._warm_up_begin = self.clock()
         elif self._to_warm_up == 0:
-            self._synchronize()
-            seconds = max(self._clock() - self._warm_up_begin, 1e-9)
-            fitting = max(self._most_frames, LEAST_SECONDS / seconds)
+            self.synchronize()
+            seconds = max(self.clock() - self._warm_up_begin, 1e-9)
+            most = self.frames / (ROUNDS * len(self.contestants)) - SETTLING
+            fitting = max(most, LEAST_SECONDS / seconds)
             frames = round(min(BLOCK_SECONDS / seconds, fitting))
             self._frames_of_block = min(max(LEAST_FRAMES, frames), MOST_FRAMES)
             self._next()
 
     def _end_block(self) -> None:
-        self._synchronize()
+        self.synchronize()
         self.blocks.append(
             TrialBlock(
-                process=self._process,
+                process=self.process,
                 round=self._round,
-                place=len(self._contestants) - len(self._order) - 1,
+                place=len(self.contestants) - len(self._order) - 1,
                 contestant=self._now,
                 frames=self._frame,
-                seconds=max(self._clock() - self._begin, 1e-9),
+                seconds=max(self.clock() - self._begin, 1e-9),
             )
         )
         self._next()
@@ -135,9 +133,9 @@ class Alternation:
         """The next contestant, of a new round where this one is over."""
         if not self._order:
             self._round += 1
-            self._order = self._random.sample(self._contestants, len(self._contestants))
+            self._order = self._random.sample(self.contestants, len(self.contestants))
         self._now = self._order.pop(0)
-        self._switch(self._now)
+        self.switch(self._now)
         self._frame = -SETTLING
 
     @property
@@ -146,7 +144,7 @@ class Alternation:
         counts: dict[int, int] = {}
         for block in self.blocks:
             counts[block.round] = counts.get(block.round, 0) + 1
-        return [block for block in self.blocks if counts[block.round] == len(self._contestants)]
+        return [block for block in self.blocks if counts[block.round] == len(self.contestants)]
 
 
 AS_IS = "as-is"

@@ -48,7 +48,7 @@ class Imposed:
 
     def install(self, module: Any) -> None:
         """Wraps the library's calls, once the script has imported it."""
-        raise NotImplementedError
+        self._copies = LIBRARIES[self.change.library](module)
 
     def switch(self, on: bool) -> None:
         self.in_force = on and not self.refused
@@ -90,7 +90,7 @@ class Locked(Imposed):
     before the host goes on."""
 
     def install(self, module: Any) -> None:
-        self._copies = LIBRARIES[self.change.library](module)
+        super().install(module)
         self._memories = dict[int, Memory]()
         self._copies.replace_uploads(self._replace, self._uploading)
 
@@ -152,7 +152,7 @@ class Reused(Imposed):
     """The line downloads into page-locked memory that is kept."""
 
     def install(self, module: Any) -> None:
-        self._copies = LIBRARIES[self.change.library](module)
+        super().install(module)
         self._calls = dict[int, _Turns]()
         self._copies.replace_downloads(self._replace, self._downloading)
         self._copies.replace_uploads(self._replace, self._uploading)
@@ -221,7 +221,7 @@ class Hoisted(Imposed):
     _given: Any = None
 
     def install(self, module: Any) -> None:
-        self._copies = LIBRARIES[self.change.library](module)
+        super().install(module)
         self._first: Any = None
         self._sent: Any = None
         """What the line uploaded first, by bytes, where they are checked."""

@@ -166,7 +166,7 @@ class _Session:
             switch=self._switch,
             synchronize=self._synchronize,
             clock=perf_counter,
-            end=self._end,
+            tell_end=self._end,
             frames=job.frames or math.inf,
         )
 
