@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -34,9 +35,10 @@ from published_cases import TO_DEVICE, TO_HOST, Case, Figure, cases
 
 from advisor.devices.host_rates import RATES, parse, with_rates
 from advisor.model.machines import PATH as DEFAULTS
-from advisor.model.machines import Machine, defaults
+from advisor.model.machines import Layer, Machine, defaults
 from advisor.model.measured import PATH
 from advisor.model.terms import span
+from advisor.profiles.schema import MemoryClass
 
 COMMAND = "python -m tests.accuracy --write"
 
@@ -288,8 +290,16 @@ def constants(fit: Fit) -> Iterator[str]:
     for (i, name), prior, value, others, count in rows:
         layer = fit.among.layers[i]
         ends = f"{others.min():.3g} to {others.max():.3g}"
-        cells = (name, layer.conditions, f"{np.exp(prior):.3g}", f"{np.exp(value):.3g}", ends, str(count))
+        cells = (name, conditions(layer), f"{np.exp(prior):.3g}", f"{np.exp(value):.3g}", ends, str(count))
         yield f"| {' | '.join(cells)} |"
+
+
+def conditions(layer: Layer) -> str:
+    classes = "" if layer.memory_classes == get_args(MemoryClass) else ", ".join(layer.memory_classes)
+    memory = {None: "", True: "one memory", False: "memory of its own"}[layer.integrated]
+    managed = {None: "", True: "managed pages that fault", False: "managed memory that moves whole"}
+    every = (classes, memory, managed[layer.concurrent], ", ".join(layer.compute_capabilities or ()))
+    return "; ".join(filter(None, every)) or "all"
 
 
 def fit_again() -> None:

@@ -188,9 +188,7 @@ def measure_zero_copy(bench: Bench) -> None:
         return
     with bench.attempt(ZERO_COPY), Arena(backend) as arena:
         kernels = Kernels(backend)
-        host = arena.pinned(size, "mapped")
-        host_array(host, size, (size,), np.dtype(np.uint8)).fill(0)
-        data = bench.floats(backend.host_device_pointer(host), size)
+        data = _mapped(bench, arena, (size // 4,))
         out = bench.floats(arena.device(4), 4)
         window = data[: min(_WINDOW, size) // 4]
         works: tuple[tuple[Callable[[], int], str], ...] = (

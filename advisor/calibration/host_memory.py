@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -294,11 +295,9 @@ def _faults(bench: Bench, kernels: Kernels, host: Array, device: Any, out: Any) 
 
 
 def _prefetches(bench: Bench, pointer: int, host: Array) -> None:
-    def to_device() -> None:
-        bench.backend.prefetch(pointer, host.nbytes, "device")
-
-    def to_host() -> None:
-        bench.backend.prefetch(pointer, host.nbytes, "host")
+    to_device, to_host = (
+        partial(bench.backend.prefetch, pointer, host.nbytes, side) for side in ("device", "host")
+    )
 
     def bring_back() -> None:
         to_device()

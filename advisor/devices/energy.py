@@ -79,7 +79,6 @@ class Rails:
 
     @property
     def source(self) -> str:
-        """The rails that count."""
         return f"the board's power rails {', '.join(self._names)}: CPU, GPU and memory together"
 
     def joules(self) -> float:

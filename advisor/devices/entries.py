@@ -132,8 +132,6 @@ class Figure(Record):
 
 
 class Attribute(Record):
-    """A CUDA device attribute, with its source."""
-
     value: int | str
     source: Text
 

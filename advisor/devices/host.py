@@ -76,13 +76,7 @@ class Tree:
         match = re.search(rf"\b{field}:\s*(\d+) kB", self.text(path) or "", re.ASCII)
         return int(match[1]) * 1024 if match else None
 
-    def field(self, path: str, name: str) -> str | None:
-        """The value after `name:` in a file of such lines."""
-        match = re.search(rf"^{name}:[ \t]*(\S+)$", self.text(path) or "", re.MULTILINE)
-        return match[1] if match else None
-
     def exists(self, path: str) -> bool:
-        """Whether there is such a file."""
         try:
             return (self.root / path).exists()
         except OSError:
@@ -105,8 +99,8 @@ def host_state(*, root: Path = ROOT) -> HostState:
     if match:
         locked = "unlimited" if match[1] == "unlimited" else int(match[1])
     # The word in brackets: `always [madvise] never`.
-    pages = tree.text("sys/kernel/mm/transparent_hugepage/enabled")
-    huge_pages = re.search(r"\[(\w+)\]", pages or "")
+    huge_pages = re.search(r"\[(\w+)\]", tree.text("sys/kernel/mm/transparent_hugepage/enabled") or "")
+    cpus = re.search(r"^Cpus_allowed_list:[ \t]*(\S+)$", tree.text("proc/self/status") or "", re.MULTILINE)
     state = HostState(
         cpu=cpu_clocks(tree),
         numa_nodes=tuple(
@@ -121,7 +115,7 @@ def host_state(*, root: Path = ROOT) -> HostState:
         memory_limit=group_limit(tree),
         locked_memory_limit=locked,
         huge_pages=huge_pages[1] if huge_pages else None,
-        allowed_cpus=tree.field("proc/self/status", "Cpus_allowed_list"),
+        allowed_cpus=cpus[1] if cpus else None,
         wsl=is_wsl(root=root),
         container=in_container(root=root),
     )

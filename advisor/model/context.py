@@ -109,7 +109,6 @@ class Context:
 
     @cached_property
     def moves_whole(self) -> bool:
-        """Whether the driver moves managed memory whole to the GPU before a launch."""
         return moves_whole(self.machine.entry.device().attributes)
 
     def shares(self, traffic: Traffic, path: Path) -> float:

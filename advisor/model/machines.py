@@ -62,14 +62,6 @@ class Layer(Record):
     compute_capabilities: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     figures: dict[str, Default]
 
-    @property
-    def conditions(self) -> str:
-        classes = "" if self.memory_classes == get_args(MemoryClass) else ", ".join(self.memory_classes)
-        memory = {None: "", True: "one memory", False: "memory of its own"}[self.integrated]
-        managed = {None: "", True: "managed pages that fault", False: "managed memory that moves whole"}
-        conditions = (classes, memory, managed[self.concurrent], ", ".join(self.compute_capabilities or ()))
-        return "; ".join(filter(None, conditions)) or "all"
-
     def covers(self, entry: CatalogueEntry) -> bool:
         capability = entry.attributes["compute_capability"].value
         return (
