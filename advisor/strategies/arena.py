@@ -163,7 +163,6 @@ class Arena:
         return self._book("device", nbytes, lambda: self.backend.malloc(nbytes), self.backend.free)
 
     def _malloc(self, nbytes: int) -> int:
-        """All pageable memory of the host, whatever becomes of it."""
         pointer, memory = ordinary_memory(nbytes)
         self._owned[pointer] = memory
         return pointer

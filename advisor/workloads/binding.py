@@ -169,7 +169,6 @@ class BoundWorkload:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the frame, in order."""
         return distinct(stage.stage.loop for stage in self.frame)
 
     def without_kernels(self) -> BoundWorkload:

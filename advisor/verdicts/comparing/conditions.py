@@ -132,7 +132,6 @@ _CONDITIONS: dict[str, Callable[[Profile], str | None]] = {
 
 
 def _clocks(base: Profile, head: Profile) -> Condition:
-    """The GPU's clocks while frames ran; else what could be read of them."""
     here, there = _hertz(base), _hertz(head)
     if here is None or there is None:
         return Condition("clocks", "not known", _mhz(here), _mhz(there))

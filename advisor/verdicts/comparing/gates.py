@@ -113,7 +113,6 @@ def judge(comparison: Comparison, gates: Sequence[Gate], *, anyway: bool = False
 
 
 def not_applicable(gates: Sequence[Gate], reason: str) -> tuple[Ruling, ...]:
-    """No gate applies, for one reason."""
     return tuple(Ruling(gate, "not applicable", (reason,)) for gate in gates)
 
 

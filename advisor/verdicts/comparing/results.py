@@ -39,7 +39,6 @@ class BufferDifference:
 
     @property
     def sentence(self) -> str:
-        """The sentence with names between backticks."""
         if self.shapes:
             return f"`{self.buffer}` has shape {list(self.shapes[1])} instead of {list(self.shapes[0])}"
         share, same = self.wrong / self.elements, self.elements - self.wrong
