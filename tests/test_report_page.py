@@ -47,7 +47,7 @@ def test_a_block_is_shown_where_it_says(forms: str) -> None:
 
 
 def test_what_holds_nothing_or_does_not_fit_is_left_out() -> None:
-    kept = Prose("", link=("below", "#x")), Prose("Memory")
+    kept = Prose("Time"), Prose("Memory")
     assert filled(Prose(""), None, Banners("note", ()), Fold("more", ()), *kept) == kept
     cells = (TableCell("1 s"),) * 12
     columns = tuple(Column(f"c{i}") for i in range(12))

@@ -91,8 +91,7 @@ def measured_answer(profile: Profile) -> Answer:
 
 def _explained(verdict: Verdict, parts: Parts, best: str | None, base: str) -> Verdict:
     where = where_time_goes(parts.get(best or "", ()), best or "", parts.get(base, ()), base)
-    steps = tuple(filter(None, (*(verdict.steps or (verdict.reason,)), where)))
-    return replace(verdict, reason=" ".join(steps), steps=steps if len(steps) > 1 else ())
+    return replace(verdict, reason=f"{verdict.reason} {where}".strip())
 
 
 def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:

@@ -43,10 +43,7 @@ Tone = Literal["clear", "tie", "inconclusive", "none"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict in words. `tone` is how sure it is; `remark` stands under the headline.
-
-    `steps` are the reason where that has several.
-    """
+    """A verdict in words. `tone` is how sure it is; `remark` stands under the headline."""
 
     basis: Basis
     tone: Tone
@@ -55,7 +52,6 @@ class Verdict:
     reason: str = ""
     next_step: str = ""
     remark: str = ""
-    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -219,17 +215,11 @@ class Table(Block):
 
 @dataclass(frozen=True)
 class Prose(Block):
-    """A paragraph; `label` goes before it, `link` (text and address) after it."""
+    """A paragraph; `label` goes before it."""
 
     text: str
     label: str = ""
-    link: tuple[str, str] | None = None
     kind: str = "quiet"
-
-    @property
-    def whole(self) -> str:
-        """The text with that of the link, for forms that link to nothing."""
-        return f"{self.text} {self.link[0] if self.link else ''}".strip()
 
 
 @dataclass(frozen=True)

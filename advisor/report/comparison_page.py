@@ -108,8 +108,8 @@ def gated(
     inside = filled(opening, blocks.Items(tuple(items), label="Gate", most=4))
     gates = Section("gates", "Gates", inside, nav="Gates", brief=True, forms="txt")
     yield gates
-    link = "Why", "#gates"
-    yield lead(blocks.Prose(f"{'; '.join(summaries)}.", "Gates", link, "next together", forms="html"), *first)
+    summary = blocks.Prose(f"{'; '.join(summaries)}.", "Gates", "next together", forms="html")
+    yield lead(summary, *first)
     yield replace(gates, forms="html md")
 
 

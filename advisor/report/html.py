@@ -104,6 +104,7 @@ def environment() -> Environment:
         finalize=_printed,
     )
     jinja.filters["spans"] = words.spans
+    jinja.filters["sentences"] = words.sentences
     jinja.filters["capital"] = lambda text: text[:1].upper() + text[1:]  # a name in backticks stays
     jinja.filters["verbatim"] = Verbatim
     jinja.filters["percent"] = percent

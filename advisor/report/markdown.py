@@ -77,7 +77,7 @@ class _Writer:
 
     def prose(self, block: blocks.Prose) -> Iterator[str]:
         label = f"**{block.label}:** " if block.label else ""
-        yield label + prose(block.whole)
+        yield label + prose(block.text)
 
     def banners(self, block: blocks.Banners) -> Iterator[str]:
         for text in block.texts[:_MOST]:

@@ -17,7 +17,7 @@ from advisor.report.machine import environment
 from advisor.report.records import Record
 from advisor.version import __version__
 
-_CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text", "link")
+_CONTENTS = ("items", "texts", "facts", "rows", "blocks", "text")
 
 
 @dataclass(frozen=True)

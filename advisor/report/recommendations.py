@@ -109,14 +109,11 @@ def _verdict(
     sure: str = "",
 ) -> Verdict:
     said = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
-    steps = tuple(words.line(step) for step in chosen.steps if not step.startswith(said))  # the chart has it
+    steps = " ".join(step for step in chosen.steps if not step.startswith(said))  # the chart has it
+    reason, step = words.line(steps if chosen.steps else chosen.reason, 2_000), words.line(chosen.next_step)
     tone = TONES.get(chosen.verdict, "inconclusive")
-    name = words.name(device.name)
-    reason = words.line(" ".join(steps) if chosen.steps else chosen.reason)
-    step = words.line(chosen.next_step)
-    steps = steps if len(steps) > 1 else ()
     remark = sure[:1].upper() + sure[1:]
-    return Verdict(basis, tone, name, headline, reason, step, remark, steps)
+    return Verdict(basis, tone, words.name(device.name), headline, reason, step, remark)
 
 
 def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendation) -> Verdict:

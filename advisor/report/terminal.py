@@ -325,7 +325,7 @@ class _Writer:
 
     def prose(self, block: blocks.Prose) -> Iterator[list[str]]:
         if self.indent or not self.brief:
-            yield self.wrap(": ".join(filter(None, (block.label, block.whole))), self.indent)
+            yield self.wrap(": ".join(filter(None, (block.label, block.text))), self.indent)
 
     def banners(self, block: blocks.Banners) -> Iterator[list[str]]:
         hanging = "  " if self.indent else "    "
