@@ -89,10 +89,14 @@ def is_timed(tree: ast.AST, statement: ast.stmt) -> bool:
     return any(last_name(call.func) in CLOCKS for each in beside for call in calls_in(each))
 
 
+def _nodes(tree: ast.AST, without: ast.stmt) -> Iterator[ast.AST]:
+    skipped = set(ast.walk(without))
+    return (node for node in ast.walk(tree) if node not in skipped)
+
+
 def names_tested(loop: Loop, without: ast.stmt) -> Iterator[str]:
     """Names whose value the loop needs on the host: in conditions, and in what it prints or formats."""
-    skipped = set(map(id, ast.walk(without)))
-    for node in ast.walk(loop):
+    for node in _nodes(loop, without):
         parts: list[ast.AST] = []
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
             parts = [node.test]
@@ -100,7 +104,7 @@ def names_tested(loop: Loop, without: ast.stmt) -> Iterator[str]:
             isinstance(node, ast.Call) and last_name(node.func) in _READERS
         ):
             parts = [node]
-        for part in parts if id(node) not in skipped else ():
+        for part in parts:
             yield from names_of(part)
 
 
@@ -221,9 +225,8 @@ def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
 
 def names_set(loop: Loop, without: ast.stmt) -> Iterator[str]:
     """Names that the loop sets or deletes, but for one statement."""
-    skipped = set(map(id, ast.walk(without)))
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in skipped:
+    for node in _nodes(loop, without):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
 
 
@@ -235,17 +238,15 @@ def names_changed(loop: Loop, without: ast.stmt) -> Iterator[str]:
 
 def names_written(loop: Loop | ast.FunctionDef, without: ast.stmt) -> Iterator[str]:
     """Names of what the loop changes in place, but for one statement."""
-    skipped = set(map(id, ast.walk(without)))
-    for node in ast.walk(loop):
-        if id(node) in skipped:
-            continue
+    for node in _nodes(loop, without):
         target: ast.expr | None = None
-        if isinstance(node, (ast.Subscript, ast.Attribute)):
-            target = node.value if isinstance(node.ctx, ast.Store) else None
-        elif isinstance(node, ast.keyword):
-            target = node.value if node.arg == "out" else None
-        elif isinstance(node, ast.AugAssign):
-            target = node.target
+        match node:
+            case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+                target = node.value
+            case ast.keyword(arg="out"):
+                target = node.value
+            case ast.AugAssign():
+                target = node.target
         while isinstance(target, (ast.Subscript, ast.Attribute)):
             target = target.value
         if isinstance(target, ast.Name):
