@@ -209,7 +209,10 @@ class Equality:
         return ""
 
 
-_DURATION = re.compile(r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b")
+_DURATION = re.compile(
+    r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b"
+    r"|(?i:\b(?:time|elapsed|took|duration)\b\D*\d*\.\d+\D*$)"
+)
 """What a script prints of its own speed: two runs may agree in it, and a changed one differ."""
 _NOTHING_TO_COMPARE = (
     "no line downloads a result or prints a figure, and no file with results is named (--check FILE)"
