@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import types
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -324,14 +326,22 @@ TENSORS = {
 }  # fmt: skip
 
 
-def test_planted_races_of_tensors_are_refused_guarded_or_not_written(tmp_path: Path) -> None:
-    """On PyTorch's own storages, in a process whose PyTorch plays the GPU."""
-    pytest.importorskip("torch")
-    output = tmp_path / "output"
-    code = run_forked("test_planted_races", output=output, libraries=",torch")
-    assert code == 0, output.read_text(encoding="utf-8")
-    found = json.loads(output.read_text(encoding="utf-8"))
-    assert found == {name: answer or "right" for name, (_, _, answer) in TENSORS.items()}
+Run = Callable[[str, Imposed | None], object]
+
+
+def line(text: str, mark: str) -> int:
+    return next((n for n, row in enumerate(text.splitlines(), 1) if row.endswith(mark)), 0)
+
+
+def logged(text: str, change: Imposed | None = None) -> object:
+    """What the script logs, with that change in force."""
+    names: dict[str, object] = {}
+    if change:
+        change.switch(True)
+    exec(compile(text, SCRIPT, "exec"), names)
+    if change:
+        change.switch(False)
+    return names["log"]
 
 
 def is_imposed(change: Imposed) -> bool:
@@ -339,40 +349,54 @@ def is_imposed(change: Imposed) -> bool:
     return any(bool(change.__dict__.get(name)) for name in ("_memories", "_calls", "_shape", "refused"))
 
 
-def tensor_run(torch: types.ModuleType, text: str, change: Imposed | None = None) -> tuple[object, list[str]]:
+def outcome(kind: ChangeKind, text: str, library: str, run: Run) -> str:
+    """ "right" if the change was, imposed and written; or why it was refused or not written."""
+    expected, own = run(text, None), {SCRIPT}.__contains__
+    change = Change(name="n", kind=kind, library=library, file=SCRIPT, line=line(text, "#line"))
+    imposing = IMPOSED[kind](change, own, checks=True)
+    if run(text, imposing) != expected:
+        return "wrong while imposed"
+    if not is_imposed(imposing):
+        return "not imposed"
+    if imposing.refused:
+        return imposing.refused
+    also = tuple(("", each) for each in [line(text, "#also")] if each)
+    places = (change.line, line(text, "#origin"), line(text, "#loop"), also)
+    written = Change(kind, *places, library=library, tried=True)
+    try:
+        patched = edited(text, [written])
+    except CannotWrite as error:
+        return str(error)
+    taken = patched.replace("[], [], False", "[], [], True")
+    return "right" if [run(each, None) for each in (patched, taken)] == [expected] * 2 else "wrong as written"
+
+
+def as_planted(found: str, answer: str) -> bool:
+    return answer in found if answer else found == "right"
+
+
+def test_planted_races_of_tensors_are_refused_guarded_or_not_written(tmp_path: Path) -> None:
+    """On PyTorch's own storages, in a process whose PyTorch plays the GPU."""
+    pytest.importorskip("torch")
+    output = tmp_path / "output"
+    code = run_forked("test_planted_races", output=output, libraries=",torch")
+    assert code == 0, output.read_text(encoding="utf-8")
+    found = json.loads(output.read_text(encoding="utf-8"))
+    assert found.keys() == TENSORS.keys()
+    assert not [(name, said) for name, said in found.items() if not as_planted(said, TENSORS[name][2])]
+
+
+def tensor_run(torch: types.ModuleType, text: str, change: Imposed | None) -> tuple[object, list[str]]:
     """What the script logs, and digests of what its lines download."""
     calls = {name: getattr(torch.Tensor, name) for name in (*_TORCH, "cuda")}
     downloads = Downloads({SCRIPT}.__contains__)
     if change:
         change.install(torch)
-        change.switch(True)
     downloads.install("torch", torch)
-    log = logged(text)
-    if change:
-        change.switch(False)
+    log = logged(text, change)
     for name, call in calls.items():
         setattr(torch.Tensor, name, call)
     return log, [digest for _, digest in downloads.by_line()]
-
-
-def tensor_race(torch: types.ModuleType, kind: ChangeKind, body: str, answer: str) -> str:
-    """The answer if it was given; "right" if the change was, imposed and written."""
-    text = "import torch\nlog, kept = [], []\nx = torch.zeros(4)\n" + body
-    expected = tensor_run(torch, text)
-    change = Change(name="n", kind=kind, library="torch", file=SCRIPT, line=line(text, "#line"))
-    imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
-    if tensor_run(torch, text, imposing) != expected:
-        return "wrong while imposed"
-    if not is_imposed(imposing):
-        return "not imposed"
-    reason = imposing.refused
-    written = Change(kind, change.line, loop=line(text, "#loop"), library="torch", tried=True)
-    try:
-        if not reason and tensor_run(torch, edited(text, [written])) != expected:
-            return "wrong as written"
-    except CannotWrite as error:
-        reason = str(error)
-    return answer if answer and answer in reason else reason or "right"
 
 
 def main(_: list[str]) -> None:
@@ -383,7 +407,9 @@ def main(_: list[str]) -> None:
     zeros = torch.zeros
     torch.zeros = lambda *size, pin_memory=False: zeros(*size)
     TorchCopies.lock = TorchCopies.unlock = lambda *_: None  # type: ignore[method-assign]
-    print(json.dumps({name: tensor_race(torch, *case) for name, case in TENSORS.items()}))  # type: ignore[arg-type]
+    start, run = "import torch\nlog, kept = [], []\nx = torch.zeros(4)\n", partial(tensor_run, torch)
+    cases = {name: (kind, start + body) for name, (kind, body, _) in TENSORS.items()}
+    print(json.dumps({name: outcome(*case, "torch", run) for name, case in cases.items()}))  # type: ignore[arg-type]
 
 
 NUMBA = {
@@ -514,28 +540,16 @@ def a_numba(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 def test_planted_races_of_numba_are_refused_guarded_or_not_written(
     kind: ChangeKind, body: str, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def run(text: str, change: Imposed | None) -> object:
+        cuda = a_numba(monkeypatch)
+        if change:
+            change.install(cuda)
+        return logged(text.replace(", stream]", ", 7]"), change)
+
     text = "from numba import add, cuda\nimport numpy as np\nlog, kept = [], []\nx = np.zeros(4)\n"
-    text += "d = cuda.to_device(np.zeros(4))\n" + body.replace(", stream]", ", 7]")
-    a_numba(monkeypatch)
-    expected = logged(text)
-    change = Change(name="n", kind=kind, library="numba", file=SCRIPT, line=line(text, "#line"))
-    imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
-    imposing.install(a_numba(monkeypatch))
-    imposing.switch(True)
-    assert logged(text) == expected, "wrong while imposed"
-    imposing.switch(False)
-    assert is_imposed(imposing)
-    if imposing.refused:
-        assert answer
-        assert answer in imposing.refused
-        return
-    written = Change(kind, change.line, loop=line(text, "#loop"), library="numba", tried=True)
-    a_numba(monkeypatch)
-    if answer:
-        with pytest.raises(CannotWrite, match=answer):
-            edited(text.replace(", 7]", ", stream]"), [written])
-        return
-    assert logged(edited(text, [written])) == expected, "wrong as written"
+    text += "d = cuda.to_device(np.zeros(4))\n" + body
+    found = outcome(kind, text, "numba", run)
+    assert as_planted(found, answer), found
 
 
 def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
@@ -550,47 +564,18 @@ def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return module
 
 
-def logged(text: str) -> object:
-    names: dict[str, object] = {}
-    exec(compile(text, SCRIPT, "exec"), names)
-    return names["log"]
-
-
-def line(text: str, mark: str) -> int:
-    return next((n for n, row in enumerate(text.splitlines(), 1) if row.endswith(mark)), 0)
-
-
 @every(("kind", "body", "answer"), RACES.values(), ids=RACES)
 def test_a_planted_race_is_refused_guarded_or_not_written(
     kind: ChangeKind, body: str, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = START + body
-    a_cupy(monkeypatch)
-    expected = logged(text)
+    def run(text: str, change: Imposed | None) -> object:
+        cupy = a_cupy(monkeypatch)
+        if change:
+            change.install(cupy)
+        return logged(text, change)
 
-    cupy = a_cupy(monkeypatch)
-    change = Change(name="n", kind=kind, file=SCRIPT, line=line(text, "#line"))
-    imposing = IMPOSED[kind](change, {SCRIPT}.__contains__, checks=True)
-    imposing.install(cupy)
-    imposing.switch(True)
-    assert logged(text) == expected, "wrong while imposed"
-    imposing.switch(False)
-    if imposing.refused:
-        assert answer
-        assert answer in imposing.refused
-        return
-
-    also = tuple(("", each) for each in [line(text, "#also")] if each)
-    loop, origin = line(text, "#loop"), line(text, "#origin")
-    written = Change(kind, change.line, origin, loop, also, tried=True)
-    if answer:
-        with pytest.raises(CannotWrite, match=answer):
-            edited(text, [written])
-        return
-    for late in ("False", "True"):
-        a_cupy(monkeypatch)
-        patched = edited(text.replace("[], [], False", f"[], [], {late}"), [written])
-        assert logged(patched) == expected, "wrong as written"
+    found = outcome(kind, START + body, "cupy", run)
+    assert as_planted(found, answer), found
 
 
 def test_what_a_kernel_writes_to_numpys_arrays_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
