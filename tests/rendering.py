@@ -1,11 +1,14 @@
-"""Pages in each form for tests, and the parts of a page."""
+"""Pages in each form for tests, the parts of a page, and what wrong input is refused with."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from running import Said
+
+from advisor.errors import AdvisorError
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import DeviceComparison, SweepResults
 from advisor.report.answer import Answers, Bar
@@ -47,3 +50,19 @@ def _inside(found: tuple[Block, ...]) -> Iterator[Block]:
 def bars(run: Profile, device: int = 0) -> dict[str, Bar]:
     """The bars of the first screen by the strategy that each names first."""
     return {bar.name: bar for bar in blocks(page_of(run), Answers)[0].items[device].bars}
+
+
+def refusals(calls: Mapping[str, Callable[[], object]]) -> str:
+    """Exit code, message and next step by what was asked for, of calls and of commands."""
+    return "\n".join(f"{name}\n{_refused(call)}" for name, call in calls.items())
+
+
+def _refused(call: Callable[[], object]) -> str:
+    try:
+        said = call()
+    except AdvisorError as error:
+        return f"  {error.exit_code}: {error.message}\n  next: {error.next_step}\n"
+    if isinstance(said, Said) and said.code:
+        message, step = said.error[:2]
+        return f"  {said.code}: {message.removeprefix('error: ')}\n{step}\n"
+    return "  is not refused\n"

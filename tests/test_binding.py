@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 from every import every
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 
 import advisor
 from advisor import In as Reads

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu_profile, failed, measured, profile, vector_add_trace, vector_add_workload
-from refusing import refusals
-from rendering import Accepted, shown
+from rendering import Accepted, refusals, shown
 from running import FILES, QUICK, REPOSITORY, Command, Said, environment, missing, started
 from test_comparing import later
 from test_device_comparison import on

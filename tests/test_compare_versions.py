@@ -13,8 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import Command, Said, environment, missing, started
 from test_revisions import git
 

@@ -13,8 +13,7 @@ from typing import get_args
 import pytest
 from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
 from every import every
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import REPOSITORY, Command, asked
 
 from advisor import configuration

@@ -20,8 +20,7 @@ from typing import Any
 import psutil
 import pytest
 from builders import cpu_profile
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import Command, environment
 from shared_server import server
 

@@ -24,8 +24,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mixing import SHAPES, Log, made
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import REPOSITORY, Command, FakeLauncher, FakeSession, asked, sample
 
 from advisor import configuration, pipeline

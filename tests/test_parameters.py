@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from every import every
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 
 from advisor.workloads.definition import Definition, workload
 from advisor.workloads.parameters import parse_assignments, resolve

@@ -14,8 +14,7 @@ from builders import cuda_device
 from every import every
 from fakes import EVERY_HASTE, RecordingBackend, attempted, bench
 from field import InProcess
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import FILES, cpu_settings, missing
 
 from advisor import pipeline

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from field import InProcess
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import QUICK, REPOSITORY, Command, Said, cpu_settings, eventually
 from shared_server import server
 

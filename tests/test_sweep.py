@@ -13,8 +13,7 @@ from builders import cpu_profile, vector_add_workload
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings
 from test_cli import names
 

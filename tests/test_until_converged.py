@@ -14,8 +14,7 @@ from builders import cuda_device, measured
 from every import every
 from fakes import attempted, bench, job
 from field import InProcess
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import FILES, cpu_settings, missing
 from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spelled, words
 

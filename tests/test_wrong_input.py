@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from refusing import refusals
-from rendering import Accepted
+from rendering import Accepted, refusals
 from running import MISBEHAVING, QUICK, Command, Said, having, missing
 
 GOOD = """
