@@ -359,11 +359,11 @@ def _naming_source(sources: Sequence[OptionSource], name: str) -> Iterator[None]
         raise UsageError(f"{where} {unknown.message}".strip(), next_step=unknown.next_step) from None
 
 
-def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:
+def parse_formats(text: str) -> tuple[str, ...]:
     """`html,md,json` as names. Raises `UsageError` for an unknown one."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in FORMATS]
     if unknown or not names:
         wrong = f"there is no format {', '.join(unknown) or repr(text)}"
-        raise UsageError(wrong, next_step=f"Choose from {', '.join(known)}, separated by commas.")
+        raise UsageError(wrong, next_step=f"Choose from {', '.join(FORMATS)}, separated by commas.")
     return names

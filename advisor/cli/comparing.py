@@ -52,7 +52,7 @@ def compare(
     frame: options.Frame = None,
     nsys: options.Nsys = None,
     out: options.Out = Path("advisor-comparison"),
-    formats: options.ComparisonFormats = "html,md",
+    formats: options.Formats = "html,md",
     no_environment: options.NoEnvironment = False,
     details: options.Details = False,
     quiet: options.Quiet = False,
@@ -67,7 +67,7 @@ def compare(
     """
     from advisor.verdicts.comparing.gates import parse_gates
 
-    output = Output(out, formats, details, quiet, known=("html", "md", "csv", "json"))
+    output = Output(out, formats, details, quiet)
     reports = is_report(base) and not run
     require_report(reports, frame=frame, nsys=nsys)
     gates = () if reports else parse_gates(fail_if or ())

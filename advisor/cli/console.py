@@ -186,7 +186,6 @@ class Output:
     formats: str
     details: bool
     quiet: bool
-    known: Sequence[str] = ("html", "md", "csv")
 
     def __post_init__(self) -> None:
         self.form  # noqa: B018
@@ -195,7 +194,7 @@ class Output:
     def wanted(self) -> tuple[str, ...]:
         from advisor.configuration import parse_formats
 
-        return parse_formats(self.formats, self.known)
+        return parse_formats(self.formats)
 
     @property
     def form(self) -> str | None:

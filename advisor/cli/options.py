@@ -155,8 +155,6 @@ _OUT_BESIDE = "Output directory (default: the profile's directory); - writes to 
 OutBeside = Annotated[_File, of_profile("out", parser=_out, help=_OUT_BESIDE)]
 _ENTRY_OUT = "File to write the entry to; printed if omitted."
 EntryOut = Annotated[_File, _named("FILE.toml", _ENTRY_OUT, "--out", parser=_out)]
-PageFormats = Annotated[str, of_profile("formats", help="html, md, csv, separated by commas.")]
-ComparisonFormats = Annotated[str, of_profile("formats", help="html, md, csv, json, separated by commas.")]
 Formats = Annotated[str, of_profile("formats")]
 NoEnvironment = Annotated[bool, of_profile("no_environment")]
 Details = Annotated[bool, of_profile("details")]

@@ -35,7 +35,7 @@ def report(
     from advisor.rules import advise
 
     files = list(map(reading.in_directory, files))
-    output = Output(out, formats, details, quiet, configuration.FORMATS)
+    output = Output(out, formats, details, quiet)
     sources = configuration.places(configuration.command_line(**values))
     loaded = []
     for file in files:
@@ -52,7 +52,7 @@ def report(
 def history(
     directory: options.History,
     out: options.Out = Path("advisor-history"),
-    formats: options.PageFormats = "html,md",
+    formats: options.Formats = "html,md",
     details: options.Details = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -98,7 +98,7 @@ def predict(
     from advisor.report import pages
     from advisor.rules import advise
 
-    output = Output(out, formats, details, quiet, configuration.FORMATS)
+    output = Output(out, formats, details, quiet)
     source = configuration.command_line(**values)
     system = source.values.get("target_os", "linux")
     profile = reading.load(file)
@@ -119,7 +119,7 @@ def trace(
     fail_if: options.TraceFailIf = None,
     nsys: options.Nsys = None,
     out: options.TraceOut = None,
-    formats: options.PageFormats = "html,md",
+    formats: options.Formats = "html,md",
     as_json: options.Json = False,
     details: options.Details = False,
     quiet: options.Quiet = False,

@@ -136,10 +136,9 @@ def _lead(
 
 def _confidence(sweep: SweepResults) -> float | None:
     """Confidence of the intervals; None where memory decides, not time alone."""
-    first = sweep.profiles[0] if sweep.profiles else None
-    by_memory = first and (
-        first.preferences.objective == "footprint" or first.preferences.memory_budget_bytes
-    )
+    first = next(iter(sweep.profiles), None)
+    wanted = first and first.preferences
+    by_memory = wanted and (wanted.objective == "footprint" or wanted.memory_budget_bytes)
     return first.method.confidence if first and not by_memory else None
 
 
@@ -317,8 +316,7 @@ def _table(track: Track, sweep: SweepResults, parameter: str) -> Table:
             for name, each in cells
         )
         least = tracks.fastest(stop)
-        best = best_cell(stop).value
-        rows.append((best, units.seconds(least) if least else NOTHING, *times))
+        rows.append((best_cell(stop).value, units.seconds(least) if least else NOTHING, *times))
     heads = Column("best", figures=False), *columns("fastest", *map(words.code, names))
     where = "" if predicted else f", measured on {device}"
     caption = f"Time per frame relative to the fastest at each value{where}. {MARKED}"
