@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 class AdvisorError(Exception):
-    """What happened; `next_step` says what to do about it, `detail` is text to show verbatim below."""
+    """`message` says what happened, `next_step` what to do about it; `detail` is shown verbatim below."""
 
     exit_code = 70
 
@@ -28,7 +28,7 @@ class AdvisorError(Exception):
         return "\n".join(filter(None, (self.message, step, self.detail)))
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: no lines of our own."""
+        """For notebooks: no lines of our own."""
         return [f"error: {self}"]
 
 

@@ -65,8 +65,6 @@ PARTIAL = "profile.partial.json"
 
 @dataclass(frozen=True)
 class RunContext:
-    """What is known before anything runs."""
-
     environment: Environment
     created: str
     commit: Commit | None = None

@@ -103,7 +103,7 @@ class Sweep:
 
 
 def parse_sweep(texts: Sequence[str]) -> Sweep | None:
-    """What `--sweep` was given; None where it was not. Raises `UsageError`."""
+    """The sweep of `--sweep`; None where it was not given. Raises `UsageError`."""
     if len(texts) > 2:
         wrong = f"--sweep was given {len(texts)} times: {', '.join(texts)}"
         raise UsageError(wrong, next_step="Sweep one parameter, or two; give the others with --set.")

@@ -130,7 +130,7 @@ class Calibration:
     missing: Mapping[str, str] = field(default_factory=dict)
     host_cache_bytes: int | None = None
     warnings: tuple[str, ...] = ()
-    """What else used the machine meanwhile."""
+    """On other programs that used the machine meanwhile."""
     entry: CatalogueEntry | None = None
     """Made of them; none without a GPU and a base."""
 

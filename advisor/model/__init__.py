@@ -1,1 +1,1 @@
-"""What a workload does to memory, and from it a glass-box prediction for devices that are not here."""
+"""Glass-box predictions for devices that are not here, from what a workload does to memory."""

@@ -1,4 +1,4 @@
-"""What is to be predicted: the workload's traffic, where each buffer lies, and the steps of a frame."""
+"""The subject of a prediction: the workload's traffic, where each buffer lies, and the steps of a frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the host's stages and copies take on the target's CPU, from their bytes and their time on this one."""
+"""Seconds of host stages and the host's copies on the target's CPU, from their bytes and their time here."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _with_measured(at: Context, stage: str, memory: Values, measured: float) -> 
 
 
 def _memory_here(at: Context, stage: str, rates: HostRates) -> Values:
-    """What the stage's bytes took of its time on the CPU that timed it: from half, where arithmetic goes on
+    """Seconds of a stage's bytes, in its time on the CPU that timed it: from half, where arithmetic goes on
     meanwhile, to somewhat more, where it uses memory less well than one pass does."""
     read = sum((bytes_of(at, t)[0] for t in at.traffic(stage)), constant(0.0))
     written = sum((bytes_of(at, t)[1] for t in at.traffic(stage)), constant(0.0))
@@ -70,7 +70,7 @@ def _memory_here(at: Context, stage: str, rates: HostRates) -> Values:
 
 
 def _noise(at: Context) -> Values:
-    """What another run would time in place of this one's: the 5th to the 95th percentile are as far apart as
+    """The host times of another run over this one's: the 5th to the 95th percentile are as far apart as
     the run's own processes were."""
     widest = 1 + at.learned.host_spread * WITHIN_90_PERCENT
     return log_triangular(1 / widest, 1.0, widest, "host noise")
@@ -82,7 +82,7 @@ def _less_what_is_cached(at: Context, stage: str, memory: Values, measured: term
 
 
 def _past_the_cache(at: Context, stage: str) -> Values:
-    """What copies to pageable memory brought: the driver's CPU copy writes past the CPU's cache, so that a
+    """Reads of copies to pageable memory: the driver's CPU copy writes past the CPU's cache, so that a
     stage waits for memory beside its own work."""
     kernels, seconds = {each.name for each in at.workload.frame_stages("device")}, constant(0.0)
     for t in at.traffic(stage):

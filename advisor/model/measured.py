@@ -1,5 +1,5 @@
-"""What a profile that was measured on a GPU tells: its kernels' and host stages' times, for other devices,
-and how far the model is from it on its own device."""
+"""A profile that was measured on a GPU: its kernels' and host stages' times, for other devices, and how far
+the model is from it on its own device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, Strategy, shared
 
 UNEXPLAINED_WHERE_MEASURED = 0.5
-"""What is left of the unexplained rest where stages were measured, beside this device or another. A quarter,
+"""Exponent of the unexplained rest where stages were measured, beside this device or another. A quarter,
 taken first for this device, held half of an H200's frames (docs/accuracy.md)."""
 MEMORY_MARGIN = 0.1
 """How far a device's memory may be from an entry's: carve-outs take a few percent of a Jetson's."""
@@ -44,7 +44,7 @@ def modelled(profile: Profile) -> dict[str, Values]:
 
 
 def learned(profile: Profile, target: Machine) -> Learned:
-    """What a measured profile knows better than the trace: of a CPU's, more frames of host stages."""
+    """Figures that a measured profile has beyond the trace: of a CPU's, more frames of host stages."""
     measured = profile.measured()
     if profile.device.kind != "cuda":
         spread, rows = host_spread(profile), [row.stage_seconds for row in measured.values()]
@@ -127,8 +127,8 @@ def host_spread(profile: Profile) -> float | None:
 
 
 def cpu_busy(profile: Profile) -> float:
-    """What other programs used of this CPU. A thread that shares its core with one other gets half of it, so
-    stages take up to 1 + this share as long as on an idle machine."""
+    """The share of this CPU that other programs used. A thread that shares its core with one other gets half
+    of it, so stages take up to 1 + this share as long as on an idle machine."""
     return profile.environment.cpu_busy or 0.0
 
 

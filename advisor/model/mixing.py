@@ -50,7 +50,7 @@ def descend(
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the model says of mixes on a device."""
+    """Mixes on a device, by the model."""
 
     seconds: Callable[[Sequence[Placed]], list[float]]
     """The likely time that the objective counts; infinite if it is unusable or there are too many."""

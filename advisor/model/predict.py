@@ -1,4 +1,4 @@
-"""What each strategy is likely to cost on a device that is not here: a sum of terms a reader can check.
+"""The likely cost of each strategy on a device that is not here: a sum of terms a reader can check.
 
 The steps are those the runner would take (strategies/schedule.py), the bytes those that tracing saw
 (measure/cupy_mock/traffic.py), the rates the device's (machines.py), the formulas in terms.py. All is

@@ -27,7 +27,7 @@ from advisor.strategies.schedule import Step
 _SEVERAL = re.compile(r"^\d+x")
 """Stands before the name of a device of which there are several in one machine."""
 _QUEUED = ("device", "to-device", "to-host", "to-peer")
-"""What goes onto a GPU's stream; everything else keeps the host busy."""
+"""Steps that go onto a GPU's stream; everything else keeps the host busy."""
 
 
 def unknown(workload: WorkloadRecord, machine: Machine) -> str | None:
@@ -152,8 +152,8 @@ class _Walk:
             self.host = self.host.plus(label(step), np.minimum(asking_seconds(self.at, step), seconds))
 
     def _beside_others(self, step: Step, begin: Values, seconds: Values) -> Values:
-        """What it takes while links of other GPUs are busy. What began before keeps its time: of two that
-        overlap the later one is on the longest path."""
+        """The step's seconds while links of other GPUs are busy. A copy that began before keeps its time: of
+        two that overlap the later one is on the longest path."""
         ways = self._ways(step)
         if not ways or self.at.machine.entry.gpus_share_link:
             return seconds

@@ -1,4 +1,4 @@
-"""What the steps of a frame take on the device: kernels, copies, prefetches, page faults.
+"""Seconds of a frame's steps on the device: kernels, copies, prefetches, page faults.
 
 A kernel takes what arithmetic, device memory, or the path to host memory takes, whichever is longest.
 """
@@ -106,7 +106,7 @@ def _part(traffic: Traffic, share: float) -> Traffic:
 
 
 def _memory(at: Context, stage: str, traffic: Sequence[Traffic]) -> Values:
-    """What the GPU caches, and the stage's temporaries: memory first, then L2 or memory again."""
+    """Memory that the GPU caches, and the stage's temporaries: memory first, then L2 or memory again."""
     machine, cached = at.machine, _on(at, traffic, "memory")
     l2_bytes = machine.exact("l2_bytes")
     lost = 1 - terms.cached_share(sum(map(at.touched, cached)), l2_bytes) if l2_bytes else constant(1.0)
@@ -142,8 +142,8 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     if not mapped:
         return constant(0.0)
     coherent = machine.entry.memory_class == "coherent"
-    kept = terms.cached_share(sum(map(at.touched, mapped)), machine.exact("l2_bytes"))
-    lost = 1 - kept if coherent else 1.0
+    cached = terms.cached_share(sum(map(at.touched, mapped)), machine.exact("l2_bytes"))
+    lost = 1 - cached if coherent else 1.0
     # What crosses the link of that which a kernel with declared passes reads again: blocks that run at the
     # same time ask for the same lines of one of two operands, as in a product of matrices, which merges their
     # requests; of a single operand nothing is merged.
@@ -167,7 +167,7 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
 
 
 def _by_routines(at: Context, traffic: Traffic) -> Values:
-    """What library routines read again where no cache serves them, beyond the passes that tracing counts.
+    """Bytes that library routines read again where no cache serves them, beyond the traced passes.
 
     No L2 keeps it, and every multiprocessor has an L1 of its own: what blocks on all of them read, each
     fetches once at least.
@@ -257,7 +257,7 @@ def _prefetch(at: Context, placement: Placement, size: float, to: Side) -> Value
 
 
 def first_writes(at: Context, count: Values) -> Values:
-    """What the host pays to write pages that were brought back to it mapped for reading alone."""
+    """The host's faults at first writes to pages that were brought back to it mapped for reading alone."""
     fault = at.machine.find("write_fault_seconds")
     return constant(0.0) if fault is None else _pages(at, count) * fault
 

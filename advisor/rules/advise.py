@@ -1,4 +1,4 @@
-"""What follows from a profile's figures: predictions for target devices, the advice, and the verdict.
+"""All that follows from a profile's figures: predictions for target devices, the advice, and the verdict.
 
 Pure functions of a profile; nothing runs.
 """
@@ -125,7 +125,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
 
 
 def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: str = "") -> Advice:
-    """What the rule says of the case. One that raises becomes an `error`, so that the others still speak.
+    """The rule's conclusion on the case. One that raises becomes an `error`, so that the others still speak.
 
     limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
     """

@@ -1,4 +1,4 @@
-"""What a rule is, its text, the case it judges and what it can find, with the sentences that most rules use.
+"""Rules, their texts, the case they judge and their findings, with the sentences that most rules use.
 
 A rule is one pure function, `judge(case, limits)`, with `limits` its own thresholds by name, and a text,
 `advisor/rules/<id>.md`, from which `advisor rules ID` and docs/rules.md are made: TOML between lines of +++
@@ -122,7 +122,7 @@ def read(rule_id: str) -> RuleText:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule concluded. An `advice` says what to change; most propose a strategy and its worth."""
+    """A rule's conclusion. An `advice` says what to change; most propose a strategy and its worth."""
 
     outcome: Literal["advice", "pass", "not-applicable"]
     detail: str

@@ -272,7 +272,7 @@ def _host_bytes(strategy: str, case: Case) -> dict[int, float]:
 
 
 def _gpu_fact(case: Case, gpu: int, what: str) -> str | None:
-    """What the machine says of one of the workload's GPUs; None where it was not read."""
+    """A fact that the machine gave of one of the workload's GPUs; None where it was not read."""
     value = case.machine.gpu.get(f"gpu{gpu}_{what}") if case.machine else None
     return None if value is None else str(value)
 

@@ -21,7 +21,7 @@ _LACKING = {
 """Why a rule does not apply, by what it needs of the GPU."""
 CALLED = "Called from "
 _CALL_SECONDS = 5e-6
-"""What the call of the smallest copy takes at least: 5 to 7 µs (arXiv 2602.21548)."""
+"""The call of the smallest copy, at least: 5 to 7 µs (arXiv 2602.21548)."""
 _FAULT_SECONDS = 50e-6
 """A page fault takes 10 to 50 µs (ObservUVM)."""
 _SLOW = 0.75

@@ -1,5 +1,5 @@
-"""What the rules say of a report of any program: the ceiling, then each rule by what the report shows, and
-what `--fail-if` makes of that.
+"""The rules on a report of any program: the ceiling, then each rule by what the report shows, and the gates
+of `--fail-if`.
 
 Gains are estimates, at most what the advice can save; of all frames that the figures are of, they are divided
 by their number. A report does not hold contents: what depends on them is a question.
@@ -61,7 +61,7 @@ def _asked(gpus: Sequence[GpuTrace]) -> Iterator[str]:
 
 
 def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
-    """What each rule says of a GPU, no time promised twice: what gains most first, overlapping last."""
+    """Each rule's advice on a GPU, no time promised twice: the largest gain first, overlapping last."""
     findings = {rule: judge(rule, gpu, limits(by_id(rule), wanted)) for rule in RULES}
     worth = {r: (f.gain.seconds_per_frame or 0.0) * gpu.units for r, f in findings.items() if f.gain}
     calls = gpu.host_time("copies")
@@ -83,7 +83,7 @@ def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
 
 
 def ceiling(gpu: GpuTrace, *, in_place: bool = False) -> Ceiling:
-    """What memory can change: copies and migrations that no kernel hides, what pages that move by
+    """The time that memory can change: copies and migrations that no kernel hides, what pages that move by
     faults stop, and idle time in calls that copy, wait, allocate or page-lock; all idle time where the report
     has no calls. in_place: kernels too."""
     idle = gpu.idle_seconds if gpu.removable_seconds is None else gpu.removable_seconds
@@ -98,7 +98,7 @@ def _paging(gpu: GpuTrace) -> float:
 
 
 def _questions(gpu: GpuTrace) -> Iterator[str]:
-    """What depends on contents or addresses, which a report does not hold."""
+    """Questions that depend on contents or addresses, which a report does not hold."""
     frames = gpu.frames
     if frames is None or gpu.flows is None:
         return

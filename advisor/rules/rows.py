@@ -1,4 +1,4 @@
-"""What rules compare: a strategy's figures and placements, kernels' reads, what nsys recorded."""
+"""The figures that rules compare: a strategy's figures and placements, kernels' reads, what nsys recorded."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Row:
 
     @property
     def path_seconds(self) -> float:
-        """What a memory strategy is about: kernels, copies, and the host's copies to external buffers."""
+        """Kernels, copies, and the host's copies to external buffers: what a memory strategy decides."""
         return self.device_seconds + self.transfer_seconds + (self.host_copy_seconds or 0.0)
 
     @property
@@ -183,7 +183,7 @@ class Row:
         return self.host_seconds + self.path_seconds + self.terms.get("synchronize", 0.0)
 
     def part(self, seconds: float) -> float:
-        """What part of a frame that many of its seconds are: all its parts make 1. 0 where none was timed.
+        """Seconds as a share of a frame, whose parts together make 1; 0 where none was timed.
 
         Parts are timed in frames that are broken down, which take longer than those that are not: over the
         median of the latter they would add up to more than the whole.
@@ -234,7 +234,7 @@ class Row:
         return f"{both}: {units.times(other.over(self))} as fast.{whose}"
 
     def gain(self, other: Row) -> Gain:
-        """What changing to this one from the other is worth; bytes only where fewer are needed."""
+        """The gain of changing to this one from the other; bytes only where fewer are needed."""
         saved = other.physical_bytes - self.physical_bytes
         return Gain(
             seconds_per_frame=other.seconds - self.seconds,
@@ -351,7 +351,7 @@ _SEEN = "recorded by nsys, per frame"
 
 @dataclass(frozen=True)
 class Traced:
-    """What of a trace speaks to a rule."""
+    """The part of a trace that bears on a rule."""
 
     strategies: tuple[str, ...]
     """It is about the first of these that was traced."""
@@ -359,7 +359,7 @@ class Traced:
     cause: Callable[[StrategyTrace], float | None] | None = None
     """Bytes a frame by which the cause shows; None where none was watched."""
     unseen: str = ""
-    """What nsys did not see where that is 0."""
+    """The event that nsys did not see where that is 0."""
 
     def beside(self, advice: Advice, profile: Profile) -> Advice:
         """The advice, where it is on the measured device, with what nsys recorded."""
