@@ -11,7 +11,6 @@ from typing import Literal
 from advisor import stats, units
 from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Profile
-from advisor.profiles.system_state import GpuState, TegraState
 
 CLOCK_MARGIN = stats.EQUIVALENCE
 """Clocks within 5 % count as the same: a time follows a clock at most in proportion, and times that differ by
@@ -104,9 +103,8 @@ def _power(profile: Profile) -> str | None:
 
 
 def _throttled(profile: Profile) -> str | None:
-    readings = [
-        s.throttle_reasons for s in profile.environment.gpu_readings if s.throttle_reasons is not None
-    ]
+    states = profile.environment.gpu_readings
+    readings = [state.throttle_reasons for state in states if state.throttle_reasons is not None]
     if not readings:
         return None
     return ", ".join(dict.fromkeys(reason for reasons in readings for reason in reasons)) or "nothing"
@@ -141,15 +139,9 @@ def _clocks(base: Profile, head: Profile) -> Condition:
 
 def _hertz(profile: Profile) -> float | None:
     """The GPU's clock under load: an idle GPU clocks down."""
-    states: list[GpuState | TegraState] = [
-        *profile.environment.gpu_readings,
-        *profile.environment.tegra_readings,
-    ]
-    clocks = (
-        state.sm_hertz if isinstance(state, GpuState) else state.gpu_hertz
-        for state in states
-        if state.moment == "under-load"
-    )
+    machine = profile.environment
+    clocks = [state.sm_hertz for state in machine.gpu_readings if state.moment == "under-load"]
+    clocks += [state.gpu_hertz for state in machine.tegra_readings if state.moment == "under-load"]
     return min(filter(None, clocks), default=None)
 
 
