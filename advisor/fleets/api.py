@@ -166,10 +166,11 @@ def run(
 
 def require_figures(outcome: Outcome) -> None:
     """Raises the error of the first device where all failed, `NothingMeasured` without any figure."""
-    if outcome.profiled and not outcome.has_figures:
+    bases = {row.basis for row in outcome.rows if row.status == "profiled"}
+    if bases == {"none"}:
         step = "The report of each device lists the reasons."
         raise NothingMeasured("no strategy could be measured or predicted on any device", next_step=step)
-    if not outcome.profiled:
+    if not bases:
         unfit = next((row for row in outcome.rows if row.status == "unfit"), None)
         if outcome.problems or unfit is None:
             raise next(iter(outcome.problems), NothingMeasured("no device could be profiled"))

@@ -266,14 +266,6 @@ class Outcome:
     def rows(self) -> tuple[Row, ...]:
         return self.record.rows
 
-    @property
-    def profiled(self) -> bool:
-        return any(row.status == "profiled" for row in self.rows)
-
-    @property
-    def has_figures(self) -> bool:
-        return any(row.status == "profiled" and row.basis != "none" for row in self.rows)
-
 
 def run(
     request: Request,
