@@ -20,7 +20,6 @@ from advisor.measure.steps import (
     Marks,
     as_loops,
     call_of,
-    crossing,
     in_turn,
     most_rows,
     valid_rows,
@@ -310,8 +309,10 @@ class FrameLoop:
             assert copy is not None
             return self._named("host-copy", Lines(("copy$(bounds$())",), {"copy$": copy, "bounds$": bounds}))
         if step.action == "to-peer":
-            crossed = self._named(step.action, crossing(step, placed, bounds), step.gpu)
-            return replace(crossed, on_stream=True)
+            assert placed.to_peer is not None
+            names = {"cross$": placed.to_peer, "bounds$": bounds}
+            crossing = Lines((f"cross$({step.source}, bounds$())",), names)
+            return replace(self._named(step.action, crossing, step.gpu), on_stream=True)
         move = placed.to_device if step.action == "to-device" else placed.to_host
         assert move is not None
         side: Side = "device" if step.action == "to-device" else "host"

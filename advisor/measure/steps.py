@@ -19,9 +19,7 @@ from advisor.errors import WorkloadError
 from advisor.profiles.figures import Iterations
 from advisor.profiles.schema import Loop
 from advisor.strategies.backend import Array, Backend
-from advisor.strategies.parts import Bounds
-from advisor.strategies.placement import Placed
-from advisor.strategies.schedule import InARow, Step, parts
+from advisor.strategies.schedule import InARow, parts
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.definition import Buffer, StageFunction
 from advisor.workloads.stage_code import located, place_of
@@ -220,13 +218,6 @@ def origin(error: BaseException) -> Origin:
             place, index = own[-1] if own else "", raised.f_locals["index"]
             return Origin(call, index, place, number < len(frames), locked)
     return Origin()
-
-
-def crossing(step: Step, placed: Placed, bounds: Callable[[], Bounds]) -> Lines:
-    """Brings the buffer, or a part of it, to the step's GPU from another; on the former's stream."""
-    assert placed.to_peer is not None
-    names = {"cross$": placed.to_peer, "bounds$": bounds}
-    return Lines((f"cross$({step.source}, bounds$())",), names)
 
 
 class Marks:
