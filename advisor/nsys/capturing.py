@@ -10,24 +10,20 @@ import math
 import os
 import re
 import shutil
-import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import psutil
-
 from advisor.errors import FileProblem
-from advisor.measure.jobs import Done, Job, Problem, Settings, read_outcome
+from advisor.measure.jobs import LOG, Done, Job, Problem, Settings, read_outcome
 from advisor.measure.measurement import job_of
-from advisor.measure.processes import WORKERS, python_command, write_job
+from advisor.measure.processes import MARK, WORKERS, end, python_command, write_job
 from advisor.measure.progress import Progress
 from advisor.nsys import exports
-from advisor.profiles import outputs
+from advisor.profiles import files, outputs
 from advisor.profiles.base import cleaned
 from advisor.profiles.redaction import Masking, without_home
 from advisor.profiles.schema import LATE, Device, Measured, Profile
@@ -151,10 +147,12 @@ def run(command: Sequence[str], seconds: float = _LOOK_SECONDS) -> str:
 
 def _ran(command: Sequence[str], seconds: float) -> str:
     name = f"nsys {command[1].lstrip('-')}"
-    with tempfile.TemporaryFile() as log:
+    with files.scratch() as folder, (folder / LOG).open("w+b") as log:
+        quiet, both, marked = subprocess.DEVNULL, subprocess.STDOUT, {**os.environ, MARK: str(folder)}
         try:
-            quiet, both = subprocess.DEVNULL, subprocess.STDOUT
-            process = subprocess.Popen(command, stdin=quiet, stdout=log, stderr=both, start_new_session=True)
+            process = subprocess.Popen(
+                command, env=marked, stdin=quiet, stdout=log, stderr=both, start_new_session=True
+            )
         except OSError as problem:
             raise NsysFailed(f"{command[0]} cannot be run: {problem.strerror or problem}") from None
         try:
@@ -162,7 +160,7 @@ def _ran(command: Sequence[str], seconds: float) -> str:
         except subprocess.TimeoutExpired:
             raise NsysFailed(f"{name} did not finish within {seconds:.0f} s") from None
         finally:
-            _end(process)
+            end(process, folder)
         log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL, 0))
         lines = log.read().decode(errors="replace").splitlines()
     # Without the progress bars that it draws over and over.
@@ -171,19 +169,6 @@ def _ran(command: Sequence[str], seconds: float) -> str:
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
         raise NsysFailed(f"{name} failed with code {process.returncode}: {last}".rstrip(": "), text)
     return text
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends it and all that it started, in whatever session that is."""
-    if process.poll() is None:
-        with suppress(psutil.Error):
-            for child in psutil.Process(process.pid).children(recursive=True):
-                with suppress(psutil.Error):
-                    child.kill()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()
 
 
 MOST_FRAMES = 5
