@@ -292,22 +292,17 @@ class FinalLoop(SessionLoop):
 
     def after(self, conclusion: Look) -> Step | None:
         """The next step; one more process where it is settled with fewer than are asked for."""
+        step, pace = conclusion.step, self.pace
         if not conclusion.settled:
-            step = conclusion.step
-            last = self.looks == LOOKS - 1
-            return self._last(step) if step and last else step
+            if step and pace and self.looks == LOOKS - 1:  # all the time that is left is spent
+                share = len(self.active) / len(self.contestants)
+                each = pace.process_seconds + step.rounds * pace.round_seconds * share
+                return Step(max(step.processes, int((self.deadline - self.clock()) / each)), step.rounds)
+            return step
         untried = self.alone.keys() & self.left.keys()
         missing = max(self.least_processes - self.processes, FEWEST_PROCESSES if untried else 0)
         rounds = max(1, round(self.rounds / max(self.processes, 1)))
         return Step(missing, rounds) if missing > 0 else None
-
-    def _last(self, step: Step) -> Step:
-        """Before the last look all the time that is left is spent, in processes of that many rounds."""
-        pace = self.pace
-        assert pace is not None
-        share = len(self.active) / len(self.contestants)
-        each = pace.process_seconds + step.rounds * pace.round_seconds * share
-        return Step(max(step.processes, int((self.deadline - self.clock()) / each)), step.rounds)
 
     def _open_next(self) -> bool:
         """The next process, ready. One that cannot start, for want of memory say, is tried again."""

@@ -156,7 +156,10 @@ def measure(
     steps, places, index = _step_by_step(job, backend, run, before, index + 1, hurried=hurried)
     pages = host_pages(placed.host for placed in run.placed.values())
     require_state(backend)
-    _check_last(run, index, Path(job.file))
+    if run.bound.check:  # after the last frames too: a solver may go wrong late
+        loop.frame_alone(index)
+        if wrong := wrong_results(run.inspector, Path(job.file), index):
+            raise wrong
     return Sample(
         **timed,
         **steps,
@@ -278,14 +281,6 @@ def compared(
     if wrong:
         raise wrong
     return first, repeated is not None and not repeated.unlike
-
-
-def _check_last(run: PlacedWorkload, index: int, path: Path) -> None:
-    """The user's check after the last frames too: a solver may go wrong late."""
-    if run.bound.check:
-        run.loop.frame_alone(index)
-        if wrong := wrong_results(run.inspector, path, index):
-            raise wrong
 
 
 def _late_nan(job: Job, run: PlacedWorkload, index: int) -> dict[str, str]:

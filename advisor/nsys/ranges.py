@@ -73,20 +73,14 @@ _PART = 500_000
 
 def between(united: Intervals, window: Intervals) -> Intervals:
     """The parts of the window, which is a union too, that no interval covers."""
-    edges = [
-        (np.concatenate(([begin], stops)), np.concatenate((starts, [end])))
-        for begin, end in zip(*window, strict=True)
-        for starts, stops in [_clipped(united, begin, end)]
-    ]
-    begins = np.concatenate([b for b, _ in edges] or [NOTHING])
-    ends = np.concatenate([e for _, e in edges] or [NOTHING])
-    return begins[ends > begins], ends[ends > begins]
-
-
-def _clipped(united: Intervals, begin: int, end: int) -> Intervals:
     starts, stops = united
-    first, last = np.searchsorted(stops, begin, side="right"), np.searchsorted(starts, end, side="left")
-    return np.maximum(starts[first:last], begin), np.minimum(stops[first:last], end)
+    edges: list[Intervals] = [(NOTHING, NOTHING)]
+    for begin, end in zip(*window, strict=True):
+        first, last = np.searchsorted(stops, begin, side="right"), np.searchsorted(starts, end, side="left")
+        covered = np.maximum(starts[first:last], begin), np.minimum(stops[first:last], end)
+        edges.append((np.concatenate(([begin], covered[1])), np.concatenate((covered[0], [end]))))
+    begins, ends = map(np.concatenate, zip(*edges, strict=True))
+    return begins[ends > begins], ends[ends > begins]
 
 
 def starting(begins: Integers, window: Intervals) -> Integers:
