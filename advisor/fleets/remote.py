@@ -30,7 +30,7 @@ from advisor.measure.backends import gpu_count, has_cupy
 from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import LOG
-from advisor.measure.processes import LATE, cause_of_death, end, log_tail, python_command, start, watch
+from advisor.measure.processes import OVERDUE, cause_of_death, end, log_tail, python_command, start, watch
 from advisor.profiles.files import read_unpacked, scratch, write_atomically
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
@@ -84,7 +84,7 @@ def _run(task: Task, folder: Path, wanted: Callable[[], bool]) -> str:
         stopped = watch(process, folder, task.seconds, lambda: "" if wanted() else "the task was cancelled")
     finally:
         end(process, folder)
-    if stopped == LATE:
+    if stopped == OVERDUE:
         stopped = f"did not finish within {task.seconds:g} s"
     if answer.exists() and not stopped:
         return read_unpacked(answer).decode("utf-8", "replace")

@@ -27,7 +27,7 @@ from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.final import Session
 from advisor.measure.fork_server import ForkServer, Process
 from advisor.measure.processes import (
-    LATE,
+    OVERDUE,
     Popen,
     cause_of_death,
     end,
@@ -81,14 +81,15 @@ class ProcessLauncher:
         process = start(job, directory, self.worker, server=self.server, popen=self.popen)
         try:
             why = watch(process, directory, limit, partial(_exhausted, process, self.memory))
-            at = place_in(job.file, process, directory) if why == LATE and isinstance(job, jobs.Job) else ""
+            file = job.file if isinstance(job, jobs.Job) else ""
+            at = place_in(file, process, directory) if file and why == OVERDUE else ""
         finally:
             end(process, directory)
         log = log_tail(directory / jobs.LOG)
         outcome = jobs.read_outcome(directory)
         if outcome is not None:
             return Ended(outcome, "finished", log=log)
-        if why == LATE:
+        if why == OVERDUE:
             how: Literal["late", "timeout"] = "timeout" if limit == self.timeout else "late"
             return Ended(None, how, f"did not finish within {units.digits(limit)} s{at}", log)
         if why:
@@ -214,7 +215,7 @@ def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, job
             why = watch(process, directory, settings.timeout, _short_of_memory, exit_seconds=_ENDING_SECONDS)
             if why and not (directory / jobs.OUTCOME).exists():
                 limit = f" after {units.digits(settings.timeout)} s (--timeout)."
-                note = f"The script was interrupted{limit if why == LATE else why}"
+                note = f"The script was interrupted{limit if why == OVERDUE else why}"
         except KeyboardInterrupt:
             note = "Interrupted: the record ends where the script did."
         if note:

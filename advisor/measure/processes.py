@@ -42,9 +42,9 @@ WORKERS = "advisor.measure.worker", "advisor.measure.final_worker"
 MARK = "ADVISOR_JOB"
 """The variable that what a worker starts inherits."""
 _POLL_SECONDS = 0.25
-EXIT_SECONDS = 5.0
+_EXIT_SECONDS = 5.0
 """For exit handlers, once the result is there."""
-LATE = "its time is over"
+OVERDUE = "its time is over"
 _LOG_TAIL = 4000
 _LONGEST_LOG = 64 << 20
 _LONGEST_HEAD, _FIRST_LINES = 16 << 10, 20
@@ -147,9 +147,9 @@ def watch(
     seconds: float,
     excess: Callable[[], str] = lambda: "",
     *,
-    exit_seconds: float = EXIT_SECONDS,
+    exit_seconds: float = _EXIT_SECONDS,
 ) -> str:
-    """Waits for a worker's end; empty where it came. Else why it must be ended: `LATE`, or what `excess`
+    """Waits for a worker's end; empty where it came. Else why it must be ended: `OVERDUE`, or what `excess`
     says. Exit handlers have their own limit once the outcome is there, and are no reason to lose it."""
     deadline = time.monotonic() + seconds
     while not wait(process, _POLL_SECONDS):
@@ -157,7 +157,7 @@ def watch(
         if (directory / OUTCOME).exists():
             deadline = min(deadline, time.monotonic() + exit_seconds)
         if time.monotonic() > deadline:
-            return LATE
+            return OVERDUE
         if why := excess():
             return why
     return ""

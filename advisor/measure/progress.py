@@ -37,8 +37,8 @@ Silent = Progress
 
 class Labelled(Progress):
     """Puts a label before what is at work: a version of the code, a value of a sweep. How many processes are
-    to come is known of the whole alone, and so is the time left unless each has `limits` of its own. What
-    the user's code prints is shown of the first, the others' is much the same."""
+    to come is known of the whole alone, and so is the time left unless each part has `limits` of its own.
+    What the user's code prints is shown once."""
 
     def __init__(self, progress: Progress, label: str = "", *, limits: bool = False) -> None:
         self._progress, self.label, self._limits = progress, label, limits
