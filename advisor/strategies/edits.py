@@ -119,12 +119,12 @@ def edited(source: str, changes: Sequence[Change]) -> str:
     for change in sorted(changes, key=lambda each: each.kind == "hoist"):  # it takes other edits along
         _WRITERS[change.kind](edits, change)
     result = edits.result()
-    if lost := _comments(source) - _comments(result):
-        raise CannotWrite(f"the comment {next(iter(lost))!r} would be lost")
     try:
         ast.parse(result)
     except SyntaxError as problem:
         raise CannotWrite(f"the edited file would not be valid Python: line {problem.lineno}") from None
+    if lost := _comments(source) - _comments(result):
+        raise CannotWrite(f"the comment {next(iter(lost))!r} would be lost")
     return result
 
 
