@@ -317,6 +317,21 @@ if __name__ == '__main__':
     )
 
 
+def test_arrays_that_were_copied_can_be_resized(tmp_path: Path) -> None:
+    """The recorder has weak references to some of them, which NumPy refuses."""
+    (tmp_path / "s.py").write_text(
+        "import cupy, numpy as np\n"
+        "for number in range(40):\n"
+        "    a = np.ones((8, 1024))\n"
+        "    out = cupy.asarray(a).get()\n"
+        "    a.resize((4, 1024))\n"
+        "    out.resize(2, 1024)\n"
+        "assert (a.shape, out.shape) == ((4, 1024), (2, 1024))\n"
+    )
+    done = advisor("profile", "s.py", "--no-gpu", "--out", "o", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_process_of_a_script_has_the_mock_of_its_parent(tmp_path: Path) -> None:
     source = """
 import multiprocessing

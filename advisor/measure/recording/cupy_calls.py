@@ -67,7 +67,7 @@ class CupyCalls:
             cuda.get_elapsed_time, lambda stream: stream.is_capturing(),
         )  # fmt: skip
         self._calls, self.seconds_between = Calls("cupy", recorder, gpu, self._direct), gpu.seconds_between
-        self._kinds: dict[int, tuple[weakref[Any], HostMemory]] = {}
+        self._kinds = recorder.kinds
         self._data = module.ndarray.data
         self._get_waits = int(module.__version__.partition(".")[0]) >= _BLOCKING_OPTION
         self._work = self._calls.launching(self._places)

@@ -188,6 +188,8 @@ class ScriptRecorder:
         self._unseen: Counter[str] = Counter()
         self._elsewhere = [0, 0]
         self._uploads: dict[int, tuple[Record, weakref[Any] | None]] = {}
+        self.kinds: dict[int, tuple[weakref[Any], HostMemory]] = {}
+        """Kinds of memory of host arrays, by their id."""
         self.launches: Counter[Loop | None] = Counter()
         """Work given to the GPU in each loop and (None) in all, of a sample."""
         self.launch_overhead: defaultdict[Loop | None, float] = defaultdict(float)
@@ -359,6 +361,18 @@ class ScriptRecorder:
         before = self._uploads.pop(location[0], None) if location is not None else None
         if before is not None:
             before[0].unread += 1
+
+    def resizing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Around numpy.ndarray.resize, which refuses an array that has weak references."""
+
+        def resize(array: Any, *shape: Any, refcheck: bool = True) -> None:
+            del refcheck  # this call refers to the array, too
+            self.kinds.pop(id(array), None)
+            for record in self.records.values():
+                record.held = [each for each in record.held if each() is not array]
+            call(array, *shape, refcheck=False)
+
+        return resize
 
     def read(self, *devices: int) -> None:
         """Allocations on the GPU that may be read from now on, by their address: views, other libraries."""

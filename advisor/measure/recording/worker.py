@@ -14,6 +14,8 @@ from time import perf_counter
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from advisor import units
 from advisor.devices.gpus import gpu_state
 from advisor.errors import AdvisorError, UsageError
@@ -198,6 +200,7 @@ class Session:
     def run(self, program: Program) -> tuple[Ending, float]:
         """How it ended, and its seconds until the GPU was done."""
         self.finder.install_imported()
+        replace(np.ndarray, "resize", self.recorder.resizing)
         telling = telling_processes(self.loops.files.__contains__, self.recorder.not_seen)
         self.recorder.recording, self.began = True, perf_counter()
         playing = (
