@@ -130,16 +130,10 @@ def _from_line(file: Path, source: Path, line: int, given: list[str], *, force: 
 @devices.callback(invoke_without_command=True)
 def devices_command(context: typer.Context) -> None:
     """List the devices that can be predicted."""
-    if context.invoked_subcommand is None:
-        devices_list()
-
-
-@devices.command("list")
-def devices_list() -> None:
-    """List the devices, as `advisor devices` does."""
     from advisor.model.machines import describe_all
 
-    print(describe_all())
+    if context.invoked_subcommand is None:
+        print(describe_all())
 
 
 @devices.command("show")
