@@ -63,7 +63,8 @@ def main(around: Around = REAL) -> NoReturn:
             flush()
         if signal.getsignal(signal.SIGTERM) is _ignored:  # the terminal itself may be gone
             sys.exit(INTERRUPTED)
-        say(f"error: cannot read or write: {problem}")
+        what = problem.filename or "a file or stream"
+        say(f"error: {what} cannot be read or written: {problem.strerror or problem}", most=_MOST_SAID)
         say(f"  next: {_after(problem)}")
         sys.exit(FileProblem.exit_code)
     except Exception:
