@@ -160,11 +160,6 @@ class Sample:
         """The point relative to the fastest; its text stays as it is."""
         return replace(self, middle=self.middle / least, low=self.low / least, high=self.high / least)
 
-    @property
-    def words(self) -> str:
-        between = words.seconds_between(self.low, self.high)
-        return self.text or f"{units.seconds(self.middle)} ({between})"
-
 
 def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
     """Strategies recommended or among the two fastest at a value, and the baseline; all if few are left."""
@@ -362,6 +357,6 @@ def _description(values: Sequence[Value], curves: Sequence[Curve], word: str) ->
     sentences = []
     for curve in curves:
         points = [(value, sample) for value, sample in zip(values, curve.samples, strict=True) if sample]
-        times = ", ".join(f"{units.seconds(s.middle)} at {words.name(str(value), 40)}" for value, s in points)
+        times = ", ".join(f"{s.text} at {words.name(str(value), 40)}" for value, s in points)
         sentences.append(f"{words.name(curve.strategy)}: {word}{times}.")
     return " ".join(sentences)
