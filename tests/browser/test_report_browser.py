@@ -20,10 +20,17 @@ from builders import (
     recommendation,
 )
 from rendering import shown
+from test_device_comparison import hostile as hostile_devices
+from test_device_comparison import mixed
+from test_report_compare import cpu, gpu
+from test_report_compare import hostile as hostile_pair
 from test_report_escaping import everywhere
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
+from advisor.report import html
+from advisor.report.comparison_page import comparison_page
+from advisor.report.pages import page_of, render
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -53,15 +60,47 @@ PROFILES = {
 }
 
 
-@pytest.mark.parametrize("name", PROFILES)
-def test_page_fits_its_window(name: str, browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, shown(PROFILES[name](), "html"), tmp_path) as seen:
+LONG = HOSTILE + "endless" * 500
+PAGES = {
+    **{name: lambda make=make: page_of(make()) for name, make in PROFILES.items()},
+    "compared gpu": lambda: comparison_page(*gpu(), ("base.json", "head.json")),
+    "compared cpu": lambda: comparison_page(*cpu()),
+    "compared hostile": lambda: comparison_page(*hostile_pair(LONG), (LONG, LONG)),
+    "devices": lambda: page_of(mixed()),
+    "hostile devices": lambda: page_of(hostile_devices(LONG)),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_fits_its_window_and_nothing_comes_alive(name: str, browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, render(PAGES[name](), "html"), tmp_path) as seen:
         for unfold in (False, True):
             if unfold:
                 seen.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
             for width in (320, 390, 820, 1280):
                 seen.resize(width)
                 assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}, f"{unfold=}"
+        assert seen.complaints == []
+        assert seen.ask("document.title") != "taken"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_sentence_of_a_comparison_is_on_the_first_screen(
+    width: int, browser: Browser, tmp_path: Path
+) -> None:
+    page = render(PAGES["compared gpu"](), "html")
+    with visit(browser, page, tmp_path, width=width, height=800) as seen:
+        for part in ("text=recommendation-changes failed", ".headline"):
+            box = seen.page.locator(part).first.bounding_box()
+            assert box["y"] + box["height"] <= 800, part
+
+
+def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
+    cell = html.notebook_cell(page_of(profile()))
+    with visit(browser, f"<!doctype html><title>notebook</title>{cell}", tmp_path) as seen:
+        frame = seen.page.frames[1]
+        assert "vector_add" in (frame.text_content("h1") or "")
+        assert frame.evaluate("origin") == "null"
 
 
 def test_no_word_is_broken_and_no_unit_stands_alone(browser: Browser, tmp_path: Path) -> None:
