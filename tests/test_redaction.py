@@ -70,14 +70,10 @@ def test_hiding_twice_changes_nothing(text: str) -> None:
     assert PLACE.hide(PLACE.hide(text)) == PLACE.hide(text)
 
 
-@every("name", ["token", "--api-key", "db_password", "awsSecretAccessKey", "AUTH", "hf_token", "private_key"])
-def test_names_of_secrets(name: str) -> None:
-    assert is_secret(name)
-
-
-@every("name", ["key", "keyframes", "tokenizer", "author", "passes", "n", "--set", "compass"])
-def test_names_of_other_things(name: str) -> None:
-    assert not is_secret(name)
+def test_names_of_secrets_are_told_from_others() -> None:
+    secret = ("token", "--api-key", "db_password", "awsSecretAccessKey", "AUTH", "hf_token", "private_key")
+    other = ("key", "keyframes", "tokenizer", "author", "passes", "n", "--set", "compass")
+    assert [name for name in (*secret, *other) if is_secret(name)] == [*secret]
 
 
 def test_values_of_secrets_are_masked_in_a_command() -> None:
@@ -163,21 +159,6 @@ def test_ordinary_texts_stay(text: str) -> None:
         "https://host/x?X-Amz-Signature={}&z=1",
         "fatal: https://{}@host/r.git not found",
         "os.environ.setdefault('API_TOKEN', '{}')",
-    ],
-)
-def test_values_of_secret_names_in_texts(text: str) -> None:
-    assert "horse" not in mask(text.replace("{}", "correct-horse-7").format())
-
-
-@every("part", PARTS)
-def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
-    """The square of it would be minutes here."""
-    assert len(mask(part * (64_000 // len(part)), ("abcdef1234567890", "aaaaaaab-aaaaaaac"))) > 2
-
-
-@every(
-    "text",
-    [
         "https://me:p@{}#1@host/x",
         "postgres://me@corp.com:{}@host/db",
         "{{'name': 'DB_PASSWORD', 'value': '{}'}}",
@@ -199,10 +180,17 @@ def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
         "-----BEGIN RSA PRIVATE KEY-----\n{}",
     ],
 )
-def test_secrets_in_more_shapes(text: str) -> None:
-    shown = mask(text.format("correcthorse7"))
+def test_secrets_in_texts(text: str) -> None:
+    secret = "correcthorse7" if "QUJD" in text else "correct-horse-7"  # lines of a key are Base64
+    shown = mask(text.replace("{}", secret).format())
     assert "horse" not in shown
     assert mask(shown) == shown
+
+
+@every("part", PARTS)
+def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
+    """The square of it would be minutes here."""
+    assert len(mask(part * (64_000 // len(part)), ("abcdef1234567890", "aaaaaaab-aaaaaaac"))) > 2
 
 
 def test_parts_of_a_secret_whose_whole_is_known() -> None:
