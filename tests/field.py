@@ -59,7 +59,6 @@ def example_part(name: str) -> ModuleType:
     """A file of workloads/ as a module."""
     path = EXAMPLES / f"{name}.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(EXAMPLES))
@@ -128,7 +127,6 @@ class Concluded:
         self.rows = {row.strategy: row for row in self.prediction.results if isinstance(row, Predicted)}
         self.skipped = {r.strategy: r.reason for r in self.prediction.results if not isinstance(r, Predicted)}
         recommendation = self.prediction.recommendation
-        assert recommendation is not None
         self.recommended = recommendation.strategy
 
     def says(self, rule: str) -> Advice:

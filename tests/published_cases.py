@@ -213,7 +213,6 @@ def touched(
 def row_of_a_state(row: float, size: float) -> Profile:
     """The host writes one row of a state that a kernel reads as a whole."""
     made = _Builder(size).stage("write", "host", state="out").stage("read", "device", state="in").profile()
-    assert made.traffic is not None
     written = made.traffic.traffic[0].model_copy(update={"bytes_read": 0.0, "bytes_written": row})
     traffic = made.traffic.model_copy(update={"traffic": (written, *made.traffic.traffic[1:])})
     return made.model_copy(update={"traffic": traffic})

@@ -209,7 +209,6 @@ class FakeSession:
 
     def _window(self, request: FinalRound, place: int, frame: float, noise: float) -> Block:
         name, frames = request.order[place], max(1, round(self.job.energy_seconds / frame))
-        assert self.joules is not None
         above = self.joules[self.job.contestants[name]] * noise * frames
         return Block(
             process=self.job.process,
