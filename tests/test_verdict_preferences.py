@@ -18,7 +18,6 @@ from advisor.profiles import reading
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules.advise import advise, conclude, conclude_again
-from advisor.rules.base import Finding
 from advisor.rules.registry import RULES
 from advisor.verdicts.predicted import recommend_predicted
 
@@ -222,7 +221,8 @@ def test_no_rule_proposes_what_is_over_the_budget() -> None:
 
 def test_a_rule_that_picks_by_itself_is_held_to_the_budget() -> None:
     stubborn = replace(
-        RULES[0], judge=lambda case, limits: Finding("advice", "Use it.", strategy="pinned", snippet="x = 1")
+        RULES[0],
+        judge=lambda case, limits: case.swap(case.rows["pageable"], case.rows["pinned"], "Use it.", ()),
     )
     rows = (measured("pageable", 0.04, footprint=HALF), measured("pinned", 0.01, footprint=WHOLE))
     wanted = Preferences(memory_budget_bytes=200 * MIB)
