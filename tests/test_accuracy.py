@@ -10,19 +10,17 @@ import accuracy
 import left_out
 import measured
 import numpy as np
-import outcomes
 import published_cases
 import pytest
 from accuracy import Held
 from calibrated import LeftOut, factors
 from left_out import Fit
-from outcomes import Outcome, outcome, summary
+from outcomes import Outcome, summary
 
-from advisor.devices.catalogue import load, names
+from advisor.devices.catalogue import load
 from advisor.model import measured as shipped
-from advisor.model.machines import Default, Machine, defaults
+from advisor.model.machines import Machine, defaults
 from advisor.model.predict import predict
-from advisor.profiles.schema import Profile
 
 
 @pytest.fixture(scope="module")
@@ -98,20 +96,6 @@ def test_what_was_read_of_a_family_falls_out_with_it() -> None:
     assert left_out.without_family(among, "Ada").layers[at] == among.layers[at]
 
 
-def test_every_device_has_a_family() -> None:
-    assert {left_out.family_of(load(name)) for name in names()} <= set(left_out.FAMILIES)
-
-
-def test_the_names_in_sources_are_told_apart() -> None:
-    def behind(source: str) -> set[str]:
-        return left_out.behind(Default(value=1, low=1, high=1, source=source))
-
-    assert behind("on an H200 and a GH200") == {"Hopper", "Grace"}
-    assert behind("AGX Orin, AGX Xavier and Nano") == {"Orin", "Xavier", "Jetson Nano and TX"}
-    assert behind("an Orin Nano") == {"Orin"}
-    assert behind("RTX 2060, RTX 3060, RTX 4090, GTX 1080") == {"Turing", "Ampere", "Ada", "Pascal"}
-
-
 def test_what_was_read_of_a_device_alone_is_left_out_with_it(without_family: LeftOut) -> None:
     nano = next(case for case in published_cases.cases() if case.device == "nano")
     without = without_family.machine(nano)
@@ -161,13 +145,6 @@ def test_figures_of_one_device_move_the_constants_without_another() -> None:
     assert changed.without(left, None)[at] == pytest.approx(as_is.without(left, None)[at])
 
 
-def test_numbers_are_written_into_their_own_lines() -> None:
-    line = "[[layers]]\na = {{ value = {}, low = {}, high = {} }}\n"
-    text = line.format(1, 0.5, 2) + line.format(3, 1, 4)
-    found = left_out.written(text, {(1, "a"): {"value": 3.51234, "high": 5.0}})
-    assert found == line.format(1, 0.5, 2) + line.format(3.51, 1, 5)
-
-
 def test_what_we_measured_is_predicted_from_either_entry(ours: dict[str, list[Outcome]]) -> None:
     for group in ours.values():
         found = summary(group)
@@ -208,24 +185,6 @@ def test_what_we_measured_is_never_mixed_with_what_was_published(ours: dict[str,
     assert not {case.name for case in published_cases.cases()} & {
         o.case.name for o in ours[accuracy.CALIBRATED]
     }
-
-
-def test_choices_are_right_wrong_or_hidden_by_noise() -> None:
-    figures = (
-        published_cases.Figure("pageable", "pageable", 1.0, interval=(0.8, 1.3)),
-        published_cases.Figure("pinned", "pinned", 1.5, interval=(1.2, 1.9)),
-    )
-    case = published_cases.Case("made up", "t4", published_cases.touched(1e9, "in"), figures, "nowhere")
-    assert outcomes.is_right(outcome(case)) is True
-    profile: Profile = published_cases.touched(1e9, "in")
-    times = {"pageable": 1.0, "pinned": 2.0}
-    figures = tuple(published_cases.Figure(name, name, seconds) for name, seconds in times.items())
-    found = outcome(published_cases.Case("made up", "t4", profile, figures, "nowhere"))
-    assert found.recommended == "pinned"
-    assert outcomes.is_right(found) is False
-    assert outcomes.inside(found) == [False, False]
-    (error,) = outcomes.ratio_errors(found)
-    assert error > 1
 
 
 @pytest.mark.parametrize("page", accuracy.PAGES, ids=lambda page: page.name)

@@ -13,9 +13,8 @@ from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.figures import Block, FinalRecord, Row
 from advisor.profiles.schema import Measured
 from advisor.rules.advise import advise
-from advisor.rules.registry import by_id
 from advisor.stats import EQUIVALENCE
-from advisor.verdicts.choice import LEAST_SAVING, Contestant, break_tie, code_change
+from advisor.verdicts.choice import Contestant, break_tie, code_change
 from advisor.verdicts.measured import recommend
 
 HALF = footprint(pinned=192 * MIB)
@@ -66,11 +65,6 @@ def test_tie_break(rows, winner):
     assert break_tie(candidates, {name: seconds for name, seconds, *_ in rows}).name == winner
 
 
-def test_what_counts_as_equal_memory_is_not_worth_advice():
-    least = {t.name: t.default for t in by_id("duplicate-allocation").text.thresholds}["bytes"]
-    assert least == LEAST_SAVING
-
-
 def apart(strategy: str, *medians: float, **fields: object) -> Measured:
     """A row of processes that differ: each has 30 frames within a millionth of its median."""
     frames = [[median * (1 + i * 1e-7) for i in range(-15, 15)] for median in medians]
@@ -107,12 +101,6 @@ def test_results_that_were_not_compared_are_said():
     rows = (measured("pageable", 0.040), measured("pinned", 0.020, verified=False))
     assert "not be compared" in verdict(*rows).reason
     assert "not be compared" not in verdict(rows[0], measured("pinned", 0.020)).reason
-
-
-def test_wrong_results_are_never_recommended():
-    wrong = failed("zero-copy", "its results are wrong: c differs")
-    chosen = verdict(measured("pageable", 0.040), measured("pinned", 0.020), wrong)
-    assert "zero-copy" not in (chosen.strategy, *chosen.tied_with)
 
 
 # A final
@@ -164,17 +152,6 @@ def test_blocks_of_a_final_decide_what_processes_alone_could_not():
     chosen = verdict(*rows, final=final(), blocks=blocks(SECONDS), preferences=Preferences(indifference=0.02))
     assert (chosen.strategy, chosen.verdict) == ("zero-copy", "fastest")
     assert chosen.speedup == pytest.approx(40 / 19, rel=0.01)
-
-
-def test_who_took_no_part_or_left_is_not_recommended():
-    rows = (*ROWS, measured("managed", 0.001))
-    told = final(left={"zero-copy": "its results are wrong: c differs"})
-    chosen = verdict(*rows, final=told, blocks=blocks(SECONDS))
-    assert (chosen.strategy, chosen.verdict) == ("pinned", "fastest")
-    assert chosen.excluded == {}, "excluded is for memory"
-    everyone = final(left=dict.fromkeys(SECONDS, "ended with a bus error"))
-    nobody = verdict(*rows, final=everyone, blocks=blocks(SECONDS))
-    assert (nobody.strategy, nobody.verdict) == (None, "open")
 
 
 def test_a_strategy_that_differs_from_itself_is_told():

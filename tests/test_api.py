@@ -7,7 +7,8 @@ import linecache
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from builders import cpu_profile, measured, profile
 from every import every
+from rendering import Accepted, refusals
 from running import FILES, REPOSITORY, environment
 
 import advisor
@@ -105,11 +107,10 @@ def test_a_cell_brings_what_it_uses_from_other_cells(tmp_path: Path, monkeypatch
     assert other.workload.sha256 != found.workload.sha256
 
 
-def test_a_cell_that_uses_what_this_process_alone_has_is_refused_by_name() -> None:
-    scope = notebook(HEAD, HELPER, "table = np.arange(3)\nOFFSET = table", BODY)
-    with pytest.raises(UsageError, match=r"double uses OFFSET, which exists only in this process") as raised:
-        profiled(scope["double"])
-    assert "%%writefile" in str(raised.value), "the next step is part of the text"
+WRONG: tuple[dict[str, Any], ...] = (
+    *({"rounds": "a"}, {"targets": 3}, {"strategies": [3]}, {"parameters": [1]}),
+    *({"rules": 3}, {"rules": {"nothing": 3}}, {"ignore": "nothing"}),
+)
 
 
 def made_inside() -> Any:
@@ -122,27 +123,23 @@ def made_inside() -> Any:
     return inner
 
 
-@every(
-    ("workload", "message"),
-    [
-        (3, "3 is not a workload"),
-        (made_inside(), "inner is defined inside another function"),
-        (notebook(HEAD, "OFFSET = 1", BODY)["double"](), "this is a Workload"),
-        (notebook(HEAD + BODY.replace("double", "typed"))["typed"], ""),
-    ],
-    ids=["number", "closure", "called", "unknown names are the worker's to tell"],
-)
-def test_what_no_other_process_can_run_is_refused(workload: Any, message: str) -> None:
-    with pytest.raises(AdvisorError) as raised:
-        profiled(workload)
-    assert raised.value.message.startswith(message)
-    assert raised.value.next_step
-
-
-@every("value", [" a ", None, [1], b"x"])
-def test_parameters_that_are_no_plain_values(value: Any) -> None:
-    with pytest.raises(UsageError, match=r"parameters\['n'\]"):
-        profiled(FILES / "counter.py", {"n": value})
+def test_what_no_other_process_can_run_and_wrong_arguments_are_refused(accepted: Accepted) -> None:
+    counter = FILES / "counter.py"
+    calls: dict[str, Callable[[], object]] = {
+        "a number": partial(profiled, 3),
+        "a function within another": partial(profiled, made_inside()),
+        "the result of a workload": partial(profiled, notebook(HEAD, "OFFSET = 1", BODY)["double"]()),
+        "against=3": partial(advisor.compare_versions, "w.py", against=3),  # type: ignore[arg-type]
+    }
+    scope = notebook(HEAD, HELPER, "table = np.arange(3)\nOFFSET = table", BODY)
+    calls["what this process alone has"] = partial(profiled, scope["double"])
+    for value in (" a ", None, [1], b"x"):
+        calls[f"n={value!r}"] = partial(profiled, counter, {"n": value})
+    for option in WRONG:
+        calls[f"{option}"] = partial(profiled, "w.py", **option)
+    accepted(refusals(calls), "api-refused.txt")
+    with pytest.raises(AdvisorError):  # unknown names are the worker's to tell
+        profiled(notebook(HEAD + BODY.replace("double", "typed"))["typed"])
 
 
 def test_profiling_while_the_file_is_imported_does_not_start_processes_without_end(tmp_path: Path) -> None:
@@ -199,24 +196,6 @@ def test_a_plain_string_is_one_name_and_what_to_conclude_by_is_an_argument() -> 
 
 
 @every(
-    ("option", "says"),
-    [
-        ({"rounds": "a"}, "rounds='a' is not a whole number"),
-        ({"targets": 3}, "targets=3 is not a list of names"),
-        ({"strategies": [3]}, "strategies=.3. is not a list"),
-        ({"parameters": [1]}, "parameters=.1. is not a dict"),
-        ({"rules": 3}, "rules=3 is not a table"),
-        ({"rules": {"nothing": 3}}, "nothing"),
-        ({"ignore": "nothing"}, "nothing"),
-    ],
-)
-def test_a_wrong_argument_is_refused_with_the_next_step(option: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match=says) as told:
-        profiled("w.py", **option)
-    assert told.value.next_step
-
-
-@every(
     ("text", "argument"),
     [
         ("Raise --max-seconds 9, or add --set n=3.", "Raise max_seconds 9, or add parameters n=3."),
@@ -241,8 +220,9 @@ def test_its_parameters_are_the_options_that_a_program_has_a_use_for() -> None:
         assert shown[name].annotation == kind
         assert shown[name].kind is inspect.Parameter.KEYWORD_ONLY
         assert f"`{name}`" in DOCUMENT, "docs/api.md"
-    with pytest.raises(TypeError, match="'round'"):
-        advisor.profile("w.py", round=3)  # type: ignore[call-arg]
+    for function in (advisor.profile, advisor.compare_versions):
+        with pytest.raises(TypeError, match="'round'"):
+            function("w.py", round=3)  # type: ignore[operator]
 
 
 def test_what_is_said_goes_before_advisor_toml_though_it_be_the_default(
@@ -258,13 +238,6 @@ def test_what_is_said_goes_before_advisor_toml_though_it_be_the_default(
     assert (found.method.rounds, found.method.max_seconds) == (3, 30.0)
     assert set(found.measured()) == {"pageable", "zero-copy"}
     assert found.command.endswith("--set n=32 --target h200 --no-gpu --rounds 3 --quiet")
-
-
-def test_wrong_arguments_of_a_comparison_of_versions() -> None:
-    with pytest.raises(UsageError, match="against=3 is not the name of a revision"):
-        advisor.compare_versions("w.py", against=3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="'round'"):
-        advisor.compare_versions("w.py", round=3)  # type: ignore[call-arg]
 
 
 def test_a_script_is_profiled_by_line(tmp_path: Path) -> None:

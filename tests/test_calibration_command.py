@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from calibrating import Answers, died
+from rendering import Accepted, refusals
 from running import Command, advisor, environment, eventually, having
 
 from advisor.calibration import calibrations
@@ -81,40 +83,24 @@ def test_what_is_missing_and_what_disturbed_is_told(
     assert ("# Other programs used 90 % of the CPU" in found.toml()) == bool(busy)
 
 
-def wrong(command: Command, *arguments: str | Path) -> tuple[int, str]:
-    said = command("devices", "calibrate", *arguments)
-    assert said.out == ""
-    assert said.error[1].startswith("  next: ")
-    return said.code, said.error[0]
-
-
 BASE = ("--host", "--base", "rtx-4090")
+WRONG = (
+    *("--host --out x.toml", "--host --base rtx-4090 --out x", "--host --base rtx-4090 --out there.toml"),
+    *("--host --base rtx-4090 --out folder.toml", "--host --base no.toml", "--host --gpu 0", "--gpu 0"),
+)
 
 
 def test_wrong_input_is_told_before_anything_is_measured(
-    command: Command, quick: Answers, tmp_path: Path
+    command: Command, quick: Answers, tmp_path: Path, accepted: Accepted
 ) -> None:
     (tmp_path / "there.toml").write_text("mine")
     (tmp_path / "folder.toml").mkdir()
-    for arguments, code, message in (
-        (("--host", "--out", "x.toml"), 2, "error: --out x.toml: a device entry needs a GPU, or --"),
-        ((*BASE, "--out", "x"), 2, "error: --out x does not end in .toml"),
-        ((*BASE, "--out", "there.toml"), 2, "error: --out there.toml exists"),
-        ((*BASE, "--out", "folder.toml"), 2, "error: --out folder.toml exists"),
-        (("--host", "--base", "no.toml"), 5, "error: no.toml does not exist"),
-        (("--host", "--gpu", "0"), 2, "error: --gpu and --host contradict each other"),
-        ((*BASE, "--name", " "), 2, "error: --name is empty"),
-    ):
-        found, said = wrong(command, *arguments)
-        assert (found, said[: len(message)]) == (code, message)
+    command.around = replace(having(gpus=0), calibrating=quick)
+    calls = {words: partial(command, "devices", "calibrate", *words.split()) for words in WRONG}
+    calls["--name ' '"] = partial(command, "devices", "calibrate", *BASE, "--name", " ")
+    accepted(refusals(calls), "calibrations-refused.txt")
     assert quick.jobs == []
     assert (tmp_path / "there.toml").read_text() == "mine"
-
-
-def test_a_gpu_that_was_asked_for_is_not_replaced(command: Command) -> None:
-    command.around = having(gpus=0)
-    code, message = wrong(command, "--gpu", "0")
-    assert (code, "--gpu 0" in message) == (4, True)
 
 
 def test_without_cupy_the_cpu_is_measured_and_that_is_said(command: Command, quick: Answers) -> None:

@@ -13,7 +13,6 @@ from calibrating import (
     DISCRETE,
     MIB,
     QUICK,
-    RATES,
     SIZES,
     Answers,
     CpuWithKernels,
@@ -21,7 +20,6 @@ from calibrating import (
     KnownGpu,
     bench_on,
     died,
-    reading,
     run_of,
 )
 from every import every
@@ -30,7 +28,7 @@ from hypothesis import strategies as st
 
 from advisor.calibration.calibrations import GROUPS, Calibration, Request, by_name, calibrate, write
 from advisor.devices.catalogue import load, names
-from advisor.devices.entries import CatalogueEntry, Figure, Figures
+from advisor.devices.entries import CatalogueEntry, Figure
 from advisor.errors import NothingMeasured, UsageError
 from advisor.measure.jobs import CalibrationJob, Problem
 from advisor.measure.launcher import Ended
@@ -82,26 +80,6 @@ def test_a_gpu_makes_an_entry_that_loads_and_predicts(tmp_path: Path) -> None:
     assert not [
         a for a in unknown if a.removeprefix("Not known: ").rpartition(" ")[0].replace(" ", "_") in names
     ]
-
-
-def test_what_is_measured_changes_what_is_predicted(tmp_path: Path) -> None:
-    def seconds(rate: float) -> float:
-        fast = run_of("transfers")
-        fast = fast.model_copy(update={"readings": {**fast.readings, RATES[0]: reading(rate)}})
-        entry = on_gpu(Answers(transfers=lambda: Ended(fast, "finished"))).entry
-        assert entry is not None
-        rows = {r.strategy: r for r in predict(traced(), entry).results}
-        return rows["pinned"].likely_seconds  # type: ignore[union-attr]
-
-    assert seconds(1e9) > 2 * seconds(20e9)
-
-
-def test_the_devices_memory_is_as_measured_and_its_range_in_the_share() -> None:
-    found = on_gpu()
-    memory, share = found.entry.figures.device_memory_bytes_per_second, found.entry.figures.achievable_share
-    assert (memory.value, memory.low, memory.high) == (10e9, None, None)
-    assert (share.value, share.low, share.high) == (1.0, 0.9, 1.0)
-    assert "rate is measured" in found.toml()
 
 
 def test_what_dies_or_is_absent_has_its_reason(tmp_path: Path) -> None:
@@ -227,15 +205,6 @@ def test_whatever_a_device_is_called_the_file_can_be_read(
         path = Path(folder) / "odd.toml"
         path.write_text(write(entry, comments), encoding="utf-8")
         assert without_origin(load(str(path))) == without_origin(entry)
-
-
-def test_figures_of_the_cpu_cache_have_no_repeats() -> None:
-    figures = Calibration("Some CPU", "2026-01-02", [run_of("host")], host_cache_bytes=32 * MIB).figures()
-    assert figures["host_cache_bytes"].value == 32 * MIB
-    assert "repeats" not in figures["host_cache_bytes"].source
-    assert figures["host_read_bytes_per_second"].source.endswith(": 256 MiB, 9 repeats")
-    assert all("Some CPU" in one.source and "2026-01-02" in one.source for one in figures.values())
-    assert set(figures) <= set(Figures.model_fields)
 
 
 # All of it without processes

@@ -173,13 +173,6 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
         assert ({"numpy", "rich", "jinja2"} | heavy) & set(said.stderr.split()) == set()
 
 
-def test_each_command_explains_itself(command: Command) -> None:
-    for name, option in (("profile", "--help"), ("rules", "-h")):
-        said = command(name, option)
-        assert said.code == 0
-        assert said.out.startswith(f"Usage: advisor {name} ")
-
-
 def test_a_bug_shows_its_traceback(command: Command) -> None:
     """And is not taken for a gate that failed, which is 1."""
 

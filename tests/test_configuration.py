@@ -18,14 +18,14 @@ from running import REPOSITORY, Command, asked
 
 from advisor import configuration
 from advisor.configuration import OptionSource, command_line, places, preferences
-from advisor.errors import FileProblem, UsageError, WorkloadError
+from advisor.errors import UsageError, WorkloadError
 from advisor.measure.jobs import Settings
 from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise, apply, cases
-from advisor.rules.registry import RULES, by_id, limits
+from advisor.rules.registry import RULES, by_id
 from advisor.strategies.registry import STRATEGIES
 
 PASSES = "zero-copy-reread.passes"
@@ -80,14 +80,6 @@ def test_a_dotted_key_in_quotes_is_the_same_and_a_byte_order_mark_does_no_harm(t
     assert read(tmp_path).thresholds == {PASSES: 2}
 
 
-def test_what_a_profile_recorded_stays_until_something_else_is_said(tmp_path: Path) -> None:
-    recorded = Preferences(objective="footprint", thresholds={PASSES: 3}, ignored={"pageable-transfer": "x"})
-    assert read(tmp_path, recorded=recorded) == recorded
-    said = read(tmp_path, f"{PASSES}=2", ignore=["pageable-transfer"], recorded=recorded)
-    assert (said.objective, said.thresholds) == ("footprint", {PASSES: 2})
-    assert said.ignored == {"pageable-transfer": "x"}, "who silenced it first"
-
-
 THRESHOLDS = (
     *(f"{PASSES}={value}" for value in ("abc", "", "nan", "inf", "-1", "25%")),
     *("pageable-transfer.share=1.5", "uncached-host-read.slowdown=50%", PASSES, "zero-copy-reread=2"),
@@ -138,26 +130,9 @@ def test_what_is_wrong_is_refused_by_name_with_the_next_step(tmp_path: Path, acc
     accepted(refusals(calls), "options-refused.txt")
 
 
-@pytest.mark.parametrize("content", [b"rule = ", b"\xff\xfe"])
-def test_a_file_that_is_no_toml(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "advisor.toml").write_bytes(content)
-    with pytest.raises(FileProblem, match=r"advisor\.toml cannot be read") as problem:
-        read(tmp_path)
-    assert problem.value.exit_code == 5
-
-
 def test_thresholds_take_the_units_they_are_shown_in(tmp_path: Path) -> None:
     said = read(tmp_path, "duplicate-allocation.bytes=4MiB", "pageable-transfer.share=25%")
     assert said.thresholds == {"duplicate-allocation.bytes": 4 * MIB, "pageable-transfer.share": 0.25}
-
-
-@every("rule", RULES, ids=lambda rule: rule.id)
-def test_every_default_lies_in_its_range_and_is_what_a_rule_is_handed(rule) -> None:
-    assert limits(rule, Preferences()) == {t.name: t.default for t in rule.text.thresholds}
-    for threshold in rule.text.thresholds:
-        assert threshold.low <= threshold.default <= threshold.high
-        key = f"{rule.id}.{threshold.name}"
-        assert limits(rule, Preferences(thresholds={key: 0.5}))[threshold.name] == 0.5
 
 
 def twice_read(**fields: object) -> Profile:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,24 +82,6 @@ def test_who_is_within_twice_the_best_enters_and_the_baseline_within_four_times(
     assert contest(tmp_path, seconds).possible == (len(names) > 1)
 
 
-@pytest.mark.parametrize(("objective", "enters"), [("time", False), ("throughput", True)])
-def test_frames_that_overlap_enter_by_what_the_objective_counts(
-    objective: str, enters: bool, tmp_path: Path
-) -> None:
-    made = contest(tmp_path, {"pinned": 1.0, "pipelined": 0.8}, objective=objective)
-    rows = {**made.rows, "pipelined": measured("pipelined", 0.8, rounds=1, latency_seconds=2.5)}
-    again = replace(made, rows=rows)
-    assert ("pipelined" in again.names) == enters
-
-
-def test_the_first_takes_part_under_two_names(tmp_path: Path) -> None:
-    made = held(contest(tmp_path, {"pinned": 0.010, "zero-copy": 0.011}))
-    assert made.names == {"pinned": "pinned", "zero-copy": "zero-copy", "pinned (again)": "pinned"}
-    assert {block.contestant for block in made.loop.blocks} == set(made.names)
-    record = made.record()
-    assert (record.alias, record.contestants) == ("pinned (again)", made.names)
-
-
 def test_the_quickest_tells_a_blocks_frames_two_at_least(tmp_path: Path) -> None:
     quick, slow = (contest(tmp_path, {"pinned": s, "zero-copy": 1.5 * s}) for s in (0.0001, 0.1))
     assert quick.frames == pytest.approx(BLOCK_SECONDS / 0.0001, abs=1)
@@ -151,20 +132,6 @@ def test_who_breaks_in_company_alone_is_measured_alone_and_can_be_chosen(how: st
     found = decided(made.loop.blocks, made.entered, made.settings.preferences, record).verdict
     assert found.chosen == "zero-copy"
     assert found.speedup.high / found.speedup.low > 1.1, "by what processes of their own differ"
-
-
-@pytest.mark.parametrize("how", ["leaves", "dies"])
-def test_who_leaves_keeps_its_screening_row_with_the_reason(how: str, tmp_path: Path) -> None:
-    clock = FakeClock()
-    seconds = {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}
-    fails = {"zero-copy": how}
-    made = contest(tmp_path, seconds, lambda j: FakeSession(j, seconds, fails, clock.advance), clock)
-    row = results(held(made))["zero-copy"]
-    assert "SIGSEGV" in row.outside
-    assert (row.samples, row.median_seconds) == ("frames", 0.014)
-    assert list(made.record().left) == ["zero-copy"]
-    assert (made.record().alone, made.notes) == ((), ())
-    assert results(made)["pinned"].samples == "blocks"
 
 
 # The whole run, with a launcher that answers at once

@@ -65,9 +65,3 @@ def test_advice_names_the_lines_in_every_form() -> None:
     for form in ("html", "md", "txt", "details"):
         assert "wl.py:18 and 20" in " ".join(pages.render(page, form).split()), form
     assert '"wl.py:18"' in pages.render(page, "json")
-
-
-def test_a_profile_without_lines_shows_none() -> None:
-    profile = declared({})
-    assert all(not advice.lines for advice in profile.advice)
-    assert "pageable-transfer" in pages.render(pages.page_of(profile), "html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,9 @@ from builders import (
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rendering import Accepted, blocks, markup
+from rendering import Accepted, blocks, markup, refusals
 from test_report_escaping import everywhere
 
-from advisor.errors import UsageError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.sweeps import (
@@ -139,41 +139,24 @@ def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) ->
     assert [member.href for member in made.members] == ["./a/report.html", ""]
 
 
-@every(
-    ("other", "message"),
-    [
-        (
-            on("b", workload=vector_add_workload(4)),
-            "x and y are from different devices and also differ in n = 16777216 and 4",
-        ),
-        (
-            on("b", workload=vector_add_workload().model_copy(update={"name": "w"})),
-            "the profiles are of different workloads, but x and y are from two devices: a and b",
-        ),
-        (
-            on("b", workload=vector_add_workload().model_copy(update={"sha256": "1"})),
-            "x and y are of different versions of workloads/vector_add.py",
-        ),
-    ],
-)
-def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        combine([(Path("x"), on("a")), (Path("y"), other)], Path())
-    assert raised.value.message.startswith(message)
-    assert "one per device" in raised.value.next_step
+def of_a_workload(**changes: Any) -> Profile:
+    return on("b", workload=vector_add_workload().model_copy(update=changes))
 
 
-def test_the_runs_of_scripts_are_shown_one_by_one() -> None:
-    both = [(Path("x.json"), on("a")), (Path("y.json"), script_profile())]
-    with pytest.raises(UsageError, match=r"^y\.json is a profile of a script") as raised:
-        combine(both, Path())
-    assert raised.value.next_step == "Report it alone: advisor report y.json."
-
-
-def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(UsageError, match="x and z are both of a") as raised:
-        combine([(Path("x"), on("a")), (Path("y"), on("b")), (Path("z"), on("a"))], Path())
-    assert "advisor compare" in raised.value.next_step
+def test_profiles_that_do_not_belong_together_are_refused(accepted: Accepted) -> None:
+    calls = {
+        name: partial(
+            combine, [(Path(f"{n}.json"), each) for n, each in zip("xyz", made, strict=False)], Path()
+        )
+        for name, made in {
+            "another size": (on("a"), on("b", workload=vector_add_workload(4))),
+            "another workload": (on("a"), of_a_workload(name="w")),
+            "another version": (on("a"), of_a_workload(sha256="1")),
+            "a script": (on("a"), script_profile()),
+            "two of one device": (on("a"), on("b"), on("a")),
+        }.items()
+    }
+    accepted(refusals(calls), "devices-together-refused.txt")
 
 
 def alike(*chosen: Recommendation | None) -> DeviceComparison:

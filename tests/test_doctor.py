@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import builders
-import pytest
 from every import every
 from machines import FakeNvml
 from rendering import Accepted
@@ -182,8 +181,7 @@ def test_a_process_that_dies_is_a_problem() -> None:
 
 def test_every_subject_is_documented() -> None:
     text = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
-    weak = TegraState(moment="before", power_mode="15W", best_power_mode="MAXN")
-    found = examine(facts(board=weak, host=HostState(container=True))).findings
+    found = examine(facts(board=board("15W"), host=HostState(container=True))).findings
     rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
     assert rows[1:] == [finding.subject for finding in found]
 
@@ -191,8 +189,7 @@ def test_every_subject_is_documented() -> None:
 # The command
 
 
-def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    command = Command(monkeypatch, capsys)
+def test_the_command(command: Command) -> None:
     command.around = Around(facts=lambda gpu, nsys: facts(probe=Probe(problem="no")))
     said = command("doctor")
     assert said.code == 4

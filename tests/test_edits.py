@@ -277,9 +277,3 @@ def test_columns_count_characters(name: str, head: str, ends: bool) -> None:
     after = edited(source + "\n" * ends, [Change("lock", 5 + first, 3 + first, 4 + first)])
     assert f"{text} = cupyx.zeros_pinned(3)\n" in after
     ast.parse(after)
-
-
-def test_an_allocator_keeps_the_line_ends_of_the_file() -> None:
-    prefetched = edited(CUPY.replace("\n", "\r\n"), [POOL])
-    assert "import numpy as np\r\n\r\n\r\ndef prefetched(size):\r\n    memory = cp.cuda" in prefetched
-    assert prefetched.count("\n") == prefetched.count("\r\n")

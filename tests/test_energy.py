@@ -25,7 +25,7 @@ from advisor.measure.contest import NO_TIME, Contest
 from advisor.measure.final_worker import Final
 from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.progress import Silent
-from advisor.measure.sampling import WINDOW_SECONDS, idle_watts, window
+from advisor.measure.sampling import WINDOW_SECONDS, window
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.figures import Block
 from advisor.verdicts.final import Pace
@@ -207,19 +207,6 @@ def test_a_window_goes_from_tick_to_tick(seconds: float) -> None:
     assert found.frames * seconds == pytest.approx(found.seconds, rel=0.1)
 
 
-def test_a_counter_that_stands_still_ends_a_window_all_the_same() -> None:
-    clock = FakeClock()
-    found = window(Frames(clock, 0.01), 0, (Ticking(clock, 200.0, tick=0),), lambda: clock.now)
-    assert (found.joules, found.seconds) == ((0.0,), pytest.approx(2.5, abs=0.1))
-
-
-def test_idle_power_is_what_is_counted_while_nothing_runs() -> None:
-    clock = FakeClock()
-    meters = (Ticking(clock, 75.0), Ticking(clock, 30.0))
-    found = idle_watts(meters, lambda: clock.now, clock.advance)
-    assert found == (pytest.approx(75, rel=0.02), pytest.approx(30, rel=0.02))
-
-
 # After the final
 
 
@@ -263,21 +250,25 @@ def metered(place: str | None) -> Iterator[Meter]:
     yield Real(clock, 50.0 if place else 200.0, tick=0.01)
 
 
-@pytest.mark.parametrize("overlapping", [False, True])
-def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_path: Path) -> None:
-    """On the CPU's memory, taken for a GPU's."""
-    strategy = "pinned-pipelined" if overlapping else "pageable"
-    base = job(file=str(REPOSITORY / "workloads" / "vector_add.py"), assignments={"n": "4096"})
+def final_of(workload: str, strategy: str, backend: RecordingBackend, directory: Path) -> Final:
+    """A process of the final that takes windows of energy; on the CPU's memory, taken for a GPU's."""
+    base = job(file=str(REPOSITORY / "workloads" / f"{workload}.py"), assignments={"n": "4096"})
     asked = FinalJob(
         base=base, process=2, contestants={"a": strategy}, frames=5, block_seconds=0.05,
-        energy_seconds=0.1, compare=0, directory=str(tmp_path),
+        energy_seconds=0.1, compare=0, directory=str(directory),
     )  # fmt: skip
     make = prepare(Path(base.file), None, base.assignments)
-    final = Final(asked, RecordingBackend(), lambda _: make, time.perf_counter, meter=metered)
+    return Final(asked, backend, lambda _: make, time.perf_counter, meter=metered)
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_path: Path) -> None:
+    strategy = "pinned-pipelined" if overlapping else "pageable"
+    final = final_of("vector_add", strategy, RecordingBackend(), tmp_path)
     with final.open:
         asked_for = (FinalRound(round=number, order=("a",), warm_frames=2) for number in (0, 1))
-        first, second = (final.block(request, 0).block for request in asked_for)
-    for block in (first, second):
+        blocks = [final.block(request, 0).block for request in asked_for]
+    for block in blocks:
         assert (block.process, block.frame_seconds, block.cpu_seconds) == (2, (), None)
         assert block.seconds >= 0.1
         assert block.frames > 1
@@ -287,16 +278,10 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_p
 
 
 def test_energy_of_several_gpus_is_told_by_gpu(tmp_path: Path) -> None:
-    base = job(file=str(REPOSITORY / "workloads" / "two_gpus_split.py"), assignments={"n": "4096"})
-    asked = FinalJob(
-        base=base, process=2, contestants={"a": "pinned"}, frames=5, block_seconds=0.05,
-        energy_seconds=0.1, compare=0, directory=str(tmp_path),
-    )  # fmt: skip
     backend = RecordingBackend(gpus=2)
     backend.open_gpus(2)
     backend.gpus[1].environment = lambda: {"pci_bus_id": "1"}  # type: ignore[method-assign]
-    make = prepare(Path(base.file), None, base.assignments)
-    final = Final(asked, backend, lambda _: make, time.perf_counter, meter=metered)
+    final = final_of("two_gpus_split", "pinned", backend, tmp_path)
     with final.open:
         found = final.block(FinalRound(round=0, order=("a",), warm_frames=2), 0).block.energy
     assert found.source == "a fake, of 2 GPUs together"

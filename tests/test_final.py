@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from advisor import stats
 from advisor.verdicts.choice import Aim, Contestant
-from advisor.verdicts.estimate import Block, unpaired
-from advisor.verdicts.final import Alias, Decision, Pace, Step, decide, judge
+from advisor.verdicts.estimate import Block
+from advisor.verdicts.final import Alias, Decision, Pace, Step, decide
 
 MIB = 1 << 20
 AIM = Aim()
@@ -110,17 +110,6 @@ def test_one_that_left_is_not_recommended_and_the_others_go_on():
     assert "zero-copy" not in told.over_best
 
 
-def test_a_contestant_that_joined_late_is_compared_by_the_rounds_in_common():
-    data = blocks({"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.0201})
-    late = [b for b in data if b.contestant != "zero-copy" or b.process > 2]
-    all_of = decide(data, [BASE, PINNED, ZERO], AIM).verdict
-    some = decide(late, [BASE, PINNED, ZERO], AIM).verdict
-    assert some.over_best["zero-copy"].value == pytest.approx(all_of.over_best["zero-copy"].value, abs=0.01)
-    assert some.over_best["zero-copy"].high > all_of.over_best["zero-copy"].high
-    assert some.speedup
-    assert all_of.speedup
-
-
 def test_a_dropped_one_stays_outside_though_its_interval_widens():
     data = blocks({"pageable": 0.0211, "pinned": 0.02}, noise=0.05)
     loose = decide(data, [replace(BASE, dropped=False), PINNED], AIM)
@@ -184,18 +173,6 @@ def test_no_rivals_noise_vetoes_a_safe_choice():
     assert noisy.bound == pytest.approx(calm.bound, abs=0.005)
 
 
-def test_a_surely_slower_one_is_not_the_choice_though_the_faster_one_is_in_doubt():
-    """`fast` shares one round with `strange`, so nothing bounds it; `slow` shares three."""
-    data = blocks({"fast": 0.02, "slow": 0.0225, "strange": 0.02}, rounds=6)
-    data = [b for b in data if b.contestant != "strange" or (b.process == 0 and b.round < 3)]
-    data = [b for b in data if b.contestant != "fast" or b.process > 0 or b.round > 1]
-    told = decide(data, [contestant("fast"), contestant("slow"), contestant("strange")], AIM)
-    assert told.verdict.kind == "open"
-    assert told.dropped == {"slow"}
-    assert told.verdict.over_best["slow"].high < told.verdict.over_best["fast"].high
-    assert told.verdict.chosen in ("fast", "strange")
-
-
 def with_alias(shift: float, noise: float = 0.01) -> list[Block]:
     return blocks({"pageable": 0.03, "pinned": 0.02, "again": 0.02 * shift}, rounds=20, noise=noise)
 
@@ -221,28 +198,6 @@ def test_groups_are_within_the_indifference_of_one_another_and_not_a_chain():
     rows = [contestant(name) for name in times]
     told = decide(blocks(times, processes=8, rounds=30, noise=0.005), rows, AIM).verdict
     assert told.groups == (("a", "b"), ("c",), ("d",))
-
-
-def test_old_profiles_give_the_same_verdict_with_a_wider_bound():
-    """Three processes of each strategy, which differ by 8 %, cannot show what five rounds of pairs do."""
-    data = blocks({"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.0202}, processes=3, rounds=5)
-    draw = np.random.default_rng(4).normal
-    old = {
-        name: [
-            [b.seconds * math.exp(level) for b in data if (b.contestant, b.process) == (name, p)]
-            for p, level in enumerate(draw(0, 0.08, 3))
-        ]
-        for name in ("pageable", "pinned", "zero-copy")
-    }
-    rows = [BASE, PINNED, ZERO]
-    new = decide(data, rows, AIM).verdict
-    pooled = judge(unpaired(old), rows, AIM).verdict
-    assert new.kind == "near"
-    assert pooled.kind == "open"
-    assert pooled.speedup.low < 1.5 < pooled.speedup.high
-    for name in old:
-        ours, theirs = new.over_best[name], pooled.over_best[name]
-        assert theirs.high / theirs.low > 1.5 * ours.high / ours.low
 
 
 NAMES = ("pageable", "pinned", "zero-copy", "managed")
@@ -298,17 +253,6 @@ def test_the_order_of_contestants_and_blocks_does_not_matter(data, rows, random)
     shuffled = list(data)
     random.shuffle(shuffled)
     assert same(decide(data, ROWS, AIM), decide(shuffled, rows, AIM))
-
-
-@settings(max_examples=60, deadline=None)
-@given(finals())
-def test_the_alias_is_symmetric(data):
-    there = decide(data, [BASE, PINNED], AIM, alias=Alias("zero-copy", "pinned")).verdict
-    names = {"zero-copy": "pinned", "pinned": "zero-copy"}
-    swapped = [replace(b, contestant=names.get(b.contestant, b.contestant)) for b in data]
-    back = decide(swapped, [BASE, PINNED], AIM, alias=Alias("zero-copy", "pinned")).verdict
-    assert there.noise.low == pytest.approx(1 / back.noise.high)
-    assert (there.kind == "untrusted") == (back.kind == "untrusted")
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 import pytest
-import scipy  # its parts are imported where they are used
+import scipy  # its parts are imported where they are used  # its parts are imported where they are used
 from every import every
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from advisor import stats
 from advisor.verdicts import estimate
 from advisor.verdicts.choice import Contestant, standings
 from advisor.verdicts.estimate import Block, Pairs, paired, unpaired
@@ -51,16 +54,6 @@ def test_much_luck_counts_processes_and_little_counts_rounds():
     assert paired(made(calm), NAMES[:2]).error[0, 1] == pytest.approx(pooled)
 
 
-def test_a_wild_rival_widens_no_other_pair_by_much():
-    logs = drawn(6, 6, 20, 4, 0.0, 0.02)
-    wild = logs.copy()
-    wild[..., 3] += np.random.default_rng(7).normal(0, 0.3, (6, 1))
-    noisy = logs + np.random.default_rng(7).normal(0, 0.3, logs.shape) * np.array([0, 0, 0, 1])
-    calm, lucky, shaky = (paired(made(x), NAMES[:4]).error[0, 1] for x in (logs, wild, noisy))
-    assert lucky == pytest.approx(calm, rel=0.2)
-    assert shaky == pytest.approx(calm, rel=0.2)
-
-
 def test_one_with_processes_of_its_own_widens_its_own_pairs_alone():
     logs = drawn(8, 6, 10, 5, 0.01, 0.02)
     logs[..., 4] += np.random.default_rng(9).normal(0, 0.1, (6, 1))
@@ -86,14 +79,6 @@ def test_gaps_change_nothing_for_those_that_have_none():
     alone = paired(made(holes), NAMES[:2])
     assert pairs.difference[0, 1] == alone.difference[0, 1]
     assert (pairs.processes, pairs.rounds) == (4, 20)
-
-
-def test_processes_weigh_alike_with_equal_rounds_and_less_with_fewer():
-    logs = np.zeros((3, 4, 2))
-    logs[:, :, 0] = np.array([0.0, 0.3, 0.6])[:, None]
-    assert paired(made(logs), NAMES[:2]).difference[0, 1] == pytest.approx(0.3)
-    logs[2, 1:] = np.nan
-    assert paired(made(logs), NAMES[:2]).difference[0, 1] == pytest.approx((4 * 0.3 + 0.6) / 9)
 
 
 def test_between_is_unbiased_with_unequal_processes():
@@ -243,3 +228,75 @@ def test_seconds_for_twice_the_rounds_are_those_of_the_next_step():
     pairs = pairs_of(0.02)
     step = next_step(pairs, PACE)
     assert seconds_for(2.0, pairs, PACE) == pytest.approx(step.processes * 2.0 + 24 * 0.5)
+
+
+# Quantiles of a frame resampled by blocks, and Student's quantile far out
+
+
+@every(("probability", "fewest"), [(0.95, 59), (0.99, 299)])
+def test_the_largest_frame_is_an_upper_bound_from_so_many_on(probability, fewest):
+    assert stats.fewest_frames(probability) == fewest
+    assert 1 - probability**fewest >= 0.95 > 1 - probability ** (fewest - 1)
+
+
+@every(("probability", "fewest"), [(0.95, 59), (0.99, 299)])
+def test_too_few_frames_have_no_quantile(probability, fewest):
+    frames = np.random.default_rng(1).lognormal(0, 0.1, 2 * fewest)
+    assert stats.quantile_by_blocks(frames[: fewest - 1].reshape(-1, 1), probability) is None
+    assert stats.quantile_by_blocks(frames.reshape(-1, 2), probability)
+    assert stats.quantile_by_blocks([list(frames)] * 2, probability) is None, "two blocks are too few"
+    assert stats.quantile_by_blocks([list(frames)], probability) is None, "one block tells nothing of others"
+
+
+@every(("count", "probability"), [(59, 0.95), (200, 0.95), (299, 0.99), (5000, 0.99)])
+def test_ranks_are_those_of_the_binomial(count, probability):
+    first, last = stats._quantile_ranks(count, probability, 0.95)
+    below = scipy.stats.binom(count, probability)
+    assert below.cdf(last) >= 0.95 > below.cdf(last - 1)
+    assert below.cdf(first) <= 0.05 < below.cdf(first + 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.floats(1e-6, 1e3), min_size=15, max_size=30), min_size=20, max_size=30))
+def test_a_quantile_lies_between_its_bounds_and_scales(blocks):
+    found = stats.quantile_by_blocks(blocks, 0.95)
+    doubled = stats.quantile_by_blocks([[2 * x for x in block] for block in blocks], 0.95)
+    if found and doubled:
+        value, low, high = found
+        assert low <= value <= high
+        assert value == np.quantile(np.concatenate(blocks), 0.95, method="inverted_cdf")
+        assert doubled == pytest.approx(tuple(2 * x for x in found))
+    else:
+        assert found is doubled
+
+
+def missed(between: float, *, whole: bool, runs: int = 300) -> tuple[float, float]:
+    """How often the truth lies above the upper and below the lower bound, by blocks or by frames alone."""
+    generator = np.random.default_rng(2)
+    truth = np.exp(np.hypot(between, 0.05) * scipy.stats.norm.ppf(0.95))
+    counts = np.zeros(2)
+    for _ in range(runs):
+        blocks = np.exp(generator.normal(0, between, (40, 1)) + generator.normal(0, 0.05, (40, 20)))
+        found = stats.quantile_by_blocks(blocks if whole else blocks.reshape(-1, 1), 0.95)
+        assert found
+        counts += [truth > found[2], truth < found[1]]
+    return counts[0] / runs, counts[1] / runs
+
+
+@every("between", [0.0, 0.05])
+def test_bounds_by_blocks_cover(between):
+    above, below = missed(between, whole=True)
+    assert above <= 0.075
+    assert below <= 0.085
+
+
+def test_bounds_by_frames_would_not_cover():
+    above, below = missed(0.05, whole=False)
+    assert above > 0.15
+    assert below > 0.1
+
+
+@every("tail", [0.025, 0.00125, 1e-4])
+@every("freedom", [1, 1.5, 2, 4.3, 12, 200])
+def test_students_upper_quantile(tail, freedom):
+    assert stats.student_upper(tail, freedom) == pytest.approx(scipy.stats.t.isf(tail, freedom), rel=2e-3)

@@ -9,21 +9,15 @@ from pathlib import Path
 import pytest
 from running import FILES, MISBEHAVING, REPOSITORY, cpu_settings, eventually, is_gone
 
-from advisor.measure.contest import Contest
 from advisor.measure.fork_server import ForkServer
-from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, ReferenceRun, Sample
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, ReferenceRun
 from advisor.measure.launcher import ProcessLauncher, ProcessSession
 from advisor.measure.measurement import job_of
 from advisor.measure.processes import WORKERS, fork_server
-from advisor.measure.progress import Silent
-from advisor.measure.results import combine
 from advisor.profiles.figures import Block
-from advisor.profiles.schema import Measured
-from advisor.workloads.loading import load
 
 BOTH = {"pageable": "pageable", "zero-copy": "zero-copy"}
 COUNTER = FILES / "counter.py"
-IN_COMPANY = FILES / "in_company.py"
 VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
 
 
@@ -114,50 +108,3 @@ def test_who_fails_in_the_final_leaves_it(
 def test_a_process_that_cannot_begin_is_not_ready(server: ForkServer, tmp_path: Path) -> None:
     with closing(ProcessSession(final_job(tmp_path, tmp_path / "none.py"), 30, server)) as session:
         assert not session.ready()
-
-
-def whole_final(
-    directory: Path, server: ForkServer, file: Path, *assignments: str
-) -> tuple[Contest, list[Measured]]:
-    """Screened for real, then as many processes as the time allows."""
-    asked = cpu_settings(file, *assignments, rounds=2, max_seconds=300.0)
-    launcher = ProcessLauncher(300, server=server)
-    workload = load(file, None, asked.assignments).record
-    rows = {}
-    for name in BOTH:
-        ended = launcher(job_of(asked, "measure", name, directory, name))
-        assert isinstance(ended.outcome, Sample)
-        rows[name] = combine(name, [ended.outcome], workload, confidence=0.95)
-    typical = rows["pageable"].median_seconds  # whatever disturbed the machine while it screened
-    rows = {name: row.model_copy(update={"median_seconds": typical}) for name, row in rows.items()}
-    base = job_of(asked, "measure", "pageable", directory, "final")
-    contest = Contest(asked, base, rows, directory, launcher.session, block_seconds=0.005)
-    contest.run(contest.clock() + 5.0, Silent(), lambda _: None)
-    return contest, [row for row in contest.results(tuple(rows.values())) if row.status == "measured"]
-
-
-def test_a_whole_final(server: ForkServer, tmp_path: Path) -> None:
-    contest, rows = whole_final(tmp_path, server, VECTOR_ADD, "n=4096")
-    record = contest.record()
-    assert record.processes >= 2
-    assert record.left == {}
-    assert {block.contestant for block in contest.loop.blocks} == {*BOTH, record.alias}
-    assert [row.outside for row in rows] == ["", ""]
-
-
-@pytest.mark.parametrize(("how", "reason"), [("differ", "differ")])
-def test_a_workload_that_breaks_in_company_alone_is_measured_in_processes_of_its_own(
-    how: str, reason: str, server: ForkServer, tmp_path: Path
-) -> None:
-    given = (IN_COMPANY, f"how={how}")
-    check(tmp_path, IN_COMPANY, server, "how=nothing")
-    contest, rows = whole_final(tmp_path, server, *given)
-    record = contest.record()
-    assert record.alone == ("zero-copy",)
-    assert set(record.left) <= {record.alias}
-    assert {row.strategy: (row.samples, row.outside) for row in rows} == {
-        "pageable": ("blocks", ""), "zero-copy": ("blocks", ""),
-    }  # fmt: skip
-    (note,) = contest.notes
-    assert "zero-copy" in note
-    assert reason in note

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import measured, profile, vector_add_workload
-from every import every
+from rendering import Accepted, refusals
 from running import Command
 
 from advisor.cli import fleets
@@ -347,17 +348,9 @@ def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> Non
         run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path, request(where))
 
 
-@every(
-    ("text", "message"),
-    [
-        ("tegra", "is not NAME=VALUE"),
-        ("memory_class=tegre", "did you mean 'tegra'"),
-        ("kind=gpu", "there is no kind 'gpu'"),
-    ],
-)
-def test_a_wrong_where_is_answered(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse_where([text])
+def test_a_wrong_where_is_answered(accepted: Accepted) -> None:
+    texts = ("tegra", "memory_class=tegre", "kind=gpu")
+    accepted(refusals({text: partial(parse_where, [text]) for text in texts}), "wheres-refused.txt")
 
 
 def test_a_file_without_a_workload_is_refused_before_the_cluster_is_reached(command: Command) -> None:
@@ -416,17 +409,6 @@ def test_links_and_too_much_do_not_travel(source: Path, monkeypatch: pytest.Monk
 def test_no_file_is_unpacked_outside_of_its_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="outside"):
         unpack(Package("w.py", {name: b""}).packed(), tmp_path)
-
-
-def test_a_tenth_of_200_workers_dies_and_nothing_is_lost(tmp_path: Path) -> None:
-    """Each with a GPU of its own, of 20 models: a tenth take their task along, others have such a GPU."""
-    there = {f"{i:03}": machine(gpu(f"GPU-{i}", f"M{i % 20}"), host=str(i)) for i in range(200)}
-    dying = {f"{i:03}" for i in range(20)}
-    values = tuple(f"n={i}" for i in range(10))
-    cluster = Imitated(dict(there), ends=lambda worker, task: "dies" if worker in dying else answered(task))
-    found = run(cluster, tmp_path, request(values=values))
-    assert statuses(found) == ["profiled"] * 200
-    assert len(cluster.machines) == 180
 
 
 def row(device: str, strategy: str = "pinned", **other: Any) -> Row:

@@ -65,21 +65,6 @@ def test_an_error_of_ours_is_told_by_its_last_line(shared: ForkServer, tmp_path:
     )
 
 
-@pytest.mark.parametrize("how", ["process", "fork"])
-def test_what_it_started_ends_with_it(shared: ForkServer, how: str, tmp_path: Path) -> None:
-    note = tmp_path / "pid"
-    launcher = ProcessLauncher(300, server=shared, memory=lambda: until_noted(note))
-    launched(tmp_path, launcher, how=how, at="2", note=str(note))
-    assert eventually(lambda: is_gone(int(note.read_text())))
-
-
-def test_each_worker_is_fresh(launcher: ProcessLauncher, tmp_path: Path) -> None:
-    """What one does to its process, to die in the second, no other sees."""
-    for number, how in enumerate(("nothing", "segfault", "nothing")):
-        ended = launched(tmp_path / str(number), launcher, how=how, at="2")
-        assert (ended.how == "finished") == (how == "nothing")
-
-
 def test_a_server_that_is_gone_does_not_lose_the_run(tmp_path: Path) -> None:
     with fork_server(WORKERS) as server:
         launcher = ProcessLauncher(300, server=server)
@@ -118,18 +103,3 @@ def test_a_server_killed_amid_a_job_ends_that_job_alone(tmp_path: Path) -> None:
         assert eventually(lambda: is_gone(int(note.read_text())))
         after = launched(tmp_path / "second", ProcessLauncher(300, server=server), how="nothing")
         assert after.how == "finished"
-
-
-def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
-    with fork_server(WORKERS) as server:
-        log = (tmp_path / "log").open("wb")
-        asked = job(tmp_path, how="hang", note=str(tmp_path / "pid"))
-        message = Path(asked.directory) / "job.json"
-        message.parent.mkdir()
-        message.write_text(asked.model_dump_json(), encoding="utf-8")
-        with log:
-            worker = server.fork("advisor.measure.worker", [str(message)], log, ())
-        assert eventually((tmp_path / "pid").exists)
-        assert worker.poll() is None
-    assert is_gone(server.pid)
-    assert eventually(lambda: is_gone(worker.pid))

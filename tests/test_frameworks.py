@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import types
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from every import every
 from fakes import EVERY_HASTE, DeviceArray, RecordingBackend, bench
+from rendering import Accepted, refusals
 
 from advisor.errors import WorkloadError
 from advisor.measure.backends import CpuBackend
-from advisor.workloads.arguments import FORMS
-from advisor.workloads.binding import bind
+from advisor.workloads.binding import BoundWorkload, bind
 from advisor.workloads.bridges import require_libraries
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
 
@@ -61,6 +64,8 @@ def seen_by(form: str, seen: dict[str, int], side: str = "device") -> Stage:
         if form == "pointer":
             assert type(given) is int
             return np.frombuffer((ctypes.c_float * N).from_address(given), np.float32)
+        if form == "torch":
+            return given.numpy()
         return np.asarray(given) if form == "numba" else np.from_dlpack(given)
 
     def double(a: In, b: Out) -> None:
@@ -72,26 +77,12 @@ def seen_by(form: str, seen: dict[str, int], side: str = "device") -> Stage:
 
 
 @every("side", ["device", "host"])
-@every("form", ["numba", "pointer", "dlpack"])
+@every("form", ["numba", "pointer", "dlpack", "torch"])
 def test_a_form_shares_the_placement_s_memory(form: str, side: str) -> None:
+    if form == "torch":
+        torch_or_skip()
     seen: dict[str, int] = {}
     result, addresses = run_once(one_stage(seen_by(form, seen, side)))
-    assert (result == 6).all()
-    assert seen == {name: both[side == "device"] for name, both in addresses.items()}
-
-
-@every("side", ["device", "host"])
-def test_tensors_share_the_placement_s_memory(side: str) -> None:
-    torch = torch_or_skip()
-    seen: dict[str, int] = {}
-
-    def double(a: In, b: Out) -> None:
-        assert isinstance(a, torch.Tensor)
-        seen.update(a=a.data_ptr(), b=b.data_ptr())
-        torch.mul(a, 2, out=b)
-
-    stage = device(double, arrays="torch") if side == "device" else host(double, arrays="torch")
-    result, addresses = run_once(one_stage(stage))
     assert (result == 6).all()
     assert seen == {name: both[side == "device"] for name, both in addresses.items()}
 
@@ -125,35 +116,30 @@ def test_annotations_name_the_form_of_one_buffer() -> None:
     assert given[:2] == [np.ndarray, int]
 
 
-@every("make", [host, device])
-def test_another_form_is_refused_with_the_nearest(make: Callable[..., Stage]) -> None:
-    with pytest.raises(WorkloadError, match="'torch'") as caught:
-        make(lambda a: None, arrays="pytorch")
-    assert all(form in caught.value.next_step for form in FORMS)
+def takes(form: str = "", dtype: Any = np.float32, annotation: Any = In) -> BoundWorkload:
+    def stage(a, b: Out) -> None: ...  # type: ignore[no-untyped-def]
+
+    stage.__annotations__["a"] = annotation
+    return bind(one_stage(device(stage, arrays=form) if form else device(stage), dtype))
 
 
-def test_another_type_in_an_annotation_is_refused() -> None:
-    def stage(a: In[list], b: Out) -> None: ...
-
-    with pytest.raises(WorkloadError, match="takes buffer 'a' as list"):
-        bind(one_stage(device(stage)))
-
-
-@every(
-    ("form", "dtype", "library"),
-    [("torch", ">f4", "PyTorch"), ("dlpack", "M8[s]", "DLPack"), ("numba", "M8[s]", "Numba")],
-)
-def test_a_dtype_that_cannot_be_shared_is_named_before_anything_runs(
-    form: str, dtype: str, library: str
+def test_what_no_library_can_share_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, accepted: Accepted
 ) -> None:
-    if form == "torch":
-        torch_or_skip()
-
-    def stage(a: In, b: Out) -> None: ...
-
-    bound = bind(one_stage(device(stage, arrays=form), dtype))
-    with pytest.raises(WorkloadError, match=f"buffer 'a' .* as {library}, which cannot share its memory"):
-        require_libraries(bound, CpuBackend())
+    torch_or_skip()
+    calls: dict[str, Callable[[], object]] = {
+        "host(arrays='pytorch')": lambda: host(lambda a: None, arrays="pytorch"),
+        "device(arrays='pytorch')": lambda: device(lambda a: None, arrays="pytorch"),
+        "In[list]": lambda: takes(annotation=In[list]),
+    }
+    for form, dtype in (("torch", ">f4"), ("dlpack", "M8[s]"), ("numba", "M8[s]")):
+        calls[f"{form} of {dtype}"] = partial(require_libraries, takes(form, dtype), CpuBackend())
+    told = re.sub("(?<=share its memory: ).*", "…", re.sub(r"[.]py:\d+", ".py", refusals(calls)))
+    accepted(told, "arrays-refused.txt")
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(WorkloadError, match="Numba") as caught:
+        require_libraries(takes("numba"), RecordingBackend())
+    assert caught.value.next_step.startswith("Install compatible versions: pip install -U numba")
 
 
 def test_a_copy_is_not_taken_for_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,16 +151,6 @@ def test_a_copy_is_not_taken_for_the_buffer(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(WorkloadError, match="PyTorch copied it"):
         run_once(one_stage(device(stage, arrays="torch")))
-
-
-def test_a_numba_that_is_not_there_is_a_message_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-
-    def stage(a: In, b: Out) -> None: ...
-
-    with pytest.raises(WorkloadError, match="Numba") as caught:
-        require_libraries(bind(one_stage(device(stage, arrays="numba"))), RecordingBackend())
-    assert caught.value.next_step.startswith("Install compatible versions: pip install -U numba")
 
 
 # On the GPU, with the recording backend and stand-ins for the libraries
@@ -250,16 +226,11 @@ class FakeTorch(types.ModuleType):
 def test_a_pytorch_without_cuda_says_so_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = FakeTorch()
 
-    def init() -> None:
-        raise AssertionError("Torch not compiled with CUDA enabled")
-
-    torch.cuda.init = init
+    torch.cuda.init = Mock(side_effect=AssertionError("Torch not compiled with CUDA enabled"))
     monkeypatch.setitem(sys.modules, "torch", torch)
 
-    def stage(a: In, b: Out) -> None: ...
-
     with pytest.raises(WorkloadError, match="cannot use the GPU: Torch not compiled with CUDA") as caught:
-        require_libraries(bind(one_stage(device(stage, arrays="torch"))), RecordingBackend())
+        require_libraries(takes("torch"), RecordingBackend())
     assert "pytorch.org" in caught.value.next_step
 
 

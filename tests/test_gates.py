@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
-import pytest
 from builders import (
     cpu_profile,
     cuda_device,
@@ -22,6 +22,7 @@ from builders import (
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import Accepted, refusals
 from running import missing
 from test_comparing import LATER, later
 
@@ -45,30 +46,25 @@ def test_a_gate_given_twice_is_one() -> None:
     assert len(parse_gates(["slower=5%", "slower=+5.0%", "slower=6%"])) == 2
 
 
-@every(
-    "text",
-    [
-        "",
-        "slower",
-        "slower=",
-        "slower=5",
-        "slower=-5%",
-        "slower=5%%",
-        "slower=nan%",
-        "slower=inf%",
-        "slower=1e3%",
-        "slower=\N{ARABIC-INDIC DIGIT FIVE}%",
-        "faster=5%",
-        "footprint",
-        "footprint=-10%",
-        "recommendation-changes=1",
-        "slower=9999999%",
-    ],
+NO_GATES = (
+    *("", "slower", "slower=", "slower=5", "slower=-5%", "slower=5%%", "slower=nan%", "slower=inf%"),
+    *("slower=1e3%", "slower=\N{ARABIC-INDIC DIGIT FIVE}%", "faster=5%", "footprint", "footprint=-10%"),
+    *("recommendation-changes=1", "slower=9999999%"),
 )
-def test_what_is_no_gate_is_refused_with_what_is(text: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        parse_gates([text])
-    assert "slower=5%" in raised.value.next_step
+
+
+def test_what_is_no_gate_is_refused_with_what_is(accepted: Accepted) -> None:
+    calls = {f"--fail-if {text!a}": partial(parse_gates, [text]) for text in NO_GATES}
+    calls["results-differ of profiles"] = partial(require_of_profiles, parse_gates(["results-differ"]))
+    for name, head in (
+        ("the same run", profile()),
+        ("another device", later(device=cuda_device("coherent"))),
+    ):
+        found = compare(profile(), head)
+        sides = (found.base, found.head, found.conditions)
+        calls[name] = partial(require_gateable, *sides, anyway=False)
+        require_gateable(*sides, anyway=True)
+    accepted(refusals(calls), "gates-refused.txt")
 
 
 @settings(deadline=None)
@@ -116,12 +112,6 @@ def test_many_strategies_raise_no_more_false_alarms_than_one() -> None:
     """12 strategies that did not change, 20 times: at a limit of 0 % one may fail by chance."""
     alarms = sum(ruled("slower=0%", noisy(2 * i, 12), noisy(2 * i + 1, 12))[0] == "failed" for i in range(20))
     assert alarms <= 1
-
-
-def test_a_change_of_half_is_found_in_noise() -> None:
-    found = [ruled("slower=5%", noisy(2 * i, 4), noisy(2 * i + 1, 4, 1.5))[0] for i in range(10)]
-    assert found.count("failed") >= 9
-    assert "passed" not in found
 
 
 def test_footprint_is_accounted_and_needs_no_interval() -> None:
@@ -179,17 +169,6 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
     assert reasons[0].startswith("b ")
 
 
-@every(
-    ("head", "message"),
-    [(profile(), "the same run"), (later(device=cuda_device("coherent")), "device: Test discrete")],
-)
-def test_a_gate_over_something_else_than_the_code_is_refused(head: Profile, message: str) -> None:
-    found = compare(profile(), head)
-    with pytest.raises(UsageError, match=message):
-        require_gateable(found.base, found.head, found.conditions, anyway=False)
-    require_gateable(found.base, found.head, found.conditions, anyway=True)
-
-
 def test_gates_do_not_apply_to_frames_of_other_work_but_where_that_is_asked_for() -> None:
     found = compare(profile(), later(workload=vector_add_workload(4)))
     require_gateable(found.base, found.head, found.conditions, anyway=False)
@@ -209,8 +188,6 @@ def test_what_is_far_beyond_the_limit_fails_however_few_the_rounds() -> None:
 
 
 def test_results_need_a_run_of_both_versions() -> None:
-    with pytest.raises(UsageError, match="results-differ needs --run"):
-        require_of_profiles(parse_gates(["results-differ"]))
     assert [gate.kind for gate in of_versions(parse_gates(["slower=5%"]), anyway=False)] == [
         "slower",
         "results-differ",

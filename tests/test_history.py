@@ -7,9 +7,9 @@ import os
 import random
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,11 @@ from builders import (
     script_profile,
 )
 from every import every
-from rendering import Accepted, markup
+from rendering import Accepted, markup, refusals
 from running import Command
+from test_revisions import git
 
-from advisor.errors import FileProblem, NothingMeasured
+from advisor.errors import FileProblem
 from advisor.measure.revisions import commit_of
 from advisor.profiles import histories
 from advisor.profiles.histories import Entry, History
@@ -100,11 +101,6 @@ def test_noise_is_seldom_taken_for_a_step(outliers: float) -> None:
         times = [noise.lognormvariate(0, 0.02) * (1.3 if noise.random() < outliers else 1) for _ in range(40)]
         claimed += bool(steps(times))
     assert claimed <= 8
-
-
-@every("times", [[1.0] * 50, [1.0] * 5 + [9.0], [1.0, 2.0, 1.0, 2.0]])
-def test_there_is_no_step_in_what_does_not_vary_nor_in_one_last_time(times: list[float]) -> None:
-    assert steps(times) == ()
 
 
 def test_a_newest_profile_that_differs_is_told_as_one_profile() -> None:
@@ -228,35 +224,17 @@ def gathered(folder: str) -> History:
     return histories.gather(Path(folder), lambda made: made)
 
 
-@pytest.mark.parametrize(
-    ("folder", "code", "message"),
-    [
-        ("missing", FileProblem.exit_code, "missing does not exist"),
-        ("file", FileProblem.exit_code, "file is not a directory"),
-        ("empty", FileProblem.exit_code, "there is no profile.json below empty"),
-        ("torn", FileProblem.exit_code, "no profile.json below torn can be used. profile.json: is damaged"),
-        ("script", NothingMeasured.exit_code, "is a profile of a script"),
-        ("failed", NothingMeasured.exit_code, "no profile below failed has a strategy"),
-    ],
-)
-def test_wrong_input(command: Command, folder: str, code: int, message: str) -> None:
+def test_wrong_input(command: Command, accepted: Accepted) -> None:
     Path("file").touch()
     for name in ("empty", "torn"):
         Path(name).mkdir()
     Path("torn/profile.json").write_text("{", encoding="utf-8")
     save(script_profile(), "script")
     save(profile(results=()), "failed")
-    said = command("history", folder)
-    assert (said.code, said.out) == (code, ""), said
-    assert message in said.error[0]
-    assert said.error[1].startswith("  next: ")
+    folders = ("missing", "file", "empty", "torn", "script", "failed")
+    calls = {f"history {folder}": partial(command, "history", folder) for folder in folders}
+    accepted(refusals(calls), "histories-refused.txt")
     assert not Path("advisor-history").exists()
-
-
-def git(folder: Path, *arguments: str) -> str:
-    told = ["-c", "user.name=A. Developer", "-c", "user.email=a@b.invalid", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *told, *arguments], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -267,7 +245,7 @@ def test_a_profile_knows_the_commit_of_its_workload_and_nobodys_name(tmp_path: P
     git(tmp_path, "init", "-q", "-b", "secret-branch")
     assert commit_of(file) is None, "not one of its files"
     git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-qm", "first")
+    git(tmp_path, "-c", "user.name=A. Developer", "commit", "-qm", "first")
     found = commit_of(file)
     assert (found.revision, found.changed) == (git(tmp_path, "rev-parse", "HEAD"), False)
     assert datetime.fromisoformat(found.committed).timestamp() == int(

@@ -10,7 +10,7 @@ import pytest
 from machines import MHZ, make_tree, nano
 
 from advisor.devices.host import Tree, cpu_clocks, gpu_numa_node, host_state, in_container, is_wsl
-from advisor.profiles.system_state import HostState, NumaNode
+from advisor.profiles.system_state import NumaNode
 
 LIMITS = "Limit               Soft Limit    Hard Limit    Units\nMax locked memory   {}    {}    bytes"
 TWO_NODES: dict[str, str | int] = {
@@ -140,20 +140,6 @@ def test_huge_pages_and_the_cpus_of_this_process(tmp_path: Path, written: str, t
     state = host_state(root=tmp_path)
     assert (state.huge_pages, state.allowed_cpus) == (told, "0-3,8-11")
     assert ("huge_pages" in state.absent) == (told is None)
-
-
-def test_an_empty_machine_has_reasons_for_everything(tmp_path: Path) -> None:
-    state = host_state(root=tmp_path)
-    assert state.model_copy(update={"absent": {}}) == HostState()
-    assert set(state.absent) == {
-        "cpu.hertz",
-        "numa_nodes",
-        "memory_available_bytes",
-        "memory_limit",
-        "locked_memory_limit",
-        "huge_pages",
-        "allowed_cpus",
-    }
 
 
 def test_this_machine() -> None:

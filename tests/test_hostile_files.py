@@ -5,7 +5,6 @@ Through the command line, in a process of its own, whose time and memory are tak
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sqlite3
 import subprocess
@@ -14,14 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import cpu_profile, profile, vector_add_trace
-from running import FILES, QUICK, REPOSITORY, Command, advisor, environment, started
+from builders import profile, vector_add_trace
+from running import Command, advisor, environment, started
 
 from advisor.nsys import database
 
 SECONDS = 10.0
 MEGABYTES = 500
-DATA = REPOSITORY / "tests/data"
 SAMPLE = profile(traffic=vector_add_trace()).model_dump_json()
 
 
@@ -85,44 +83,6 @@ def test_a_view_is_no_table(tmp_path: Path) -> None:
         )
     made.close()
     assert advisor("trace", "v.sqlite", cwd=tmp_path).returncode == 0
-
-
-STREAMS = {
-    "report nothing.json 2>&-": 5,
-    "report --bad >&- 2>&- <&-": 2,
-    "compare {base} {head} --fail-if slower=5% >/dev/full 2>/dev/full": 5,
-}
-
-
-@pytest.mark.parametrize(("line", "code"), STREAMS.items())
-def test_closed_and_full_streams(line: str, code: int, tmp_path: Path) -> None:
-    """Never 1, which means that a gate failed. Each command with each stream: tests/faults."""
-    (tmp_path / "p.json").write_text(cpu_profile().model_dump_json(), encoding="utf-8")
-    program = f"{sys.executable} -m advisor" if "&-" in line else shlex.join(started().command)
-    line = line.format(base=DATA / "h200-vector_add.json", head=DATA / "h200-vector_add-again.json")
-    said = subprocess.run(["bash", "-c", f"{program} {line}"], cwd=tmp_path, env=environment(), timeout=300)
-    assert said.returncode == code
-
-
-def test_a_closed_stderr_puts_no_message_into_a_file(tmp_path: Path) -> None:
-    """The next file that is opened would have its number."""
-    (tmp_path / "p.json").write_text(SAMPLE, encoding="utf-8")
-    line = f"{sys.executable} -m advisor report p.json --out o 2>&- >/dev/null"
-    subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), timeout=300, check=True)
-    assert "wrote o/" not in (tmp_path / "o/report.md").read_text(encoding="utf-8")
-
-
-def test_a_user_without_a_home_whose_module_shadows_none_of_the_workers(tmp_path: Path) -> None:
-    (tmp_path / "importlib.py").write_text("raise SystemError('shadowed')\n", encoding="utf-8")
-    program = (
-        "import pwd, sys\ndef gone(*_): raise KeyError('no such user')\npwd.getpwuid = gone\n"
-        "sys.path.remove('')\n"  # as it is for a command
-        "from advisor.__main__ import main\nmain()"
-    )
-    command = [sys.executable, "-c", program, "profile", str(FILES / "counter.py"), "--no-gpu", *QUICK]
-    variables = {k: v for k, v in environment().items() if k not in ("HOME", "USER", "LOGNAME")}
-    said = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300)
-    assert said.returncode == 0, said.stderr
 
 
 def test_ctrl_c_while_the_program_is_loaded(tmp_path: Path) -> None:

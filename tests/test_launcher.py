@@ -13,9 +13,10 @@ import pytest
 from running import MISBEHAVING, environment, eventually, is_gone
 from shared_server import server
 
-from advisor.measure.jobs import Job, Problem, ReferenceRun, Sample, TraceRun
+from advisor.measure.jobs import Job, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.processes import first_lines, memory
+from tests.faults.case import workload
 
 
 def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assignments: str) -> Job:
@@ -54,58 +55,9 @@ def test_a_job_that_ends_well_gives_its_outcome(tmp_path: Path, task: str, outco
 def test_on_the_cpu_no_library_of_the_workload_sees_a_gpu(tmp_path: Path) -> None:
     """PyTorch's `is_available()` decides where a module's weights go: to a GPU, stages on the CPU fail."""
     file = tmp_path / "seen.py"
-    file.write_text(
-        "import os\nimport numpy as np\n"
-        "from advisor import Buffer, In, Out, Workload, device, host, workload\n\n"
-        "@workload\ndef seen() -> Workload:\n    gpus = os.environ.get('CUDA_VISIBLE_DEVICES')\n"
-        "    def p(a: Out) -> None:\n        a.fill(1)\n"
-        "    def c(xp, a: In, b: Out) -> None:\n"
-        "        assert gpus == '', gpus\n        xp.add(a, 1, out=b)\n"
-        "    def r(b: In) -> None:\n        b.sum()\n"
-        "    return Workload(buffers={n: Buffer(8, np.float32) for n in 'ab'}, "
-        "frame=[host(p), device(c), host(r)])\n"
-    )
+    file.write_text(workload(add="assert os.environ['CUDA_VISIBLE_DEVICES'] == ''"))
     ended = ProcessLauncher(300, server=server())(job(tmp_path, "trace", file))
     assert isinstance(ended.outcome, TraceRun), ended
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ("raise", "ValueError: this frame is bad"),
-        ("bytes", "OSError: cannot open caf?.raw"),
-        ("exit", "the workload called exit(7)"),
-    ],
-)
-def test_what_a_stage_raises_is_told_with_the_users_traceback(tmp_path: Path, how: str, message: str) -> None:
-    problem = launched(tmp_path, how=how, at="2").outcome
-    assert isinstance(problem, Problem)
-    assert problem.cause == "raised"
-    assert problem.message.startswith("stage 'compute' (misbehaving.py:")
-    assert f", frame 2: {message}; buffers: " in problem.message
-    assert problem.detail.startswith(f'Traceback (most recent call last):\n  File "{MISBEHAVING}"')
-    assert "advisor/" not in problem.detail.replace(str(MISBEHAVING), "")
-
-
-def test_a_memory_error_is_told_as_one(tmp_path: Path) -> None:
-    problem = launched(tmp_path, how="memory", at="2").outcome
-    assert isinstance(problem, Problem)
-    assert problem.cause == "memory"
-    assert "1.00 EiB" in problem.message
-    assert MISBEHAVING.name in problem.detail
-
-
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        ("_exit", "the process exited with code 0 without a result"),
-        ("kill", "the process was killed by SIGKILL; usually the system ran out of memory"),
-        ("segfault", "the process was killed by SIGSEGV"),
-    ],
-)
-def test_a_process_that_dies_says_how(tmp_path: Path, how: str, reason: str) -> None:
-    ended = launched(tmp_path, how=how, at="2")
-    assert (ended.outcome, ended.how, ended.reason) == (None, "died", reason)
 
 
 def test_a_process_that_python_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

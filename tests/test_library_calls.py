@@ -68,26 +68,11 @@ def test_waiting_for_kernels_is_no_time_of_the_copy(heard: tuple[Heard, Calls]) 
     assert event.marks[1] - event.marks[0] == 0.5
 
 
-def test_a_call_that_returns_at_once_is_not_waited_for(heard: tuple[Heard, Calls]) -> None:
-    _, calls = heard
-    event = calls.event("upload", "untimed")
-    calls.run(event, takes(0.5), (), {}, blocks=False)
-    assert (event.kernel_seconds, event.host_seconds, event.marks) == (0.0, 0.5, None)
-
-
 def test_a_synchronization_is_all_waiting(heard: tuple[Heard, Calls]) -> None:
     recorder, calls = heard
     calls.synchronizing("synchronize")(takes(2.0))()
     (event,) = recorder.events
     assert (event.kind, event.kernel_seconds, event.host_seconds) == ("wait", 2.0, 0.0)
-
-
-def test_waits_hidden_in_a_function_count_as_one(heard: tuple[Heard, Calls]) -> None:
-    recorder, calls = heard
-    scalar = calls.waiting("float", lambda: 8)(takes(0.25))
-    calls.named("unique")(lambda: [scalar(), scalar()])()
-    (event,) = recorder.events
-    assert (event.call, event.bytes, event.kernel_seconds, event.host_seconds) == ("unique", 0, 6.0, 0.5)
 
 
 def test_launches_are_a_sample_where_nobody_listens(heard: tuple[Heard, Calls]) -> None:

@@ -6,14 +6,16 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from rendering import Accepted, refusals
 from running import asked, missing
 
 from advisor import pipeline
-from advisor.errors import FileProblem, WorkloadError
+from advisor.errors import WorkloadError
 from advisor.measure.processes import WORKERS
 from advisor.workloads.loading import Loaded, load, user_traceback
 from advisor.workloads.outline import imported_early, is_script, targets
@@ -83,18 +85,6 @@ def test_the_example_of_the_message_works(tmp_path: Path) -> None:
     assert [stage.side for stage in loaded.bound.frame] == ["host", "device", "host"]
 
 
-def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
-    written(tmp_path, ONE)
-    with pytest.raises(FileProblem) as raised:
-        load(tmp_path / "sampel.py", None, {})
-    expected = f"{tmp_path / 'sampel.py'} does not exist; did you mean {tmp_path / 'sample.py'}?"
-    assert raised.value.message == expected
-    with pytest.raises(FileProblem, match=r"/x does not exist\n"):
-        load(tmp_path / "nowhere" / "x", None, {})
-    with pytest.raises(FileProblem, match="Is a directory"):
-        load(tmp_path, None, {})
-
-
 def test_a_syntax_error_shows_its_file_and_line(tmp_path: Path) -> None:
     path = written(tmp_path, "x = 1\ndef f(:\n")
     error = refused(path)
@@ -129,64 +119,35 @@ def test_what_is_raised_on_import_is_shown_as_the_users(tmp_path: Path, line: st
     assert "Traceback" in refused(tmp_path / "link.py").detail
 
 
-def test_cupy_missing_on_import_has_its_own_next_step(tmp_path: Path) -> None:
-    error = refused(written(tmp_path, "raise ModuleNotFoundError(name='cupy')\n"))
-    assert not missing(error.next_step, "xp", "pip install")
+NO_WORKLOAD = {
+    "a generator": "@workload\ndef make(): yield 1",
+    "a number": "make = workload(lambda: 3)",
+    "nothing": "@workload\ndef one(): pass",
+    "a dtype that is none": (
+        "from advisor import Buffer, Workload, host\nimport numpy as np\n@workload\ndef make():\n"
+        "    return Workload({'good': Buffer(4, 'f4'), 'bad': Buffer(4, 'f33')}, [host(print)])"
+    ),
+    "an error of ours": "from advisor import host\nhost(print, every=0)",
+    "no CuPy": "raise ModuleNotFoundError(name='cupy')",
+    "no workload": "x = 1",
+}
 
 
-def test_an_error_of_ours_on_import_has_its_line(tmp_path: Path) -> None:
-    error = refused(written(tmp_path, "from advisor import host\nhost(print, every=0)\n"))
-    assert error.message == "sample.py:2: stage 'print': every is 0; it must be an integer, 1 or more"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("@workload\ndef make(): yield 1", "sample.py:2: the function under @workload is a generator"),
-        ("make = workload(lambda: 3)", "workload '<lambda>' returned int, not a Workload"),
-        ("@workload\ndef one(): pass", "workload 'one' returned NoneType, not a Workload"),
-        (
-            "from advisor import Buffer, Workload, host\nimport numpy as np\n@workload\ndef make():\n"
-            "    return Workload({'good': Buffer(4, 'f4'), 'bad': Buffer(4, 'f33')}, [host(print)])",
-            "sample.py:6: buffer 'bad': the dtype is 'f33'",
-        ),
-    ],
-)
-def test_what_is_no_workload_is_said_with_its_line(text: str, message: str, tmp_path: Path) -> None:
-    assert message in refused(written(tmp_path, f"from advisor import workload\n{text}\n")).message
-
-
-def test_a_file_without_workloads(tmp_path: Path) -> None:
-    path = written(tmp_path, "x = 1\n")
-    error = refused(path)
-    assert not missing(error.message, str(path), "@workload")
-    assert template("minimal.txt") in error.next_step
-
-
-def test_several_workloads_must_be_told_apart(tmp_path: Path) -> None:
-    path = written(tmp_path, TWO)
-    error = refused(path)
-    assert error.message == f"{path} has 2 workloads"
-    told = error.next_step.splitlines()[1:]
-    assert told == [f"  {path}::one  The first.", f"  {path}::two  The second."]
-    assert load(path, "two", {}).record.name == "two"
-
-
-def test_a_name_that_is_not_there_offers_the_nearest(tmp_path: Path) -> None:
-    path = written(tmp_path, TWO)
-    error = refused(path, "tow")
-    assert not missing(error.message, str(path), "'tow'", "'two'?")
-    assert f"{path}::one" in error.next_step
-    assert not missing(refused(path, "qqq").message, str(path), "'qqq'")
-
-
-def test_imported_workloads_count_only_where_there_are_no_others(tmp_path: Path) -> None:
-    written(tmp_path, ONE, "library_of_one.py")
-    alone = written(tmp_path, "from library_of_one import one\n", "alone.py")
-    assert load(alone, None, {}).record.name == "one"
-    beside = written(tmp_path, f"from library_of_one import one\n{ONE.replace('one', 'own')}", "beside.py")
-    assert load(beside, None, {}).record.name == "own"
-    assert load(beside, "one", {}).record.name == "one"
+def test_what_is_no_workload_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accepted: Accepted
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls = {}
+    for number, (name, text) in enumerate(NO_WORKLOAD.items()):
+        path = written(Path(), f"from advisor import workload\n{text}\n", f"file{number}.py")
+        calls[name] = partial(load, path, None, {})
+    two = written(Path(), TWO)
+    for name in (None, "tow", "qqq"):
+        calls[f"sample.py::{name}"] = partial(load, two, name, {})
+    for missing_file in ("sampel.py", "nowhere/x", "."):
+        calls[missing_file] = partial(load, Path(missing_file), None, {})
+    accepted(refusals(calls), "workloads-refused.txt")
+    assert load(two, "two", {}).record.name == "two"
 
 
 @pytest.mark.parametrize("statement", ["exit(2)", "np.zeros(-1)"])

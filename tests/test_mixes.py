@@ -300,21 +300,6 @@ def test_a_sweep_and_several_devices_give_a_mix_one_number() -> None:
     assert "`a` managed, the rest pinned on Other" in render(compared, "verdict")
 
 
-def test_a_profile_without_a_gpu_predicts_the_mix(command: Command, tmp_path: Path) -> None:
-    said = command(
-        "profile", REPOSITORY / "workloads/vector_add.py", "--no-gpu", "--set", "n=65536",
-        "--placement", "c=zero-copy", "--strategy", "pinned", "--target", "h200,orin-nano", "--out", tmp_path,
-    )  # fmt: skip
-    assert said.code == 0, said.err
-    found = reading.load(tmp_path / "profile.json")
-    for prediction in found.predictions:
-        (row,) = (row for row in prediction.results if row.strategy == "hybrid-1")
-        assert row.placements == {"a": "pinned", "b": "pinned", "c": "zero-copy"}
-    for form in ("report.html", "report.md"):
-        text = (tmp_path / form).read_text(encoding="utf-8").replace("\\", "")
-        assert "c zero-copy, the rest pinned" in text
-
-
 SMALL_LOOKUP = ("--no-gpu", "--set", "rows=65536", "--set", "hidden=1024")
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import builders
-import published_cases
 import pytest
 from every import every
 from hypothesis import assume, given, settings
@@ -311,25 +309,6 @@ def test_caches_are_written_back_once_at_launch_and_at_synchronise() -> None:
 
 def skipped(prediction: Prediction) -> dict[str, str]:
     return {r.strategy: r.reason for r in prediction.results if isinstance(r, Skipped)}
-
-
-def test_what_cannot_be_predicted_is_declined_with_the_way_out(tmp_path: Path) -> None:
-    found = predict(builders.profile(), load("h200"))
-    assert set(skipped(found)) == {s.name for s in STRATEGIES if not s.several_gpus}
-    assert "nothing was traced" in skipped(found)["pinned"]
-    assert (found.recommendation, found.confidence) == (None, None)
-    assert found.assumptions == ()
-    profile = vector_add()
-    host_only = tuple(t for t in profile.traffic.traffic if t.stage != "add")
-    reason = skipped(predict(with_trace(profile, traffic=host_only), load("h200")))["pinned"]
-    assert "'add'" in reason
-    assert "cpu=" in reason
-    assert "passes=" in reason
-    text = (published_cases.DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
-    flag = '[attributes]\ncan_map_host_memory = { value = 0, source = "test" }'
-    path = tmp_path / "no-map.toml"
-    path.write_text(text.replace("[attributes]", flag), encoding="utf-8")
-    assert "canMapHostMemory" in skipped(predict(vector_add(), load(str(path))))["zero-copy"]
 
 
 def test_what_does_not_fit_is_declined() -> None:

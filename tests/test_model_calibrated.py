@@ -110,23 +110,6 @@ def test_migration_takes_its_measured_rates() -> None:
     assert plain["device:compute"] > found["device:compute"]
 
 
-def test_a_part_of_a_block_takes_its_share_of_the_faults() -> None:
-    whole = terms.migration_at(terms.BLOCK, 65536, 30e-6, 10e9, 13e9)
-    part = terms.migration_at(65536, 65536, 30e-6, 10e9, 13e9)
-    assert whole == pytest.approx(terms.BLOCK / 13e9)
-    assert part / whole == pytest.approx(
-        (30e-6 + 65536 / 10e9) / terms.migration(terms.BLOCK, 65536, 30e-6, 10e9)
-    )
-
-
-def test_staged_uploads_pass_through_page_locked_memory_at_its_rate() -> None:
-    slow, fast = (
-        rows(vector_streamed(SIZE), with_figures(host_pinned_copy_bytes=rate))["staged"]["to-device"]
-        for rate in (2e9, 4e9)
-    )
-    assert slow - fast == pytest.approx(2 * SIZE / 4e9)
-
-
 def test_foreign_memory_is_copied_at_the_rates_of_the_programs_own() -> None:
     size = 4 * N
     entry = with_figures(host_pinned_copy_bytes=5e9, host_pinned_read_bytes=2e9, host_managed_copy_bytes=99e9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_model_strategies import vector_add
+from test_model import vector_add
 
 from advisor.devices.catalogue import load
 from advisor.model.machines import Machine
@@ -86,11 +86,6 @@ def test_rules_divide_draw_by_draw(rows: dict[str, Row], one: str, other: str) -
     assert low < found.low <= found.value <= found.high < high
     back = rows[other].over(rows[one])
     assert (back.low, back.high) == pytest.approx((1 / found.high, 1 / found.low))
-
-
-def test_of_pairs_that_were_not_drawn_the_two_ranges_are_divided(rows: dict[str, Row]) -> None:
-    found = rows["managed"].over(rows["staged"])
-    assert (found.low, found.high) == of_two_ranges(rows["managed"], rows["staged"])
 
 
 @pytest.mark.parametrize("turned", [False, True])

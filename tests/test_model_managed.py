@@ -146,16 +146,6 @@ def test_managed_memory_moves_whole_before_a_launch_and_back_as_touched(name: st
     assert back - own == pytest.approx(3 * MIDDLE / rate(entry, "host"))
 
 
-def test_attached_memory_moves_where_it_is_attached_to_the_gpu() -> None:
-    entry = under(load("rtx-3060"), "windows")
-    found, call = rows(vector(MIDDLE), entry), float(Machine(entry).get("prefetch_call_seconds")[0])
-    attached = found["managed-prefetch"].terms
-    assert attached["to-device"] == pytest.approx(3 * (call + MIDDLE / rate(entry, "device")))
-    assert attached["to-host"] == pytest.approx(3 * call)
-    assert attached["device:compute"] == found["pinned"].terms["device:compute"]
-    assert attached["host:access"] == found["managed"].terms["host:access"]
-
-
 def test_what_the_kernel_does_not_use_moves_with_it() -> None:
     """A Tesla K80 moved all four arrays of a saxpy that uses three."""
     entry, profile = load("k80"), vector(MIDDLE)

@@ -10,15 +10,11 @@ from every import every
 from published_cases import predicted
 
 from advisor.devices.catalogue import load
-from advisor.model.context import Context
-from advisor.model.host_stages import host_seconds
 from advisor.model.machines import Machine
 from advisor.model.measured import entry_of, host_spread, learned, modelled
 from advisor.model.predict import predict
-from advisor.model.stages import kernel_seconds
 from advisor.model.terms import span
-from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, StageWork, Trace
-from advisor.strategies.registry import by_name
+from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, StageWork
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
 
@@ -128,16 +124,6 @@ def test_the_model_alone_on_the_measured_device() -> None:
         measured_on("Tesla T4", 1, 1, results=()),
     ):
         assert modelled(nothing) == {}
-
-
-def test_on_the_measured_device_its_host_stages_are_certain() -> None:
-    profile, machine = measured_on("Tesla T4", 0.001, 0.01), Machine(load("t4"))
-    known = learned(profile, machine)
-    assert (known.same_device, known.unexplained) == (True, 0.5)
-    at = Context(profile.workload, known.trace or Trace(), by_name("pinned"), machine, known)
-    assert set(host_seconds(at, "consume")) == {0.01}
-    assert kernel_seconds(at, "add") == pytest.approx(0.001)
-    assert learned(profile, Machine(load("v100"))).unexplained == 0.5
 
 
 def test_host_stages_of_a_cpu_profile_are_the_median_over_its_processes() -> None:

@@ -112,12 +112,6 @@ def test_parts_add_up_in_every_draw_and_figures_have_ranges(workload: WorkloadRe
     assert low < found.seconds[0] < high
 
 
-def test_each_gpu_has_memory_of_its_own() -> None:
-    pinned, peer = (_figures(predicted(pipeline(), "2xh200")[name]) for name in ("pinned", "peer"))
-    assert pinned.physical_bytes == 7 * SIZE
-    assert peer.physical_bytes == 6 * SIZE
-
-
 def test_what_is_not_known_of_several_gpus_is_not_predicted() -> None:
     one = set(predicted(split(2), "h200").values())
     assert one == {"the workload runs on 2 GPUs, and the target H200 SXM is one GPU: use --target 2xh200"}

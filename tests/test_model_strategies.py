@@ -9,13 +9,13 @@ import builders
 import pytest
 from every import every
 from published_cases import DATA, device_path, predicted, touched
+from test_model import vector_add, with_trace
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import Attribute
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
-from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Predicted, Profile, Skipped, StageRecord, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, by_name
@@ -26,11 +26,6 @@ N = 1 << 24
 SIZE = 4 * N
 
 
-def vector_add(n: int = N, passes: float = 1.0, **fields: Any) -> Profile:
-    workload = builders.vector_add_workload(n).model_copy(update=fields)
-    return builders.cpu_profile(workload=workload, traffic=builders.vector_add_trace(n, passes))
-
-
 def changed(profile: Profile, **buffers: dict[str, Any]) -> Profile:
     """The same with other fields of its buffers."""
     made = tuple(b.model_copy(update=buffers.get(b.name, {})) for b in profile.workload.buffers)
@@ -38,14 +33,6 @@ def changed(profile: Profile, **buffers: dict[str, Any]) -> Profile:
 
 
 # Copies
-
-
-def test_staged_uploads_pass_through_the_cpu_first() -> None:
-    rows = predicted(vector_add(), "rtx-4090")
-    extra = rows["staged"].terms["to-device"] - rows["pinned"].terms["to-device"]
-    assert extra == pytest.approx(2 * SIZE / 16.8e9)
-    assert rows["staged"].terms["to-host"] == rows["pageable"].terms["to-host"]
-    assert rows["staged"].physical_bytes == rows["pinned"].physical_bytes * 3 // 2
 
 
 @every(("device", "sides"), [("rtx-4090", 2), ("gh200", 2), ("orin-nano", 1)])
@@ -166,7 +153,10 @@ def test_overlapping_frames_are_bound_by_the_busiest() -> None:
 def test_frames_that_carry_data_over_cannot_overlap() -> None:
     stages = (StageRecord(name="load", side="host", phase="setup"), *builders.vector_add_workload().stages)
     kept = {"access": {"load": "out", "produce": "inout", "add": "in"}}
-    found = predict(changed(vector_add(stages=stages), a=kept), load("h200")).results
+    profile = vector_add()
+    record = profile.workload.model_copy(update={"stages": stages})
+    profile = profile.model_copy(update={"workload": record})
+    found = predict(changed(profile, a=kept), load("h200")).results
     (declined,) = (r for r in found if r.strategy == "pinned-pipelined")
     assert isinstance(declined, Skipped)
     assert "carries data between frames" in declined.reason
@@ -189,17 +179,12 @@ def test_declared_passes_are_enough_to_predict_with() -> None:
     found = predict(declared(a=3.0), load("rtx-4090"))
     rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
     assert set(rows) == {s.name for s in STRATEGIES} - {"system", "peer"}
-    full = with_work(vector_add())
+    full = with_trace(vector_add(), work=(StageWork(stage="add", flops=1e9),))
     traced = {r.strategy: r for r in predict(full, load("rtx-4090")).results if isinstance(r, Predicted)}
     assert rows["pinned"].terms["to-device"] == traced["pinned"].terms["to-device"]
     assert rows["pinned"].terms["host:consume"] == traced["pinned"].terms["host:consume"]
     assert device_path(rows["zero-copy"]) > device_path(traced["zero-copy"])
     assert any("could not see how stage 'produce'" in sentence for sentence in found.assumptions)
-
-
-def with_work(profile: Profile) -> Profile:
-    trace = profile.traffic.model_copy(update={"work": (StageWork(stage="add", flops=1e9),)})
-    return profile.model_copy(update={"traffic": trace})
 
 
 def test_a_kernel_of_which_nothing_is_known_is_declined_with_the_way_out() -> None:
@@ -229,20 +214,6 @@ def test_rows_carry_their_ratio_to_the_recommended_one_and_the_baseline() -> Non
             assert high / low < 0.8 * apart, (row.strategy, other)
     low, high = best.over["pageable"]
     assert found.recommendation.interval[0] == pytest.approx(1 / high, rel=0.02)
-
-
-def test_ratios_go_by_the_objective() -> None:
-    by_time, by_throughput = (
-        predict(vector_add().model_copy(update={"preferences": Preferences(objective=objective)}), load("t4"))
-        for objective in ("time", "throughput")
-    )
-    late, soon = (
-        next(r for r in p.results if isinstance(r, Predicted) and r.strategy == "pinned-pipelined")
-        for p in (by_time, by_throughput)
-    )
-    assert late.latency_seconds == pytest.approx(2 * late.likely_seconds)
-    for end, other in zip(late.over["pageable"], soon.over["pageable"], strict=True):
-        assert end == pytest.approx(2 * other)
 
 
 # Each of these holds in every draw, or in the figures that a term is made of
@@ -301,10 +272,3 @@ def test_rates_over_a_coherent_link() -> None:
     rows = predicted(touched(1e9, "out"), "agx-thor")
     kernels = (rows[name].terms["device:kernel"] for name in ("system", "zero-copy-registered"))
     assert next(kernels) / next(kernels) == pytest.approx(1 / 0.6, rel=0.01)
-
-
-def test_copies_into_managed_memory_leave_the_cpus_cache_dirty() -> None:
-    foreign = {"external": True}
-    rows = predicted(changed(vector_add(), a=foreign, b=foreign), "orin-nano")
-    extra = rows["managed"].terms["device:add"] - rows["zero-copy"].terms["device:add"]
-    assert extra == pytest.approx(4e6 / 20.4e9)

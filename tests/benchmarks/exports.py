@@ -112,59 +112,33 @@ def _calls(copy: int, launch: int, wait: int) -> Iterator[dict[str, Any]]:
         for step in range(89):
             begin = frame * PROGRAM_PERIOD + step * 10_000
             name = wait if step == 88 else copy if step < 8 else launch
-            yield {
-                "start": begin,
-                "end": begin + 3000,
-                "globalTid": 77 << 24 | 5,
-                "nameId": name,
-                "correlationId": frame * 100 + step + 1,
-            }
+            called = {"globalTid": 77 << 24 | 5, "nameId": name, "correlationId": frame * 100 + step + 1}
+            yield {"start": begin, "end": begin + 3000, **called}
 
 
 def _kernels(names: list[int]) -> Iterator[dict[str, Any]]:
     for frame in range(PROGRAM_FRAMES):
         for step in range(80):
             begin = frame * PROGRAM_PERIOD + 100_000 + step // 2 * 18_000
-            yield {
-                "start": begin,
-                "end": begin + 16_000,
-                "globalPid": 77 << 24,
-                "deviceId": step % 2,
-                "streamId": 7,
-                "correlationId": frame * 100 + step + 9,
-                "shortName": names[step // 2],
-                **_LAUNCH,
-            }
+            launched = {"correlationId": frame * 100 + step + 9, "shortName": names[step // 2], **_LAUNCH}
+            yield {"start": begin, "end": begin + 16_000, **_on_gpu(step), **launched}
 
 
 def _copies() -> Iterator[dict[str, Any]]:
+    """The last eight of a frame are migrations."""
     for frame in range(PROGRAM_FRAMES):
         for step in range(16):
             begin = frame * PROGRAM_PERIOD + step // 2 * 12_000
-            moved = {
-                "copyKind": 4,
-                "srcKind": 3,
-                "dstKind": 3,
-                "migrationCause": 2,
-                "correlationId": None,
-                "virtualAddress": (1 << 40) + step * (1 << 21),
-            }
-            copied = {
-                "copyKind": 2 if step in (6, 7) else 1,
-                "srcKind": 1,
-                "dstKind": 2,
-                "correlationId": frame * 100 + step + 1,
-                "migrationCause": None,
-            }
-            yield {
-                "start": begin,
-                "end": begin + 10_000,
-                "globalPid": 77 << 24,
-                "deviceId": step % 2,
-                "streamId": 7,
-                "bytes": 65536 * (1 + step // 2),
-                **(copied if step < 8 else moved),
-            }
+            kinds = (2 if step in (6, 7) else 1, 1, 2, None) if step < 8 else (4, 3, 3, 2)
+            moved = dict(zip(("copyKind", "srcKind", "dstKind", "migrationCause"), kinds, strict=True))
+            moved["correlationId"] = frame * 100 + step + 1 if step < 8 else None
+            moved["virtualAddress"] = 0 if step < 8 else (1 << 40) + step * (1 << 21)
+            moved["bytes"] = 65536 * (1 + step // 2)
+            yield {"start": begin, "end": begin + 10_000, **_on_gpu(step), **moved}
+
+
+def _on_gpu(step: int) -> dict[str, Any]:
+    return {"globalPid": 77 << 24, "deviceId": step % 2, "streamId": 7}
 
 
 if __name__ == "__main__":

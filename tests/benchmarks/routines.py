@@ -1,41 +1,24 @@
 """How often CuPy's routines read mapped host memory again: the points of advisor/measure/routines.toml.
 
-`python -m tests.benchmarks.routines [--out FILE]` on any GPU, in about a minute. Each routine runs on the
-same operands in device memory and in mapped host memory; what the second takes longer, over the time of one
+`python -m tests.benchmarks.routines` prints them as CSV in about a minute. Each routine runs on the same
+operands in device memory and in mapped host memory; what the second takes longer, over the time of one
 pass over the link, is how often its operands cross it. On a Jetson the link is the uncached way to the DRAM.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 MIB = 1 << 20
 REPEATS = 9
 COLUMNS = ("routine", "operands_mib", "device_memory_ms", "mapped_host_memory_ms", "passes_over_link")
-
-
-class Bench(Protocol):
-    """Where operands can lie, and how long a call takes there. Tests bring one of their own."""
-
-    xp: Any
-
-    def on_device(self, array: Any) -> Any:
-        """A copy in the GPU's own memory."""
-
-    def mapped(self, array: Any) -> Any:
-        """A copy in mapped host memory."""
-
-    def seconds(self, call: Callable[[], object]) -> float:
-        """How long the GPU takes for it, the median of some."""
 
 
 @dataclass(frozen=True)
@@ -71,24 +54,24 @@ def routines(xp: Any) -> Iterator[Routine]:
     yield Routine("take a random quarter", lambda a: a[indices], flat)
 
 
-def measured(bench: Bench) -> Iterator[dict[str, Any]]:
+def measured(gpu: Gpu) -> Iterator[dict[str, Any]]:
     """A row for each routine; the link's rate from a sum, which reads once."""
     once = np.zeros(16 * MIB, np.float32)
-    own, mapped = bench.on_device(once), bench.mapped(once)
-    pass_seconds = bench.seconds(lambda: mapped.sum()) - bench.seconds(lambda: own.sum())
+    own, mapped = gpu.on_device(once), gpu.mapped(once)
+    pass_seconds = gpu.seconds(mapped.sum) - gpu.seconds(own.sum)
     per_byte = max(pass_seconds, 1e-12) / once.nbytes
-    for routine in routines(bench.xp):
-        yield _row(bench, routine, per_byte)
+    for routine in routines(gpu.xp):
+        yield _row(gpu, routine, per_byte)
 
 
-def _row(bench: Bench, routine: Routine, per_byte: float) -> dict[str, Any]:
+def _row(gpu: Gpu, routine: Routine, per_byte: float) -> dict[str, Any]:
     generator = np.random.default_rng(1)
     operands = [generator.random(shape, np.float32).astype(routine.dtype) for shape in routine.shapes]
     size = sum(array.nbytes for array in operands)
     times = []
-    for place in (bench.on_device, bench.mapped):
+    for place in (gpu.on_device, gpu.mapped):
         placed = [place(array) for array in operands]
-        times.append(bench.seconds(lambda given=placed: routine.call(*given)))  # type: ignore[misc]
+        times.append(gpu.seconds(lambda given=placed: routine.call(*given)))  # type: ignore[misc]
     device, mapped = times
     passes = (mapped - device) / (per_byte * size)
     values = (routine.name, round(size / MIB, 2), device * 1e3, mapped * 1e3, round(passes, 2))
@@ -129,19 +112,7 @@ class Gpu:
         return median(found)
 
 
-def main(arguments: list[str] | None = None, bench: Bench | None = None) -> None:
-    """Prints the rows as CSV, or writes them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="write the table here")
-    out = parser.parse_args(arguments).out
-    rows: list[Mapping[str, Any]] = list(measured(bench or Gpu()))
-    file = out.open("w", encoding="utf-8", newline="") if out else sys.stdout
-    writer = csv.DictWriter(file, COLUMNS)
-    writer.writeheader()
-    writer.writerows(rows)
-    if out:
-        file.close()
-
-
 if __name__ == "__main__":
-    main()
+    writer = csv.DictWriter(sys.stdout, COLUMNS)
+    writer.writeheader()
+    writer.writerows(measured(Gpu()))

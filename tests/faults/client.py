@@ -10,7 +10,7 @@ with socket.socket(socket.AF_UNIX) as server:
     server.connect(f"\0{sys.argv[1]}")
     socket.send_fds(server, [b"+"], [0, 1, 2])
     request = {"command": sys.argv[2:], "folder": os.getcwd(), "variables": dict(os.environ)}  # noqa: PTH109
-    server.sendall(json.dumps({**request, "forked": True, "streams": True}).encode())
+    server.sendall(json.dumps({**request, "forked": True}).encode())
     server.shutdown(socket.SHUT_WR)
     with server.makefile() as answers:
         process = int(answers.readline())

@@ -21,10 +21,9 @@ import psutil
 
 from tests.faults.case import ROOT, Case
 from tests.faults.file_cases import configurations, files, profiles
-from tests.faults.repository_cases import repositories
 from tests.faults.secret_cases import echoes, secrets
 from tests.faults.started import Started
-from tests.faults.surrounding_cases import histories, names, signals, streams, surroundings
+from tests.faults.surrounding_cases import histories, names, repositories, signals, streams, surroundings
 from tests.faults.usage_cases import options
 from tests.faults.workload_cases import processes, workloads
 
@@ -38,13 +37,15 @@ OF_ONE_COMMAND = (options, profiles, configurations, files)
 ONE_OF_A_KIND = re.compile(
     r"echoes|history: (one|no p)"
     r"|workload: (produce raises|raises (late|an exception with|.* of causes)|control|workflow|a group)"
-    r"|workload: (exits$|leaves by _exit$|leaves a daemon|dies of SIGKILL|recurses|hangs$|ignores|uses up)"
+    r"|workload: (raises in|an OSE|exits$|leaves by _exit$|leaves a daemon|dies of SIG[KS]|asks)"
+    r"|workload: (recurses|hangs$|ignores|uses up)"
     r"|workload: (closes (stdo|all)|prints (bytes|in a)|changes (the directory in p|os.w|the user$))"
     r"|workload: (replaces (sys.mod|inspect)|turns|kills its par|forks|add writes|limits its mem)"
     r"|workload: (reads address|removes all|changes the root directory$|an unknown buffer|1,000 par)"
     r"|workload: (tells (an option$|a variable|all forms|a pair$|JSON|a block)|cut in)|file: (no P|a missing)"
     r"|(sweep: .* fails|partial results|a pair in a profile, report|secrets of git)$"
-    r"|output: a full device|TMPDIR that|--out is in use|summary: a FIFO|around: PATH"
+    r"|output: a full device|report: |compare: both|a home that|file: modules|TMPDIR that|--out is in use"
+    r"|summary: a FIFO|around: PATH"
     r"|name: markup|arguments: 20,000|12 open files|workers killed|versions: no"
     r"|git: a file is"
 )

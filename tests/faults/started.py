@@ -69,8 +69,7 @@ class Started:
                 [sys.executable, "-m", "tests.faults.started", str(callers.fileno())],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
+                stdout=subprocess.PIPE,  # commands inherit what Python takes it for: nothing to seek in
                 pass_fds=(callers.fileno(),),
             )
 
@@ -106,31 +105,33 @@ class Started:
         errors: str = "",
     ) -> int:
         """The exit code, -1 where it took longer; stdout and stderr go to one file, or to two."""
-        assert self._process.stdin
-        assert self._process.stdout
-        request = {
-            "command": command,
-            "folder": str(folder),
-            "variables": variables,
-            "output": output,
-            "errors": errors,
-            "forked": forked,
-        }
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        pid = int(self._process.stdout.readline())
-        with selectors.DefaultSelector() as selector:  # select.select takes no descriptor beyond 1,023
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            late = not selector.select(longest)
-        if late:
-            with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-        code, seconds, megabytes = self._process.stdout.readline().split()
+        request = {"command": command, "folder": str(folder), "variables": variables, "forked": forked}
+        with (
+            socket.socket(socket.AF_UNIX) as server,
+            open(os.devnull) as nothing,  # noqa: PTH123
+            Path(output).open("ab") as written,
+            Path(errors or output).open("ab") as told,
+            selectors.DefaultSelector() as selector,  # select.select takes no descriptor beyond 1,023
+        ):
+            server.connect(self._address)
+            streams = (nothing, written, told if errors else written)
+            socket.send_fds(server, [b"+"], [each.fileno() for each in streams])
+            server.sendall(json.dumps(request).encode())
+            server.shutdown(socket.SHUT_WR)
+            selector.register(server, selectors.EVENT_READ)
+            with server.makefile() as answers:
+                pid = int(answers.readline())
+                late = not selector.select(longest)
+                if late:
+                    with suppress(ProcessLookupError):
+                        os.killpg(pid, signal.SIGKILL)
+                code, seconds, megabytes = answers.readline().split()
         self.used = float(seconds), float(megabytes)
         return -1 if late else int(code)
 
 
 def main() -> None:
-    """Forks a process for each request on stdin until that ends."""
+    """Forks a process for each caller until stdin ends."""
     for name in _LOADED:
         import_module(name)
     page = page_of(load(PROFILE))
@@ -138,27 +139,17 @@ def main() -> None:
         render(page, form)
     _undo_handlers()  # nohup and a shell's background have them ignored
     gc.freeze()
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
     callers, selector = socket.socket(fileno=int(sys.argv[1])), selectors.DefaultSelector()
     selector.register(callers, selectors.EVENT_READ)
     selector.register(0, selectors.EVENT_READ)
-    while True:
-        ready = {key.fd for key, _ in selector.select()}
-        if 0 in ready:
-            if not (line := sys.stdin.readline()):
-                return
-            _answer(json.loads(line), answers, [answers, callers, selector])
-        if callers.fileno() in ready:
-            caller, _ = callers.accept()
-            with caller, caller.makefile("w") as answer, caller.makefile() as request:
-                _, streams, _, _ = socket.recv_fds(caller, 1, 3)
-                own = [answers, callers, selector, caller, answer, request]
-                _answer(json.load(request), answer, own, streams)
+    while 0 not in {key.fd for key, _ in selector.select()}:
+        caller, _ = callers.accept()
+        with caller, caller.makefile("w") as answer, caller.makefile() as request:
+            _, streams, _, _ = socket.recv_fds(caller, 1, 3)
+            _answer(json.load(request), answer, [callers, selector, caller, answer, request], streams)
 
 
-def _answer(
-    request: dict[str, Any], answers: IO[str], own: Sequence[Any], streams: Sequence[int] = ()
-) -> None:
+def _answer(request: dict[str, Any], answers: IO[str], own: Sequence[Any], streams: Sequence[int]) -> None:
     """Runs a command to its end; says its process before, and its exit code and what it used after."""
     if not (pid := os.fork()):
         for each in own:
@@ -175,16 +166,7 @@ def _answer(
     print(os.waitstatus_to_exitcode(status), seconds, used.ru_maxrss / 1024, file=answers)
 
 
-def _become(
-    command: list[str],
-    folder: str,
-    variables: dict[str, str],
-    output: str = "",
-    errors: str = "",
-    *,
-    forked: bool,
-    streams: bool = False,
-) -> NoReturn:
+def _become(command: list[str], folder: str, variables: dict[str, str], *, forked: bool) -> NoReturn:
     """What a shell and `python -m advisor` set up; ends as the interpreter does."""
     os.setsid()
     os.chdir(folder)
@@ -193,13 +175,6 @@ def _become(
     os.environ.update(variables)
     sys.argv = [str(ROOT / "advisor" / "__main__.py"), *command]
     sys.path[0] = folder
-    for number, path in enumerate(() if streams else (os.devnull, output, errors)):
-        if path:
-            opened = os.open(path, os.O_RDWR)
-            os.dup2(opened, number)
-            os.close(opened)
-    if not errors and not streams:
-        os.dup2(1, 2)
     if forked:
         fork_scripts(_Forked)
         app.main(Around(launching=_launching, began=time.monotonic()))

@@ -23,10 +23,17 @@ _CAUSES = (
 )
 _POOL = "import multiprocessing as m; p = m.get_context('fork').Pool(1); p.map(abs, [1]); p.terminate()"
 
+_SAYS = {
+    "an OSError of bytes": "OSError: cannot open caf?.raw; buffers: a float32 (64,)",
+    "leaves by _exit": "the process exited with code 0 without a result",
+    "dies of SIGKILL": "killed by SIGKILL; usually the system ran out of memory",
+    "dies of SIGSEGV": "the process was killed by SIGSEGV",
+    "asks for 1 EiB": "1.00 EiB",
+}
 _IN_A_STAGE: dict[int, Lines] = {
     3: {
+        "an OSError of bytes": "raise OSError('cannot open caf\\udce9.raw')",
         "an exception of 100 MB, late": "if frame == 3: raise ValueError('x' * 100_000_000)",
-        "surrogates in its text": "raise OSError('caf\\udce9')",
         "control characters in its text": f'raise ValueError("{_CONTROLS}")',
         "workflow commands in its text": f'raise ValueError("{_COMMANDS}")',
         "a group of exceptions": "raise BaseException(ValueError('a'), KeyError('b'))",
@@ -103,7 +110,7 @@ def workloads() -> Iterator[Case]:
     """Workloads that raise, die, hang, print, lie or leave things behind."""
     for code, lines in _IN_A_STAGE.items():
         for name, line in lines.items():
-            yield profiled(name, code, produce=line)
+            yield profiled(name, code, produce=line, says=_SAYS.get(name, ""))
     for name, line in _AT_IMPORT.items():
         yield profiled(name, 0, top=line)
     for stage in ("produce", "add", "use"):
