@@ -51,7 +51,7 @@ class FleetRecord(Record):
     request: ShortWord
     workload: ShortText
     created: ShortWord
-    command: ShortText = ""
+    command: Text = ""
     parameter: ShortWord = optional("The swept one", "")
     rows: tuple[Row, ...] = ()
     notes: tuple[ShortText, ...] = ()
