@@ -19,6 +19,7 @@ from advisor.calibration import calibrations
 from advisor.calibration.calibrations import Request, by_name, calibrate
 from advisor.cli.console import Around
 from advisor.devices.catalogue import load, names
+from advisor.errors import FileProblem
 from advisor.measure.jobs import CalibrationJob, Problem
 from advisor.measure.launcher import ProcessLauncher
 from advisor.measure.progress import Silent
@@ -67,6 +68,19 @@ def test_without_a_file_the_entry_is_printed_as_one(command: Command, quick: Ans
     (tmp_path / "piped.toml").write_text(said.out)
     assert load(str(tmp_path / "piped.toml")).name == "H200 in the rack"
     assert "--out mine.toml" in said.err
+
+
+def test_a_disk_that_is_full_by_then_costs_no_figure(
+    command: Command, quick: Answers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise FileProblem(f"{path} cannot be written: No space left on device")
+
+    monkeypatch.setattr(calibrations, "write_atomically", full)
+    said = command("devices", "calibrate", "--host", "--base", "h200", "--out", str(tmp_path / "mine.toml"))
+    assert (said.code, said.out) == (FileProblem.exit_code, "")
+    (tmp_path / "saved.toml").write_text(said.err.partition("Save the entry below to a file.\n")[2])
+    assert getattr(load(str(tmp_path / "saved.toml")).figures, HOST[0]).value > 0
 
 
 @pytest.mark.parametrize("busy", [0.0, 0.9])

@@ -22,7 +22,7 @@ from advisor.calibration.device_rates import MEMORY
 from advisor.devices.catalogue import DEFAULT_TARGETS, invalid
 from advisor.devices.entries import ATTRIBUTES, FLAGS, CatalogueEntry, Figure, Figures
 from advisor.devices.environment import environment
-from advisor.errors import AdvisorError, NothingMeasured, UsageError
+from advisor.errors import AdvisorError, FileProblem, NothingMeasured, UsageError
 from advisor.measure.backends import open_backend
 from advisor.measure.jobs import CalibrationJob, GroupRun, Problem, Reading
 from advisor.measure.launcher import Ended, ProcessLauncher
@@ -354,11 +354,15 @@ def require_free(out: Path | None, *, force: bool) -> None:
 
 def give(calibration: Calibration, out: Path | None) -> str:
     """Writes the file, if one is wanted; the text for stdout: the entry, or the figures in words where the
-    entry is in a file or there is none. Raises `FileProblem`."""
+    entry is in a file or there is none. Raises `FileProblem`, with the entry in its detail."""
     if calibration.entry is not None and out is None:
         return calibration.toml().rstrip("\n")
     if calibration.entry is not None and out is not None:
-        write_atomically(out, calibration.toml())
+        try:
+            write_atomically(out, calibration.toml())
+        except FileProblem as problem:
+            problem.next_step, problem.detail = "Save the entry below to a file.", calibration.toml()
+            raise
     figures = calibration.figures()
     width = max(map(len, figures))
     return "\n".join(f"{key:<{width}}  {value(key, figure)}" for key, figure in figures.items())
