@@ -79,10 +79,10 @@ WRITTEN = {
     "lock: cupyx allocates": (CUPY, Change("lock", 8, 5, 7)),
     "lock: what a library made is registered": (CUPY, Change("lock", 9, 6, 7)),
     "lock: an attribute, a row for each argument, arguments that cupyx has not": (
-        "import os\n" + HEAD + "class A:\n    def __init__(self):\n"
+        "import os\nimport attr\n" + HEAD + "class A:\n    def __init__(self):\n"
         "        self.gray = np.zeros(3, like=x)\n    def up(self):\n        return cp.asarray(\n"
         "            self.gray,\n        )\n",
-        Change("lock", 8, 6, 20),
+        Change("lock", 9, 7, 20),
     ),
     "lock: a copy that takes no blocking=True is waited for": (
         CUPY.replace(UP, "d.set(gray)"),

@@ -7,11 +7,7 @@ written with certainty raises `CannotWrite`: nothing is guessed.
 from __future__ import annotations
 
 import ast
-import io
 import re
-import sys
-import tokenize
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -118,19 +114,7 @@ def edited(source: str, changes: Sequence[Change]) -> str:
     edits = SourceEdits(source, ast.parse(source))
     for change in sorted(changes, key=lambda each: each.kind == "hoist"):  # it takes other edits along
         _WRITERS[change.kind](edits, change)
-    result = edits.result()
-    try:
-        ast.parse(result)
-    except SyntaxError as problem:
-        raise CannotWrite(f"the edited file would not be valid Python: line {problem.lineno}") from None
-    if lost := _comments(source) - _comments(result):
-        raise CannotWrite(f"the comment {next(iter(lost))!r} would be lost")
-    return result
-
-
-def _comments(source: str) -> Counter[str]:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
+    return edits.result()
 
 
 def _lock(edits: SourceEdits, change: Change) -> None:
@@ -162,7 +146,7 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
         _require_waits(edits, name)
         made = statement.value
         after = line_after(statement)
-        indentation = _indentation(edits, statement)
+        indentation = edits.indentation(statement)
         if change.library == "numba":
             cuda = alias_of(edits.tree, "numba.cuda")
             pinned = edits.new_name(f"{name}_pinned")
@@ -194,12 +178,12 @@ def _page_lock(edits: SourceEdits, statement: ast.stmt, array: str, call: ast.Ca
     """Page-locks with cupyx's function of the same name if there is one, else by registering the array."""
     pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy")) if call else None
     if call and pinned and not {"like", "device", None} & {word.arg for word in call.keywords}:
-        edits.replace(call.func, f"{_imported(edits, 'cupyx')}.{pinned}")
+        edits.replace(call.func, f"{edits.imported('cupyx')}.{pinned}")
         return
-    cupy, weakref = alias_of(edits.tree, "cupy"), _imported(edits, "weakref")
+    cupy, weakref = alias_of(edits.tree, "cupy"), edits.imported("weakref")
     locking = f"{cupy}.cuda.runtime.hostRegister({array}.ctypes.data, {array}.nbytes, 0)  # page-locked"
     lifting = f"{weakref}.finalize({array}, {cupy}.cuda.runtime.hostUnregister, {array}.ctypes.data)"
-    edits.insert(line_after(statement), _indentation(edits, statement), locking, lifting)
+    edits.insert(line_after(statement), edits.indentation(statement), locking, lifting)
 
 
 def _block(edits: SourceEdits, line: int, array: str) -> None:
@@ -218,7 +202,7 @@ def _block(edits: SourceEdits, line: int, array: str) -> None:
         raise CannotWrite(f"line {line} copies in a stream of its own")
     waiting = f"{alias_of(edits.tree, 'cupy')}.cuda.get_current_stream().synchronize()"
     reason = f"  # until {array} is copied: the host may write it again"
-    edits.insert(line_after(upload), _indentation(edits, upload), waiting + reason)
+    edits.insert(line_after(upload), edits.indentation(upload), waiting + reason)
 
 
 def _names_stream(call: ast.Call) -> bool:
@@ -240,7 +224,7 @@ def _reuse_one(
     """Into one array where the text shows that it is enough; where only a trial showed that nothing holds it
     longer, into two in turn, as it did there."""
     target, name = assigned_name(statement, call), getattr(source, "id", "")
-    indentation, stem = _indentation(edits, statement), target or name or "result"
+    indentation, stem = edits.indentation(statement), target or name or "result"
     inner = f"{indentation}{TAB if indentation.startswith(TAB) else '    '}"
     try:
         loop: Loop | None = _loop_that_reuses(edits, change, statement, call, target)
@@ -255,7 +239,7 @@ def _reuse_one(
     array, copy = _downloads_into(edits, change.library, name)
     if loop:
         host = edits.new_name(f"{stem}_host")
-        edits.insert(loop.lineno, _indentation(edits, loop), f"{host} = None")
+        edits.insert(loop.lineno, edits.indentation(loop), f"{host} = None")
         edits.insert(statement.lineno, "", f"{indentation}if {host} is None:", f"{inner}{host} = {array}")
     else:
         hosts = edits.new_name(f"{stem}_hosts")
@@ -289,7 +273,7 @@ def _downloads_into(edits: SourceEdits, library: Library, name: str) -> tuple[st
     if library == "numba":
         cuda = alias_of(edits.tree, "numba.cuda")
         return f"{cuda}.pinned_array({name}.shape, {name}.dtype)", f"{name}.copy_to_host({{}})"
-    return f"{_imported(edits, 'cupyx')}.empty_pinned({name}.shape, {name}.dtype)", f"{name}.get(out={{}})"
+    return f"{edits.imported('cupyx')}.empty_pinned({name}.shape, {name}.dtype)", f"{name}.get(out={{}})"
 
 
 def _loop_that_reuses(
@@ -384,7 +368,7 @@ def _hoist(edits: SourceEdits, change: Change) -> None:
     used = names_of(value)
     if used & bound:
         raise CannotWrite(f"{', '.join(sorted(used & bound))} is set in the loop")
-    inner, outer = _indentation(edits, statement), _indentation(edits, loop)
+    inner, outer = edits.indentation(statement), edits.indentation(loop)
     span = edits.offset(statement.lineno, 0), edits.end(statement)
     rows = edits.moved(*span).splitlines()
     edits.replaced[span] = ""
@@ -432,34 +416,3 @@ def _assigned(
     if target is None or not named or not isinstance(value, values):
         raise CannotWrite(f"line {line} is not of the form name = call(...)")
     return statement, edits.text(target), value
-
-
-def _imported(edits: SourceEdits, library: str) -> str:
-    """What the file calls the library, which it imports if need be: cupyx after cupy, Python's own before the
-    others."""
-    imports = [(name, full, node) for name, full, node in imports_of(edits.tree) if node in edits.tree.body]
-    if known := next((name for name, full, _ in imports if full == library), ""):
-        return known
-    uses_cupy = any(full.partition(".")[0] == "cupy" for _, full, _ in imports_of(edits.tree))
-    after = "cupy" if uses_cupy else "numpy"
-    beside = next((node for _, full, node in imports if full.partition(".")[0] == after), None)
-    if beside is None:
-        raise CannotWrite("the file does not import cupy at its top level")
-    if library == "cupyx":
-        edits.insert(line_after(beside), "", "import cupyx")
-        return library
-    first, node = next((f, node) for _, f, node in imports if not f.startswith("__future__."))
-    own = first.partition(".")[0] in sys.stdlib_module_names
-    sorted_before = [
-        node.end_lineno or node.lineno
-        for _, full, node in imports
-        if isinstance(node, ast.Import) and own and full < library and node.lineno < beside.lineno
-    ]
-    line = max(sorted_before, default=node.lineno - 1) + 1
-    edits.insert(line, "", f"import {library}", *([] if own else [""]))
-    return library
-
-
-def _indentation(edits: SourceEdits, statement: ast.stmt) -> str:
-    line = edits.lines[statement.lineno - 1]
-    return line[: len(line) - len(line.lstrip())]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import re
+import sys
+import tokenize
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.profiles.files import write_atomically
-from advisor.strategies.syntax import CannotWrite
+from advisor.strategies.syntax import CannotWrite, imports_of, line_after
 
 
 def diff(name: str, before: str, after: str) -> str:
@@ -133,7 +137,37 @@ class SourceEdits:
         known = self.inserted.setdefault(line, [])
         known += [new for text in texts if (new := f"{indentation}{text}{self.newline}") not in known]
 
+    def imported(self, library: str) -> str:
+        """What the file calls the library, which it imports if need be: cupyx after cupy, Python's own among
+        their like."""
+        imports = [(name, full, node) for name, full, node in imports_of(self.tree) if node in self.tree.body]
+        if known := next((name for name, full, _ in imports if full == library), ""):
+            return known
+        uses_cupy = any(full.partition(".")[0] == "cupy" for _, full, _ in imports_of(self.tree))
+        after = "cupy" if uses_cupy else "numpy"
+        beside = next((node for _, full, node in imports if full.partition(".")[0] == after), None)
+        if beside is None:
+            raise CannotWrite("the file does not import cupy at its top level")
+        if library == "cupyx":
+            self.insert(line_after(beside), "", "import cupyx")
+            return library
+        ends = [
+            line_after(node)
+            for _, full, node in imports
+            if isinstance(node, ast.Import) and _is_own(full) and full < library
+            if node.lineno < beside.lineno
+        ]
+        first, node = next((f, node) for _, f, node in imports if not f.startswith("__future__."))
+        line = max(ends, default=node.lineno)
+        self.insert(line, "", f"import {library}", *([] if ends or _is_own(first) else [""]))
+        return library
+
+    def indentation(self, statement: ast.stmt) -> str:
+        line = self.lines[statement.lineno - 1]
+        return line[: len(line) - len(line.lstrip())]
+
     def result(self) -> str:
+        """The edited text. Raises `CannotWrite` where it is not Python any more, or has lost a comment."""
         pieces = {(self._starts[line - 1],) * 2: "".join(texts) for line, texts in self.inserted.items()}
         end = len(self.source)
         if (end, end) in pieces and not self.source.endswith("\n"):
@@ -143,4 +177,20 @@ class SourceEdits:
             if end > last:
                 raise CannotWrite("another change moves the same line")
             edited, last = edited[:begin] + text + edited[end:], begin
+        try:
+            ast.parse(edited)
+        except SyntaxError as problem:
+            raise CannotWrite(f"the edited file would not be valid Python: line {problem.lineno}") from None
+        if lost := _comments(self.source) - _comments(edited):
+            raise CannotWrite(f"the comment {next(iter(lost))!r} would be lost")
         return edited
+
+
+def _is_own(module: str) -> bool:
+    """Whether Python itself has it."""
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _comments(source: str) -> Counter[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
