@@ -2,7 +2,7 @@
 PYTHON ?= python
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint types test fu faults soak test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept docs
+.PHONY: help install check lint types test fuzz faults soak test-gpu bench bench-gpu accuracy rules-report samples pictures schema accept docs
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,9 +26,9 @@ types:  ## Static types, strict
 test:  ## All tests that need no GPU (layers, golden reports and browser among them)
 	$(PYTHON) -m pytest
 
-fu:  ## Damaged files, 100,000 of them; the other property tests with new examples each time
-	ADVISOR_FUZZ=100000 ADVISOR_FUZZ_FIRST=$$(date +%s) $(PYTHON) -m pytest tests/test_fued_files.py
-	$(PYTHON) -m pytest --hypothesis-profile=fu $$(grep -l hypothesis tests/test_*.py)
+fuzz:  ## Damaged files, 100,000 of them; the other property tests with new examples each time
+	ADVISOR_FUZZ=100000 ADVISOR_FUZZ_FIRST=$$(date +%s) $(PYTHON) -m pytest tests/test_fuzzed_files.py
+	$(PYTHON) -m pytest --hypothesis-profile=fuzz $$(grep -l hypothesis tests/test_*.py)
 
 faults:  ## The matrix of faults through the real command line, as a table
 	$(PYTHON) -m tests.faults.matrix
