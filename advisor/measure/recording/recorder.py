@@ -22,6 +22,16 @@ Location = tuple[int, "weakref[Any] | None"]
 """Where an array's allocation on the GPU begins, and what its views keep alive."""
 
 
+class _Alone:
+    def references(*self: Any) -> int:
+        """To an object that has one name, in a method called on it."""
+        return sys.getrefcount(self[0])
+
+
+_alone = _Alone()
+_REFERENCES = _alone.references()
+
+
 class Event:
     """One crossing, as a library's recorder saw it. Times in seconds.
 
@@ -365,12 +375,13 @@ class ScriptRecorder:
     def resizing(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Around numpy.ndarray.resize, which refuses an array that has weak references."""
 
-        def resize(array: Any, *shape: Any, refcheck: bool = True) -> None:
-            del refcheck  # this call refers to the array, too
-            self.kinds.pop(id(array), None)
-            for record in self.records.values():
-                record.held = [each for each in record.held if each() is not array]
-            call(array, *shape, refcheck=False)
+        def resize(*arguments: Any, refcheck: bool = True) -> None:
+            self.kinds.pop(id(arguments[0]), None)
+            for record in list(self.records.values()):  # other threads add to them
+                record.held = [each for each in record.held if each() is not arguments[0]]
+            # NumPy would count the references of this call, too.
+            shared = sys.getrefcount(arguments[0]) > _REFERENCES
+            call(*arguments, refcheck=refcheck and shared)
 
         return resize
 
