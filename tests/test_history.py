@@ -126,7 +126,8 @@ def test_strategies_that_stepped_together_are_one_change_with_its_commit() -> No
     assert (first.at, set(first.steps)) == (12, {"pinned"})
     assert (second.at, set(second.steps)) == (25, set(TIMES))
     told = shown(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
-    assert "2 changes in 40 profiles; the last: `pinned` (and 2 other" in told
+    assert "2 changes in 40 profiles; the last: `pinned` slower by" in told
+    assert "; 2 other strategies changed, too" in told
     assert commit(25).revision[:7] in told.split("\n\n")[1]
 
 

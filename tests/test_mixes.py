@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -34,8 +35,10 @@ from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.model.predict import beside_mixes, predict
 from advisor.profiles import reading
+from advisor.profiles.histories import Entry, History
 from advisor.profiles.schema import Device, Measured, Predicted, Profile, WorkloadRecord
 from advisor.profiles.sweeps import DeviceComparison, Member, Point, sweep_results
+from advisor.report.history_page import history_page
 from advisor.report.pages import page_of, render
 from advisor.strategies import mixes
 from advisor.strategies.mixes import PLACEMENTS, MixRecord, mix, numbered_alike, require_fits
@@ -43,6 +46,7 @@ from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import stage_uses
 from advisor.verdicts.comparing import comparisons
+from advisor.verdicts.histories import all_series, with_mixes_numbered
 from advisor.workloads.loading import prepare
 
 CHOSEN = {"a": "zero-copy", "c": "pinned"}
@@ -290,7 +294,10 @@ def test_a_sweep_and_several_devices_give_a_mix_one_number() -> None:
         update={"device": cuda_device().model_copy(update={"name": "Other"})}
     )
     compared = page_of(DeviceComparison((Member(runs[0]), Member(card))))
-    for page in (swept, compared):
+    entries = (Entry(f"{day}.json", run, datetime(2026, 1, day)) for day, run in enumerate(runs, 1))
+    past = with_mixes_numbered(History(tuple(entries)))
+    followed = history_page(past, all_series(past))
+    for page in (swept, compared, followed):
         text = " ".join(re.sub(r"<.*?>|[`*]", "", render(page, "txt")).split())
         assert "a zero-copy, the rest pinned" in text
         assert "a managed, the rest pinned" in text

@@ -495,7 +495,7 @@ def workload(n: int = 1 << 20, **changes: Any) -> WorkloadRecord:
 def test_frames_of_different_work_say_what_changed() -> None:
     assert changed_work(workload(), workload()) == ()
     assert changed_work(workload(), workload(2048)) == (
-        "n is 2048 instead of 1048576",
+        "`n` is 2048 instead of 1048576",
         "`a`, `b`, `c` are 510 times smaller",
     )
     base = workload(1000, parameters={})

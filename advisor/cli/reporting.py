@@ -64,10 +64,10 @@ def history(
     from advisor.profiles import histories
     from advisor.report import pages
     from advisor.rules import advise
-    from advisor.verdicts.histories import all_series
+    from advisor.verdicts.histories import all_series, with_mixes_numbered
 
     output = Output(out, formats, details, quiet)
-    past = histories.gather(directory, advise.concluded)
+    past = with_mixes_numbered(histories.gather(directory, advise.concluded))
     series = all_series(past)
     if not series:
         wrong = f"no profile below {directory} has a strategy that was measured or predicted"

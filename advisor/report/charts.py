@@ -127,7 +127,7 @@ GRID = 1000
 HEIGHT, LOW = 208, 96
 """Height in pixels of a single chart, and of one among several: either fits the first screen."""
 LABEL_GAP = 16
-LABEL_LENGTH = 21
+LABEL_LENGTH = 20
 COLOURS = ("host", "transfer", "kernel", "wait", "host-2", "transfer-2", "kernel-2", "rest")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "wedge", "bar")
 _FEW = 2

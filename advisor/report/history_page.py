@@ -13,6 +13,7 @@ from advisor.profiles.histories import QUICKEST, History
 from advisor.report import blocks, words
 from advisor.report.charts import Crossover, Curve, LineChart, Style, leading, line_chart, sample, styles
 from advisor.report.machine import pairs
+from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, legend, panels
 from advisor.report.records import records_of
 from advisor.report.several_pages import cell
@@ -59,8 +60,8 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
     )
     title = f"{words.listing(workloads)} over {words.count(len(history.entries), 'profile')}"
     meta = (" to ".join(f"{entry.label} ({entry.time:%Y-%m-%d})" for entry in ends),)
-    records = records_of(*(entry.profile for entry in history.entries))
-    return Page(
+    profiles = [entry.profile for entry in history.entries]
+    page = Page(
         "history",
         "history",
         title,
@@ -68,8 +69,9 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
         basis="measured" if devices else "predicted",
         where=f"on {words.listing(devices)}" if devices else "",
         meta=meta,
-        records=records,
+        records=records_of(*profiles),
     )
+    return described(page, *profiles)
 
 
 def _names(lines: Sequence[Series]) -> list[str]:
@@ -133,9 +135,9 @@ def _headline(series: Series) -> str:
     beside = f" ({changed} changed, too)" if changed else ""
     if last.same_code:
         beside = " (not the code: the commit is the same before and after)"
-    more = f" (and {words.count(others, 'other strategy')})" if others else ""
+    more = f"; {words.count(others, 'other strategy')} changed, too" if others else ""
     size = words.slower(last.steps[strategy].ratio)
-    where = f"{words.code(strategy)}{more} {size} at {place(series, last)}{beside}"
+    where = f"{words.code(strategy)} {size} at {place(series, last)}{beside}{more}"
     if len(series.changes) == 1:
         return f"One change in {many}: {where}"
     return f"{len(series.changes)} changes in {many}; the last: {where}"

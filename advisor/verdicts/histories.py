@@ -30,6 +30,7 @@ from advisor import stats
 from advisor.profiles.histories import Entry, History
 from advisor.profiles.schema import Predicted, Profile
 from advisor.profiles.sweeps import Point, sweep_results
+from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
 from advisor.verdicts.tracks import AnyResult, Track, tracks
@@ -205,6 +206,13 @@ def all_series(history: History) -> tuple[Series, ...]:
         followed += [(entries, track) for track in tracked if track.with_figures]
     count = sum(len(track.with_figures) for _, track in followed if track.basis != "predicted") or 1
     return tuple(_series(tuple(entries), track, count) for entries, track in followed)
+
+
+def with_mixes_numbered(history: History) -> History:
+    """The history with one number for each mix in all of its profiles: alone, each numbers its own."""
+    profiles = numbered_alike([entry.profile for entry in history.entries])
+    pairs = zip(history.entries, profiles, strict=True)
+    return replace(history, entries=tuple(replace(entry, profile=profile) for entry, profile in pairs))
 
 
 def _key(profile: Profile) -> tuple[object, ...]:

@@ -94,10 +94,10 @@ class Results:
 
 
 def changed_work(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
-    """Parameters with other values and buffers of another size, which both have: `image is 20 % larger`."""
+    """Parameters with other values and buffers of another size, which both have."""
     both = (name for name in base.parameters if name in head.parameters)
     changes = [
-        f"{name} is {head.parameters[name]} instead of {base.parameters[name]}"
+        f"`{name}` is {head.parameters[name]} instead of {base.parameters[name]}"
         for name in both
         if base.parameters[name] != head.parameters[name]
     ]
