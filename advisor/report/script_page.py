@@ -139,7 +139,7 @@ def _next_step(profile: Profile, run: ScriptRun) -> str:
         where = f" (its names start from {words.line(patch.folder)})" if patch.folder else ""
         lines = words.count(patch.lines, "line")
         wide = patch.interval is not None and patch.interval[0] <= 1
-        unsure = "; each change was proved faster, these few runs of the patch do not tell it" if wide else ""
+        unsure = "; each change was proved faster, but the patch, in these few runs, was not" if wide else ""
         return f"Apply the patch of {lines}{where}: {fast(patch)} as fast, results equal{unsure}."
     for same in _by_change(run)[:1]:
         where, title = label(same[0].place, files(run)), words.line(same[0].advice.title, 200)
@@ -246,14 +246,14 @@ def _advice(run: ScriptRun) -> Section:
     """Each change of a line once, with what it gains on each device; a terminal has a line for it."""
     alike = _by_change(run)
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
-    rows, findings, codes, told = [], [], [], dict[tuple[str, str], str]()
+    rows, findings, codes, first_line = [], [], [], dict[tuple[str, str], str]()
     for same in alike:
         one, where = same[0], label(same[0].place, files(run))
         joined, snippet = finding([each.advice for each in same]), one.advice.snippet or ""
         sentences = words.sentences(joined.detail)
-        new = [sentence for sentence in sentences if (joined.rule, sentence) not in told]
-        told = {(joined.rule, sentence): where for sentence in sentences} | told
-        detail = " ".join(new) or f"As for line {told[joined.rule, sentences[0]]}."
+        new = [sentence for sentence in sentences if (joined.rule, sentence) not in first_line]
+        first_line = {(joined.rule, sentence): where for sentence in sentences} | first_line
+        detail = " ".join(new) or f"As for line {first_line[joined.rule, sentences[0]]}."
         findings.append(replace(joined, detail=detail, devices=(f"line {where} ({joined.where})",)))
         title, gain = words.line(one.advice.title, 70), _gain(run, same)
         rows.append(row(f"{where}  {title}", gain, f"({_certainty(same)})", rank=-max(map(_gained, same))))

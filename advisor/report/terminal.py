@@ -224,7 +224,9 @@ class _Writer:
             if alone:
                 yield [*chart, *(missing(answer.missing) if self.brief else ()), *apart]
             elif self.brief:
-                headline = answer.verdict.headline.removeprefix("Predicted: ")
+                headline = answer.verdict.headline
+                if all(each.predicted for each in block.items):  # the page's title says so
+                    headline = headline.removeprefix("Predicted: ")
                 several += [*self.wrap(f"{answer.verdict.device}: {headline}", self.indent), *chart]
             else:
                 yield self._device(answer.verdict, named=True, reasons=True)
