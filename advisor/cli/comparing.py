@@ -203,8 +203,8 @@ def _run(
     if is_script(target, ()):
         wrong = f"{target} is a script, and --run compares workloads"
         raise UsageError(wrong, next_step="Write a workload: advisor new mine.py.")
-    given = {"strategies": request.strategies, "no_environment": request.no_environment, **request.options}
-    sources = configuration.places(configuration.command_line(workload=target, **given))
+    options = {"strategies": request.strategies, "no_environment": request.no_environment, **request.options}
+    sources = configuration.places(configuration.command_line(workload=target, **options))
     merged = configuration.merged(sources)
     backend = choose_backend(merged.gpu, merged.no_gpu, request.quiet)
     gates = of_versions(request.gates, anyway=request.anyway)

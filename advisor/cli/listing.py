@@ -71,21 +71,23 @@ def _from_report(file: Path, report: Path, frame: str | None, nsys: Path | None)
     return outline(trace.program, report, file)
 
 
-def _from_call(file: Path, start: str, given: list[str], *, force: bool) -> list[Path]:
+def _from_call(file: Path, start: str, arguments: list[str], *, force: bool) -> list[Path]:
     """The workload of one call of FILE::FUNCTION or of the code around FILE:LINE, and its arrays."""
     from advisor.workloads.outline import file_and_name
 
     source, function = file_and_name(start)
     name, _, line = start.rpartition(":")
     if function is None and line.isdecimal() and Path(name).is_file():
-        return _from_line(file, Path(name), int(line), given, force=force)
+        return _from_line(file, Path(name), int(line), arguments, force=force)
     if function is None or not source.is_file():
         wrong = f"--from {start} is neither FILE::FUNCTION nor FILE:LINE with an existing file"
         raise UsageError(wrong, next_step="Write --from pipeline.py::process or --from pipeline.py:34.")
-    return _from_function(file, source, function, given, force=force)
+    return _from_function(file, source, function, arguments, force=force)
 
 
-def _from_function(file: Path, source: Path, function: str, given: list[str], *, force: bool) -> list[Path]:
+def _from_function(
+    file: Path, source: Path, function: str, arguments: list[str], *, force: bool
+) -> list[Path]:
     from advisor.measure.observed import observe, workload_text
     from advisor.profiles.outputs import require_new
     from advisor.workloads import starters
@@ -93,12 +95,12 @@ def _from_function(file: Path, source: Path, function: str, given: list[str], *,
     inputs = file.with_suffix(".npz")
     starters.require_name(file)
     require_new([file, inputs], force=force)
-    call = observe(source, function, inputs, given)
+    call = observe(source, function, inputs, arguments)
     text = workload_text(file, source, function, call, inputs)
     return [*starters.write(file, text=text, force=force), inputs]
 
 
-def _from_line(file: Path, source: Path, line: int, given: list[str], *, force: bool) -> list[Path]:
+def _from_line(file: Path, source: Path, line: int, arguments: list[str], *, force: bool) -> list[Path]:
     """The workload of the function that holds the line, or of the statements around it."""
     from advisor.measure.observed import observe, workload_text
     from advisor.measure.stretches import function_at
@@ -108,7 +110,7 @@ def _from_line(file: Path, source: Path, line: int, given: list[str], *, force: 
 
     stretch = function_at(source, line)
     if isinstance(stretch, str):
-        return _from_function(file, source, stretch, given, force=force)
+        return _from_function(file, source, stretch, arguments, force=force)
     inputs, part = file.with_suffix(".npz"), file.with_name(f"{file.stem}_part.py")
     starters.require_name(file)
     require_new([file, inputs, part], force=force)
@@ -116,7 +118,7 @@ def _from_line(file: Path, source: Path, line: int, given: list[str], *, force: 
         program = folder / source.name
         program.write_text(stretch.program, encoding="utf-8")
         try:
-            call = observe(program, stretch.function, inputs, given, beside=source.parent)
+            call = observe(program, stretch.function, inputs, arguments, beside=source.parent)
         except AdvisorError as problem:
             where = f"the statements around line {line}"
             text = problem.message.replace(f"{program}::{stretch.function}", f"{source}, {where}")

@@ -174,10 +174,10 @@ class Request:
     @property
     def digest(self) -> str:
         """Identifies files, options and values, which `--resume` must not change."""
-        asked = self.template.model_dump_json(
+        template = self.template.model_dump_json(
             exclude={"command", "seconds", "include_host", "no_environment"}
         )
-        return hashlib.sha256(f"{asked} {self.values} {__version__}".encode()).hexdigest()
+        return hashlib.sha256(f"{template} {self.values} {__version__}".encode()).hexdigest()
 
     def key(self, device: Device) -> str:
         return device.key(each=self.selection.each)

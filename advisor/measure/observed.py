@@ -93,14 +93,14 @@ def observe(
     file: Path,
     function: str,
     inputs: Path,
-    given: Sequence[str] = (),
+    arguments: Sequence[str] = (),
     *,
     timeout: float = _TIMEOUT,
     beside: Path | None = None,
 ) -> Observed:
-    """Runs the file until it calls the function; the arrays it was given go to `inputs`, an .npz file.
+    """Runs the file until it calls the function; the arrays it was called with go to `inputs`, an .npz file.
 
-    given: the file's own arguments. beside: a folder from which the file imports too.
+    arguments: those of the file itself. beside: a folder from which the file imports too.
 
     Raises `WorkloadError` where the file fails before, `UsageError` where it never calls it, or has no such
     function that another file can import.
@@ -111,7 +111,7 @@ def observe(
             file=str(file),
             function=function,
             inputs=str(inputs),
-            arguments=tuple(given),
+            arguments=tuple(arguments),
             beside=str(beside.resolve()) if beside else "",
             directory=str(folder),
         )
@@ -220,15 +220,15 @@ def main(arguments: list[str]) -> None:
         sys.setprofile(None)
 
 
-def _save(inputs: Path, given: Mapping[str, tuple[Any, Any]]) -> None:
-    arrays: Any = {name: before for name, (_, before) in given.items() if before is not None}
-    if given:
+def _save(inputs: Path, passed: Mapping[str, tuple[Any, Any]]) -> None:
+    arrays: Any = {name: before for name, (_, before) in passed.items() if before is not None}
+    if passed:
         np.savez(inputs, **arrays)
 
 
-def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> Observed:
+def _observed(passed: dict[str, tuple[Any, Any]], result: Any, function: Any) -> Observed:
     arguments = []
-    for name, (value, before) in given.items():
+    for name, (value, before) in passed.items():
         if isinstance(value, ModuleType):
             arguments.append(Argument(name=name, kind="xp"))
         elif isinstance(before, np.ndarray) and name in RESERVED:
@@ -242,10 +242,10 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
         else:
             return Observed(problem=f"its argument {name!r} is a {type(value).__name__}")
     for place, a in enumerate(arguments):
-        if a.mode == "inout" and callable(function) and _is_overwritten(function, given, a.name):
+        if a.mode == "inout" and callable(function) and _is_overwritten(function, passed, a.name):
             arguments[place] = a.model_copy(update={"mode": "out"})
     try:
-        call = Observed(arguments=tuple(arguments), results=_results(result, given))
+        call = Observed(arguments=tuple(arguments), results=_results(result, passed))
     except (TypeError, ValueError):
         return Observed(problem=f"it returns a {type(result).__name__} of what is no array")
     if len({each.tensor for each in call.arrays}) > 1:
@@ -253,11 +253,11 @@ def _observed(given: dict[str, tuple[Any, Any]], result: Any, function: Any) -> 
     return call if call.arrays else Observed(problem="it takes no array and returns none")
 
 
-def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argument, ...]:
+def _results(result: Any, passed: Mapping[str, tuple[Any, Any]]) -> tuple[Argument, ...]:
     """The parts of the result. Raises `TypeError` or `ValueError` for what no buffer can hold."""
-    own = {id(value) for value, _ in given.values()}
+    own = {id(value) for value, _ in passed.values()}
     several = isinstance(result, (tuple, list)) and any(isinstance(_host(p), np.ndarray) for p in result)
-    names = (name for name in ("result", *(f"result_{i}" for i in range(2, 1000))) if name not in given)
+    names = (name for name in ("result", *(f"result_{i}" for i in range(2, 1000))) if name not in passed)
     arguments: list[Argument] = []
     for part in result if several or isinstance(result, tuple) else (result,):
         if part is None or id(part) in own:
@@ -270,16 +270,16 @@ def _results(result: Any, given: Mapping[str, tuple[Any, Any]]) -> tuple[Argumen
     return tuple(arguments) if any(each.kind == "array" for each in arguments) else ()
 
 
-def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str) -> bool:
+def _is_overwritten(function: Any, passed: dict[str, tuple[Any, Any]], name: str) -> bool:
     """Whether the changed array holds the same afterwards, whatever it held before."""
     after = set()
     for fill in _FILLS:
-        contents = {n: before for n, (_, before) in given.items() if before is not None}
+        contents = {n: before for n, (_, before) in passed.items() if before is not None}
         filled = contents[name].copy()
         filled.reshape(-1).view(np.uint8)[:] = fill
         contents[name] = filled
         try:
-            copies = {n: _again(v, contents[n]) if n in contents else v for n, (v, _) in given.items()}
+            copies = {n: _again(v, contents[n]) if n in contents else v for n, (v, _) in passed.items()}
             function(**copies)
             after.add(_host(copies[name]).tobytes())
         except Exception:
@@ -287,9 +287,9 @@ def _is_overwritten(function: Any, given: dict[str, tuple[Any, Any]], name: str)
     return len(after) == 1
 
 
-def _array(name: str, array: Any, mode: AccessMode, given: Any) -> Argument:
-    kind = {"shape": array.shape, "dtype": str(array.dtype), "tensor": is_tensor(given)}
-    return Argument(name=name, kind="array", mode=mode, on_device=_is_on_device(given), **kind)
+def _array(name: str, array: Any, mode: AccessMode, value: Any) -> Argument:
+    kind = {"shape": array.shape, "dtype": str(array.dtype), "tensor": is_tensor(value)}
+    return Argument(name=name, kind="array", mode=mode, on_device=_is_on_device(value), **kind)
 
 
 def _is_on_device(value: Any) -> bool:
@@ -399,11 +399,11 @@ def _used(call: Observed, downloaded: Sequence[str]) -> list[str]:
 
 def _call(function: str, call: Observed) -> str:
     unset = {a.name for a in call.arguments if a.kind == "value" and a.value is None}
-    given = ", ".join(f"{a.name}={'None' if a.name in unset else a.name}" for a in call.arguments)
+    passed = ", ".join(f"{a.name}={'None' if a.name in unset else a.name}" for a in call.arguments)
     targets = [f"{a.name}[...]" if a.kind == "array" else a.name for a in call.results]
-    text = f"{', '.join(targets)} = {function}({given})" if targets else f"{function}({given})"
+    text = f"{', '.join(targets)} = {function}({passed})" if targets else f"{function}({passed})"
     if len(text) <= _WIDTH:
         return text
     head, _, _ = text.partition(f"{function}(")
-    rows = given.replace(", ", ",\n            ")
+    rows = passed.replace(", ", ",\n            ")
     return f"{head}{function}(\n            {rows},\n        )"

@@ -153,10 +153,10 @@ class Git:
         return replace(self, filters=names)
 
     def filtered(self, paths: Iterable[str], *more: str) -> list[str]:
-        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        if not self.filters or not given:
+        names = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        if not self.filters or not names:
             return []
-        parts = self.ask("check-attr", *more, "-z", "--stdin", "filter", given=given).split("\0")
+        parts = self.ask("check-attr", *more, "-z", "--stdin", "filter", given=names).split("\0")
         return [path for path, value in zip(parts[::3], parts[2::3], strict=False) if value in self.filters]
 
 

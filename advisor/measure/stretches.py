@@ -137,8 +137,8 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
         for lines in (there, rows[first - 1 : last])
     )
     indent = rows[first - 1][: len(rows[first - 1]) - len(rows[first - 1].lstrip())]
-    given = ", ".join([*inputs, *[cupy] * uses])
-    call = f"{indent}{', '.join(outputs)} = {name}({given})"
+    parameters = ", ".join([*inputs, *[cupy] * uses])
+    call = f"{indent}{', '.join(outputs)} = {name}({parameters})"
     future = {n.lineno for n in own if isinstance(n, ast.ImportFrom) and n.module == "__future__"}
     rest = ["" if i in future else row for i, row in enumerate(rows, 1)]
     downloaded = tuple(i for i, output in enumerate(outputs) if output in read)

@@ -101,8 +101,8 @@ class VersionMeasurement:
             base, every = self.versions.base, self.versions.recommendations
             settings = base if every else replace(base, strategies=choose(self.compared))
         share = min(SCREENING[BASE], SCREENING[name] + NAMED * len(self.versions.named))
-        given = RESERVED + share * max(0.0, self.deadline - self.clock())
-        options = replace(settings.options, max_seconds=given, rounds=1)
+        seconds = RESERVED + share * max(0.0, self.deadline - self.clock())
+        options = replace(settings.options, max_seconds=seconds, rounds=1)
         settings = replace(settings, began=self.clock(), options=options, final=False)
         progress, folder, end = Labelled(self.progress, name), self.directory / name, self.deadline
         untraced = "neither was HEAD's" if name == BASE and self.runs[HEAD].trace is None else ""
@@ -131,8 +131,8 @@ class VersionMeasurement:
         of parameters, BASE has another run, with those."""
         before, now, folder = described.workload, self.runs[HEAD].description.workload, base.directory
         values = {n: v for n, v in now.parameters.items() if before.parameters.get(n, v) != v}
-        told = listed([f"{name}={value}" for name, value in values.items()], _MOST_VALUES)
-        if MASK in told:
+        text = listed([f"{name}={value}" for name, value in values.items()], _MOST_VALUES)
+        if MASK in text:
             return Results(absent="the value of a parameter that changed is secret")
         if values:
             folder = self.directory / f"{BASE} with HEAD's values"
@@ -141,10 +141,10 @@ class VersionMeasurement:
             try:
                 before = replace(base, settings=again, directory=folder).describe().workload
             except AdvisorError:
-                return Results(absent=f"BASE does not run with {told}")
+                return Results(absent=f"BASE does not run with {text}")
         if changed_work(before, now):
             return Results(absent="frames do different work")
-        return replace(compare_results(folder / RESULTS, self.directory / HEAD / RESULTS), values=told)
+        return replace(compare_results(folder / RESULTS, self.directory / HEAD / RESULTS), values=text)
 
     def choose(self, recommended: str | None) -> None:
         """Which strategies are compared: the baseline, the recommended one and those that the user names."""

@@ -296,13 +296,13 @@ def _known(entry: CatalogueEntry) -> dict[str, Figure]:
 def _absent(entry: CatalogueEntry) -> Iterator[str]:
     """Absent figures: the model's assumptions, and those that it does not need."""
     machine, absent = Machine(entry), [key for key in Figures.model_fields if key not in _known(entry)]
-    taken = [key for key in absent if machine.find(key) is not None]
-    figures = ((key, machine.assumed[key]) for key in taken)
+    assumed = [key for key in absent if machine.find(key) is not None]
+    figures = ((key, machine.assumed[key]) for key in assumed)
     yield _section(
         "Not known; assumed by the model",
         ((f"{key} = {value(key, figure)}", figure.source) for key, figure in figures),
     )
-    without = ", ".join(_in_words(key) for key in absent if key not in taken)
+    without = ", ".join(_in_words(key) for key in absent if key not in assumed)
     yield f"Not known and not needed by the model: {without}" * bool(without)
 
 

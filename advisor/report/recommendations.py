@@ -108,8 +108,8 @@ def _verdict(
     headline: str,
     sure: str = "",
 ) -> Verdict:
-    said = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
-    steps = " ".join(step for step in chosen.steps if not step.startswith(said))  # the chart has it
+    openings = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
+    steps = " ".join(step for step in chosen.steps if not step.startswith(openings))  # the chart has it
     reason, step = words.line(steps if chosen.steps else chosen.reason, 2_000), words.line(chosen.next_step)
     tone = TONES.get(chosen.verdict, "inconclusive")
     remark = sure[:1].upper() + sure[1:]

@@ -105,13 +105,13 @@ def read(rule_id: str) -> RuleText:
     if sections is None:
         raise ValueError(f"{path(rule_id).name} does not have the sections of a rule's text")
     data: dict[str, Any] = parse_toml(sections["data"])
-    given = data.pop("thresholds", {})
+    thresholds = data.pop("thresholds", {})
     data |= {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     return RuleText(
         **data,
         thresholds=tuple(
             Threshold(name=name, **{**_SHARED.get(each.pop("like", None), {}), **each})
-            for name, each in given.items()
+            for name, each in thresholds.items()
         ),
         explanation=sections["explanation"].strip(),
         bad=sections["bad"],

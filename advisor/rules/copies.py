@@ -39,8 +39,8 @@ def pageable_transfer(case: Case, limits: Limits) -> Finding:
     if not case.one_dram:
         stages = "may stage" if case.device.memory_class == "coherent" else "stages"
         where = f"The driver {stages} them in its own page-locked buffer, and the host waits"
-    taken = f"Copies from and to pageable memory take {_of_frame(baseline)}."
-    cause = f"{taken} {where}; {better.strategy} {_copies_less(better)}."
+    cost = f"Copies from and to pageable memory take {_of_frame(baseline)}."
+    cause = f"{cost} {where}; {better.strategy} {_copies_less(better)}."
     evidence: list[Evidence] = [item for row in rows.values() for item in (row.copies(), *row.rate())]
     shared = case.one_dram and not better.transfer_seconds and not better.overlaps
     title = "Drop the copies: CPU and GPU share one memory" if shared else None

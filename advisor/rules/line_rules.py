@@ -128,8 +128,8 @@ def pageable_async_copy(case: LineCase, limits: Limits) -> Finding | None:
     crossing = case.crossing
     if not case.is_copy or crossing.memory != "pageable" or crossing.staged or not crossing.non_blocking:
         return None
-    asked = "The call asks for an asynchronous copy, but from pageable memory the driver stages it."
-    return page_locked(case, limits, asked)
+    cause = "The call asks for an asynchronous copy, but from pageable memory the driver stages it."
+    return page_locked(case, limits, cause)
 
 
 def hidden_host_copy(case: LineCase, limits: Limits) -> Finding | None:

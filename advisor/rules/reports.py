@@ -142,8 +142,8 @@ def ruled(gate: Gate, program: ProgramTrace | None) -> Ruling:
             f"--fail-if {gate.text} has nothing to judge: no GPU work, or only that of advisor's strategies",
             next_step="Omit --fail-if, or name the frames with --frame.",
         )
-    given = (advice for advice in program.advice if advice.outcome == "advice")
-    reasons = [f"{one.rule} on {one.device}" for one in given if gate.text in ("advice", one.rule)]
+    pieces = (advice for advice in program.advice if advice.outcome == "advice")
+    reasons = [f"{one.rule} on {one.device}" for one in pieces if gate.text in ("advice", one.rule)]
     if gate.kind == "ceiling":
         shares = ((gpu.label, gpu.ceiling.share) for gpu in program.gpus if gpu.ceiling)
         above = ((label, share) for label, share in shares if share > gate.limit)

@@ -144,7 +144,7 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
         raise CannotWrite("the file copies in a stream")
     for name, statement in arrays.items():
         _require_waits(edits, name)
-        made = statement.value
+        value = statement.value
         after = line_after(statement)
         indentation = edits.indentation(statement)
         if change.library == "numba":
@@ -153,11 +153,11 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
             lines = (f"{pinned} = {cuda}.pinned_array_like({name})", f"{pinned}[...] = {name}")
             edits.insert(after, indentation, *lines, f"{name} = {pinned}")
         elif (
-            isinstance(made, ast.Call)
-            and imported_name(edits.tree, made.func, "torch") in _TORCH_ALLOCATING
-            and all(word.arg not in ("pin_memory", None) for word in made.keywords)
+            isinstance(value, ast.Call)
+            and imported_name(edits.tree, value.func, "torch") in _TORCH_ALLOCATING
+            and all(word.arg not in ("pin_memory", None) for word in value.keywords)
         ):
-            edits.add_argument(made, "pin_memory=True")
+            edits.add_argument(value, "pin_memory=True")
         else:
             runtime = f"{alias_of(edits.tree, 'torch')}.cuda.cudart()"
             locking = f"{runtime}.cudaHostRegister({name}.data_ptr(), {name}.nbytes, 0)  # page-locked"

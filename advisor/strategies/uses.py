@@ -105,8 +105,8 @@ def _parameters(tree: ast.Module, call: ast.Call, name: str) -> Iterator[tuple[a
         names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
         if isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"]):
             names = names[1:]
-        given = [*zip(names, call.args, strict=False), *((w.arg, w.value) for w in call.keywords if w.arg)]
-        for parameter, value in given:
+        pairs = [*zip(names, call.args, strict=False), *((w.arg, w.value) for w in call.keywords if w.arg)]
+        for parameter, value in pairs:
             if _mentions(value, name):
                 yield function, parameter
 
@@ -164,20 +164,20 @@ def is_read(tree: ast.Module, node: ast.expr, above: Mapping[ast.AST, ast.AST], 
 
 def downloads(tree: ast.Module, statement: ast.stmt, library: Library) -> list[tuple[ast.Call, ast.expr]]:
     """Calls of a statement that download, each with its array on the GPU. Raises `CannotWrite` without."""
-    found = []
+    calls = []
     for call in calls_in(statement):
         function = call.func
         words = [*call.args, *(word.value for word in call.keywords)]
         if library == "cupy" and imported_name(tree, function, "cupy") == "asnumpy" and len(words) == 1:
-            found.append((call, words[0]))
+            calls.append((call, words[0]))
         elif isinstance(function, ast.Attribute):
-            given = [getattr(word, "value", word) for word in words]
-            if given == {"to": ["cpu"]}.get(function.attr, []) and function.attr in _DOWNLOADS[library]:
-                found.append((call, function.value))
-    if not found:
+            constants = [getattr(word, "value", word) for word in words]
+            if constants == {"to": ["cpu"]}.get(function.attr, []) and function.attr in _DOWNLOADS[library]:
+                calls.append((call, function.value))
+    if not calls:
         names = " or ".join(f"x.{name}()" for name in _DOWNLOADS[library])
         raise CannotWrite(f"line {statement.lineno} has no download {names} with nothing else asked")
-    return found
+    return calls
 
 
 def made_once(tree: ast.Module, line: int, library: Library, loop: int | None) -> dict[str, Assignment]:
@@ -275,7 +275,9 @@ def _is_copied(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
         return False
     sliced = any(isinstance(each, (ast.Slice, ast.Tuple)) for each in ast.walk(target.slice))
     container = ast.unparse(target.value)
-    made = (n for n in ast.walk(tree) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == container)
-    values = [node.value for node in made]
+    assignments = (
+        n for n in ast.walk(tree) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == container
+    )
+    values = [node.value for node in assignments]
     arrays = [v for v in values if isinstance(v, ast.Call) and imported_name(tree, v.func, "numpy")]
     return sliced or (bool(arrays) and len(arrays) == len(values))

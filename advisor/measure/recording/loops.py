@@ -291,9 +291,9 @@ class _Heads(ast.NodeTransformer):
 
     def visit_GeneratorExp(self, node: Any) -> Any:
         outer, self._scope = self._scope, ("<genexpr>", node.lineno)
-        made = self.visit_ListComp(node)
+        comprehension = self.visit_ListComp(node)
         self._scope = outer
-        return made
+        return comprehension
 
     def _comprehension(self, node: Any, number: int) -> Any:
         """`[f(x) for x in xs]` as `[(head(), f(x))[1] for x in enter(xs)]`; it ends without a mark."""

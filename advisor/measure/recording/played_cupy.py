@@ -131,8 +131,8 @@ def _complete_arrays(watch: Watch) -> None:
     def init(
         self: Any, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: Any = "C"
     ) -> None:
-        made = isinstance(dtype, Watch)
-        wrap(self, shape if made else np.ndarray(shape, dtype, _bytes(memptr), 0, strides, order), watch)
+        is_result = isinstance(dtype, Watch)
+        wrap(self, shape if is_result else np.ndarray(shape, dtype, _bytes(memptr), 0, strides, order), watch)
 
     array.__init__ = init
     for name in dir(np.ndarray):
@@ -398,6 +398,6 @@ def _benchmark(
     """cupyx.profiler.benchmark: as many calls, whose times nobody measured."""
     for _turn in range(n_warmup + n_repeat):
         func(*args, **kwargs or {})
-    told = f"{name or func.__name__}: not timed without a GPU"
+    text = f"{name or func.__name__}: not timed without a GPU"
     times = np.full(n_repeat, NAN)
-    return SimpleNamespace(name=name, cpu_times=times, gpu_times=times[None], to_str=lambda *_, **__: told)
+    return SimpleNamespace(name=name, cpu_times=times, gpu_times=times[None], to_str=lambda *_, **__: text)

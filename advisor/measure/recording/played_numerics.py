@@ -104,8 +104,8 @@ def reduction_kernel(watch: Any) -> type:
 
 def not_run(name: str, watch: Any) -> None:
     watch.runs_all_kernels = False
-    told = "was not run; without a GPU its new arrays are 0, others keep their values"
-    watch.not_seen(f"{user_line()}: kernel {name} {told}")
+    effect = "was not run; without a GPU its new arrays are 0, others keep their values"
+    watch.not_seen(f"{user_line()}: kernel {name} {effect}")
 
 
 def _parameters(text: str) -> list[tuple[bool, str, str]]:
@@ -156,8 +156,8 @@ def _run(code: str, values: Values, types: Values, outputs: Sequence[str]) -> No
 
 
 def _value(code: str, values: Values) -> Any:
-    condition, found, rest = code.partition("?")
-    if found:
+    condition, mark, rest = code.partition("?")
+    if mark:
         chosen, _, other = rest.partition(":")
         return np.where(_value(condition, values), _value(chosen, values), _value(other, values))
     python = re.sub(r"(\d\.?)f\b", r"\1", code.replace("&&", " and ").replace("||", " or "))

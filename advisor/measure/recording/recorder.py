@@ -433,5 +433,5 @@ class ScriptRecorder:
     def unseen(self) -> tuple[str, ...]:
         calls, nbytes = self._elsewhere
         elsewhere = (_LIBRARY_THREADS.format(calls, nbytes),) if calls else ()
-        told = (what if times == 1 else f"{what} ({times} times)" for what, times in self._unseen.items())
-        return (*told, *elsewhere)
+        texts = (what if times == 1 else f"{what} ({times} times)" for what, times in self._unseen.items())
+        return (*texts, *elsewhere)

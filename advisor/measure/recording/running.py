@@ -141,13 +141,13 @@ def _tell(error: BaseException, file: str) -> None:
     sys.excepthook(type(error), error.with_traceback(begin), begin)
 
 
-def _exit_code(given: Any) -> int:
-    """The exit code of sys.exit(given), whose message goes to stderr."""
-    if given is None:
+def _exit_code(value: Any) -> int:
+    """The exit code of sys.exit(value), whose message goes to stderr."""
+    if value is None:
         return 0
-    if isinstance(given, int):
-        return given & 0xFF
-    print(given, file=sys.stderr)
+    if isinstance(value, int):
+        return value & 0xFF
+    print(value, file=sys.stderr)
     return 1
 
 
@@ -157,11 +157,11 @@ def telling_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]
     popen, start = subprocess.Popen.__init__, multiprocessing.process.BaseProcess.start
     system = os.system
 
-    def opened(self: Any, args: Any, *given: Any, **named: Any) -> None:
+    def opened(self: Any, args: Any, *more: Any, **named: Any) -> None:
         if _is_called_by(is_own, sys._getframe(1)):
             words = args if isinstance(args, (str, bytes)) else next(iter(args), "")
             tell(_SUBPROCESS.format(Path(str(words).split(" ")[0]).name))
-        popen(self, args, *given, **named)
+        popen(self, args, *more, **named)
 
     def run_in_shell(command: Any) -> int:
         if _is_called_by(is_own, sys._getframe(1)):

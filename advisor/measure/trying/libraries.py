@@ -50,11 +50,11 @@ class CupyCopies:
         """source, stream: places among the arguments. Before the source stands the array that is set."""
 
         def called(call: Call, *args: Any, **options: Any) -> Any:
-            given = (*args[source : source + 1], *options.values())
-            host = next((each for each in given if isinstance(each, np.ndarray)), None)
-            asked = options.get("stream", args[stream] if stream and len(args) > stream else 0)
+            values = (*args[source : source + 1], *options.values())
+            host = next((each for each in values if isinstance(each, np.ndarray)), None)
+            on_stream = options.get("stream", args[stream] if stream and len(args) > stream else 0)
             array = args[0] if source else None
-            return body(partial(call, *args, **options), host, array, self._wait(asked))
+            return body(partial(call, *args, **options), host, array, self._wait(on_stream))
 
         return called
 

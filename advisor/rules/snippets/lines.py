@@ -57,8 +57,8 @@ class UserLine:
     @property
     def result(self) -> str:
         """Name of what the call returns; empty if the line computes with it (`total += a.get().sum()`)."""
-        made = [each.value for each in statements_of(self.place.text) if isinstance(each, ast.Assign)]
-        alone = not self.call or self.call in (_segment(self.place.text, value) for value in made)
+        values = [each.value for each in statements_of(self.place.text) if isinstance(each, ast.Assign)]
+        alone = not self.call or self.call in (_segment(self.place.text, value) for value in values)
         return self.target if alone else ""
 
     def with_call(self, other: str) -> str:
@@ -99,11 +99,11 @@ class UserLine:
     @property
     def made_on_gpu(self) -> str:
         """The line with `torch.ones(8, device=dev)` for `torch.ones(8).to(dev)`; empty where it is not so."""
-        call, made = _expression(self.call), _expression(self.operand)
-        if not isinstance(call, ast.Call) or not isinstance(made, ast.Call) or call.keywords:
+        call, operand = _expression(self.call), _expression(self.operand)
+        if not isinstance(call, ast.Call) or not isinstance(operand, ast.Call) or call.keywords:
             return ""
-        words = {word.arg for word in made.keywords}
-        if not _MADE.fullmatch(ast.unparse(made.func)) or words & _ON_HOST or len(call.args) > 1:
+        words = {word.arg for word in operand.keywords}
+        if not _MADE.fullmatch(ast.unparse(operand.func)) or words & _ON_HOST or len(call.args) > 1:
             return ""
         device = '"cuda"' if _name(call.func) == "cuda" else "".join(map(ast.unparse, call.args))
         inner = self.operand[:-1].rstrip().rstrip(",")
@@ -213,10 +213,10 @@ def copied_there(line: UserLine, before: str) -> str:
     """The upload moved out of a loop in which the GPU writes to what it gave."""
     new = line.target
     old = f"{line.target}_once"
-    made = f"# {before}\n{line.place.text.replace(new, old, 1)}\n"
+    upload = f"# {before}\n{line.place.text.replace(new, old, 1)}\n"
     if line.library == "numba":
-        return f"{made}{new} = cuda.device_array_like({old})\n# in the loop\n{new}.copy_to_device({old})"
-    return f"{made}# in the loop\n{new} = {old}.{'clone' if line.library == 'torch' else 'copy'}()"
+        return f"{upload}{new} = cuda.device_array_like({old})\n# in the loop\n{new}.copy_to_device({old})"
+    return f"{upload}# in the loop\n{new} = {old}.{'clone' if line.library == 'torch' else 'copy'}()"
 
 
 def kept(line: UserLine, source: UserLine | None) -> str:
@@ -237,14 +237,14 @@ def on_gpu(line: UserLine, loop_end: str, tested: bool) -> str:
             "# keep what depends on it on the GPU (where(), clip()), or ask for it in every tenth frame\n"
             f"{line.place.text}"
         )
-    # A call that is given the value waits for it as well, as print() and math.log() of a tensor do.
-    given = {
+    # A call that is passed the value waits for it as well, as print() and math.log() of a tensor do.
+    passed = {
         ast.unparse(part)
         for call in (node for each in statements for node in ast.walk(each) if isinstance(node, ast.Call))
         for argument in (*call.args, *call.keywords)
         for part in ast.walk(argument)
     }
-    plain = value not in given and all(isinstance(each, _PLAIN) for each in statements)
+    plain = value not in passed and all(isinstance(each, _PLAIN) for each in statements)
     if not written or not statements or not plain:
         keep = "# keep the values on the GPU and read them after the loop, or in every tenth frame"
         return f"{keep}\n{line.place.text}"

@@ -190,8 +190,8 @@ def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) 
         strict = _ratio_at(row, level)
         if strict.low > most:
             at_level = f"{units.digits(level * 100, 3)} % interval"
-            told = "predicted ranges" if isinstance(row.base, Predicted) else at_level
-            return Finding("failed", f"{change}, at least {_more(strict.low)} % ({told}); {limit}")
+            basis = "predicted ranges" if isinstance(row.base, Predicted) else at_level
+            return Finding("failed", f"{change}, at least {_more(strict.low)} % ({basis}); {limit}")
     ends = f"{_more(row.ratio.low)} to {_more(row.ratio.high)}"
     if isinstance(row, Paired) and not row.used:
         return Finding("passed", f"{change} ({ends}), not judged: --strategy does not name it")
