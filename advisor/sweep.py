@@ -151,7 +151,7 @@ def _range(text: str, low: str, high: str, forms: str) -> tuple[str, ...]:
         doublings = math.log2(last / first) if 0 < first < last < math.inf else 0.0
     except (ValueError, OverflowError):
         raise UsageError(f"--sweep {text} is not a range of numbers", next_step=forms) from None
-    if not doublings or not 1 <= steps < 100:
+    if not 0 < doublings < math.inf or not 1 <= steps < 100:
         wrong = f"--sweep {text}: the range must be increasing, start above 0 and have 2 to 100 values"
         raise UsageError(wrong, next_step=forms)
     factor = (last / first) ** (1 / steps)

@@ -68,7 +68,7 @@ def two_rounds(session: ProcessSession) -> tuple[list[Block], Mapping[str, Left]
 
 def test_two_rounds_give_four_blocks(server: ForkServer, tmp_path: Path) -> None:
     check(tmp_path, VECTOR_ADD, server, "n=4096")
-    blocks, left = two_rounds(ProcessSession(final_job(tmp_path, VECTOR_ADD, "n=4096"), 30, server))
+    blocks, left = two_rounds(ProcessSession(final_job(tmp_path, VECTOR_ADD, "n=4096"), 99_999_999, server))
     assert left == {}
     assert [(b.round, b.place, b.contestant) for b in blocks] == [
         (0, 0, "pageable"), (0, 1, "zero-copy"), (1, 0, "zero-copy"), (1, 1, "pageable"),

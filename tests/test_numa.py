@@ -78,7 +78,7 @@ def test_the_memory_of_a_gpu_is_no_remote_node(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wanted", ["2", "near", "-1", "", "²"])
 def test_a_node_that_is_not_there_is_named_with_those_that_are(wanted: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nodes with memory: \(0, 1\)") as raised:
+    with pytest.raises(ValueError, match=r"nodes with memory: 0, 1$") as raised:
         choose(wanted, machine(tmp_path, "0-1"))
     assert repr(wanted) in str(raised.value)
 

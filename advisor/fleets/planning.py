@@ -144,7 +144,7 @@ def differing(machines: Mapping[str, Machine]) -> Iterator[str]:
 
 def parse_where(texts: Sequence[str]) -> dict[str, str]:
     """`memory_class=tegra-coherent` as a key and its value. Raises `UsageError`."""
-    where = parse_assignments(texts, "--where")
+    where = parse_assignments(texts, "--where", "memory_class=tegra")
     for key, value in where.items():
         known = {"memory_class": tuple(EXPLAINED), "kind": _KINDS}.get(key, ())
         if key not in KEYS:

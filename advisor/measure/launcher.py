@@ -107,6 +107,10 @@ def _exhausted(process: Process, memory: Callable[[], tuple[int, int]]) -> str:
     return f"exhausted the memory: it held {resident(process.pid)}, {units.size(free)} were left"
 
 
+_LONGEST_POLL = 1e6
+"""Its milliseconds must fit in 31 bits."""
+
+
 class Hung(Exception):
     """A block took longer than it may."""
 
@@ -166,7 +170,7 @@ class ProcessSession:
 
     def _received(self) -> bytes:
         left = self._end - time.monotonic()
-        if not self._link.poll(max(min(self.timeout, left), 0.001)):
+        if not self._link.poll(max(min(self.timeout, left, _LONGEST_POLL), 0.001)):
             raise Late if left < self.timeout else Hung
         keep_short(self._log)
         return self._link.recv_bytes()

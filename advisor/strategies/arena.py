@@ -229,6 +229,7 @@ def chosen_node(
     Raises ValueError, with the nodes there are, when the machine cannot do what is asked.
     """
     there, permitted = nodes(root), permitted or may_set_policy
+    known = ", ".join(map(str, there))
     local = gpu_numa_node(pci_bus_id, root=root) if pci_bus_id else None
     if wanted == "local":
         return local if len(there) > 1 and permitted() else None
@@ -237,10 +238,10 @@ def chosen_node(
     if wanted == "remote":
         others = [node for node in there if node != local and node in _listed(root, "has_cpu")]
         if local is None or not others:
-            raise ValueError(f"no node is remote from the GPU; nodes with memory: {there}")
+            raise ValueError(f"no node is remote from the GPU; nodes with memory: {known}")
         return others[0]
     if not wanted.isdecimal() or int(wanted) not in there:
-        raise ValueError(f"{wanted!r} is not local, remote or one of the nodes with memory: {there}")
+        raise ValueError(f"{wanted!r} is not local, remote or one of the nodes with memory: {known}")
     return int(wanted)
 
 

@@ -54,13 +54,16 @@ def require_readable(definition: Definition, name: str, texts: typing.Iterable[s
         _parse(name, text, declared[name][0], option)
 
 
-def parse_assignments(settings: typing.Iterable[str], option: str = "--set") -> dict[str, str]:
+def parse_assignments(
+    settings: typing.Iterable[str], option: str = "--set", example: str = "n=4096"
+) -> dict[str, str]:
     """`["n=4096", "dtype=f4"]` as a dict. Raises `UsageError`."""
     assignments: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip().isidentifier():
-            raise UsageError(f"{option} {setting!r} is not NAME=VALUE", next_step=f"Write {option} n=4096.")
+            step = f"Write {option} {example}."
+            raise UsageError(f"{option} {setting!r} is not NAME=VALUE", next_step=step)
         if not value.isprintable():
             step = "Remove them."
             raise UsageError(f"{option} {name}={value!r} contains unprintable characters", next_step=step)
