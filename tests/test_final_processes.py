@@ -95,7 +95,7 @@ class Hall:
             least_processes=processes,
             keep=self.kept.append,
         )
-        self.held.hold(self.clock.now + seconds, self._look)
+        self.held.run(self.clock.now + seconds, self._look)
         assert all(session.closed for session in self.sessions)
         assert self.kept == self.held.blocks
         return self.held

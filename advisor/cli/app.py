@@ -34,8 +34,8 @@ app = typer.Typer(
 )
 
 
-_MOST_SAID = 2000
-"""Characters: more than any message of ours has, and little of a value of 100,000."""
+_LONGEST = 2000
+"""Most characters of a message. Ours are shorter, but a value in one may have 100,000."""
 
 
 def main(around: Around = REAL) -> NoReturn:
@@ -49,9 +49,9 @@ def main(around: Around = REAL) -> NoReturn:
     try:
         _run()
     except AdvisorError as error:
-        say(f"error: {error.message}" if error.exit_code else error.message, most=_MOST_SAID)
+        say(f"error: {error.message}" if error.exit_code else error.message, most=_LONGEST)
         if error.next_step:
-            say(f"  next: {error.next_step}", most=_MOST_SAID)
+            say(f"  next: {error.next_step}", most=_LONGEST)
         if error.detail:
             say(f"\n{error.detail}")
         sys.exit(error.exit_code)
@@ -64,8 +64,8 @@ def main(around: Around = REAL) -> NoReturn:
         if signal.getsignal(signal.SIGTERM) is _ignored:  # the terminal itself may be gone
             sys.exit(INTERRUPTED)
         what = problem.filename or "a file or stream"
-        say(f"error: {what} cannot be read or written: {problem.strerror or problem}", most=_MOST_SAID)
-        say(f"  next: {_after(problem)}")
+        say(f"error: {what} cannot be read or written: {problem.strerror or problem}", most=_LONGEST)
+        say(f"  next: {_next_step(problem)}")
         sys.exit(FileProblem.exit_code)
     except Exception:
         startup.leave_if_hidden()
@@ -74,7 +74,7 @@ def main(around: Around = REAL) -> NoReturn:
         sys.exit(BUG)
 
 
-def _after(problem: OSError) -> str:
+def _next_step(problem: OSError) -> str:
     try:
         Path.cwd()
     except OSError:
@@ -85,9 +85,9 @@ def _after(problem: OSError) -> str:
 
 
 def _run() -> NoReturn:
-    """The command, and its text on its way: a reader that goes away is no error, nor the gate's code 1.
+    """Runs the command and flushes its output; a reader that went away has an exit code of its own.
 
-    Click makes 1 of it, and leaves another stdout behind.
+    Click would exit with 1, the code of a failed gate, and leaves another stdout behind.
     """
     stdout, code = sys.stdout, None
     try:
@@ -107,9 +107,9 @@ def _run() -> NoReturn:
 
 
 def _usage(wrong: Exception) -> int:
-    """Says what is wrong with the command's options, as Click words it, without secrets; its exit code.
+    """Prints Click's message about wrong options, without secrets, and returns its exit code.
 
-    Raises what is no error of Click's again. Typer does not export their base.
+    Raises any other error again. Typer does not export the base class of Click's errors.
     """
     show, code = getattr(wrong, "show", None), getattr(wrong, "exit_code", None)
     if isinstance(wrong, AdvisorError) or show is None or not isinstance(code, int):

@@ -93,7 +93,7 @@ def fleet(
     with ExitStack() as stack:
         reach = cache(partial(stack.enter_context, cluster))  # one for all workloads
         for request, folder in zip(requests, folders, strict=True):
-            # Of several, an earlier command may not have come to this one.
+            # With several workloads, the earlier command may not have reached this one.
             again = resume and (len(requests) == 1 or folder.exists())
             outcomes.append((_run(request, reach, folder, emit, resume=again), folder))
             if outcomes[-1][0].stopped:
@@ -103,7 +103,7 @@ def fleet(
 
 
 def _folders(out: Path, requests: Sequence[Request], emit: Path | None) -> tuple[Path, ...]:
-    """The folder of each workload's results: of several, one named after each."""
+    """The folder of each workload's results; with several workloads, one named after each."""
     if str(out) == "-":
         wrong = "advisor fleet writes a folder and cannot print to stdout"
         raise UsageError(wrong, next_step="Give a directory: --out DIR.")
@@ -113,8 +113,8 @@ def _folders(out: Path, requests: Sequence[Request], emit: Path | None) -> tuple
         raise UsageError("--emit writes the strategies of one workload", next_step="Omit it, or give one.")
     titles = [request.title for request in requests]
     if len(set(titles)) < len(titles):
-        wrong = f"two workloads have one name: {', '.join(titles)}"
-        raise UsageError(wrong, next_step="Run them by separate commands, each with its --out.")
+        wrong = f"two workloads have the same name: {', '.join(titles)}"
+        raise UsageError(wrong, next_step="Run them in separate commands, each with its own --out.")
     return tuple(out / title for title in titles)
 
 
@@ -144,7 +144,7 @@ def _run(
 
 
 def _end(outcome: Outcome, out: Path) -> None:
-    """130 after Ctrl-C; the error of a scheduler that was lost; that of the first device where all failed."""
+    """Exits with 130 after Ctrl-C; raises a lost scheduler's error, or the first device's if all failed."""
     from advisor.fleets.api import require_figures
 
     if isinstance(outcome.stopped, KeyboardInterrupt):

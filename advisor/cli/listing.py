@@ -1,4 +1,4 @@
-"""Lists: `advisor strategies`, `rules` and `devices`, one of which can be measured; `advisor new`."""
+"""`advisor strategies`, `rules`, `devices` with its subcommands, and `new`."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ def new(
     if len(sources) > 1:
         raise UsageError(f"{' and '.join(sources)} contradict each other", next_step="Omit one of them.")
     if arguments and not start:
-        raise UsageError(
-            f"{' '.join(arguments)} is the argument of no script", next_step="Name the script with --from."
-        )
+        wrong = f"arguments without a script: {' '.join(arguments)}"
+        raise UsageError(wrong, next_step="Name the script with --from.")
     require_report(from_trace is not None, frame=frame, nsys=nsys)
     if start:
         written = _from_call(file, start, arguments or [], force=force)
@@ -179,7 +178,7 @@ def devices_calibrate(
     with interruptible(lambda: "nothing was written"), make_progress(quiet=quiet) as progress:
         calibration = calibrations.calibrate(request, progress, AROUND.get().calibrating)
     if out and not force:
-        out = outputs.unused(out)  # it was when the measurements began
+        out = outputs.unused(out)  # a file may have appeared since the measurements began
     print(calibrations.give(calibration, out))
     if not quiet:
         say(calibrations.remarks(calibration, out))

@@ -1,4 +1,4 @@
-"""Conditions of the surroundings, checked before the program is loaded; imports next to nothing.
+"""Checks of the environment before the program is loaded; imports next to nothing.
 
 Variables of Python and of the shell that would change what a command does, limits under which Python itself
 fails, and modules of the user's that hide Python's.

@@ -97,12 +97,12 @@ class Rails:
 
 
 Meter: TypeAlias = _Nvml | Rails
-"""Counts energy; only differences of its counts mean anything. It may raise `Unmetered` where it is lost."""
+"""Counts energy from an arbitrary origin. Raises `Unmetered` if the counter can no longer be read."""
 
 
 @contextmanager
 def _integrating(rails: Rails) -> Iterator[Rails]:
-    """Reads the rails all the while, in a thread of its own: frames may be longer than peaks of power."""
+    """Reads the rails continuously in a thread: peaks of power may be shorter than frames."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -157,7 +157,7 @@ def _monitored(tree: Tree, folder: str) -> dict[str, float]:
 def require_meter(device: Device, pci_bus_id: str | None, machine: Machine = THIS_MACHINE) -> None:
     """Raises `UsageError` where nothing counts the device's energy, before the time is spent on it.
 
-    On the CPU device nothing is measured that a verdict counts: predictions are by time, and say so.
+    On the CPU device no verdict is measured: predictions are by time, and say so.
     """
     if device.kind != "cuda":
         return

@@ -140,7 +140,7 @@ class Contest:
 
         progress.begin("the final")
         self.loop.keep = keep
-        self.loop.hold(deadline, look)
+        self.loop.run(deadline, look)
         if self.loop.pace and self._preferences.objective != "energy":
             progress.begin("energy of a frame")
             self.take_windows(self.loop.pace)
@@ -375,7 +375,7 @@ class VersionFinal:
             return Look(verdict.complete, resting, verdict.step)
 
         progress.begin("HEAD against BASE")
-        self.loop.hold(deadline, look)
+        self.loop.run(deadline, look)
         progress.end()
 
     def _loop(self) -> FinalLoop:

@@ -2,7 +2,7 @@
 
 The final asks processes that each hold all contestants for rounds of blocks until it is settled. Every round
 is a random order of all contestants that are left. After each step (some processes, some rounds in each) the
-figures are looked at, and what they say tells the next step.
+figures are evaluated, and the next step is chosen.
 
 A contestant that fails beside the others goes on in separate processes, one beside each of theirs
 and with as many rounds. One that fails again leaves the final.
@@ -28,8 +28,8 @@ LEAST_FRAMES = 2
 LEAST = 2
 """Contestants: with one there is nothing to compare."""
 LEAST_WARM, MOST_WARM = 0.005, 0.06
-"""Seconds of frames that do not count before a block; the first round has the most, and tells how many there
-must be: on an H200 the first 10 to 20 ms after placing the buffers again are up to a third slower. The frame
+"""Seconds of frames that do not count before a block; the first round has the most, and shows how many are
+needed: on an H200 the first 10 to 20 ms after placing the buffers again are up to a third slower. The frame
 that ran when the buffers were placed counts as one of them."""
 MOST_STARTS = 3
 """Processes in a row that may fail to start."""
@@ -163,14 +163,14 @@ class Alternating:
 
 
 def frames_of_block(quickest: float, seconds: float, period: int, least: int = LEAST_FRAMES) -> int:
-    """Whole periods, so that the quickest contestant's take that many seconds."""
+    """Frames in whole periods, for which the fastest contestant needs that many seconds."""
     return math.ceil(max(least, math.ceil(seconds / quickest)) / period) * period
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at the blocks concluded: whether to stop, who is not measured until the next one, what is
-    next."""
+    """Conclusion from the blocks so far: whether to stop, which contestants are not measured until the next
+    look, and the next step."""
 
     settled: bool
     dropped: frozenset[str] = frozenset()
@@ -184,8 +184,8 @@ class ContestantFailed(Exception):
 def unequal(
     blocks: Sequence[Block], process: int, number: int, contestants: Mapping[str, str]
 ) -> Iterator[tuple[str, Problem]]:
-    """Contestants whose loops ran otherwise in that round than the baseline's (or else the first one's) over
-    the same frames: another amount of work, so that times cannot be compared."""
+    """Contestants whose loops ran more or fewer iterations in that round than the baseline's (or else the
+    first one's) over the same frames: another amount of work, so that times cannot be compared."""
     latest = takewhile(lambda block: block.process == process, reversed(blocks))
     of_round = [b for b in latest if b.round == number and b.contestant in contestants and not b.energy]
     here = {block.contestant: block for block in reversed(of_round)}
@@ -217,7 +217,7 @@ class FinalLoop(SessionLoop):
     deadline: float = 0.0
     """Clock time: no round begins that would end later."""
     keep: Callable[[Block], None] = lambda _: None
-    """Hears of every block as it ends."""
+    """Called with every block as it ends."""
     alone: dict[str, Problem] = field(default_factory=dict)
     """Why contestants in separate processes failed beside the others; they are in `left` until they have
     a block."""
@@ -237,7 +237,7 @@ class FinalLoop(SessionLoop):
     warming: list[Sequence[float]] = field(default_factory=list)
     """Seconds of the frames before each block of the last round."""
 
-    def hold(self, deadline: float, look: Callable[[Sequence[Block]], Look]) -> None:
+    def run(self, deadline: float, look: Callable[[Sequence[Block]], Look]) -> None:
         """Takes blocks until a look at all of them says that it is settled or the time is up; Ctrl-C leaves
         what there is. Raises `ContestantFailed` where that ends it."""
         self.deadline = deadline
@@ -260,23 +260,25 @@ class FinalLoop(SessionLoop):
 
     @property
     def active(self) -> list[str]:
+        """Contestants still measured; those in separate processes last."""
         gone = self.left.keys() | self.alone.keys() | self.dropped
         company = [name for name in self.contestants if name not in gone]
         return company + [name for name in self.alone if name not in self.dropped]
 
     @property
     def company(self) -> list[str]:
+        """Contestants of the next process: all that can share one, else a single one."""
         return [name for name in self.active if name not in self.alone] or self.active[:1]
 
     def first(self) -> Step | None:
-        """One round of the first process tells what measuring costs, and so how the time is best spent."""
+        """The first step: one round of the first process shows what measuring costs."""
         if not self._open_next() or not self._round():
             return None
         assert self.pace is not None
         return first_step(self.deadline - self.clock(), self.pace)
 
     def take(self, step: Step) -> bool:
-        """Its processes and rounds; False where the time was up, or nobody was left, before."""
+        """Runs the processes and rounds of a step; False if the time was up, or nobody was left, before."""
         for _ in range(step.processes):
             if self.session is None and not self._open_next():
                 return False
@@ -316,7 +318,7 @@ class FinalLoop(SessionLoop):
         return False
 
     def _round(self) -> bool:
-        """A block of everybody who is left; False where there is no time for one, or nobody to compare."""
+        """A block of each contestant left; False if there is no time for it, or nothing to compare."""
         names = self.company
         if len(self.active) < LEAST or not self._in_time(0, names):
             return False
@@ -373,7 +375,8 @@ class FinalLoop(SessionLoop):
         self.keep(done.block)
 
     def leave(self, name: str, problem: Problem) -> None:
-        """For good where it was alone, or is a second name; else its second name does so, and it goes on."""
+        """Removes it for good if it had a separate process or is a second name. Otherwise it goes on in a
+        separate process, and its second name is removed."""
         super().leave(name, problem)
         if self.all_or_none:
             raise ContestantFailed

@@ -54,7 +54,9 @@ slower than the other would take all of the time."""
 
 
 @dataclass
-class Kept:
+class ReadyWorkload:
+    """A contestant's placed workload, set up, and the index of its next frame."""
+
     workload: PlacedWorkload
     index: int
 
@@ -73,7 +75,8 @@ class Final:
     power: tuple[tuple[Meter, ...], tuple[float, ...]] | None = None
     """Where blocks are windows for energy: what counts that of each GPU, and its idle power in watts."""
     compared: set[str] = field(default_factory=set)
-    kept: dict[str, Kept] = field(default_factory=dict)
+    resident: dict[str, ReadyWorkload] = field(default_factory=dict)
+    """Contestants that stay placed between blocks, since their set-up takes longer than a block."""
     open: ExitStack = field(default_factory=ExitStack)
     reused: ReusedAllocations = field(default_factory=ReusedAllocations)
     setup_seconds: list[float] = field(default_factory=list)
@@ -91,7 +94,7 @@ class Final:
         """Loops whose counts can be compared."""
 
     def within(self, name: str) -> AbstractContextManager[None]:
-        """Where the contestant's code runs: among modules of its own where it is a version of the code."""
+        """Runs the contestant's code, with modules of its own if it is a version of the code."""
         space = self.spaces.get(_code(self.job.job_of(name)))
         return space.entered() if space else nullcontext()
 
@@ -135,7 +138,7 @@ class Final:
             return self.job.block_seconds
         return LONGEST_BLOCK * self.job.block_seconds if self.job.jobs else math.inf
 
-    def _steps(self, loop: FrameLoop, ready: Kept) -> dict[str, float]:
+    def _steps(self, loop: FrameLoop, ready: ReadyWorkload) -> dict[str, float]:
         slow = 0.0 if self.job.base.backend == "cpu" else STEPS_SECONDS
         frames, ready.index = sampling.breakdown(
             loop.timed_frame, self.clock, ready.index, 0.0, slow, loop.period
@@ -156,8 +159,12 @@ class Final:
             seconds = sampling.timed_block(run, self.clock, first, frames, most=most, period=loop.period)
             frames = len(seconds)
         spent_each = spending.per_frame(frames)
-        kept = tuple(seconds[:MOST_FRAMES])
-        return {"frames": frames, "seconds": sum(seconds), "frame_seconds": kept, **spent_each}
+        return {
+            "frames": frames,
+            "seconds": sum(seconds),
+            "frame_seconds": tuple(seconds[:MOST_FRAMES]),
+            **spent_each,
+        }
 
     def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
         assert self.power is not None
@@ -186,9 +193,9 @@ class Final:
         return tuple(meters), sampling.idle_watts(meters, self.clock, self.sleep)
 
     @contextmanager
-    def _ready(self, name: str, number: int) -> Iterator[Kept]:
-        if name in self.kept:
-            yield self.kept[name]
+    def _ready(self, name: str, number: int) -> Iterator[ReadyWorkload]:
+        if name in self.resident:
+            yield self.resident[name]
             return
         with ExitStack() as stack:
             ready = self._placed(name, number, stack)
@@ -198,7 +205,7 @@ class Final:
                 return  # function and set-up take less than a block, once all is compiled
             free = self.backend.free_memory()
             if free is None or self.needed * count < free / 2:
-                self.kept[name] = ready
+                self.resident[name] = ready
                 self.open.push(stack.pop_all())
 
     def _shared(self, job: jobs.Job, loaded: Loaded, number: int) -> ReusedAllocations | None:
@@ -212,7 +219,7 @@ class Final:
         self.reused.use_for((number, job.strategy, *alike) if fits else None)
         return self.reused if fits else None
 
-    def _placed(self, name: str, number: int, stack: ExitStack) -> Kept:
+    def _placed(self, name: str, number: int, stack: ExitStack) -> ReadyWorkload:
         job = self.job.job_of(name)
         ranges = Ranges()
         stack.enter_context(ranges.strategy(job.strategy))
@@ -235,7 +242,7 @@ class Final:
         else:
             first = first_frames(workload.loop, most=LEAST_FRAMES)
         self.setup_seconds.append(seconds + first.setup_seconds)
-        return Kept(workload, first.count)
+        return ReadyWorkload(workload, first.count)
 
 
 def _code(job: jobs.Job) -> tuple[str, str | None]:
@@ -247,7 +254,7 @@ def _attempt(final: Final, request: jobs.FinalRound, place: int) -> jobs.Message
     try:
         with final.within(name):
             done = final.block(request, place)
-            return done.model_copy(update={"kept_setup": bool(final.kept)})
+            return done.model_copy(update={"kept_setup": bool(final.resident)})
     except Unmetered as problem:
         return jobs.Unmeasurable(reason=str(problem))
     except BaseException as error:  # of the user's code, of the device, or ours

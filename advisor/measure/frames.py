@@ -44,7 +44,7 @@ class Ranges:
         self._frame = self.attributes("frame")
         if hasattr(self._domain, "push_range"):
             self.push, self.pop = self._domain.push_range, self._domain.pop_range
-        else:  # before nvtx 0.2.12 a domain had functions only that take its handle
+        else:  # before nvtx 0.2.12, ranges were pushed by functions that take the domain's handle
             from nvtx import _lib
 
             handle = self._domain.handle
@@ -53,7 +53,7 @@ class Ranges:
 
     @property
     def listening(self) -> bool:
-        """A tool is attached; else ranges are made for nobody. Tools attach when a process starts."""
+        """Whether a tool is attached, which happens when a process starts; otherwise no ranges are made."""
         return self._frame is not None
 
     def attributes(self, message: str, category: str | None = None) -> Any:
@@ -183,7 +183,7 @@ class FrameLoop:
         self._steady(index)
 
     def frame_alone(self, index: int) -> None:
-        """A frame after which nothing is under way, so that its results can be looked at."""
+        """A frame after which nothing is under way, so that its results can be read."""
         self._steady(index)
 
     def timed_frame(self, index: int) -> dict[str, float]:
@@ -245,7 +245,7 @@ class FrameLoop:
         return frames[0] if len(frames) == 1 else lambda index: frames[index % len(frames)](index)
 
     def _in_a_row(self, actions: Sequence[Action]) -> Callable[[int], None]:
-        """These steps one after the other; each in its range where a tool listens."""
+        """Runs these steps in order, each in its range if a tool listens."""
         if self._ranges.listening:
             return partial(self._act_all, actions)
         return written(as_loops(actions, [action.lines for action in actions], self.iterations))
@@ -354,7 +354,7 @@ class FrameLoop:
         return Lines((f"placed$.{side} = move$(None)",), {"move$": move, "placed$": placed})
 
     def _named(self, label: str, lines: Lines, gpu: int | None = None) -> Action:
-        """In the range of that name; its category tells GPUs apart where there are several."""
+        """An action in the range of that name, whose category is the GPU if there are several."""
         category = None if gpu is None or self._gpus == 1 else f"gpu{gpu}"
         return Action(label, False, written([lines]), lines, self._ranges.attributes(label, category))
 
@@ -419,7 +419,7 @@ class FrameLoop:
 
 
 def _read_only(array: Array) -> Array:
-    """The array as a stage gets it that only reads it; CuPy has no arrays that cannot be written."""
+    """A read-only view, for a stage that only reads the array; CuPy has no such arrays."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -35,13 +35,13 @@ class Row(Record):
     status: RowStatus
     reason: ShortText = ""
     next_step: ShortText = ""
-    folder: ShortText = optional("Of its report, relative to the fleet's", "")
-    strategy: ShortWord | None = optional("The recommended one")
+    folder: ShortText = optional("Folder of its report, relative to the fleet's", "")
+    strategy: ShortWord | None = optional("The recommended strategy")
     verdict: ShortWord | None = None
     basis: Literal["measured", "predicted", "none"] = "none"
     costs: dict[Word, Annotated[float, Field(ge=1)]] = table("Measured: median time over the fastest one's")
     predicted: tuple[PredictedChoice, ...] = ()
-    seconds: Amount = optional("From giving out the task to its result", 0.0)
+    seconds: Amount = optional("From sending the task to its result", 0.0)
 
 
 class FleetRecord(Record):
@@ -52,6 +52,6 @@ class FleetRecord(Record):
     workload: ShortText
     created: ShortWord
     command: Text = ""
-    parameter: ShortWord = optional("The swept one", "")
+    parameter: ShortWord = optional("The swept parameter", "")
     rows: tuple[Row, ...] = ()
     notes: tuple[ShortText, ...] = ()

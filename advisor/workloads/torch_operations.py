@@ -1,6 +1,6 @@
 """Reads, writes and arithmetic of PyTorch's operators, seen while a stage runs on the CPU.
 
-Every operator that PyTorch dispatches is told once, composite ones as those they are made of; views are not.
+Every operator that PyTorch dispatches is reported once, composite ones by their parts; views are not.
 Products, convolutions and attention have the arithmetic of `torch.utils.flop_counter`; an element-wise
 operator has one operation for each element.
 """
@@ -39,8 +39,8 @@ class Operation:
 
 
 @contextmanager
-def torch_operations(hear: Callable[[Operation], None]) -> Iterator[None]:
-    """Tells `hear` of every operator inside; of nothing where PyTorch was not imported."""
+def torch_operations(report: Callable[[Operation], None]) -> Iterator[None]:
+    """Calls `report` with every operator inside; with none if PyTorch was not imported."""
     if not hasattr(sys.modules.get("torch"), "Tensor"):
         yield
         return
@@ -50,13 +50,13 @@ def torch_operations(hear: Callable[[Operation], None]) -> Iterator[None]:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
-            return _called(self, func, args, kwargs or {}, hear)
+            return _called(self, func, args, kwargs or {}, report)
 
     with Mode():  # type: ignore[no-untyped-call, unused-ignore]
         yield
 
 
-def _called(mode: Any, func: Any, args: Any, kwargs: Any, hear: Callable[[Operation], None]) -> Any:
+def _called(mode: Any, func: Any, args: Any, kwargs: Any, report: Callable[[Operation], None]) -> Any:
     import torch
     from torch.utils.flop_counter import flop_registry
 
@@ -70,15 +70,15 @@ def _called(mode: Any, func: Any, args: Any, kwargs: Any, hear: Callable[[Operat
     operation = _operation(func, args, kwargs, result)
     if operation is not None:
         # The CPU's attention is the GPU's, by another name.
-        alike = getattr(packet, "__name__", "").removesuffix("_for_cpu")
-        count = flop_registry.get(packet) or flop_registry.get(getattr(torch.ops.aten, alike, None))
+        on_gpu = getattr(packet, "__name__", "").removesuffix("_for_cpu")
+        count = flop_registry.get(packet) or flop_registry.get(getattr(torch.ops.aten, on_gpu, None))
         flops = operation.flops if count is None else float(count(*args, **kwargs, out_val=result))
-        hear(replace(operation, flops=flops, key=_key(operation.name, args)))
+        report(replace(operation, flops=flops, key=_key(operation.name, args)))
     return result
 
 
 def _operation(func: Any, args: Any, kwargs: Any, result: Any) -> Operation | None:
-    """None of a view, of what allocates, and of one on another device."""
+    """The operation; None for a view, an allocation, or an operator on another device."""
     import torch
 
     name, schema = func._overloadpacket.__name__, func._schema
@@ -127,7 +127,7 @@ def _tensors(value: Any) -> Iterable[Any]:
 
 
 def _memory(tensor: Any) -> Array:
-    """The tensor's memory as an array; elements that NumPy does not know, as bfloat16, are opaque bytes."""
+    """The tensor's memory as an array; elements unknown to NumPy, such as bfloat16, are opaque bytes."""
     size = tensor.element_size()
     try:
         kind = np.dtype(str(tensor.dtype).removeprefix("torch.")).str

@@ -71,7 +71,7 @@ class Coverage:
     """Functions whose documentation says that they may synchronize."""
 
     def refused(self, parameters: str | None, count: int, keywords: Mapping[str, object]) -> str:
-        """The part of a call that they do not take: `where=`, or "6 arguments by position"; else empty."""
+        """The part of a call that they do not accept: `where=`, or "6 arguments by position"; else empty."""
         if parameters is None:
             return ""
         words = parameters.split()
@@ -214,7 +214,7 @@ class Watch:
                 self.refuse(NotTaken, f"CuPy has no arithmetic on arrays of {dtype}", step, array)
 
     def owner(self, array: Any) -> str:
-        """The buffer that the array is, or is a view of; nothing where it is none."""
+        """The buffer that the array is, or is a view of; empty if it is none."""
         plain = getattr(array, "plain", array)
         if not isinstance(plain, np.ndarray):
             return ""
@@ -261,7 +261,7 @@ def refused_by_library(error: Exception, watch: Watch) -> Refusal | None:
 _WHOLE_BYTES = 64 << 20
 """Size of an array up to which all elements are looked at."""
 _DEPTH = 4
-"""Containers, objects and functions that are looked into, one in the other."""
+"""Levels of containers, objects and functions that are searched."""
 _MOST = 1000
 """Elements of a container that are looked at."""
 

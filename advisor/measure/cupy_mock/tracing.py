@@ -108,7 +108,7 @@ def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES
 
 
 def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: int) -> str | None:
-    """Where that stage first leaves its part of that buffer, where so many frames from the start show it."""
+    """The line where that stage first leaves its part of that buffer; None if those frames stay inside."""
     traced = _Traced(run, seed)
     run.serial.run_setup()
     for index in range(frames):

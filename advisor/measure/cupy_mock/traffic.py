@@ -29,7 +29,7 @@ from advisor.strategies.schedule import StageUse
 from advisor.workloads.torch_operations import GATHERS, Operation, torch_operations
 
 _ROUTINES = {**dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), "matmul"), "clone": "copy", "copy_": "copy"}
-"""PyTorch's operators that read as a routine of routines.toml by another name does: products are cuBLAS's."""
+"""The routine of routines.toml that reads as this operator of PyTorch does; products are cuBLAS's."""
 _TORCH_ROUTINES = ("convolution", "native_batch_norm", "_native_batch_norm_legit", "native_layer_norm")
 
 
@@ -146,8 +146,8 @@ class TrafficRecorder:
         self._judge(array, count, key, "writes")
 
     def _judge(self, array: Array, count: float, key: Any, what: Literal["reads", "writes"]) -> None:
-        """Notes elements outside the stage's region; of a call that touches some of an array nothing is known
-        but for its key."""
+        """Notes elements outside the stage's region; a call that touches part of an array is judged only
+        by its key."""
         owner = self._owner(array) if self._watched else None
         place = (self._stage, owner or "")
         if place in self.strays or (key is None and count < unique_bytes(array)):
