@@ -321,7 +321,7 @@ def _copied(value: Any) -> Any:
 
 
 _WIDTH = 90
-_EVERY_FRAME = "Every frame brings the inputs of that call; what stays (weights) belongs into setup=[...]."
+_EVERY_FRAME = "Every frame brings the inputs of that call; what stays (weights) belongs in setup=[...]."
 _MODES = {"in": "In", "out": "Out", "inout": "InOut"}
 _LOADING = """
 with np.load(Path(__file__).with_name("{}")) as file:

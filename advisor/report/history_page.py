@@ -11,7 +11,18 @@ from itertools import pairwise
 from advisor import units
 from advisor.profiles.histories import QUICKEST, History
 from advisor.report import blocks, words
-from advisor.report.charts import Crossover, Curve, LineChart, Style, leading, line_chart, sample, styles
+from advisor.report.charts import (
+    HEIGHT,
+    LOW,
+    Crossover,
+    Curve,
+    LineChart,
+    Style,
+    leading,
+    line_chart,
+    sample,
+    styles,
+)
 from advisor.report.machine import pairs
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, legend, panels
@@ -40,7 +51,8 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
     looks = styles(list(dict.fromkeys(name for series in lines for name in series.track.with_figures)))
     named, ends = list(zip(_names(lines), lines, strict=True)), (history.entries[0], history.entries[-1])
     verdicts = tuple(_verdict(series, name) for name, series in named)
-    charts = [filled(_chart(series, name, looks)) for name, series in named]
+    height = HEIGHT if len(lines) == 1 else LOW
+    charts = [filled(_chart(series, name, looks, height)) for name, series in named]
     missing = not can_look() and any(len(series.entries) >= FEWEST for series in lines)
     workloads = list(dict.fromkeys(words.name(series.profile.workload.name) for series in lines))
     devices = dict.fromkeys(words.name(c.track.device.name) for c in lines if c.track.basis == "measured")
@@ -82,8 +94,7 @@ def _names(lines: Sequence[Series]) -> list[str]:
         items = profile.workload.parameters.items()
         parameters.append(pairs({k: v for k, v in items if any(other.get(k) != v for other in same)}))
     tags = [[words.name(profile.workload.name) for profile in profiles], parameters]
-    followed = [series.track for series in lines]
-    devices = [f"{words.name(t.device.name)}{', on the CPU' * (t.basis == 'cpu')}" for t in followed]
+    devices = [words.name(series.track.device.name) for series in lines]
     labels = [*(tag for tag in tags if len(set(tag)) > 1), devices]
     names = [", ".join(filter(None, parts)) for parts in zip(*labels, strict=True)]
     return [
@@ -124,8 +135,9 @@ def _headline(series: Series) -> str:
     if not series.changes:
         if series.looked:
             return _newest(series) or f"No change detected in {many}"
-        few = f"too few to look for changes ({FEWEST} are needed)"
-        why = few if len(series.entries) < FEWEST else "changes were not looked for"
+        needed = 2 if _is_predicted(series) else FEWEST
+        few = f"too few to look for changes ({needed} are needed)"
+        why = few if len(series.entries) < needed else "changes were not looked for"
         return f"{many}: {why}"
     last, chosen = series.changes[-1], series.track.stops[-1].optima.chosen
     # The strategy recommended last if it changed, else that with the largest step.
@@ -153,7 +165,7 @@ def _now(series: Series) -> str:
     return f"{words.code(last)} is recommended {where}."
 
 
-def _chart(series: Series, name: str, looks: dict[str, Style]) -> LineChart | None:
+def _chart(series: Series, name: str, looks: dict[str, Style], height: int) -> LineChart | None:
     """The newest profiles; the table has the others at changes."""
     track, first = series.track, max(0, len(series.entries) - MOST_POINTS)
     labels = [entry.label for entry in series.entries[first:]]
@@ -172,7 +184,8 @@ def _chart(series: Series, name: str, looks: dict[str, Style]) -> LineChart | No
     if omitted := len(track.with_figures) - len(drawn):
         notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
     title = f"{_what(series)} over commits, {name}"
-    chart = line_chart(title, "commit", labels, curves, predicted=_is_predicted(series), changes=changes)
+    predicted = _is_predicted(series)
+    chart = line_chart(title, "commit", labels, curves, height=height, predicted=predicted, changes=changes)
     return replace(chart, note=" ".join(notes))
 
 

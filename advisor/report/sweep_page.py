@@ -112,7 +112,8 @@ def _lead(
     predicted = any(track.basis == "predicted" for track in devices)
     confirm = {verdict.basis for verdict in verdicts} - {"nothing"} == {"predicted"}
     what = f"Nothing could be measured or predicted at any value of {parameter}"
-    none = nothing("", what, next_step="Fix the errors in the rows and run again.")
+    failures = sweep_failures(sweep, parameter)  # each with its next step
+    none = nothing("", what, next_step="" if failures else "Fix the errors in the rows and run again.")
     figures: list[tuple[blocks.Block, ...]] = []
     looks = styles(list(dict.fromkeys(name for track in devices for name in track.strategies)))
     for track in devices:
@@ -127,7 +128,7 @@ def _lead(
     answer = panels(verdicts or (none,), figures or [()], named=predicted)
     return lead(
         replace(following, forms="html"),  # below the charts it would not be on the first screen
-        *around(blocks.Failures(sweep_failures(sweep, parameter)), *answer, drawn=any(figures)),
+        *around(blocks.Failures(failures), *answer, drawn=any(figures)),
         replace(following, forms="md txt"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
