@@ -348,7 +348,7 @@ def grid(size: int = 3) -> SweepResults:
 @every("width", [60, 80, 140])
 def test_two_parameters_are_a_table_of_best_strategies_and_one_safe_choice(width: int) -> None:
     text = render(page_of(grid()), "txt", width=width)
-    assert "Use `pinned` for all values of (n, uses): at most 1.20×" in " ".join(text.split())
+    assert "Use `pinned` for 5 of 6 values of (n, uses): at most 1.20×" in " ".join(text.split())
     rows = [line.split() for line in text.splitlines() if re.match(r" +[123]  ", line)]
     assert rows == [
         ["1", "zero-copy", "zero-copy"], ["2", "pinned", "pinned"], ["3", "pinned", "failed"],

@@ -196,7 +196,9 @@ def _for_range(track: Track, parameter: str, one: tracks.OneForAll) -> str:
     """One strategy for all values, and what it costs at the value where it is the worst choice."""
     stops = [stop for stop in track.stops if stop.known]
     first, last, worst = (words.value(stop.value) for stop in (stops[0], stops[-1], track.stops[one.device]))
-    where = f"{parameter} = {first} to {last}" if _runs(track) else f"all values of {parameter}"
+    known, every = len(stops), len(track.stops)
+    some = "all values" if known == every else f"{known} of {every} values"
+    where = f"{parameter} = {first} to {last}" if _runs(track) else f"{some} of {parameter}"
     likely = any(stop.optima.likely for stop in stops)
     cost = words.at_most(one.cost, f"at {parameter} = {worst}")
     return f"{'likely' if likely else 'use'} {words.code(one.strategy)} for {where}: {cost}"
