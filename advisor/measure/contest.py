@@ -367,8 +367,8 @@ class VersionFinal:
 
         def look(_: Sequence[Block]) -> Look:
             verdict = self.judged()
-            shown = ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in verdict.ratios.items())
-            progress.begin(f"HEAD / BASE: {shown}")
+            if shown := ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in verdict.ratios.items()):
+                progress.begin(f"HEAD / BASE: {shown}")
             resting: frozenset[str] = frozenset()
             if not verdict.settled and verdict.processes >= FEWEST_PROCESSES:
                 resting = frozenset(n for n, s in self.entry.names.items() if s not in verdict.next)
