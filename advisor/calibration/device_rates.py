@@ -35,8 +35,8 @@ FLOPS_PER_ROUND = 16
 
 
 class Kernels:
-    """Launches on the backend's stream. Arrays are float32 of `xp`; each method tells the bytes (or flops)
-    it moves or does, as a program would count them."""
+    """Launches on the backend's stream. Arrays are float32 of `xp`; each method returns the bytes it moves
+    (or its flops), as a program would count them."""
 
     def __init__(self, backend: Backend) -> None:
         # Without cached_property: a missing compiler is an error of the group, once.
@@ -214,7 +214,7 @@ _AGAIN_WINDOW = 4 << 20
 """More than any L1 holds, of which kernels read each byte again and again."""
 _NEAR_PASSES = 4
 _LEAST = 0.01
-"""A share that no time can tell from none."""
+"""A share too small to be measured."""
 _FLOAT32 = np.dtype(np.float32)
 
 

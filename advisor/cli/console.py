@@ -33,7 +33,7 @@ STDOUT = "-"
 
 
 class _Messages(io.FileIO):
-    """stderr, which loses what nobody can take: a message that cannot be given changes no exit code."""
+    """stderr that drops a message which cannot be written: that changes no exit code."""
 
     def write(self, data: Any) -> int:
         """All of it counts as written."""
@@ -83,9 +83,9 @@ def put(text: str) -> None:
 
 
 def flush() -> None:
-    """Sends on what was printed. Raises OSError, `BrokenPipeError` of them, where nobody can take it.
+    """Flushes stdout. Raises OSError, such as `BrokenPipeError`, if it cannot be written.
 
-    The rest is dropped then: Python would try again at its end, and exit with 120.
+    The rest is then dropped: Python would try again at its end, and exit with 120.
     """
     try:
         sys.stdout.flush()
@@ -153,9 +153,9 @@ def began() -> float:
 
 
 def say(text: str, *, written: bool = False, most: int | None = None) -> None:
-    """A message, which is no result: to stderr, without secrets, names and what a terminal would obey.
+    """Prints a message to stderr, without secrets, names and what a terminal would obey.
 
-    Where it tells the path of a file that was `written`, the path stays one that can be opened. most:
+    If it has the path of a file that was `written`, the path stays one that can be opened. most:
     characters, if it may hold what the user gave; secrets are masked before it is cut.
     """
     from advisor.profiles.redaction import here

@@ -253,9 +253,9 @@ class PcieLink(NamedTuple):
 def pcie_link(readings: Sequence[GpuState]) -> PcieLink:
     """An idle GPU may lower its generation, so only readings of one that is awake count for that."""
     awake = [r for r in readings if r.moment == "under-load" or r.performance_state in _AWAKE]
-    seen = ([r.link_generation for r in awake], [r.link_width for r in readings])
+    present = ([r.link_generation for r in awake], [r.link_width for r in readings])
     best = ([r.link_generation_max for r in readings], [r.link_width_max for r in readings])
-    return PcieLink(*(max(filter(None, each), default=0) for each in (*seen, *best)))
+    return PcieLink(*(max(filter(None, each), default=0) for each in (*present, *best)))
 
 
 def _board_cautions(readings: Sequence[TegraState]) -> Iterator[str]:

@@ -294,7 +294,7 @@ class GpuLinks:
 
 
 def gpu_links(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tuple[GpuLinks, ...]:
-    """Every GPU that NVML lists, or those at the PCI addresses `only`, as far as NVML tells of them."""
+    """Every GPU that NVML lists, or those at the PCI addresses `only`, as far as NVML describes them."""
     listed: dict[str, GpuLinks] = {}
     with contextlib.suppress(Unreachable), opened(machine.nvml) as module:
         listed = {each.address: each for each in _all(module, machine.root)}

@@ -64,8 +64,8 @@ def over_frames(
 
     def look() -> None:
         resident.append(_field(process / _STATUS, "VmRSS"))
-        for card, seen in zip(backend.gpus, free, strict=True):
-            seen.append(card.free_memory())
+        for card, levels in zip(backend.gpus, free, strict=True):
+            levels.append(card.free_memory())
 
     def look_after(call: Callable[[], object], _: Any) -> None:
         call()
@@ -80,8 +80,8 @@ def over_frames(
     places = {"host": [_rise(before.resident, now) for now in resident]}
     if not backend.device().attributes.get("integrated"):
         start = 0 if len(free) > 1 else gpu
-        for number, (seen, at_first) in enumerate(zip(free, before.cards, strict=False), start):
-            places[f"gpu{number}"] = [_rise(now, at_first) for now in seen]
+        for number, (levels, at_first) in enumerate(zip(free, before.cards, strict=False), start):
+            places[f"gpu{number}"] = [_rise(now, at_first) for now in levels]
     known = {name: [count for count in counts if count is not None] for name, counts in places.items()}
     return {n: PlaceMemory(steady_bytes=c[-1], peak_bytes=max(c)) for n, c in known.items() if c}
 

@@ -95,7 +95,7 @@ def _against_reference(difference: BufferDifference) -> str:
 
 
 def nans(array: Array) -> tuple[int, int]:
-    """How many elements are NaN, of how many that were looked at: of a large array, some."""
+    """Counts of NaN elements and of elements examined, a sample if the array is large."""
     examined = array if array.nbytes <= _WHOLE_BYTES else some(array)
     return (int(np.count_nonzero(np.isnan(examined))) if array.dtype.kind in "fc" else 0), examined.size
 
@@ -125,7 +125,7 @@ def compare_results(base: Path, head: Path) -> Results:
     """HEAD's results against BASE's in the frames that both kept, from the folders of the reference runs.
     Buffers are compared up to the first frame in which two runs of one version differ in them."""
     sides = {"BASE": KeptResults(base), "HEAD": KeptResults(head)}
-    ended = {name: kept.repeated() for name, kept in sides.items()}
+    ended = {name: side.repeated() for name, side in sides.items()}
     for name, repeated in ended.items():
         if repeated is None:
             return Results(absent=f"the reference run of {name} failed")
@@ -136,7 +136,7 @@ def compare_results(base: Path, head: Path) -> Results:
     compared: dict[str, None] = {}
     different: dict[str, BufferDifference] = {}
     for frame in range(min(before.frames, now.frames)):
-        expected, results = (kept.load(frame) for kept in sides.values())
+        expected, results = (side.load(frame) for side in sides.values())
         for name in (n for n in results if n in expected and n not in different and frame < limits.get(n, 0)):
             compared[name] = None
             length = lengths[name] * (frame + 1)

@@ -97,7 +97,7 @@ def _fact(module: object, name: str) -> Any:
 
 @cache
 def is_users(place: str) -> bool:
-    """Whether code is neither ours nor a library's; `<string>` and its like are nobody's."""
+    """Whether code is the user's: neither ours, nor a library's, nor generated (`<string>`)."""
     return not (place.startswith("<") or is_library(place) or Path(place).is_relative_to(_OUR_FOLDER))
 
 

@@ -116,7 +116,7 @@ def fork_server(modules: Sequence[str]) -> Iterator[ForkServer]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Holds Ctrl-C back for a moment: amid the start it would leave a child that nobody knows of."""
+    """Defers Ctrl-C, which during a start would leave an untracked child."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return

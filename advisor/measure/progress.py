@@ -15,8 +15,8 @@ from typing_extensions import Self
 
 
 class Progress:
-    """Is told how many processes are to come, how long all of it may take, and what is at work. By itself it
-    prints nothing (--quiet)."""
+    """Receives the number of processes, the time limit and the current activity. This class prints nothing
+    (--quiet)."""
 
     def __enter__(self) -> Self:
         return self

@@ -188,7 +188,7 @@ def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, byte
 @dataclass(frozen=True)
 class Differences:
     """Files of a working tree that are not as committed, and new Python files. `unknown`: cannot be compared,
-    since git's filters are not run. `problem`: why git told nothing."""
+    since git's filters are not run. `problem`: why git gave no answer."""
 
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()

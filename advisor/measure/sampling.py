@@ -29,7 +29,7 @@ MAX_FRAMES = 1000
 STEADY = 0.02
 """Frames that are quicker than those before by no more are warm."""
 LEAST_WARM = 0.01
-"""Seconds that warming up takes at least: on an H200 the first 10 ms after a wait tell nothing."""
+"""Seconds that warming up takes at least: on an H200 the first 10 ms after a wait are not representative."""
 CLOCK_READINGS = 8
 """Most readings of the clock between frames that are timed together."""
 _CLOCK_DIGITS = 9

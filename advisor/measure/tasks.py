@@ -332,7 +332,7 @@ def timeline(loop: FrameLoop, backend: Backend, index: int, clock: Clock = perf_
     overlap all of one period is seen; None where the clock saw no time pass. The host's steps are timed by
     its clock, the stream's by marks. The two are fitted at one mark, right after a wait: on a GPU they agree
     within a few microseconds."""
-    seen: list[tuple[Action, float, float, tuple[Any, Any] | None]] = []
+    executed: list[tuple[Action, float, float, tuple[Any, Any] | None]] = []
     wait_for_all(backend)
     anchors, zero = [gpu.timestamp() for gpu in backend.gpus], clock()
 
@@ -341,7 +341,7 @@ def timeline(loop: FrameLoop, backend: Backend, index: int, clock: Clock = perf_
         mark, begin = gpu.timestamp(stream) if action.on_stream else None, clock()
         call()
         end = clock()
-        seen.append((action, begin, end, (mark, gpu.timestamp(stream)) if action.on_stream else None))
+        executed.append((action, begin, end, (mark, gpu.timestamp(stream)) if action.on_stream else None))
 
     with loop.watched(lambda action: action.around(partial(note, action))):
         loop.frame(index)
@@ -351,7 +351,7 @@ def timeline(loop: FrameLoop, backend: Backend, index: int, clock: Clock = perf_
         loop.frame_alone(index + WATCHED - 1)
     wait_for_all(backend)
     spans: list[Span] = []
-    for action, begin, end, marks in seen:
+    for action, begin, end, marks in executed:
         if marks:
             gpu, anchor = backend.gpus[action.gpu], anchors[action.gpu]
             begin, end = (zero + gpu.seconds_between(anchor, mark) for mark in marks)
@@ -361,5 +361,7 @@ def timeline(loop: FrameLoop, backend: Backend, index: int, clock: Clock = perf_
             several = marks and len(anchors) > 1
             spans.append(span.model_copy(update={"gpu": action.gpu}) if several else span)
     spans.sort(key=lambda span: (span.begin_seconds, span.end_seconds))
-    kept, rest = tuple(spans[:MOST_SPANS]), len(spans[MOST_SPANS:])
-    return Timeline(source="events", frame_seconds=stop - start, spans=kept, left_out=rest) if spans else None
+    shown, rest = tuple(spans[:MOST_SPANS]), len(spans[MOST_SPANS:])
+    if not spans:
+        return None
+    return Timeline(source="events", frame_seconds=stop - start, spans=shown, left_out=rest)

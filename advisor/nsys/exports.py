@@ -96,7 +96,7 @@ def _notes(database: Database, version: str) -> list[str]:
 Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None, int | None]]
 """Number, name, whether it has its own memory and its copy engines, of what a process calls a CUDA device."""
 _ANY = -1
-"""In place of the process, where no table tells."""
+"""In place of the process, where no table has it."""
 _GAP = 10_000
 """ns."""
 _SHARE_OF_LINK = 0.8

@@ -80,7 +80,7 @@ class GpuFigures:
         self.idle = between(busy, self.window)
 
     def trace(self) -> GpuTrace:
-        """Without what the device's tables tell."""
+        """Without the attributes in the device's tables."""
         steady, (begin, end) = self._at("copies"), self.extent
         begins, ends = self.work.intervals("copies")
         others = np.setdiff1d(np.arange(len(begins)), steady, assume_unique=True)

@@ -19,9 +19,9 @@ from advisor.profiles.figures import RoundBlock
 
 ChangeKind = Literal["lock", "reuse", "non-blocking", "pin-memory", "hoist", "allocator"]
 TrialOutcome = Literal["faster", "not-faster", "open", "differs", "refused"]
-"""faster: with 95 % confidence, and with equal results. open: not settled for the reason told; without one,
-more frames could tell. differs: other results.
-refused: it was not measured, or not kept, for the reason told."""
+"""faster: with 95 % confidence, and with equal results. open: not settled, for the reason given; without one,
+more frames could settle it. differs: other results.
+refused: it was not measured, or not kept, for the reason given."""
 
 
 class TrialBlock(RoundBlock):

@@ -83,8 +83,8 @@ def with_code(profile: Profile, fired: tuple[Finding, ...], *, none: bool) -> It
     }
     snippets: set[str] = set()
     for finding in fired:
-        kept = (baselines.get(device, finding.strategy) for device in finding.devices)
-        against = bool(finding.strategy) and all(finding.strategy != baseline for baseline in kept)
+        unchanged = (baselines.get(device, finding.strategy) for device in finding.devices)
+        against = bool(finding.strategy) and all(finding.strategy != baseline for baseline in unchanged)
         again = none or against or finding.snippet in snippets
         yield replace(finding, snippet="", variants=()) if again else finding
         snippets |= set() if again else {finding.snippet}

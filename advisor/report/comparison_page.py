@@ -27,7 +27,7 @@ _PREDICTED_BOTH = "Profile both on the device to confirm."
 _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 """Short forms have room for the first of them."""
 _STATUSES = ("failed", "inconclusive", "not applicable", "passed")
-"""The order in which gates are told: short forms have room for the first of them."""
+"""The order in which gates are listed: short forms have room for the first of them."""
 _SHARED = "the machine, or code that every strategy runs"
 _UNCHANGED = "No difference was recorded: the ratios show how repeatable the figures are."
 _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."

@@ -46,8 +46,8 @@ def zero_copy_reread(case: Case, limits: Limits) -> Finding:
         for read in again
     ]
     evidence += [zero_copy.kernels(), better.kernels(), zero_copy.copies(), better.copies()]
-    seen = f" ({counted})" if counted else ", judging by their time (declare `passes` to confirm)"
-    cause = f"Kernels re-read zero-copy memory{seen}. {_way(case, again, better)}"
+    basis = f" ({counted})" if counted else ", judging by their time (declare `passes` to confirm)"
+    cause = f"Kernels re-read zero-copy memory{basis}. {_way(case, again, better)}"
     title = "Copy once instead of reading through the link"
     if case.one_dram:
         title = "Keep re-read buffers in memory the GPU caches"

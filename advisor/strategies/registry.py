@@ -39,7 +39,7 @@ class Strategy:
     pipelined: bool = False
     """Two sets of buffers, so that frames overlap."""
     several_gpus: bool = False
-    """Only for workloads on several GPUs; of others nothing is told of it."""
+    """Only for workloads on several GPUs; reports of others do not mention it."""
 
     def unavailable(self, device: Device) -> str | None:
         return self.placement.unavailable(device)

@@ -87,8 +87,8 @@ def break_tie(equals: Sequence[Contestant], times: Mapping[str, float]) -> Conte
     """
     least = min(one.physical_bytes for one in equals)
     most = least + max(least * SAME_MEMORY, LEAST_SAVING)
-    kept = next((one for one in equals if one.name == BASELINE and one.physical_bytes <= most), None)
-    return kept or min(leanest(equals), key=lambda one: (one.code_change, times[one.name], one.name))
+    baseline = next((one for one in equals if one.name == BASELINE and one.physical_bytes <= most), None)
+    return baseline or min(leanest(equals), key=lambda one: (one.code_change, times[one.name], one.name))
 
 
 @dataclass(frozen=True)

@@ -310,7 +310,7 @@ def _edited(files: Sequence[str], first: int, last: int) -> list[int]:
 def _changes(
     steps: Iterator[tuple[str, Step]], entries: Sequence[Entry], around: Sequence[tuple[Condition, ...]]
 ) -> Iterator[Change]:
-    """Steps whose possible places have one in common are told as one change: where the workload's file
+    """Steps whose possible places have one in common are reported as one change: where the workload's file
     changed, if it did at one of them."""
     files = [entry.profile.workload.sha256 for entry in entries]
     waiting = sorted(steps, key=lambda each: each[1].at)

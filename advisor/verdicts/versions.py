@@ -337,10 +337,10 @@ def changes(
         ]
         pairs = _paired(shares, names, entry, 0.0)
         half = float(pairs.half_widths(PARTS_CONFIDENCE, len(parts))[1, 0]) * means[0]
-        taken = ([of.get(part) for each, of in parted if each.contestant == name] for name in names)
+        times = ([of.get(part) for each, of in parted if each.contestant == name] for name in names)
         base, head = (
             by * math.fsum(each or 0.0 for each in of) / len(of) if set(of) != {None} else None
-            for of, by in zip(taken, scale, strict=True)
+            for of, by in zip(times, scale, strict=True)
         )
         change = Change(part, base, head, None, None)
         if math.isfinite(half) and pairs.rounds >= FEWEST_ROUNDS:

@@ -34,7 +34,7 @@ def located(stage: str, function: Callable[..., object]) -> str:
 
 
 def line_reading(function: Callable[..., object], buffer: str) -> str:
-    """` (file.py:12: b += a)` of the first line that reads the parameter; nothing where no source tells."""
+    """` (file.py:12: b += a)` of the first line that reads the parameter; empty without the source."""
     try:
         plain = inspect.unwrap(function)
         lines, first = inspect.getsourcelines(plain)

@@ -180,8 +180,8 @@ def choose_backend(
     without: tuple[str, str] = PREDICTING,
     machine: Machine | None = None,
 ) -> BackendName:
-    """The backend for what was asked; `tell` hears of a GPU that cannot be used. `without` says what can be
-    done where there is none, and is. Raises `UsageError` or `NothingMeasured`."""
+    """The backend for these options; `tell` is called if there is a GPU that cannot be used. `without` says
+    what can be done without one, and what is done. Raises `UsageError` or `NothingMeasured`."""
     there = machine or Machine()
     if no_gpu and gpu is not None:
         raise UsageError("--gpu and --no-gpu contradict each other", next_step="Omit one of them.")

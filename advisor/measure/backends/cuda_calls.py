@@ -63,7 +63,7 @@ class Driver:
         return {"cuda_driver": f"{version // 1000}.{version % 1000 // 10}", "pci_bus_id": place}
 
     def uuid(self) -> str:
-        """Empty where the driver has none; version 2 of the call tells the parts of a GPU (MIG) apart."""
+        """Empty where the driver has none; version 2 of the call distinguishes the parts of a GPU (MIG)."""
         number = (ctypes.c_ubyte * 16)()
         call = getattr(self._cuda, "cuDeviceGetUuid_v2", None) or self._cuda.cuDeviceGetUuid
         known = call(ctypes.byref(number), self._device) == 0 and any(number)

@@ -109,7 +109,9 @@ class CupyCalls:
                     call, wrap = self._calls.waiting(f"cupy.{name}")(call), self._work
                 elif owner is cupy and name in waits:
                     call, wrap = self._calls.named(f"cupy.{name}")(call), self._work
-                setattr(owner, name, _Told(call, self._work(call)) if hasattr(call, "nin") else wrap(call))
+                setattr(
+                    owner, name, _Recorded(call, self._work(call)) if hasattr(call, "nin") else wrap(call)
+                )
 
     def _places(self, values: Iterable[Any]) -> tuple[int, ...]:
         """Where the allocations of the arrays among arguments are."""
@@ -145,7 +147,7 @@ class CupyCalls:
         return result
 
     def _locate(self, array: Any) -> Location | None:
-        """None while the script uses ufuncs and kernels of cupyx, which read arrays and tell nobody."""
+        """None while the script uses ufuncs and kernels of cupyx, whose reads are not recorded."""
         played = not self._recorder.has_gpu
         names = () if played else _UNSEEN_READERS
         if any(name in sys.modules for name in names) or (played and self._cupy._watch.uses_cupyx):
@@ -366,14 +368,14 @@ class CupyCalls:
         return result
 
     def _kernels(self) -> None:
-        """Calls of kernels are told by subclasses, which CuPy's own modules use as well."""
+        """Replaces kernels by subclasses that record their calls, in CuPy's own modules as well."""
         cupy, work = self._cupy, self._work
         for name in _KERNELS:
             base = getattr(cupy, name)
             kind = type(name, (base,), {"__call__": work(base.__call__), "__module__": "cupy"})
             for owner in (cupy, vars(cupy).get("_core", cupy)):
                 setattr(owner, name, kind)
-        replace(cupy.RawModule, "get_function", lambda call: lambda *a: _Told(k := call(*a), work(k)))
+        replace(cupy.RawModule, "get_function", lambda call: lambda *a: _Recorded(k := call(*a), work(k)))
         if "fuse" in vars(cupy):
             replace(cupy, "fuse", self._fused)
 
@@ -410,8 +412,8 @@ def _argument(place: int, _: Any, *args: Any) -> int:
     return int(args[place])
 
 
-class _Told:
-    """A ufunc or kernel whose calls are told; the rest of it is the library's."""
+class _Recorded:
+    """A ufunc or kernel whose calls are recorded; the rest of it is the library's."""
 
     def __init__(self, library: Any, call: Call) -> None:
         self._library, self._call = library, call

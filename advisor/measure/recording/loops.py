@@ -340,7 +340,7 @@ class Site:
     codes: tuple[CodeType, ...]
     at_head: bool
     """A line of it is a loop's first, which runs before the loop as well as in it."""
-    asked: int = 0
+    crossings: int = 0
     """How often something was about to cross."""
     records: dict[Any, Any] = field(default_factory=dict)
     """Records by what tells crossings of a line apart."""

@@ -147,7 +147,7 @@ not_seen: list[Callable[[str], None]] = []
 
 
 def fact(name: str) -> Any:
-    """A property of the GPU, which is then told among what was not seen."""
+    """A property of the GPU, which the report then lists under Not seen."""
     if name not in _FACTS:
         raise CannotPlay(f"{name} of the device is unknown")
     for tell in not_seen:

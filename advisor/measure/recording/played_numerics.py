@@ -1,7 +1,7 @@
 """Kernels and cupyx.scipy on the mock of CuPy, computed by NumPy and SciPy in place of a GPU.
 
-Kernels in CUDA C++ that are plain expressions; all others are told as not run. cupyx.scipy by SciPy, without
-sparse matrices.
+Kernels in CUDA C++ are computed if they are plain expressions; all others are listed as not run. cupyx.scipy
+is computed by SciPy, without sparse matrices.
 """
 
 from __future__ import annotations

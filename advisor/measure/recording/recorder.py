@@ -53,7 +53,7 @@ class Event:
     host: Any = None
     """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
     device: Any = None
-    """An upload's array on the GPU, which `locate` takes: uploads that nothing reads are told by it."""
+    """An upload's array on the GPU, which `locate` takes: finds uploads that nothing reads."""
     locate: Callable[[Any], Location | None]
     site: Any = None
     """The script's line, where it has been looked up."""
@@ -180,7 +180,7 @@ class Record:
 
 
 class ScriptRecorder:
-    """Takes note of all that the libraries' recorders of a run tell."""
+    """Collects the events of the libraries' recorders in a run."""
 
     def __init__(
         self, loops: Loops, lines: Lines, origins: Origins, contents: Contents, clock: Clock, *, has_gpu: bool
@@ -223,16 +223,16 @@ class ScriptRecorder:
         event.site = site = self._lines.site(sys._getframe(3))  # none of the first three is the script's
         if site is None:
             return False
-        site.asked = asked = site.asked + 1
+        site.crossings = number = site.crossings + 1
         if self.copy_costs.is_on and self.copy_costs.is_around(site):
             event.is_subtracted = event.kind in _COPIES
             event.created = event.created if event.is_subtracted else None
             return False
-        every = SOON_TIMED if asked < SOON else THEN_TIMED
-        is_sampled = asked <= FIRST_TIMED or asked % every == 0
-        if not is_sampled and asked > FIRST_CLOCKED and asked % THEN_CLOCKED:
+        every = SOON_TIMED if number < SOON else THEN_TIMED
+        is_sampled = number <= FIRST_TIMED or number % every == 0
+        if not is_sampled and number > FIRST_CLOCKED and number % THEN_CLOCKED:
             event.created = None
-        if asked % THEN_TIMED == WARM_UP + 1:
+        if number % THEN_TIMED == WARM_UP + 1:
             self.copy_costs.consider(site)
         return is_sampled
 

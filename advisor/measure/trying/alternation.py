@@ -1,4 +1,4 @@
-"""Frames of a running loop in blocks, under one contestant after the other, and what the blocks tell.
+"""Frames of a running loop in blocks of one contestant after the other, and the ratios of their times.
 
 A round has a block of each contestant, in a new random order. The first frames after a switch are not timed:
 they still have the other's buffers and caches, and get their own. Before and after a block the GPU is waited

@@ -171,7 +171,7 @@ class _Session:
         )
 
     def _end(self) -> float:
-        """When no further frame begins: told at the first one, since imports and set-up take long. Results
+        """When no further frame begins: decided at the first one, since imports and set-up take long. Results
         are of whole runs."""
         if self.job.most_seconds is None or self.job.task == "results":
             return math.inf
