@@ -296,6 +296,14 @@ def test_the_readme_s_figures_are_those_of_the_pages() -> None:
     assert f"| {told[2]} of {told[1]} |" in readme
 
 
+def test_what_make_is_said_to_do_and_to_run_exists() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    named = {name for page in PAGES for name in re.findall(r"`make ([a-z-]+)", page.read_text("utf-8"))}
+    assert named - set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)) == set()
+    files = re.findall(r"tests/\w+\.py", makefile)
+    assert [file for file in files if not (REPOSITORY / file).is_file()] == []
+
+
 def test_the_readme_fits_two_screens() -> None:
     assert (REPOSITORY / "README.md").read_text(encoding="utf-8").count("\n") < 150
 
