@@ -74,6 +74,8 @@ _REPLACED = (
     "Put it back before the workload's function or stage returns, or replace it in your own module only."
 )
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SHORT = " written"
+"""So ends NumPy's error about part of an array on a full disk, which has no number."""
 _ROOM = "Free space in the folder for temporary files, set TMPDIR to another, or raise ulimit -f."
 _TWIN = "Without a GPU this device stage needs a CPU twin: device(function, cpu=numpy_function)."
 _XP = (
@@ -193,8 +195,9 @@ def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
 def _untraced(error: BaseException, raised: Origin, message: str, detail: str) -> Problem:
     """No line of the user's is in the traceback: a stage that is compiled code, or an error of ours."""
     if not raised.call or raised.entered:
-        if isinstance(error, OSError) and error.errno in _FULL:
-            return Problem.of(FileProblem(f"results cannot be written: {error.strerror}", next_step=_ROOM))
+        if isinstance(error, OSError) and (error.errno in _FULL or str(error).endswith(_SHORT)):
+            why = error.strerror or error
+            return Problem.of(FileProblem(f"results cannot be written: {why}", next_step=_ROOM))
         return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
     return Problem(cause="raised", message=raised.explain(message), next_step=_AT_ONCE, detail=detail)
 

@@ -133,6 +133,8 @@ def workloads() -> Iterator[Case]:
     yield profiled("closes stdout", 0, use="os.close(1) if os.path.exists('/proc/self/fd/1') else None")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))"
     yield profiled("limits the size of files", 4, top=limit, says="incomplete")
+    limit, says = limit.replace("100", "200_000"), "results cannot be written"
+    yield profiled("limits the size of arrays in files", 5, "--set", "n=100000", top=limit, says=says)
     yield profiled("hangs", 3, "--timeout", "3", produce="time.sleep(600)")
     fill = (
         "_held = []\nwhile True:\n    try: _held.append(os.open('/dev/null', 0))\n    except OSError: break"
