@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from running import Said
+from running import REPOSITORY, Said
 
 from advisor.errors import AdvisorError
 from advisor.profiles.schema import Profile
@@ -54,7 +54,8 @@ def bars(run: Profile, device: int = 0) -> dict[str, Bar]:
 
 def refusals(calls: Mapping[str, Callable[[], object]]) -> str:
     """Exit code, message and next step by what was asked for, of calls and of commands."""
-    return "\n".join(f"{name}\n{_refused(call)}" for name, call in calls.items())
+    said = "\n".join(f"{name}\n{_refused(call)}" for name, call in calls.items())
+    return said.replace(f"{REPOSITORY}/", "")
 
 
 def _refused(call: Callable[[], object]) -> str:

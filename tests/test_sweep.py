@@ -258,7 +258,7 @@ def test_two_parameters_are_combined_and_put_together_again(command: Command) ->
     assert said.code == 0, said.err
     cells = {f"n={n},step={step}" for n in (8, 16) for step in (1, 3)}
     assert names(Path("advisor-report")) == {*cells, "sweep.html", "sweep.md", "sweep.csv", "sweep.json"}
-    assert said.out.startswith("counter over n = 8, 16 and step = 1, 3: predicted.")
+    assert said.out.startswith("counter over n = 8 and 16, step = 1 and 3: predicted.")
     assert re.search(r"\n +n  step = 1 +step = 3\n +8  \S.*\n +16  \S", said.out)
     again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "--out", "two")
     assert again.out == said.out
