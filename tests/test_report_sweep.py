@@ -296,6 +296,18 @@ def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
     assert places[-1] <= made.height
 
 
+def test_ranges_of_values_without_an_order_are_drawn_as_the_note_says() -> None:
+    named = [Point(name, point.profile) for name, point in zip("abc", cpu_sweep().points, strict=True)]
+    for sweep, said, drawn in (
+        (cpu_sweep(), "Bands show the ranges", 'class="band'),
+        (sweep_results("vector_add", "mode", named), "Vertical lines show the ranges", 'class="interval'),
+    ):
+        page = render(page_of(sweep), "html")
+        assert said in page
+        assert [mark in page for mark in ('class="band', 'class="interval')].count(True) == 1
+        assert drawn in page
+
+
 def hostile_sweep(text: str) -> SweepResults:
     made = [everywhere(text) for _ in range(2)]
     points = [Point(f"{text}{i}", p, href="./x") for i, p in enumerate(made)]

@@ -46,7 +46,6 @@ from advisor.verdicts.tracks import Stop, Track
 _MOST_PARTS = 6
 _FINER = 5
 """Number of values to refine with between two neighbours; more where values between them tie."""
-_INTERVALS = {"predicted": "Bands show the ranges", "measured": "Vertical lines show the intervals"}
 _WORKLOAD = ("File", "SHA-256", "Frame")
 _METHOD = ("Order", "Time limit", "Figures", "Set-up")
 _VALUES = "each value is a separate run, one after the other; no values in between were tested"
@@ -344,10 +343,6 @@ def _chart(
         Crossover(stops.index(low), stops.index(high), what)
         for low, high, what in crossings(track, parameter)
     ]
-    note = f"{_INTERVALS[track.basis]}; a ring marks the recommended strategy."
-    note += " The best strategy changes between the dotted lines." * bool(changed)
-    if omitted := len(track.with_figures) - len(drawn):
-        note += f" The table also has {words.count(omitted, 'other strategy')}."
     where = words.name(track.device.name)
     title = f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}"
     values = [stop.value for stop in stops]
@@ -355,6 +350,12 @@ def _chart(
         title, parameter, values, curves,
         height=height, predicted=predicted, changes=changed, joined=sweep.ordered, relative=True,
     )  # fmt: skip
+    banded = predicted and any(line.bands for line in chart.lines)
+    note = f"{'Bands' if banded else 'Vertical lines'} show the {'ranges' if predicted else 'intervals'}"
+    note += "; a ring marks the recommended strategy."
+    note += " The best strategy changes between the dotted lines." * bool(changed)
+    if omitted := len(track.with_figures) - len(drawn):
+        note += f" The table also has {words.count(omitted, 'other strategy')}."
     return replace(chart, note=note)
 
 
