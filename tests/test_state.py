@@ -83,7 +83,7 @@ def test_frames_of_either_set_are_compared(strategy: str, tmp_path: Path) -> Non
         file = tmp_path / "results" / str(frame) / "alarm.npy"
         right = file.read_bytes()
         file.write_bytes(right[:-1] + bytes([1 - right[-1]]))
-        problem = outcome("alarm", strategy, tmp_path)
+        problem = outcome("alarm", strategy, tmp_path, seconds=5.0)
         file.write_bytes(right)
         assert isinstance(problem, Problem)
         assert problem.cause == "differs"
