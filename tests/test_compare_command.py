@@ -105,7 +105,7 @@ def test_anyway_lets_a_gate_judge_other_parameters(command: Command) -> None:
     said = compare(command, "n.json", "--fail-if", "slower=5%", "--strict")
     assert (said.code, "gate slower=5%: not applicable\n" in said.err) == (0, True)
     assert (
-        "Frames do different work: n is 4 instead of 16777216"
+        "Frames do different work: `n` is 4 instead of 16777216"
         in Path("advisor-comparison/compare.md").read_text()
     )
     assert compare(command, "n.json", "--fail-if", "slower=5%", "--anyway").code == 0

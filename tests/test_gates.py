@@ -174,7 +174,7 @@ def test_gates_do_not_apply_to_frames_of_other_work_but_where_that_is_asked_for(
     require_gateable(found.base, found.head, found.conditions, anyway=False)
     (ruling,) = judge(found, parse_gates(["slower=5%"]))
     assert ruling.status == "not applicable"
-    assert ruling.reasons[0].startswith("Frames do different work: n is 4 instead of 16777216; ")
+    assert ruling.reasons[0].startswith("Frames do different work: `n` is 4 instead of 16777216; ")
     (ruling,) = judge(found, parse_gates(["slower=5%"]), anyway=True)
     assert ruling.status == "passed"
 
