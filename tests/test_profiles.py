@@ -301,6 +301,11 @@ def test_a_directory_is_answered_with_the_files_in_it(tmp_path: Path) -> None:
     assert load(tmp_path / "n=2") == builders.profile(), "a directory with one is that one"
 
 
+def test_a_workload_in_place_of_a_profile_is_told_from_a_damaged_one(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match="Python code, not a profile"):
+        load(tmp_path / "w.py")
+
+
 # Writing
 
 

@@ -30,6 +30,9 @@ _GIVE = "Give an undamaged profile.json written by `advisor profile`."
 def load(path: Path | str) -> Profile:
     """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
     path = in_directory(as_path(path))
+    if path.suffix == ".py":
+        step = f"Profile it: advisor profile {path}. To compare two versions of it: advisor compare --run."
+        raise FileProblem(f"{path} is Python code, not a profile", next_step=step)
     try:
         return parse(read_unpacked(path), str(path))
     except FileNotFoundError:
