@@ -381,6 +381,11 @@ def test_markdown_is_cut_between_words(text: str, limit: int, shown: str) -> Non
     assert prose(text, limit) == shown
 
 
+def test_markdown_keeps_the_begin_of_a_name_that_is_too_long() -> None:
+    assert prose("`advisor profile w.py -q`", 22) == "<code>advisor profile…</code>"
+    assert prose("Use no more than `pinned` here", 20) == "Use no more than…"
+
+
 # What the objective counts, and how often the model was right
 
 

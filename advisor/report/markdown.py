@@ -284,7 +284,8 @@ def shortened(text: str, limit: int) -> str:
     sentence = max(cut.rfind(end) for end in (". ", "; "))
     if 2 * sentence >= len(cut):
         return f"{cut[: sentence + 1].rstrip(';')} …"
-    cut = cut[: cut.rindex("`")] if cut.count("`") % 2 else cut
+    opened = cut.rindex("`") if cut.count("`") % 2 else len(cut)
+    cut = cut[:opened] if 2 * opened >= len(cut) else cut
     word = cut.rpartition(" ")[0]
     return f"{(word if 2 * len(word) >= len(cut) else cut).rstrip(' ,;:')}…"
 
@@ -297,8 +298,11 @@ def code(name: str, *, tags: bool = False) -> str:
 
 
 def prose(text: str, limit: int = 300) -> str:
-    """Prose whose `names` stay code."""
-    spans = words.spans(shortened(text, limit))
+    """Prose whose `names` stay code, also one that is cut."""
+    cut = shortened(text, limit)
+    if cut.count("`") % 2 > text.count("`") % 2:
+        cut += "`"
+    spans = words.spans(cut)
     return "".join(code(span.text) if span.code else _escaped(span.text) for span in spans)
 
 
