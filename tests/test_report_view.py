@@ -29,7 +29,7 @@ from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Gain, Objective, Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.sweeps import Point, SweepResults, sweep_results
-from advisor.report import answering, words
+from advisor.report import answering, profile_page, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import MOST, Answer, Answers, Part, legend, parts_of, where_time_goes
 from advisor.report.blocks import Banners, Table, TableCell
@@ -460,10 +460,17 @@ def test_how_often_the_model_was_right_is_told_where_it_was_checked_often(
         for name, row in by_class().items()
     }
     monkeypatch.setattr(answering, "by_class", lambda: known)
+    monkeypatch.setattr(profile_page, "by_class", lambda: known)
     device = prediction("GH200").device.model_copy(update={"memory_class": memory_class})
     run = cpu_profile(predictions=(prediction("GH200").model_copy(update={"device": device}),))
     page = " ".join(render(page_of(run), "details").split())
     assert f"model was {told} of {memory_class} memory" in page
+    row = known.get(memory_class)  # type: ignore[call-overload]
+    if row is None:
+        assert "nothing published to check memory class discrete-hmm" in page
+    else:
+        assert ("a rule of three lines: " in page) == (row.choices >= 5)
+        assert f"of {row.figures} figures in range" in page
 
 
 # The words of every kind of verdict: the headline, what it rests on, and what to do next
