@@ -161,7 +161,7 @@ CHANCE = blending(produce="a[...] = np.random.default_rng().random(a.size)")
     ("base", "head", "code", "told"),
     [
         (BREAKS, WORKLOAD, 0, "Nothing to compare: BASE: "),
-        (WORKLOAD, OTHER, 0, "n is 8192 instead of 4096; `a`, `b` are 2.0 times as large: "),
+        (WORKLOAD, OTHER, 0, "`n` is 8192 instead of 4096; `a`, `b` are 2.0 times as large: "),
         (WORKLOAD, ZEROS_OTHER, 1, "something else with n=8192 in both: `b` differs in all of its elements"),
         (WORKLOAD, LAST, 1, "`b` differs in 1 of its 4096 elements, largest 3 at [7]"),
         (CHANCE, CHANCE, 0, "Two runs of BASE differ in `b`, so these results were not compared."),
