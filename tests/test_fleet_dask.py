@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -46,14 +47,6 @@ IN_PROCESS = {"dashboard_address": "127.0.0.1:0", "processes": False, "threads_p
 QUICK = {"max_seconds": 120.0, "rounds": 1, "strategies": ["pageable"], "targets": ["h200"]}
 
 
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def until(there: Callable[[], object], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not there():
@@ -81,7 +74,9 @@ import asyncio, sys
 from distributed import Scheduler
 async def main():
     options = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    async with Scheduler(port=int(sys.argv[1]), **options) as it:
+    async with Scheduler(port=0, **options) as it:
+        with open(sys.argv[1], "w") as file:
+            file.write(it.address)
         await it.finished()
 asyncio.run(main())
 """
@@ -89,11 +84,11 @@ asyncio.run(main())
 
 @contextmanager
 def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    port = free_port()
-    with program("-c", SCHEDULER, str(port)) as process:
-        listening = lambda: any(c.laddr.port == port for c in psutil.Process(process.pid).net_connections())  # noqa: E731
-        until(listening)
-        yield f"tcp://127.0.0.1:{port}", process
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "address")
+        with program("-c", SCHEDULER, file) as process:
+            until(lambda: file.is_file() and file.read_text())
+            yield file.read_text(), process
 
 
 @pytest.fixture(scope="module")
