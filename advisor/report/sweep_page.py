@@ -68,8 +68,7 @@ def sweep_page(sweep: SweepResults) -> Page:
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     created = words.created(first.created) if first else ""
-    limits, notes = (words.line(note, 500) for note in sweep.notes), _notes(sweep, parameter)
-    remarks = tuple(limits), tuple(notes)
+    remarks = tuple(words.line(note, 500) for note in sweep.notes), tuple(_notes(sweep, parameter))
     timed = [track for track in devices if track.with_figures]
     alone = len(timed) < 2 and not sweep.grid
     best = () if alone or sweep.grid else (best_table(sweep, timed, parameter),)
@@ -161,11 +160,8 @@ def _span(sweep: SweepResults, parameter: str) -> str:
 def listed(values: Sequence[Value]) -> str:
     """1 and 4; 1 to 64 where they are more, and numbers in their order."""
     texts = list(map(words.value, values))
-    return f"{texts[0]} to {texts[-1]}" if len(texts) > 2 and _ordered(values) else words.listing(texts)
-
-
-def _ordered(values: Sequence[Value]) -> bool:
-    return all(map(is_number, values)) and sorted(values, key=float) == list(values)
+    in_order = all(map(is_number, values)) and sorted(values, key=float) == list(values)
+    return f"{texts[0]} to {texts[-1]}" if len(texts) > 2 and in_order else words.listing(texts)
 
 
 def sweep_verdict(track: Track, parameter: str, confidence: float | None = None) -> Verdict:
