@@ -355,13 +355,14 @@ def require_free(out: Path | None, *, force: bool) -> None:
 def give(calibration: Calibration, out: Path | None) -> str:
     """Writes the file, if one is wanted; the text for stdout: the entry, or the figures in words where the
     entry is in a file or there is none. Raises `FileProblem`, with the entry in its detail."""
-    if calibration.entry is not None and out is None:
-        return calibration.toml().rstrip("\n")
-    if calibration.entry is not None and out is not None:
+    if calibration.entry is not None:
+        text = calibration.toml()
+        if out is None:
+            return text.rstrip("\n")
         try:
-            write_atomically(out, calibration.toml())
+            write_atomically(out, text)
         except FileProblem as problem:
-            problem.next_step, problem.detail = "Save the entry below to a file.", calibration.toml()
+            problem.next_step, problem.detail = "Save the entry below to a file.", text
             raise
     figures = calibration.figures()
     width = max(map(len, figures))

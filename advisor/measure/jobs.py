@@ -36,7 +36,7 @@ from advisor.texts import printable
 
 class CalibrationJob(Record):
     group: str
-    """Of measurements; "" tries the GPU."""
+    """Group of measurements; "" tries the GPU."""
     backend: Literal["cpu", "cuda"]
     gpu: int
     directory: str

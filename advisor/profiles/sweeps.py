@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -65,7 +65,7 @@ class SweepResults:
     @property
     def ordered(self) -> bool:
         """Whether the values are numbers."""
-        return all(is_number(point.value) for point in self.points)
+        return are_numbers(point.value for point in self.points)
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -119,9 +119,9 @@ def was_interrupted(run: Any) -> bool:
     return any(note.startswith("Interrupted") for note in run.notes)
 
 
-def is_number(value: Value) -> bool:
-    """Whether the value is an int or a finite float; a bool is neither."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def are_numbers(values: Iterable[Value]) -> bool:
+    """Whether each value is an int or a finite float; a bool is neither."""
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values)
 
 
 def pair(parts: Sequence[object]) -> str:

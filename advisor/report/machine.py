@@ -58,7 +58,6 @@ def _size(value: Limit | None) -> str:
     return value if isinstance(value, str) else "" if value is None else units.size(value)
 
 
-CPU_LABEL = "measured on this CPU, not on a GPU"
 CPU_TITLE = "Measured on this CPU, not on a GPU"
 ON_CPU = "The workload ran here with NumPy instead of CuPy. These are not GPU times."
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
-from advisor.profiles.sweeps import SweepResults, Value, is_number
+from advisor.profiles.sweeps import SweepResults, Value, are_numbers
 from advisor.report import blocks, words
 from advisor.report.blocks import NOTHING, Column, Table, TableCell, Verdict, columns, row
 from advisor.report.charts import (
@@ -160,7 +160,7 @@ def _span(sweep: SweepResults, parameter: str) -> str:
 def listed(values: Sequence[Value]) -> str:
     """1 and 4; 1 to 64 where they are more, and numbers in their order."""
     texts = list(map(words.value, values))
-    in_order = all(map(is_number, values)) and sorted(values, key=float) == list(values)
+    in_order = are_numbers(values) and sorted(values, key=float) == list(values)
     return f"{texts[0]} to {texts[-1]}" if len(texts) > 2 and in_order else words.listing(texts)
 
 
@@ -214,7 +214,7 @@ def best_by_value(track: Track, parameter: str) -> str:
 
 def _runs(track: Track) -> tuple[tracks.Run, ...]:
     """Ranges of one recommended strategy, where the values have an order."""
-    has_order = all(is_number(stop.value) for stop in track.stops)
+    has_order = are_numbers(stop.value for stop in track.stops)
     return tracks.runs([stop.optima for stop in track.stops]) if has_order else ()
 
 
@@ -431,7 +431,7 @@ def _grid_table(track: Track, sweep: SweepResults, title: str, cell_of: Callable
 
 def _values(sweep: SweepResults, part: int) -> list[Value]:
     values = list(dict.fromkeys(point.cell[part] for point in sweep.points))
-    return sorted(values, key=float) if all(map(is_number, values)) else values
+    return sorted(values, key=float) if are_numbers(values) else values
 
 
 def best_cell(stop: Stop, safe: str = "") -> TableCell:

@@ -47,7 +47,7 @@ class Event:
     host_seconds: float | None = None
     """Duration of the call, without `kernel_seconds` where that is known. None: it was not timed."""
     kernel_seconds: float | None = None
-    """Of waiting for earlier kernels in the call; None where the two were not measured apart."""
+    """Time that the call waited for earlier kernels; None if the two were not measured apart."""
     marks: tuple[Any, Any] | None = None
     """CUDA events before and after the copy on its stream, where this one is timed."""
     host: Any = None

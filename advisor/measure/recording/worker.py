@@ -48,8 +48,10 @@ from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, Library, ScriptRu
 
 LibraryRecorder = CupyCalls | TorchCalls | NumbaCalls
 RECORDERS: Mapping[Library, type[LibraryRecorder]] = {
-    "cupy": CupyCalls, "torch": TorchCalls, "numba": NumbaCalls,
-}  # fmt: skip
+    "cupy": CupyCalls,
+    "torch": TorchCalls,
+    "numba": NumbaCalls,
+}
 _PLAYING = f"from {__name__} import play; play({{!r}}); "
 
 

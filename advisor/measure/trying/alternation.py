@@ -49,7 +49,7 @@ class Alternation:
     tell_end: Callable[[], float] = lambda: math.inf
     """Called at the first frame, gives the time on the clock after which no further one begins."""
     frames: float = math.inf
-    """Those that the loop is expected to have."""
+    """Expected number of frames of the loop."""
     blocks: list[TrialBlock] = field(default_factory=list)
     _to_warm_up: int = WARM_UP + 1
     _warm_up_begin: float = 0.0

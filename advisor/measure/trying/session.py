@@ -293,7 +293,7 @@ class Session:
             self._take_turns(process, self._live() if process < PROCESSES else self._promising())
 
     def _alone_of(self, changes: Sequence[Change]) -> list[Change]:
-        """Those that have separate processes: all where the loop has too few frames."""
+        """Changes that are timed in separate processes: all if the loop has too few frames."""
         fit = fits(self.script.loops[self.loop].frames, len(changes) + 1)
         return [change for change in changes if not fit or change.kind in WHOLE_PROCESS]
 

@@ -84,7 +84,7 @@ class Library:
     ways: Mapping[str, Mapping[str, Any]]
     in_device: str
     types: Sequence[str] = ()
-    """Those that it has; empty for all."""
+    """NumPy names of the types that it has; empty for all."""
 
     def way(self, placement: Placement, buffer: BufferRecord, device: Device) -> Way | None:
         """None where it has no call for the placement."""
