@@ -18,15 +18,15 @@ from advisor.rules.registry import by_id
 
 JETSONS = "tegra tegra-io-coherent tegra-coherent"
 CARDS = "discrete discrete-hmm"
-Cases = Mapping[str, Sequence[tuple[str, str, Sequence[Profile]]]]
-"""By rule: what it concludes, of what, and the runs of which it concludes that."""
+Cases = Mapping[str, Mapping[str, Sequence[Profile]]]
+"""By rule the runs of each case, under `name: what the rule concludes`."""
 
 
 def row(
     strategy: str,
     median: float,
     *,
-    kernels: float,
+    kernels: float = 0.002,
     copies: float = 0.0,
     produce: float = 0.001,
     consume: float = 0.001,
@@ -66,7 +66,7 @@ def bet(
     strategy: str,
     likely: float,
     *,
-    kernels: float,
+    kernels: float = 0.002,
     copies: float = 0.0,
     memory: int = 384,
     consume: float = 0.001,
@@ -98,7 +98,8 @@ def on(where: str | Device, *results: Any, **fields: Any) -> list[Profile]:
 def judge(rule: str, cases: Cases, accepted: Accepted) -> None:
     """Each case ends as it says; with which words and figures is in tests/golden/rules."""
     text = []
-    for conclusion, name, runs in cases[rule]:
+    for case, runs in cases[rule].items():
+        name, _, conclusion = case.rpartition(": ")
         said: dict[str, list[str]] = {}
         for run in runs:
             found = says(rule, run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,11 +28,11 @@ from advisor.rules.base import Kind, passed
 from advisor.rules.registry import RULES
 
 ORIN, THOR = "tegra-io-coherent", "tegra-coherent"
-PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
-PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
-MANAGED = row("managed", 0.012, kernels=0.002)
+PAGEABLE = row("pageable", 0.040, copies=0.020)
+PINNED = row("pinned", 0.020, copies=0.010)
+MANAGED = row("managed", 0.012)
 SLOW_ZERO_COPY = row("zero-copy", 0.030, kernels=0.025)
-FAST_ZERO_COPY = row("zero-copy", 0.011, kernels=0.002)
+FAST_ZERO_COPY = row("zero-copy", 0.011)
 REREAD = (PAGEABLE, PINNED, SLOW_ZERO_COPY)
 ONE_MEMORY = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
 
@@ -54,172 +55,105 @@ def with_weights() -> WorkloadRecord:
 
 ON_ORIN = predicted_run(
     catalogue_device("Orin Nano", ORIN),
-    bet("pageable", 0.040, kernels=0.002, copies=0.020),
+    bet("pageable", 0.040, copies=0.020),
     bet("zero-copy", 0.030, kernels=0.025, memory=192),
-    bet("managed", 0.012, kernels=0.002, memory=192),
+    bet("managed", 0.012, memory=192),
     traffic=read(8),
 )
 
 
 def on_a_predicted_card(seconds: float, kernels: float) -> Profile:
-    rows = (bet("pinned", 0.020, kernels=0.002, copies=0.010), bet("zero-copy", seconds, kernels=kernels))
+    rows = (bet("pinned", 0.020, copies=0.010), bet("zero-copy", seconds, kernels=kernels))
     return predicted_run(catalogue_device("RTX 4090"), *rows, traffic=read(8))
 
 
-def pinned(median: float, copies: float = 0.010, **fields: Any) -> Any:
-    return row("pinned", median, kernels=0.002, copies=copies, **fields)
-
-
-def managed(median: float, **fields: Any) -> Any:
-    return row("managed", median, **{"kernels": 0.002, **fields})
-
-
+pinned, managed = partial(row, "pinned", copies=0.010), partial(row, "managed")
+reread = partial(on, traffic=read(8))
+LATE = row("pinned-pipelined", 0.013, copies=0.010, latency_seconds=0.050)
+LARGE = managed(0.02, kernels=0.0, footprint=footprint(managed=350 * MIB))
+BOTH = f"{ORIN} discrete"
 NO_MAPPING, BUS_ERROR = skipped("zero-copy", "cannot map host memory"), failed("zero-copy")
-REGISTERED = row("zero-copy-registered", 0.010, kernels=0.002)
+REGISTERED = row("zero-copy-registered", 0.010)
 CASES: Cases = {
-    "zero-copy-reread": [
-        (
-            "managed 18.0 ms",
-            "a Jetson caches managed memory",
-            on("tegra " + ORIN, *REREAD, MANAGED, traffic=read(8)),
+    "zero-copy-reread": {
+        "a Jetson caches managed memory: managed 18.0 ms": reread(f"tegra {ORIN}", *REREAD, MANAGED),
+        "Thor without managed memory: pinned 10.0 ms": reread(THOR, *REREAD),
+        "Thor with managed memory: managed 18.0 ms": reread(THOR, *REREAD, MANAGED),
+        "Thor caches registered memory: zero-copy-registered 20.0 ms": reread(
+            THOR, PAGEABLE, SLOW_ZERO_COPY, REGISTERED
         ),
-        ("pinned 10.0 ms", "Thor without managed memory", on(THOR, *REREAD, traffic=read(8))),
-        ("managed 18.0 ms", "Thor with managed memory", on(THOR, *REREAD, MANAGED, traffic=read(8))),
-        (
-            "zero-copy-registered 20.0 ms",
-            "Thor caches registered memory",
-            on(THOR, PAGEABLE, SLOW_ZERO_COPY, REGISTERED, traffic=read(8)),
+        "Orin does not: pass": reread(ORIN, PAGEABLE, SLOW_ZERO_COPY, REGISTERED),
+        "a card copies once: pinned 10.0 ms": reread(CARDS, *REREAD),
+        "read once: pass": on(f"{JETSONS} {CARDS}", *REREAD, MANAGED, traffic=read(1)),
+        "read again at no cost: pass": reread(f"{JETSONS} {CARDS}", *ONE_MEMORY),
+        "1.4 passes: pass": on("discrete", *REREAD, traffic=read(1.4)),
+        "1.5 passes: pinned 10.0 ms": on("discrete", *REREAD, traffic=read(1.5)),
+        "kernels a fifth slower: pass": reread(
+            "tegra", PAGEABLE, row("zero-copy", 0.030, kernels=0.0024), MANAGED
         ),
-        ("pass", "Orin does not", on(ORIN, PAGEABLE, SLOW_ZERO_COPY, REGISTERED, traffic=read(8))),
-        ("pinned 10.0 ms", "a card copies once", on(CARDS, *REREAD, traffic=read(8))),
-        ("pass", "read once", on(f"{JETSONS} {CARDS}", *REREAD, MANAGED, traffic=read(1))),
-        ("pass", "read again at no cost", on(f"{JETSONS} {CARDS}", *ONE_MEMORY, traffic=read(8))),
-        ("pass", "1.4 passes", on("discrete", *REREAD, traffic=read(1.4))),
-        ("pinned 10.0 ms", "1.5 passes", on("discrete", *REREAD, traffic=read(1.5))),
-        (
-            "pass",
-            "kernels a fifth slower",
-            on("tegra", PAGEABLE, row("zero-copy", 0.030, kernels=0.0024), MANAGED, traffic=read(8)),
+        "kernels a third slower: managed 18.0 ms": reread(
+            "tegra", PAGEABLE, row("zero-copy", 0.030, kernels=0.0026), MANAGED
         ),
-        (
-            "managed 18.0 ms",
-            "kernels a third slower",
-            on("tegra", PAGEABLE, row("zero-copy", 0.030, kernels=0.0026), MANAGED, traffic=read(8)),
+        "gain in the noise: pass": reread("discrete", PAGEABLE, pinned(0.029, spread=0.5), SLOW_ZERO_COPY),
+        "a card's copies take as long as the kernels: pass": reread(
+            "discrete", PAGEABLE, PINNED, row("zero-copy", 0.030, kernels=0.014)
         ),
-        (
-            "pass",
-            "gain in the noise",
-            on("discrete", PAGEABLE, pinned(0.029, spread=0.5), SLOW_ZERO_COPY, traffic=read(8)),
+        "the same on a Jetson: pinned 10.0 ms": reread(
+            ORIN, PAGEABLE, PINNED, row("zero-copy", 0.030, kernels=0.014)
         ),
-        (
-            "pass",
-            "a card's copies take as long as the kernels",
-            on("discrete", PAGEABLE, PINNED, row("zero-copy", 0.030, kernels=0.014), traffic=read(8)),
+        "declared passes win over traced ones: pinned 10.0 ms": on(
+            "discrete", *REREAD, traffic=read(1), workload=with_kernel(passes={"a": 8.0})
         ),
-        (
-            "pinned 10.0 ms",
-            "the same on a Jetson",
-            on(ORIN, PAGEABLE, PINNED, row("zero-copy", 0.030, kernels=0.014), traffic=read(8)),
+        "passes unknown, slow kernels: managed 18.0 ms": [
+            run
+            for traffic in (None, read(1, "assumed"))
+            for run in on(ORIN, SLOW_ZERO_COPY, MANAGED, traffic=traffic)
+        ],
+        "passes unknown, fast kernels: pass": on(ORIN, FAST_ZERO_COPY, MANAGED, traffic=None),
+        "no frame renews it: pinned 10.0 ms": on(
+            "discrete", *REREAD, traffic=read(1), workload=with_weights()
         ),
-        (
-            "pinned 10.0 ms",
-            "declared passes win over traced ones",
-            on("discrete", *REREAD, traffic=read(1), workload=with_kernel(passes={"a": 8.0})),
+        "the same on a Jetson: pass": on(ORIN, *REREAD, traffic=read(1), workload=with_weights()),
+        "the baseline is in use: pass": reread(
+            "discrete", row("pageable", 0.010, copies=0.005), SLOW_ZERO_COPY
         ),
-        (
-            "managed 18.0 ms",
-            "passes unknown, slow kernels",
-            [
-                run
-                for traffic in (None, read(1, "assumed"))
-                for run in on(ORIN, SLOW_ZERO_COPY, MANAGED, traffic=traffic)
-            ],
+        "no mapping: not-applicable": reread("discrete", PAGEABLE, NO_MAPPING),
+        "zero-copy failed: not-applicable": reread("discrete", PAGEABLE, BUS_ERROR),
+        "zero-copy was not run: not-applicable": reread("discrete", PAGEABLE, PINNED),
+        "a coherent link: not-applicable": reread("coherent", PINNED, SLOW_ZERO_COPY),
+        "predicted for Orin: managed 18.0 ms": [ON_ORIN],
+        "predicted for a card: pinned 70.0 ms": [on_a_predicted_card(0.090, 0.080)],
+        "predicted as nearly alike: pass": [on_a_predicted_card(0.0208, 0.016)],
+    },
+    "pageable-transfer": {
+        "a card: pinned 20.0 ms": on(f"{CARDS} coherent", PAGEABLE, PINNED),
+        "a Jetson needs no copy: zero-copy 29.0 ms": on(JETSONS, PAGEABLE, PINNED, FAST_ZERO_COPY),
+        "a Jetson where zero-copy is slow: pinned 20.0 ms": on(
+            ORIN, PAGEABLE, PINNED, row("zero-copy", 0.050, kernels=0.045)
         ),
-        ("pass", "passes unknown, fast kernels", on(ORIN, FAST_ZERO_COPY, MANAGED, traffic=None)),
-        (
-            "pinned 10.0 ms",
-            "no frame renews it",
-            on("discrete", *REREAD, traffic=read(1), workload=with_weights()),
+        "pageable failed: not-applicable": on("discrete", PINNED, failed("pageable", "out of memory")),
+        "not what has its results later: pinned 20.0 ms": on("discrete", PAGEABLE, PINNED, LATE),
+        "results later alone: pass": on("discrete", PAGEABLE, LATE),
+        "copies of 9 %: pass": on(BOTH, row("pageable", 0.040, kernels=0.030, copies=0.0036), PINNED),
+        "no copies: pass": on(BOTH, row("pageable", 0.040, kernels=0.030), PINNED),
+        "pinned is slower: pass": on(BOTH, PAGEABLE, pinned(0.041)),
+        "in the noise: pass": on(BOTH, PAGEABLE, pinned(0.038, spread=0.5)),
+        "its copies are slower: pass": on(BOTH, PAGEABLE, pinned(0.020, copies=0.021)),
+        "pageable alone: pass": on(BOTH, PAGEABLE),
+        "predicted for Orin: managed 28.0 ms": [ON_ORIN],
+    },
+    "duplicate-allocation": {
+        "copies on one DRAM hold everything twice: zero-copy 29.0 ms": on(JETSONS, *ONE_MEMORY),
+        "an integrated coherent device: managed 28.0 ms": on(
+            cuda_device("coherent", integrated=1), PAGEABLE, MANAGED
         ),
-        ("pass", "the same on a Jetson", on(ORIN, *REREAD, traffic=read(1), workload=with_weights())),
-        (
-            "pass",
-            "the baseline is in use",
-            on(
-                "discrete",
-                row("pageable", 0.010, kernels=0.002, copies=0.005),
-                SLOW_ZERO_COPY,
-                traffic=read(8),
-            ),
-        ),
-        ("not-applicable", "no mapping", on("discrete", PAGEABLE, NO_MAPPING, traffic=read(8))),
-        ("not-applicable", "zero-copy failed", on("discrete", PAGEABLE, BUS_ERROR, traffic=read(8))),
-        ("not-applicable", "zero-copy was not run", on("discrete", PAGEABLE, PINNED, traffic=read(8))),
-        ("not-applicable", "a coherent link", on("coherent", PINNED, SLOW_ZERO_COPY, traffic=read(8))),
-        ("managed 18.0 ms", "predicted for Orin", [ON_ORIN]),
-        ("pinned 70.0 ms", "predicted for a card", [on_a_predicted_card(0.090, 0.080)]),
-        ("pass", "predicted as nearly alike", [on_a_predicted_card(0.0208, 0.016)]),
-    ],
-    "pageable-transfer": [
-        ("pinned 20.0 ms", "a card", on(f"{CARDS} coherent", PAGEABLE, PINNED)),
-        ("zero-copy 29.0 ms", "a Jetson needs no copy", on(JETSONS, PAGEABLE, PINNED, FAST_ZERO_COPY)),
-        (
-            "pinned 20.0 ms",
-            "a Jetson where zero-copy is slow",
-            on(ORIN, PAGEABLE, PINNED, row("zero-copy", 0.050, kernels=0.045)),
-        ),
-        ("not-applicable", "pageable failed", on("discrete", PINNED, failed("pageable", "out of memory"))),
-        (
-            "pinned 20.0 ms",
-            "not what has its results later",
-            on(
-                "discrete",
-                PAGEABLE,
-                PINNED,
-                row("pinned-pipelined", 0.013, kernels=0.002, copies=0.010, latency_seconds=0.050),
-            ),
-        ),
-        (
-            "pass",
-            "results later alone",
-            on(
-                "discrete",
-                PAGEABLE,
-                row("pinned-pipelined", 0.013, kernels=0.002, copies=0.010, latency_seconds=0.050),
-            ),
-        ),
-        *(
-            ("pass", name, on(f"{ORIN} discrete", *rows))
-            for name, *rows in (
-                ("copies of 9 %", row("pageable", 0.040, kernels=0.030, copies=0.0036), PINNED),
-                ("no copies", row("pageable", 0.040, kernels=0.030), PINNED),
-                ("pinned is slower", PAGEABLE, pinned(0.041)),
-                ("in the noise", PAGEABLE, pinned(0.038, spread=0.5)),
-                ("its copies are slower", PAGEABLE, pinned(0.020, copies=0.021)),
-                ("pageable alone", PAGEABLE),
-            )
-        ),
-        ("managed 28.0 ms", "predicted for Orin", [ON_ORIN]),
-    ],
-    "duplicate-allocation": [
-        ("zero-copy 29.0 ms", "copies on one DRAM hold everything twice", on(JETSONS, *ONE_MEMORY)),
-        (
-            "managed 28.0 ms",
-            "an integrated coherent device",
-            on(cuda_device("coherent", integrated=1), PAGEABLE, MANAGED),
-        ),
-        ("not-applicable", "memory of its own", on(f"coherent {CARDS}", PAGEABLE, MANAGED)),
-        *(
-            ("pass", name, on(ORIN, PAGEABLE, other))
-            for name, other in (
-                ("both copy", PINNED),
-                ("a tenth slower", managed(0.044)),
-                ("in the noise", managed(0.040, spread=0.5)),
-                ("nearly as much memory", managed(0.02, kernels=0.0, footprint=footprint(managed=350 * MIB))),
-            )
-        ),
-        ("managed 28.0 ms", "predicted for Orin", [ON_ORIN]),
-    ],
+        "memory of its own: not-applicable": on(f"coherent {CARDS}", PAGEABLE, MANAGED),
+        "both copy: pass": on(ORIN, PAGEABLE, PINNED),
+        "a tenth slower: pass": on(ORIN, PAGEABLE, managed(0.044)),
+        "in the noise: pass": on(ORIN, PAGEABLE, managed(0.040, spread=0.5)),
+        "nearly as much memory: pass": on(ORIN, PAGEABLE, LARGE),
+        "predicted for Orin: managed 28.0 ms": [ON_ORIN],
+    },
 }
 
 
@@ -236,7 +170,7 @@ def test_code_moves_once_what_no_frame_renews() -> None:
 
 
 def test_the_proposal_is_the_recommended_strategy_where_that_helps() -> None:
-    pinned = row("pinned", 0.0121, kernels=0.002, copies=0.001, footprint=footprint(pinned=100 * MIB))
+    pinned = row("pinned", 0.0121, copies=0.001, footprint=footprint(pinned=100 * MIB))
     (run,) = on(ORIN, PAGEABLE, pinned, SLOW_ZERO_COPY, MANAGED, traffic=read(8))
     assert advise(run).recommendation.strategy == "pinned"
     assert {advice.strategy for advice in advise(run).advice if advice.outcome == "advice"} == {"pinned"}

@@ -25,15 +25,14 @@ from advisor.profiles.schema import Measured, Profile, WorkloadRecord
 from advisor.profiles.traces import Wait
 
 ORIN = "tegra-io-coherent"
-PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
-PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
+PAGEABLE = row("pageable", 0.040, copies=0.020)
+PINNED = row("pinned", 0.020, copies=0.010)
 POOL = footprint(pageable=192 * MIB, pinned=256 * MIB, device=192 * MIB)
-STAGED = row("staged", 0.050, kernels=0.002, copies=0.030, footprint=POOL)
+STAGED = row("staged", 0.050, copies=0.030, footprint=POOL)
 ZERO_COPY = row("zero-copy", 0.012, kernels=0.003)
 OVERLAPPED = row(
     "pinned-pipelined",
     0.013,
-    kernels=0.002,
     copies=0.010,
     latency_seconds=0.026,
     footprint=footprint(pinned=384 * MIB, device=384 * MIB),
@@ -93,16 +92,16 @@ def camera(where: str, *rows: Measured) -> list[Profile]:
     return on(where, *results, workload=CAMERA)
 
 
-COPYING = row("managed", 0.020, kernels=0.002, host_copy_seconds=0.006)
-REGISTERED = row("zero-copy-registered", 0.014, kernels=0.002)
+COPYING = row("managed", 0.020, host_copy_seconds=0.006)
+REGISTERED = row("zero-copy-registered", 0.014)
 
 
 def locking(seen: PageLocking | None) -> list[Profile]:
-    return on("tegra discrete", row("pageable", 0.040, kernels=0.002, page_locking=seen))
+    return on("tegra discrete", row("pageable", 0.040, page_locking=seen))
 
 
-LOCKED = row("pinned", 0.020, kernels=0.002, copies=0.010, footprint=footprint(pinned=192 * MIB))
-LEAN = row("managed-prefetch", 0.0202, kernels=0.002, footprint=footprint(managed=192 * MIB))
+LOCKED = row("pinned", 0.020, copies=0.010, footprint=footprint(pinned=192 * MIB))
+LEAN = row("managed-prefetch", 0.0202, footprint=footprint(managed=192 * MIB))
 
 
 def host_with(memory: int, *rows: Measured, limit: Any = "unlimited") -> list[Profile]:
@@ -113,7 +112,7 @@ def host_with(memory: int, *rows: Measured, limit: Any = "unlimited") -> list[Pr
 
 def locked_and_predicted(device: str, **fields: Any) -> list[Profile]:
     target = catalogue_device(device).model_copy(update=fields)
-    return [predicted_run(target, bet("pinned", 0.02, kernels=0.002, copies=0.01))]
+    return [predicted_run(target, bet("pinned", 0.02, copies=0.01))]
 
 
 MANAGED = row("managed", 0.2, kernels=0.15)
@@ -140,153 +139,105 @@ def waiting(*waits: Wait, frame: float = 100e-6) -> Profile:
 
 EXAMPLES = {"implicit-wait": waiting(WAIT)}
 COPIES = (small("pageable", 60e-6, 30e-6), small("zero-copy", 30e-6, 0.0))
+CHEAP, FREE = (small("pageable", 60e-6, copies) for copies in (5e-6, 0.0))
 BUDGET = Preferences(memory_budget_bytes=400 * MIB)
 SPARK = cuda_device("coherent", integrated=1)
 CASES: Cases = {
-    "staged-transfer": [
-        ("pinned 30.0 ms", "a card", on(f"{CARDS} coherent", PAGEABLE, PINNED, STAGED)),
-        (
-            "zero-copy 38.0 ms",
-            "a Jetson drops them",
-            on(f"{ORIN} tegra-coherent", PAGEABLE, STAGED, ZERO_COPY),
+    "staged-transfer": {
+        "a card: pinned 30.0 ms": on(f"{CARDS} coherent", PAGEABLE, PINNED, STAGED),
+        "a Jetson drops them: zero-copy 38.0 ms": on(f"{ORIN} tegra-coherent", PAGEABLE, STAGED, ZERO_COPY),
+        "none is staged: not-applicable": on("discrete", PAGEABLE, PINNED),
+        "copies of 8 %: pass": on("discrete", PINNED, row("staged", 0.050, kernels=0.04, copies=0.004)),
+        "none is faster: pass": on("discrete", PAGEABLE, STAGED),
+        "in the noise: pass": on("discrete", restless(row("pinned", 0.049, copies=0.01), 0.3), STAGED),
+    },
+    "small-transfers": {
+        "small copies are done without: zero-copy 30.0 µs": on(
+            f"discrete {ORIN} coherent", *COPIES, workload=tiny("a", "b")
         ),
-        ("not-applicable", "none is staged", on("discrete", PAGEABLE, PINNED)),
-        ("pass", "copies of 8 %", on("discrete", PINNED, row("staged", 0.050, kernels=0.04, copies=0.004))),
-        ("pass", "none is faster", on("discrete", PAGEABLE, STAGED)),
-        (
-            "pass",
-            "in the noise",
-            on("discrete", restless(row("pinned", 0.049, kernels=0.002, copies=0.01), 0.3), STAGED),
+        "small copies are batched where zero-copy is slower: advice 10.0 µs": on(
+            "discrete", COPIES[0], small("zero-copy", 80e-6, 0.0), workload=tiny("a", "b")
         ),
-    ],
-    "small-transfers": [
-        (
-            "zero-copy 30.0 µs",
-            "small copies are done without",
-            on(f"discrete {ORIN} coherent", *COPIES, workload=tiny("a", "b")),
+        "no call can be spared: pass": on("discrete", COPIES[0], workload=tiny("a", size=4096)),
+        "large copies: pass": on("discrete", *COPIES, workload=tiny("a", "b", size=65 << 10)),
+        "cheap copies of 5e-06 s: pass": on("discrete", CHEAP, COPIES[1], workload=tiny("a", "b")),
+        "cheap copies of 0 s: pass": on("discrete", FREE, COPIES[1], workload=tiny("a", "b")),
+    },
+    "serial-copies": {
+        "copies are hidden: pinned-pipelined": on("discrete coherent", PAGEABLE, PINNED, OVERLAPPED),
+        "frames carry data: not-applicable": on(
+            "discrete", PINNED, skipped("pinned-pipelined", "carries data between frames")
         ),
-        (
-            "advice 10.0 µs",
-            "small copies are batched where zero-copy is slower",
-            on("discrete", COPIES[0], small("zero-copy", 80e-6, 0.0), workload=tiny("a", "b")),
+        "in the noise: pass": on(
+            "discrete", PINNED, row("pinned-pipelined", 0.0199, copies=0.01, spread=0.3)
         ),
-        ("pass", "no call can be spared", on("discrete", COPIES[0], workload=tiny("a", size=4096))),
-        ("pass", "large copies", on("discrete", *COPIES, workload=tiny("a", "b", size=65 << 10))),
-        *(
-            (
-                "pass",
-                f"cheap copies of {copies:g} s",
-                on("discrete", small("pageable", 60e-6, copies), COPIES[1], workload=tiny("a", "b")),
-            )
-            for copies in (5e-6, 0.0)
+        "little to overlap: pass": on(
+            "discrete", row("pinned", 0.1, kernels=0.001, copies=0.002), OVERLAPPED
         ),
-    ],
-    "serial-copies": [
-        ("pinned-pipelined", "copies are hidden", on("discrete coherent", PAGEABLE, PINNED, OVERLAPPED)),
-        (
-            "not-applicable",
-            "frames carry data",
-            on("discrete", PINNED, skipped("pinned-pipelined", "carries data between frames")),
+        "zero-copy is faster: pass": on("discrete", PINNED, OVERLAPPED, ZERO_COPY),
+        "one DRAM: not-applicable": [*on(ORIN, PINNED, OVERLAPPED), *on(SPARK, PINNED, OVERLAPPED)],
+        "beyond the budget: pass": on("discrete", PAGEABLE, PINNED, OVERLAPPED, preferences=BUDGET),
+    },
+    "device-resident": {
+        "down and up again: advice 6.00 ms": on(
+            "discrete", stages("pageable", 0.040, 0.024), stages("pinned", 0.020, 0.012), workload=BETWEEN
         ),
-        (
-            "pass",
-            "in the noise",
-            on("discrete", PINNED, row("pinned-pipelined", 0.0199, kernels=0.002, copies=0.01, spread=0.3)),
+        "nothing goes back: pass": on("discrete", PAGEABLE, PINNED),
+        "copies of 10 %: pass": on("discrete", stages("pageable", 0.040, 0.004), workload=BETWEEN),
+        "one DRAM: not-applicable": on(ORIN, stages("pageable", 0.040, 0.024), workload=BETWEEN),
+    },
+    "hidden-host-copy": {
+        "spared by registering: zero-copy-registered 6.00 ms": camera(
+            f"{ORIN} discrete", COPYING, REGISTERED
         ),
-        (
-            "pass",
-            "little to overlap",
-            on("discrete", row("pinned", 0.1, kernels=0.001, copies=0.002), OVERLAPPED),
+        "the baseline is as fast: pass": camera(
+            "discrete", PAGEABLE, row("managed", 0.0398, host_copy_seconds=0.006, footprint=POOL)
         ),
-        ("pass", "zero-copy is faster", on("discrete", PINNED, OVERLAPPED, ZERO_COPY)),
-        ("not-applicable", "one DRAM", [*on(ORIN, PINNED, OVERLAPPED), *on(SPARK, PINNED, OVERLAPPED)]),
-        ("pass", "beyond the budget", on("discrete", PAGEABLE, PINNED, OVERLAPPED, preferences=BUDGET)),
-    ],
-    "device-resident": [
-        (
-            "advice 6.00 ms",
-            "down and up again",
-            on(
-                "discrete", stages("pageable", 0.040, 0.024), stages("pinned", 0.020, 0.012), workload=BETWEEN
-            ),
+        "nothing spares it: advice 6.00 ms": camera(
+            ORIN, COPYING, row("zero-copy-registered", 0.030, kernels=0.020)
         ),
-        ("pass", "nothing goes back", on("discrete", PAGEABLE, PINNED)),
-        ("pass", "copies of 10 %", on("discrete", stages("pageable", 0.040, 0.004), workload=BETWEEN)),
-        ("not-applicable", "one DRAM", on(ORIN, stages("pageable", 0.040, 0.024), workload=BETWEEN)),
-    ],
-    "hidden-host-copy": [
-        (
-            "zero-copy-registered 6.00 ms",
-            "spared by registering",
-            camera(f"{ORIN} discrete", COPYING, REGISTERED),
+        "no foreign memory: not-applicable": on("discrete", PAGEABLE, COPYING),
+        "5 %: pass": camera(ORIN, row("managed", 0.020, host_copy_seconds=0.001)),
+        "no copy: pass": camera(ORIN, REGISTERED),
+    },
+    "pin-per-frame": {
+        "twice in each frame: advice 10.0 ms": locking(PageLocking(calls=2.0, seconds=0.010)),
+        "a pool that grows: pass": locking(PageLocking(calls=0.1, seconds=1e-4)),
+        "not seen: not-applicable": locking(None),
+    },
+    "pinned-over-budget": {
+        "half of the memory: managed-prefetch -200 µs": host_with(384 * MIB, LOCKED, LEAN),
+        "a little less than half: pass": host_with(385 * MIB, LOCKED, LEAN),
+        "most of a limit: advice": host_with(64 << 30, LOCKED, limit=200 * MIB),
+        "none needs less: advice": host_with(256 * MIB, LOCKED),
+        "predicted for a card: not-applicable": locked_and_predicted("RTX 4090"),
+        "predicted for a board: advice": locked_and_predicted(
+            "Nano", memory_class="tegra", attributes={"total_global_mem": 300 * MIB}
         ),
-        (
-            "pass",
-            "the baseline is as fast",
-            camera(
-                "discrete",
-                PAGEABLE,
-                row("managed", 0.0398, kernels=0.002, host_copy_seconds=0.006, footprint=POOL),
-            ),
+    },
+    "oversubscription": {
+        "buffers outgrow the device: zero-copy 188 ms": with_memory(
+            200, MANAGED, ZERO_COPY, TOO_LARGE, where=f"discrete {ORIN}"
         ),
-        (
-            "advice 6.00 ms",
-            "nothing spares it",
-            camera(ORIN, COPYING, row("zero-copy-registered", 0.030, kernels=0.020)),
-        ),
-        ("not-applicable", "no foreign memory", on("discrete", PAGEABLE, COPYING)),
-        ("pass", "5 %", camera(ORIN, row("managed", 0.020, kernels=0.002, host_copy_seconds=0.001))),
-        ("pass", "no copy", camera(ORIN, REGISTERED)),
-    ],
-    "pin-per-frame": [
-        ("advice 10.0 ms", "twice in each frame", locking(PageLocking(calls=2.0, seconds=0.010))),
-        ("pass", "a pool that grows", locking(PageLocking(calls=0.1, seconds=1e-4))),
-        ("not-applicable", "not seen", locking(None)),
-    ],
-    "pinned-over-budget": [
-        ("managed-prefetch -200 µs", "half of the memory", host_with(384 * MIB, LOCKED, LEAN)),
-        ("pass", "a little less than half", host_with(385 * MIB, LOCKED, LEAN)),
-        ("advice", "most of a limit", host_with(64 << 30, LOCKED, limit=200 * MIB)),
-        ("advice", "none needs less", host_with(256 * MIB, LOCKED)),
-        ("not-applicable", "predicted for a card", locked_and_predicted("RTX 4090")),
-        (
-            "advice",
-            "predicted for a board",
-            locked_and_predicted("Nano", memory_class="tegra", attributes={"total_global_mem": 300 * MIB}),
-        ),
-    ],
-    "oversubscription": [
-        (
-            "zero-copy 188 ms",
-            "buffers outgrow the device",
-            with_memory(200, MANAGED, ZERO_COPY, TOO_LARGE, where=f"discrete {ORIN}"),
-        ),
-        ("advice", "nothing else runs", with_memory(200, MANAGED, TOO_LARGE, where=f"discrete {ORIN}")),
-        *(
-            ("advice", name, with_memory(memory, MANAGED, where=where, **flags))
-            for name, memory, where, flags in (
-                ("barely fits", 192, "discrete", {"concurrent_managed_access": 1}),
-                ("evicts pages", 191, "discrete", {"concurrent_managed_access": 1}),
-                ("evicts none", 191, "discrete", {"concurrent_managed_access": 0}),
-                ("not known", 191, "discrete", {}),
-                ("one DRAM", 191, "tegra-coherent", {"concurrent_managed_access": 1}),
-                ("one DRAM, no faults", 200, ORIN, {"concurrent_managed_access": 0}),
-            )
-        ),
-        ("pass", "nine tenths", with_memory(214, ZERO_COPY)),
-        ("not-applicable", "the device's memory is not known", on("discrete", ZERO_COPY)),
-        (
-            "advice",
-            "what kernels use counts",
-            [run.model_copy(update={"workload": THREE}) for run in with_memory(200, ZERO_COPY)],
-        ),
-    ],
-    "implicit-wait": [
-        ("advice 26.0 µs", "two in a frame", [waiting(WAIT)]),
-        ("pass", "none", [waiting()]),
-        ("pass", "long frames", [waiting(WAIT, frame=1.0)]),
-        ("not-applicable", "not looked for", on("discrete", PAGEABLE, traffic=None)),
-    ],
+        "nothing else runs: advice": with_memory(200, MANAGED, TOO_LARGE, where=f"discrete {ORIN}"),
+        "barely fits: advice": with_memory(192, MANAGED, concurrent_managed_access=1),
+        "evicts pages: advice": with_memory(191, MANAGED, concurrent_managed_access=1),
+        "evicts none: advice": with_memory(191, MANAGED, concurrent_managed_access=0),
+        "not known: advice": with_memory(191, MANAGED),
+        "one DRAM: advice": with_memory(191, MANAGED, where="tegra-coherent", concurrent_managed_access=1),
+        "one DRAM, no faults: advice": with_memory(200, MANAGED, where=ORIN, concurrent_managed_access=0),
+        "nine tenths: pass": with_memory(214, ZERO_COPY),
+        "the device's memory is not known: not-applicable": on("discrete", ZERO_COPY),
+        "what kernels use counts: advice": [
+            run.model_copy(update={"workload": THREE}) for run in with_memory(200, ZERO_COPY)
+        ],
+    },
+    "implicit-wait": {
+        "two in a frame: advice 26.0 µs": [waiting(WAIT)],
+        "none: pass": [waiting()],
+        "long frames: pass": [waiting(WAIT, frame=1.0)],
+        "not looked for: not-applicable": on("discrete", PAGEABLE, traffic=None),
+    },
 }
 
 

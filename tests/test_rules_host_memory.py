@@ -22,15 +22,15 @@ from advisor.profiles.schema import Device, Profile, Trace
 from advisor.profiles.traces import Traffic
 
 ORIN, THOR = "tegra-io-coherent", "tegra-coherent"
-PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020, consume=0.004)
-MANAGED = row("managed", 0.012, kernels=0.002, consume=0.004)
-UNCACHED = row("pinned", 0.060, kernels=0.002, copies=0.004, consume=0.048)
-UNCACHED_ZERO_COPY = row("zero-copy", 0.055, kernels=0.002, consume=0.048)
-PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010, produce=0.004)
-SLOW_WRITES = row("write-combined", 0.034, kernels=0.002, copies=0.010, produce=0.018)
+PAGEABLE = row("pageable", 0.040, copies=0.020, consume=0.004)
+MANAGED = row("managed", 0.012, consume=0.004)
+UNCACHED = row("pinned", 0.060, copies=0.004, consume=0.048)
+UNCACHED_ZERO_COPY = row("zero-copy", 0.055, consume=0.048)
+PINNED = row("pinned", 0.020, copies=0.010, produce=0.004)
+SLOW_WRITES = row("write-combined", 0.034, copies=0.010, produce=0.018)
 COPIED = row("pinned", 0.020, kernels=0.001, copies=0.012)
 """128 MiB up and 64 MiB down in 12 ms: the 128 MiB that kernels read would take 8 ms."""
-SYSTEM = row("system", 0.0121, kernels=0.002)
+SYSTEM = row("system", 0.0121)
 REGISTERED = row("zero-copy-registered", 0.012, kernels=0.003)
 FROM_ORIN = row("managed", 0.020, kernels=0.011)
 ONE_WAY = workload({"produce": "host", "add": "device"}, {"a": {"produce": "out", "add": "in"}})
@@ -83,107 +83,80 @@ STRIDES_PREDICTED = predicted_run(
     traffic=vector_add_trace(),
 )
 CASES: Cases = {
-    "uncached-host-read": [
-        (
-            "managed 43.0 ms",
-            "results read on a Nano",
-            on("tegra", PAGEABLE, UNCACHED, UNCACHED_ZERO_COPY, MANAGED),
+    "uncached-host-read": {
+        "results read on a Nano: managed 43.0 ms": on(
+            "tegra", PAGEABLE, UNCACHED, UNCACHED_ZERO_COPY, MANAGED
         ),
-        (
-            "not-applicable",
-            "the CPU caches page-locked memory",
-            on(f"{ORIN} {THOR} discrete coherent", PAGEABLE, UNCACHED, MANAGED),
+        "the CPU caches page-locked memory: not-applicable": on(
+            f"{ORIN} {THOR} discrete coherent", PAGEABLE, UNCACHED, MANAGED
         ),
-        ("not-applicable", "only written", on("tegra", UNCACHED, MANAGED, workload=ONE_WAY)),
-        ("not-applicable", "read elsewhere", on("tegra", PAGEABLE, UNCACHED, MANAGED, workload=ELSEWHERE)),
-        (
-            "pass",
-            "costs nothing",
-            on("tegra", PAGEABLE, row("pinned", 0.02, kernels=0.002, consume=0.005), MANAGED),
+        "only written: not-applicable": on("tegra", UNCACHED, MANAGED, workload=ONE_WAY),
+        "read elsewhere: not-applicable": on("tegra", PAGEABLE, UNCACHED, MANAGED, workload=ELSEWHERE),
+        "costs nothing: pass": on("tegra", PAGEABLE, row("pinned", 0.02, consume=0.005), MANAGED),
+        "the baseline is better: pass": on("tegra", PAGEABLE, UNCACHED),
+        "in the noise: pass": on("tegra", PAGEABLE, UNCACHED, restless(row("managed", 0.055), 0.3)),
+        "none is page-locked: not-applicable": on("tegra", PAGEABLE, MANAGED),
+    },
+    "write-combined-read": {
+        "read back: pinned 14.0 ms": reading_back(
+            PAGEABLE, PINNED, SLOW_WRITES, where=f"discrete {ORIN} coherent"
         ),
-        ("pass", "the baseline is better", on("tegra", PAGEABLE, UNCACHED)),
-        (
-            "pass",
-            "in the noise",
-            on("tegra", PAGEABLE, UNCACHED, restless(row("managed", 0.055, kernels=0.002), 0.3)),
+        "likely read, without a trace: pinned 14.0 ms": on("discrete", PAGEABLE, PINNED, SLOW_WRITES),
+        "costs nothing: pass": reading_back(PINNED, combined(0.020, copies=0.01, produce=0.005)),
+        "none is write-combined: not-applicable": reading_back(PINNED),
+        "alone: not-applicable": reading_back(SLOW_WRITES),
+        "in the noise: pass": reading_back(PINNED, restless(SLOW_WRITES, 0.5)),
+    },
+    "write-combined-without-gain": {
+        "copies at half the rate: pinned 10.0 ms": on(
+            f"coherent discrete {ORIN}", PAGEABLE, PINNED, combined(0.030, copies=0.020)
         ),
-        ("not-applicable", "none is page-locked", on("tegra", PAGEABLE, MANAGED)),
-    ],
-    "write-combined-read": [
-        (
-            "pinned 14.0 ms",
-            "read back",
-            reading_back(PAGEABLE, PINNED, SLOW_WRITES, where=f"discrete {ORIN} coherent"),
+        "in the noise: pass": on("discrete", PINNED, restless(combined(0.021), 0.2)),
+        "it pays: pass": on("discrete", PINNED, combined(0.015)),
+        "alone: not-applicable": on("discrete", SLOW_WRITES),
+    },
+    "zero-copy-uncoalesced": {
+        "over the link: pinned 11.0 ms": strided(0.021, CARDS),
+        "less than 2.5 times the copy: pass": strided(0.019),
+        "against device memory of a Jetson: pinned 1.10 ms": strided(0.0111, ORIN),
+        "little on a Jetson: pass": strided(0.0024, ORIN),
+        "read again: not-applicable": strided(0.08, traffic=read(8)),
+        "bytes not known: not-applicable": [
+            *strided(0.08, traffic=read(1, "assumed")),
+            *strided(0.08, traffic=None),
+        ],
+        "predicted: not-applicable": [STRIDES_PREDICTED],
+    },
+    "system-memory-available": {
+        "malloc would do: system 27.9 ms": on(
+            f"{THOR} coherent discrete-hmm", PAGEABLE, row("zero-copy", 0.012), SYSTEM
         ),
-        ("pinned 14.0 ms", "likely read, without a trace", on("discrete", PAGEABLE, PINNED, SLOW_WRITES)),
-        ("pass", "costs nothing", reading_back(PINNED, combined(0.020, copies=0.01, produce=0.005))),
-        ("not-applicable", "none is write-combined", reading_back(PINNED)),
-        ("not-applicable", "alone", reading_back(SLOW_WRITES)),
-        ("pass", "in the noise", reading_back(PINNED, restless(SLOW_WRITES, 0.5))),
-    ],
-    "write-combined-without-gain": [
-        (
-            "pinned 10.0 ms",
-            "copies at half the rate",
-            on(f"coherent discrete {ORIN}", PAGEABLE, PINNED, combined(0.030, copies=0.020)),
+        "kernels cannot reach it: not-applicable": on(f"tegra {ORIN} discrete", PAGEABLE, SYSTEM),
+        "pinned is faster: pass": on("discrete-hmm", PAGEABLE, row("pinned", 0.01), SYSTEM),
+        "no faster than copies: pass": on("discrete-hmm", PAGEABLE, row("system", 0.2, kernels=0.1)),
+        "alone: not-applicable": on("discrete-hmm", SYSTEM),
+    },
+    "coherence-reversed": {
+        "Thor caches registered memory: zero-copy-registered 8.00 ms": on(
+            THOR, PAGEABLE, REGISTERED, FROM_ORIN
         ),
-        ("pass", "in the noise", on("discrete", PINNED, restless(combined(0.021), 0.2))),
-        ("pass", "it pays", on("discrete", PINNED, combined(0.015))),
-        ("not-applicable", "alone", on("discrete", SLOW_WRITES)),
-    ],
-    "zero-copy-uncoalesced": [
-        ("pinned 11.0 ms", "over the link", strided(0.021, CARDS)),
-        ("pass", "less than 2.5 times the copy", strided(0.019)),
-        ("pinned 1.10 ms", "against device memory of a Jetson", strided(0.0111, ORIN)),
-        ("pass", "little on a Jetson", strided(0.0024, ORIN)),
-        ("not-applicable", "read again", strided(0.08, traffic=read(8))),
-        (
-            "not-applicable",
-            "bytes not known",
-            [*strided(0.08, traffic=read(1, "assumed")), *strided(0.08, traffic=None)],
+        "Orin: not-applicable": on(ORIN, PAGEABLE, REGISTERED, FROM_ORIN),
+        "managed is faster: pass": on(THOR, PAGEABLE, REGISTERED, MANAGED),
+        "pinned is faster: pass": on(
+            THOR, PAGEABLE, REGISTERED, FROM_ORIN, row("pinned", 0.010, kernels=0.001)
         ),
-        ("not-applicable", "predicted", [STRIDES_PREDICTED]),
-    ],
-    "system-memory-available": [
-        (
-            "system 27.9 ms",
-            "malloc would do",
-            on(f"{THOR} coherent discrete-hmm", PAGEABLE, row("zero-copy", 0.012, kernels=0.002), SYSTEM),
-        ),
-        ("not-applicable", "kernels cannot reach it", on(f"tegra {ORIN} discrete", PAGEABLE, SYSTEM)),
-        (
-            "pass",
-            "pinned is faster",
-            on("discrete-hmm", PAGEABLE, row("pinned", 0.01, kernels=0.002), SYSTEM),
-        ),
-        ("pass", "no faster than copies", on("discrete-hmm", PAGEABLE, row("system", 0.2, kernels=0.1))),
-        ("not-applicable", "alone", on("discrete-hmm", SYSTEM)),
-    ],
-    "coherence-reversed": [
-        (
-            "zero-copy-registered 8.00 ms",
-            "Thor caches registered memory",
-            on(THOR, PAGEABLE, REGISTERED, FROM_ORIN),
-        ),
-        ("not-applicable", "Orin", on(ORIN, PAGEABLE, REGISTERED, FROM_ORIN)),
-        ("pass", "managed is faster", on(THOR, PAGEABLE, REGISTERED, MANAGED)),
-        (
-            "pass",
-            "pinned is faster",
-            on(THOR, PAGEABLE, REGISTERED, FROM_ORIN, row("pinned", 0.010, kernels=0.001)),
-        ),
-        ("not-applicable", "none is managed", on(THOR, PAGEABLE, REGISTERED)),
-    ],
-    "texture-in-mapped-memory": [
-        ("pinned 2.00 ms", "slow textures", sampled(0.012, f"discrete {ORIN}")),
-        ("pass", "9 ms by a copy and device memory", sampled(0.0112, "discrete")),
-        ("pinned 1.30 ms", "a little more", sampled(0.0113, "discrete")),
-        ("pass", "the copy spares nothing", sampled(0.0012, ORIN)),
-        ("pinned 1.20 ms", "it does", sampled(0.0112, ORIN)),
-        ("not-applicable", "a coherent link", sampled(0.08, "coherent")),
-        ("advice", "a prediction asks to be measured", sampled_and_predicted(0.001)),
-        ("pass", "predicted as slower", sampled_and_predicted(0.09)),
-    ],
+        "none is managed: not-applicable": on(THOR, PAGEABLE, REGISTERED),
+    },
+    "texture-in-mapped-memory": {
+        "slow textures: pinned 2.00 ms": sampled(0.012, f"discrete {ORIN}"),
+        "9 ms by a copy and device memory: pass": sampled(0.0112, "discrete"),
+        "a little more: pinned 1.30 ms": sampled(0.0113, "discrete"),
+        "the copy spares nothing: pass": sampled(0.0012, ORIN),
+        "it does: pinned 1.20 ms": sampled(0.0112, ORIN),
+        "a coherent link: not-applicable": sampled(0.08, "coherent"),
+        "a prediction asks to be measured: advice": sampled_and_predicted(0.001),
+        "predicted as slower: pass": sampled_and_predicted(0.09),
+    },
 }
 
 

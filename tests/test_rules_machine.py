@@ -1,4 +1,4 @@
-"""Rules about the machine and the measurement: link, nodes, host work, wrong results, noise; a real run."""
+"""Rules about the machine and the measurement: link, nodes, GPUs, host work, wrong results, noise."""
 
 from __future__ import annotations
 
@@ -6,21 +6,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import catalogue_device, failed, gpu_state, host_state, measured, profile, recommendation
+from builders import (
+    catalogue_device,
+    cuda_device,
+    failed,
+    gpu_state,
+    host_state,
+    measured,
+    profile,
+    recommendation,
+    workload,
+)
 from every import every
 from judging import CARDS, Cases, bet, judge, on, predicted_run, restless, row
 from rendering import Accepted
 
 from advisor.profiles.figures import Block, FinalRecord, HostPages
 from advisor.profiles.reading import load
-from advisor.profiles.schema import WRONG_RESULTS, Profile
+from advisor.profiles.schema import WRONG_RESULTS, Profile, Side, WorkloadRecord
 from advisor.profiles.system_state import CpuClocks, NumaNode
 from advisor.rules.advise import advise
+from advisor.rules.registry import RULES
 from advisor.verdicts.reasons import noise_of
 
 ORIN = "tegra-io-coherent"
-PAGEABLE = row("pageable", 0.040, kernels=0.002, copies=0.020)
-PINNED = row("pinned", 0.020, kernels=0.002, copies=0.010)
+PAGEABLE = row("pageable", 0.040, copies=0.020)
+PINNED = row("pinned", 0.020, copies=0.010)
 
 
 def on_machine(run: Profile, **fields: Any) -> Profile:
@@ -49,7 +60,7 @@ def sockets(
     return [run.model_copy(update={"method": run.method.model_copy(update={"numa": numa})}) for run in runs]
 
 
-BOUND = row("pageable", 0.100, kernels=0.002, copies=0.006, produce=0.070, consume=0.022)
+BOUND = row("pageable", 0.100, copies=0.006, produce=0.070, consume=0.022)
 WRONG = failed("zero-copy", f"{WRONG_RESULTS}`c` differs in 75 % of its elements, largest 2 at [3]")
 
 
@@ -94,98 +105,147 @@ def held(host_noise: float, rest_noise: float, **machine: Any) -> Profile:
     return run.model_copy(update={"blocks": (*noisy, *moved), "final": final})
 
 
-def clocked(hertz: int) -> tuple[Any, ...]:
-    return (gpu_state("before"), gpu_state("under-load"), gpu_state("under-load", sm_hertz=hertz))
-
-
 TWO_NODES = {"host": host_state(numa_nodes=TWO, gpu_numa_node=1, huge_pages="madvise")}
 OPEN = on_machine(
     profile(results=(PAGEABLE, restless(PINNED, 0.2), row("zero-copy", 0.0195, kernels=0.004))),
     host=host_state(cpu=CpuClocks(governors=("powersave",))),
     gpu_readings=(),
 )
-PREDICTED = predicted_run(catalogue_device("RTX 4090"), bet("pinned", 0.02, kernels=0.002, copies=0.01))
+PREDICTED = predicted_run(catalogue_device("RTX 4090"), bet("pinned", 0.02, copies=0.01))
 ELSEWHERE = on_machine(
     PREDICTED.model_copy(update={"results": (*PREDICTED.results, WRONG)}),
     gpu_readings=(gpu_state("under-load", link_width=4),),
 )
+
+
+# Several GPUs: copies between them, links they share, halves that are not halves
+
+SIZE = 4 << 20
+STAGES: dict[str, Side | int] = {"produce": "host", "first": 0, "second": 1, "consume": "host"}
+PIPELINE = workload(
+    STAGES,
+    {
+        "a": {"produce": "out", "first": "in"},
+        "b": {"first": "out", "second": "in"},
+        "c": {"second": "out", "consume": "in"},
+    },
+    size=SIZE,
+)
+SPLIT = workload(
+    STAGES,
+    {
+        "a": {"produce": "out", "first": "in"},
+        "b": {"produce": "out", "second": "in"},
+        "c": {"first": "out", "consume": "in"},
+        "d": {"second": "out", "consume": "in"},
+    },
+    size=SIZE,
+)
+PEERS = {"gpu0_peers": "1", "gpu1_peers": "0"}
+APART = {"gpu0_peers": "", "gpu1_peers": ""}
+ONE_PORT = {"gpu0_root_port": "0000:00:01.0", "gpu1_root_port": "0000:00:01.0"}
+TWO_PORTS = {"gpu0_root_port": "0000:00:01.0", "gpu1_root_port": "0000:00:02.0"}
+SERIAL = row("pageable", 0.010, kernels=0.001, copies=0.006)
+LOCKED = row("pinned", 0.006, kernels=0.001, copies=0.003)
+PEER = row("peer", 0.004, kernels=0.001, copies=0.001)
+
+
+def joined(made: WorkloadRecord, gpu: dict[str, Any], *rows: Any, first: float = 0.5) -> Profile:
+    """first: the part of the kernels' time that is GPU 0's."""
+    shares = {"first": first * 0.001, "second": (1 - first) * 0.001, "produce": 0.001, "consume": 0.001}
+    named = [e.model_copy(update={"stage_seconds": shares}) for e in rows or (SERIAL, LOCKED, PEER)]
+    told = profile(device=cuda_device("discrete"), workload=made, results=tuple(named))
+    machine = told.environment.model_copy(update={"gpu": {**told.environment.gpu, **gpu}})
+    return told.model_copy(update={"environment": machine})
+
+
+EXAMPLES = {
+    "peer-access-off": joined(PIPELINE, PEERS),
+    "host-staged-peer-copy": joined(PIPELINE, APART),
+    "one-link-for-two": joined(SPLIT, ONE_PORT),
+    "unbalanced-split": joined(SPLIT, TWO_PORTS, row("pinned", 0.006, kernels=0.001, copies=0.0), first=0.75),
+}
+
+
+SLOW_PEER = row("peer", 0.012, kernels=0.001, copies=0.005)
+WAITING_PEER = PEER.model_copy(update={"synchronize_seconds": 0.09})
 CASES: Cases = {
-    "link-below-best": [
-        ("advice 7.50 ms", "a narrow slot", linked(where=CARDS, link_generation=3, lanes=8)),
-        ("pass", "the best link", linked()),
-        ("pass", "few copies", linked(row("pinned", 0.1, kernels=0.09, copies=0.001), link_generation=3)),
-        ("not-applicable", "an idle GPU", linked(link_generation=None, performance_state=5)),
-        ("not-applicable", "not read", on("discrete", PAGEABLE, PINNED)),
-        ("not-applicable", "no card", linked(where="coherent tegra", link_generation=1)),
-        (
-            "advice 5.00 ms",
-            "copies beside other work are not what it spares",
-            linked(
-                PAGEABLE,
-                PINNED,
-                row("pinned-pipelined", 0.010, kernels=0.002, copies=0.012, latency_seconds=0.011),
-                link_generation=3,
-            ),
+    "link-below-best": {
+        "a narrow slot: advice 7.50 ms": linked(where=CARDS, link_generation=3, lanes=8),
+        "the best link: pass": linked(),
+        "few copies: pass": linked(row("pinned", 0.1, kernels=0.09, copies=0.001), link_generation=3),
+        "an idle GPU: not-applicable": linked(link_generation=None, performance_state=5),
+        "not read: not-applicable": on("discrete", PAGEABLE, PINNED),
+        "no card: not-applicable": linked(where="coherent tegra", link_generation=1),
+        "copies beside other work are not what it spares: advice 5.00 ms": linked(
+            PAGEABLE,
+            PINNED,
+            row("pinned-pipelined", 0.010, copies=0.012, latency_seconds=0.011),
+            link_generation=3,
         ),
-        ("not-applicable", "read here, predicted elsewhere", [ELSEWHERE]),
-    ],
-    "numa-remote": [
-        ("advice", "two sockets", sockets(where="discrete coherent")),
-        ("advice", "as requested", sockets(numa="remote")),
-        ("not-applicable", "one node", [*sockets(nodes=TWO[:1]), *sockets(nodes=WITHOUT_CPUS)]),
-        ("not-applicable", "the GPU's is not known", sockets(gpu=None)),
-        ("not-applicable", "not read", on("discrete", PINNED)),
-        ("pass", "nothing crosses", sockets(row("pinned", 0.1, kernels=0.004, copies=0.005))),
-    ],
-    "host-bound-frame": [
-        ("advice", "full of host work", on(f"discrete {ORIN}", BOUND)),
-        (
-            "pass",
-            "a third of it is",
-            on("discrete", row("pageable", 0.04, kernels=0.01, copies=0.03, produce=0.01, consume=0.01)),
+        "read here, predicted elsewhere: not-applicable": [ELSEWHERE],
+    },
+    "numa-remote": {
+        "two sockets: advice": sockets(where="discrete coherent"),
+        "as requested: advice": sockets(numa="remote"),
+        "one node: not-applicable": [*sockets(nodes=TWO[:1]), *sockets(nodes=WITHOUT_CPUS)],
+        "the GPU's is not known: not-applicable": sockets(gpu=None),
+        "not read: not-applicable": on("discrete", PINNED),
+        "nothing crosses: pass": sockets(row("pinned", 0.1, kernels=0.004, copies=0.005)),
+    },
+    "host-bound-frame": {
+        "full of host work: advice": on(f"discrete {ORIN}", BOUND),
+        "a third of it is: pass": on(
+            "discrete", row("pageable", 0.04, kernels=0.01, copies=0.03, produce=0.01, consume=0.01)
         ),
-        (
-            "pass",
-            "not of the best",
-            on("discrete", BOUND, row("managed", 0.050, kernels=0.002, produce=0.030, consume=0.016)),
+        "not of the best: pass": on("discrete", BOUND, row("managed", 0.050, produce=0.030, consume=0.016)),
+        "not timed: not-applicable": on(
+            "discrete", measured("pageable", 0.04, stage_seconds={"other": 0.01}, transfer_seconds=0.0)
         ),
-        (
-            "not-applicable",
-            "not timed",
-            on("discrete", measured("pageable", 0.04, stage_seconds={"other": 0.01}, transfer_seconds=0.0)),
-        ),
-    ],
-    "missing-synchronisation": [
-        ("advice", "only without copies that wait", on("discrete tegra", PAGEABLE, PINNED, WRONG)),
-        ("pass", "another failure", on("discrete", PAGEABLE, PINNED, failed("zero-copy", "a bus error"))),
-        ("pass", "the baseline differs", on("discrete", PINNED, wrong("pageable"), WRONG)),
-        ("pass", "no baseline", on("discrete", PINNED, WRONG)),
-        ("pass", "staged differs", on("discrete", PAGEABLE, wrong("staged"), WRONG)),
-        (
-            "not-applicable",
-            "not verified",
-            on("discrete", row("pageable", 0.04, kernels=0.002, verified=False)),
-        ),
-        ("not-applicable", "failed here, predicted elsewhere", [ELSEWHERE]),
-    ],
-    "unstable-measurement": [
-        ("advice", "processes differ", [OPEN]),
-        ("advice", "host memory is the noise", [held(0.002, 0.0002, **TWO_NODES)]),
-        ("advice", "the rest is the noise", [held(0.0002, 0.002, **TWO_NODES)]),
-        (
-            "advice",
-            "no use for huge pages, which all memory has",
-            [held(0.002, 0.0002, host=host_state(huge_pages="always"))],
-        ),
-        (
-            "advice",
-            "the machine has warnings",
-            [held(0.0002, 0.002, warnings=("The GPU throttled (heat).",))],
-        ),
-        ("pass", "quiet", on(f"discrete {ORIN}", PAGEABLE, PINNED)),
-        ("pass", "noise that does not matter", on(f"discrete {ORIN}", PAGEABLE, restless(PINNED, 0.2))),
-        ("not-applicable", "measured here, predicted elsewhere", [ELSEWHERE]),
-    ],
+    },
+    "missing-synchronisation": {
+        "only without copies that wait: advice": on("discrete tegra", PAGEABLE, PINNED, WRONG),
+        "another failure: pass": on("discrete", PAGEABLE, PINNED, failed("zero-copy", "a bus error")),
+        "the baseline differs: pass": on("discrete", PINNED, wrong("pageable"), WRONG),
+        "no baseline: pass": on("discrete", PINNED, WRONG),
+        "staged differs: pass": on("discrete", PAGEABLE, wrong("staged"), WRONG),
+        "not verified: not-applicable": on("discrete", row("pageable", 0.04, verified=False)),
+        "failed here, predicted elsewhere: not-applicable": [ELSEWHERE],
+    },
+    "unstable-measurement": {
+        "processes differ: advice": [OPEN],
+        "host memory is the noise: advice": [held(0.002, 0.0002, **TWO_NODES)],
+        "the rest is the noise: advice": [held(0.0002, 0.002, **TWO_NODES)],
+        "no use for huge pages, which all memory has: advice": [
+            held(0.002, 0.0002, host=host_state(huge_pages="always"))
+        ],
+        "the machine has warnings: advice": [held(0.0002, 0.002, warnings=("The GPU throttled (heat).",))],
+        "quiet: pass": on(f"discrete {ORIN}", PAGEABLE, PINNED),
+        "noise that does not matter: pass": on(f"discrete {ORIN}", PAGEABLE, restless(PINNED, 0.2)),
+        "measured here, predicted elsewhere: not-applicable": [ELSEWHERE],
+    },
+    "peer-access-off": {
+        "GPUs that reach each other: peer 6.00 ms": [EXAMPLES["peer-access-off"]],
+        "nothing crosses: not-applicable": [joined(SPLIT, PEERS)],
+        "no access: not-applicable": [joined(PIPELINE, APART)],
+        "not known: not-applicable": [joined(PIPELINE, {})],
+        "no faster: pass": [joined(PIPELINE, PEERS, SERIAL, SLOW_PEER)],
+    },
+    "host-staged-peer-copy": {
+        "GPUs that cannot reach each other: advice": [EXAMPLES["host-staged-peer-copy"]],
+        "they can: not-applicable": [joined(PIPELINE, PEERS)],
+        "little of a frame: pass": [joined(PIPELINE, APART, WAITING_PEER)],
+    },
+    "one-link-for-two": {
+        "one port: advice 500 µs": [EXAMPLES["one-link-for-two"]],
+        "two ports: pass": [joined(SPLIT, TWO_PORTS)],
+        "not known: not-applicable": [joined(SPLIT, {})],
+    },
+    "unbalanced-split": {
+        "three quarters on one: advice 250 µs": [EXAMPLES["unbalanced-split"]],
+        "halves: pass": [joined(SPLIT, PEERS)],
+        "one after the other: not-applicable": [joined(PIPELINE, PEERS, first=0.9)],
+    },
 }
 
 
@@ -219,3 +279,9 @@ def test_what_the_rules_say_of_a_real_h200():
     passed |= {"link-below-best", "serial-copies", "pinned-over-budget"}
     assert {found[rule].outcome for rule in passed} == {"pass"}
     assert found["numa-remote"].outcome == "not-applicable"
+
+
+def test_of_one_gpu_these_rules_say_nothing() -> None:
+    of_several = {rule.id for rule in RULES if rule.text.several_gpus}
+    assert of_several == set(EXAMPLES)
+    assert not of_several & {advice.rule for advice in advise(profile()).advice}
