@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nsys_exports import PROCESS, THREAD, Export, Version
 
@@ -155,12 +156,11 @@ class Program:
 
 @dataclass(frozen=True)
 class Planted:
-    """A program, and what is known of it: rules that must and must not give advice, and its frames."""
+    """A program, and what is known of it: the rules that give advice, and no others, and its frames."""
 
     name: str
     play: Callable[[Program], None]
-    must: tuple[str, ...]
-    never: tuple[str, ...]
+    fires: frozenset[str]
     frames: int | None
     memory: str | None = "pinned"
     """The kind of host memory of its copies; None where GPUs differ."""
@@ -168,6 +168,20 @@ class Planted:
     device: str = H100
     frame: str | None = None
     """The NVTX range that is given as the frame."""
+
+
+PROGRAMS: list[Planted] = []
+Play = Callable[[Program], None]
+
+
+def planted(name: str, fires: str = "", frames: int | None = 20, **more: Any) -> Callable[[Play], Play]:
+    """Adds a program to those that are tested. fires: rules, separated by spaces."""
+
+    def add(play: Play) -> Play:
+        PROGRAMS.append(Planted(name, play, frozenset(fires.split()), frames, **more))
+        return play
+
+    return add
 
 
 def _weights(p: Program) -> None:
@@ -181,6 +195,7 @@ def _weights(p: Program) -> None:
     p.host(5 * MS)
 
 
+@planted("pageable", "pageable-transfer serial-copies", memory="pageable")
 def pageable_loop(p: Program) -> None:
     _weights(p)
     for _ in range(20):
@@ -190,6 +205,8 @@ def pageable_loop(p: Program) -> None:
         p.host(300 * US)
 
 
+@planted("half-link", "link-below-best", frames=28)
+@planted("unknown-card", frames=28, device="Some GPU")
 def half_link(p: Program) -> None:
     """Eight tensors a frame, kernels that vary with the data."""
     _weights(p)
@@ -201,6 +218,7 @@ def half_link(p: Program) -> None:
         p.wait()
 
 
+@planted("small", "small-transfers serial-copies", frames=30)
 def many_small(p: Program) -> None:
     _weights(p)
     for _ in range(30):
@@ -210,6 +228,7 @@ def many_small(p: Program) -> None:
         p.wait()
 
 
+@planted("serial", "serial-copies", frames=25)
 def serial(p: Program) -> None:
     _weights(p)
     for _ in range(25):
@@ -219,6 +238,7 @@ def serial(p: Program) -> None:
         p.wait()
 
 
+@planted("pins", "pin-per-frame serial-copies", frames=15)
 def pins_in_loop(p: Program) -> None:
     _weights(p)
     for _ in range(15):
@@ -229,6 +249,7 @@ def pins_in_loop(p: Program) -> None:
         p.call("cudaHostUnregister", 800 * US)
 
 
+@planted("both-ways", "page-fault-migration ping-pong-migration", frames=12, memory="")
 def managed_both_ways(p: Program) -> None:
     p.export.allocation(8 * MIB, "MANAGED")
     for _ in range(12):
@@ -240,6 +261,7 @@ def managed_both_ways(p: Program) -> None:
         p.host(100 * US)
 
 
+@planted("prefetched", frames=12, memory="")
 def prefetched(p: Program) -> None:
     """Managed memory that is prefetched to the GPU, for kernels much longer than that."""
     p.export.allocation(8 * MIB, "MANAGED")
@@ -251,6 +273,7 @@ def prefetched(p: Program) -> None:
         p.wait()
 
 
+@planted("values", "implicit-wait", frames=40, memory="pageable")
 def asks_for_values(p: Program) -> None:
     """A scalar after each of four kernels, and the host thinks about it."""
     _weights(p)
@@ -262,6 +285,7 @@ def asks_for_values(p: Program) -> None:
             p.host(50 * US)
 
 
+@planted("balanced", gpus=2)
 def balanced(p: Program) -> None:
     for _ in range(20):
         for gpu in (0, 1):
@@ -270,6 +294,7 @@ def balanced(p: Program) -> None:
         p.wait()
 
 
+@planted("exchanges", "peer-access-off serial-copies", memory="device", gpus=2)
 def exchanges(p: Program, rate: float = 38e9) -> None:
     """Each GPU sends the other its part by way of the host: 38 GB/s were seen between two H200s."""
     for _ in range(20):
@@ -279,10 +304,12 @@ def exchanges(p: Program, rate: float = 38e9) -> None:
         p.wait()
 
 
+@planted("directly", memory="device", gpus=2)
 def exchanges_directly(p: Program) -> None:
     exchanges(p, 387e9)
 
 
+@planted("by-host", "serial-copies", gpus=2)
 def by_way_of_the_host(p: Program) -> None:
     """What one GPU makes, the other uploads."""
     for _ in range(20):
@@ -296,6 +323,7 @@ def by_way_of_the_host(p: Program) -> None:
         p.wait()
 
 
+@planted("marked", "pageable-transfer", frames=14, memory="pageable", frame="epoch")
 def marked(p: Program) -> None:
     """Frames that nothing but NVTX tells: uploads and kernels differ from one to the next."""
     for index in range(14):
@@ -308,6 +336,7 @@ def marked(p: Program) -> None:
         p.range("epoch", begin)
 
 
+@planted("generates", frames=30)
 def generates(p: Program) -> None:
     """Tokens: kernels between the first and the last of a step grow in number, and a flag is read twice."""
     for index in range(30):
@@ -321,12 +350,14 @@ def generates(p: Program) -> None:
         p.host(100 * US)
 
 
+@planted("graphs")
 def small_in_graphs(p: Program) -> None:
     for _ in range(20):
         p.graph(60, 40)
         p.wait()
 
 
+@planted("two-problems", "pageable-transfer link-below-best", memory=None, gpus=2)
 def two_problems(p: Program) -> None:
     for _ in range(20):
         p.copy("HTOD", 16 * MIB, "PAGEABLE")
@@ -336,6 +367,7 @@ def two_problems(p: Program) -> None:
         p.wait()
 
 
+@planted("nccl", "unbalanced-split", gpus=2)
 def waits_in_nccl(p: Program) -> None:
     """GPU 1 has less to do, and waits for GPU 0 in a kernel."""
     for _ in range(20):
@@ -346,6 +378,7 @@ def waits_in_nccl(p: Program) -> None:
         p.wait()
 
 
+@planted("data-parallel", "peer-access-off serial-copies", memory=None, gpus=2)
 def data_parallel(p: Program) -> None:
     """GPU 0 has the batch and the weights; GPU 1 waits for its part of them, and the host for both."""
     for _ in range(20):
@@ -359,6 +392,7 @@ def data_parallel(p: Program) -> None:
         p.wait()
 
 
+@planted("nested", "pageable-transfer serial-copies", frames=12, memory="pageable", frame="step")
 def nested_ranges(p: Program) -> None:
     for _ in range(12):
         begin = p.now
@@ -371,128 +405,13 @@ def nested_ranges(p: Program) -> None:
         p.host(200 * US)
 
 
+@planted("once", "pageable-transfer", frames=None, memory="pageable")
 def once(p: Program) -> None:
     """No loop at all: upload, compute, download."""
     p.copy("HTOD", 256 * MIB, "PAGEABLE")
     p.kernel("multiply", 2 * MS)
     p.copy("DTOH", 128 * MIB, "PAGEABLE")
     p.wait()
-
-
-_COPIES = ("pageable-transfer", "link-below-best", "small-transfers")
-_PAGES = ("page-fault-migration", "ping-pong-migration")
-PROGRAMS = (
-    Planted(
-        "pageable",
-        pageable_loop,
-        ("pageable-transfer",),
-        ("link-below-best", "small-transfers", "pin-per-frame", *_PAGES, "host-bound-frame"),
-        20,
-        "pageable",
-    ),
-    Planted(
-        "half-link",
-        half_link,
-        ("link-below-best",),
-        ("pageable-transfer", "small-transfers", "implicit-wait", "pin-per-frame"),
-        28,
-    ),
-    Planted(
-        "small",
-        many_small,
-        ("small-transfers",),
-        ("pageable-transfer", "link-below-best", "pin-per-frame", "implicit-wait"),
-        30,
-    ),
-    Planted(
-        "serial",
-        serial,
-        ("serial-copies",),
-        (*_COPIES, "pin-per-frame", "implicit-wait", "host-bound-frame"),
-        25,
-    ),
-    Planted(
-        "pins",
-        pins_in_loop,
-        ("pin-per-frame",),
-        ("pageable-transfer", "link-below-best", "small-transfers", *_PAGES),
-        15,
-    ),
-    Planted("both-ways", managed_both_ways, _PAGES, (*_COPIES, "pin-per-frame", "serial-copies"), 12, ""),
-    Planted("prefetched", prefetched, (), (*_COPIES, *_PAGES, "host-bound-frame"), 12, ""),
-    Planted(
-        "values",
-        asks_for_values,
-        ("implicit-wait",),
-        ("pageable-transfer", "link-below-best", "serial-copies", "pin-per-frame"),
-        40,
-        "pageable",
-    ),
-    Planted(
-        "balanced", balanced, (), ("unbalanced-split", *_COPIES, "pin-per-frame", "implicit-wait"), 20, gpus=2
-    ),
-    Planted(
-        "exchanges", exchanges, ("peer-access-off",), ("unbalanced-split", *_COPIES), 20, "device", gpus=2
-    ),
-    Planted(
-        "directly",
-        exchanges_directly,
-        (),
-        ("peer-access-off", "unbalanced-split", *_COPIES),
-        20,
-        "device",
-        gpus=2,
-    ),
-    Planted("by-host", by_way_of_the_host, (), ("peer-access-off", "unbalanced-split", *_COPIES), 20, gpus=2),
-    Planted(
-        "marked",
-        marked,
-        ("pageable-transfer",),
-        ("link-below-best", "pin-per-frame"),
-        14,
-        "pageable",
-        frame="epoch",
-    ),
-    Planted("graphs", small_in_graphs, (), ("small-transfers", "serial-copies", "implicit-wait"), 20),
-    Planted(
-        "two-problems",
-        two_problems,
-        ("pageable-transfer", "link-below-best"),
-        ("unbalanced-split", "small-transfers", "implicit-wait"),
-        20,
-        None,
-        gpus=2,
-    ),
-    Planted(
-        "data-parallel",
-        data_parallel,
-        ("peer-access-off",),
-        ("host-bound-frame", "unbalanced-split", "small-transfers", "pageable-transfer"),
-        20,
-        None,
-        gpus=2,
-    ),
-    Planted("nccl", waits_in_nccl, ("unbalanced-split",), _COPIES, 20, gpus=2),
-    Planted(
-        "nested",
-        nested_ranges,
-        ("pageable-transfer",),
-        ("implicit-wait", "pin-per-frame"),
-        12,
-        "pageable",
-        frame="step",
-    ),
-    Planted("generates", generates, (), (*_COPIES, *_PAGES, "serial-copies", "pin-per-frame"), 30),
-    Planted(
-        "once",
-        once,
-        ("pageable-transfer",),
-        ("pin-per-frame", "implicit-wait", "link-below-best"),
-        None,
-        "pageable",
-    ),
-    Planted("unknown-card", half_link, (), ("link-below-best", "pageable-transfer"), 28, device="Some GPU"),
-)
 
 
 def written(planted: Planted, path: Path, version: Version = "2023.4") -> Path:
