@@ -17,6 +17,7 @@ from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import BY_NAME
 from advisor.strategies.patches import SourceEdits
 from advisor.strategies.syntax import (
+    IMPORTS,
     CannotWrite,
     Loop,
     alias_of,
@@ -27,16 +28,18 @@ from advisor.strategies.syntax import (
     is_loader,
     line_after,
     loop_of,
+    loops_around,
     names_changed,
     names_in,
     names_of,
     names_set,
-    outermost_loop,
     statement_at,
+    targets_of,
     top_line,
 )
 from advisor.strategies.uses import (
     BLOCKING,
+    Assignment,
     assigned_name,
     downloads,
     is_read_at_once,
@@ -59,7 +62,6 @@ _TORCH_ALLOCATING = ("empty", "zeros", "ones", "full", "rand", "randn", "tensor"
 _MAKING = (ast.Call, ast.BinOp, ast.UnaryOp)
 """Expressions whose array is a new one: `np.ones(9) * 2` as well as `np.load("x.npy")`."""
 BOM, TAB = "\ufeff", "\t"
-_IMPORTS = (ast.Import, ast.ImportFrom)
 _LEAVING = (
     *(ast.Return, ast.Yield, ast.YieldFrom, ast.Await),
     *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -287,7 +289,7 @@ def _loop_that_reuses(
     named = target and change.library != "torch"  # NumPy's arrays over a tensor would change with it
     if not (named or is_read_at_once(edits.tree, statement, call)):
         raise CannotWrite(f"line {call.lineno} passes on what it downloads")
-    return outermost_loop(edits.tree, loop)
+    return [loop, *loops_around(edits.tree, loop)][-1]
 
 
 def _non_blocking(edits: SourceEdits, change: Change) -> None:
@@ -382,7 +384,7 @@ def _allocator(edits: SourceEdits, change: Change) -> None:
     if here is None:
         raise CannotWrite("the file does not import cupy at its top level")
     rest = body[body.index(here) :]
-    last = next((before for before, n in pairwise(rest) if not isinstance(n, _IMPORTS)), rest[-1])
+    last = next((before for before, n in pairwise(rest) if not isinstance(n, IMPORTS)), rest[-1])
     lines = BY_NAME[change.name].lines(cupy)
     edits.insert(line_after(last), "", edits.newline.join(("", *([""] * (len(lines) > 1)), *lines)))
 
@@ -405,14 +407,9 @@ def _assigned(
 ) -> tuple[ast.stmt, str, ast.expr]:
     """The statement `name = value` on that line, the name and the value, which are of these kinds."""
     statement = statement_at(edits.tree, line)
-    target: ast.expr | None = None
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-    elif isinstance(statement, ast.AnnAssign):
-        target = statement.target
     value = getattr(statement, "value", None)
-    dotted = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
-    named = isinstance(target, targets) and (isinstance(target, ast.Name) or dotted)
-    if target is None or not named or not isinstance(value, values):
-        raise CannotWrite(f"line {line} is not of the form name = call(...)")
-    return statement, edits.text(target), value
+    match targets_of(statement):
+        case [(ast.Name() | ast.Attribute(value=ast.Name())) as target] if isinstance(target, targets):
+            if isinstance(statement, Assignment) and isinstance(value, values):
+                return statement, edits.text(target), value
+    raise CannotWrite(f"line {line} is not of the form name = call(...)")

@@ -11,7 +11,15 @@ from advisor.profiles.schema import Profile
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import Strategy
-from advisor.strategies.syntax import LOOPS, CannotWrite, calls_in, imported_name, names_of, parents
+from advisor.strategies.syntax import (
+    CannotWrite,
+    calls_in,
+    holders,
+    imported_name,
+    loops_around,
+    names_in,
+    names_of,
+)
 from advisor.strategies.uses import is_read, is_upload
 
 PAGE_LOCKING = ("pinned", "registered")
@@ -64,32 +72,26 @@ def page_locked(source: str, function: str, names: Sequence[str]) -> Applied:
 
 def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Change:
     """Raises `CannotWrite` where the text does not show that the change is safe."""
-    ups = [call.lineno for call in calls_in(tree) if is_upload(tree, call, name)]
+    ups = [call for call in calls_in(tree) if is_upload(tree, call, name)]
     downs = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and _is_download(tree, n, name)]
-    here = [line for line in ups if function.lineno <= line <= (function.end_lineno or 0)]
+    here = [call for call in ups if function in holders(tree, call)]
     if not here and not downs:
         raise CannotWrite(f"{function.name} has no copy of an array of that name")
     _require_unkept(tree, name)
+    crossing = (downs or here)[0]
+    *_, loop = (None, *(each.lineno for each in loops_around(tree, crossing)))
     if downs:
-        return Change("reuse", downs[0].lineno, None, _loop(function, downs[0].lineno))
+        return Change("reuse", crossing.lineno, None, loop)
     if name in {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}:
         raise CannotWrite("its caller makes it")
     stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and _is_stored(n)]
     assigned = [n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)]
     if len(stored) != 1 or len(assigned) != 1:
         raise CannotWrite("not one line of the file makes it")
-    loop = _loop(function, here[0])
-    origin = assigned[0].lineno
     if assigned[0] not in tree.body and loop is None:
         raise CannotWrite(f"each call of {function.name} makes it")
-    return Change("lock", here[0], origin, loop, tuple(("", line) for line in ups if line != here[0]))
-
-
-def _loop(function: ast.AST, line: int) -> int | None:
-    """The outermost loop of the function that holds the line."""
-    loops = (n for n in ast.walk(function) if isinstance(n, LOOPS))
-    around = [n.lineno for n in loops if n.lineno <= line <= (n.end_lineno or 0)]
-    return min(around, default=None)
+    others = {call.lineno for call in ups} - {crossing.lineno}
+    return Change("lock", crossing.lineno, assigned[0].lineno, loop, tuple(("", line) for line in others))
 
 
 def _sets(statement: ast.Assign, name: str) -> bool:
@@ -125,9 +127,6 @@ def _is_on_gpu(tree: ast.Module, value: ast.AST, visited: frozenset[str]) -> boo
 def _require_unkept(tree: ast.Module, name: str) -> None:
     """Raises `CannotWrite` where the array gets a second name, is passed on, or is returned: who holds it may
     read it after it was written again."""
-    above = parents(tree)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Name) or node.id != name or _is_stored(node):
-            continue
-        if not is_read(tree, node, above, name):
+    for node in names_in(tree):
+        if isinstance(node, ast.Name) and node.id == name and not is_read(tree, node, name):
             raise CannotWrite(f"line {node.lineno} passes it on")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 Loop = ast.For | ast.AsyncFor | ast.While
+IMPORTS = (ast.Import, ast.ImportFrom)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 CLOCKS = {
@@ -36,7 +38,7 @@ def loader_lines(source: str, loop: int, upload: int) -> tuple[int, ...]:
         for statement in ast.walk(tree)
         if isinstance(statement, ast.Assign)
         and any(map(is_loader, calls_in(statement.value)))
-        and names & {target.id for target in statement.targets if isinstance(target, ast.Name)}
+        and names & {target.id for target in targets_of(statement) if isinstance(target, ast.Name)}
     ]
     every = (call.lineno for call in calls_in(tree) if is_loader(call))
     return tuple(sorted(set(of_loop or every)))
@@ -53,7 +55,7 @@ def _uses_items(loop: ast.For | ast.AsyncFor, line: int) -> bool:
         if statement.lineno <= line <= (statement.end_lineno or 0):
             return uses
         if uses and isinstance(statement, ast.Assign):
-            items |= {name for target in statement.targets for name in names_of(target)}
+            items |= {name for target in targets_of(statement) for name in names_of(target)}
     return False
 
 
@@ -82,9 +84,10 @@ def statement_at(tree: ast.AST, line: int) -> ast.stmt:
 
 def is_timed(tree: ast.AST, statement: ast.stmt) -> bool:
     """Whether the statement next to this one, in the same block, reads a clock."""
-    blocks = (getattr(node, n, None) for node in ast.walk(tree) for n in ("body", "orelse", "finalbody"))
-    block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
-    at = block.index(statement) if block else 0
+    holder = parents(tree)[statement]
+    blocks = (getattr(holder, name, []) for name in ("body", "orelse", "finalbody"))
+    block = next(each for each in blocks if statement in each)
+    at = block.index(statement)
     beside = [*block[max(at - 1, 0) : at], *block[at + 1 : at + 2]]
     return any(last_name(call.func) in CLOCKS for each in beside for call in calls_in(each))
 
@@ -130,14 +133,30 @@ def names_of_its_own(function: ast.AST) -> set[str]:
     return names.difference(*(n.names for n in nodes if isinstance(n, (ast.Global, ast.Nonlocal))))
 
 
+@lru_cache(maxsize=8)
+def parents(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
+    """What holds each node of a tree."""
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
+def holders(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
+    """What holds a node, from the inside out; the tree itself is the last."""
+    above = parents(tree)
+    while node is not tree:
+        node = above[node]
+        yield node
+
+
 def function_of(tree: ast.AST, part: ast.AST) -> ast.AST:
     """The innermost function that holds a part of it; the whole tree at the top level and in classes."""
-    holding = (
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, _FUNCTIONS[:2]) and any(each is part for each in ast.walk(node))
-    )
-    return min(holding, key=lambda node: (node.end_lineno or 0) - node.lineno, default=tree)
+    inside = (part, *holders(tree, part))
+    return next((node for node in inside if isinstance(node, _FUNCTIONS[:2])), tree)
+
+
+def targets_of(statement: ast.AST) -> list[ast.expr]:
+    """What a statement, or an expression with a walrus, gives a value to."""
+    target = getattr(statement, "target", None)
+    return [target] if target else getattr(statement, "targets", [])
 
 
 def calls_in(statement: ast.AST) -> Iterator[ast.Call]:
@@ -148,15 +167,15 @@ def is_loader(call: ast.Call) -> bool:
     return last_name(call.func) == "DataLoader"
 
 
-def imports_of(tree: ast.Module) -> Iterator[tuple[str, str, ast.stmt]]:
+@lru_cache(maxsize=8)
+def imports_of(tree: ast.Module) -> Sequence[tuple[str, str, ast.stmt]]:
     """Name in the file, what it names in full, and the statement, of each import."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.asname or alias.name, alias.name, node
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                yield alias.asname or alias.name, f"{node.module}.{alias.name}", node
+    return [
+        (alias.asname or alias.name, f"{getattr(node, 'module', '')}.{alias.name}".lstrip("."), node)
+        for node in ast.walk(tree)
+        if isinstance(node, IMPORTS)
+        for alias in node.names
+    ]
 
 
 def imported_name(tree: ast.Module, function: ast.expr, library: str) -> str:
@@ -183,44 +202,36 @@ def line_after(statement: ast.stmt) -> int:
 
 
 def is_inside(tree: ast.AST, statement: ast.stmt, loop: int | None) -> bool:
-    return any(
-        isinstance(n, LOOPS) and n.lineno == loop and n.lineno <= statement.lineno <= (n.end_lineno or 0)
-        for n in ast.walk(tree)
-    )
+    return any(isinstance(node, LOOPS) and node.lineno == loop for node in holders(tree, statement))
+
+
+def loops_around(tree: ast.AST, node: ast.AST) -> Iterator[Loop]:
+    """Loops that hold it in the same function, the innermost first."""
+    for holder in holders(tree, node):
+        if isinstance(holder, _FUNCTIONS):
+            return
+        if isinstance(holder, LOOPS):
+            yield holder
 
 
 def loop_of(tree: ast.AST, statement: ast.stmt, line: int | None) -> Loop:
     """The loop of the frames, in the function that holds the statement."""
-    for node in ast.walk(tree):
-        if isinstance(node, LOOPS) and node.lineno == line and statement in ast.walk(node):
-            functions = (n for n in ast.walk(node) if isinstance(n, _FUNCTIONS))
-            if not any(statement in ast.walk(function) for function in functions):
-                return node
+    for loop in loops_around(tree, statement):
+        if loop.lineno == line:
+            return loop
     raise CannotWrite("the line is in a function that the loop calls, or in a comprehension")
-
-
-def outermost_loop(tree: ast.AST, loop: Loop) -> Loop:
-    """The loop that holds this one and all others around it, in the same function."""
-    function = function_of(tree, loop)
-    around = [n for n in ast.walk(function) if isinstance(n, LOOPS) and loop in ast.walk(n)]
-    return next((n for n in around if function_of(tree, n) is function), loop)
 
 
 def top_line(tree: ast.Module, statement: ast.stmt) -> int:
     """The first line of what holds a statement at the top level of the file, its decorators included."""
-    top = next(each for each in tree.body if any(node is statement for node in ast.walk(each)))
-    return first_line(top)
+    inside = (statement, *holders(tree, statement))
+    return first_line(next(each for each in tree.body if each in inside))
 
 
 def first_line(statement: ast.stmt) -> int:
     """The line where it begins, its decorators included."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(each.lineno for each in decorators)])
-
-
-def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
-    """What holds each node of a tree."""
-    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
 def names_set(loop: Loop, without: ast.stmt) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,14 +12,15 @@ from advisor.strategies.syntax import (
     CannotWrite,
     calls_in,
     function_of,
+    holders,
     imported_name,
     imports_of,
     is_inside,
     last_name,
     names_in,
     names_of_its_own,
-    parents,
     statement_at,
+    targets_of,
 )
 
 BLOCKING = ("array", "asarray", "asanyarray")
@@ -56,11 +57,14 @@ def lines_beside(tree: ast.Module, line: int) -> set[int]:
     """Lines that may upload, as this one does, an array that it names."""
     lines = set[int]()
     for call in calls_in(tree):
-        uploads = last_name(call.func) == "set" or imported_name(tree, call.func, "cupy") in BLOCKING
-        if uploads and call.args and call.lineno <= line <= (call.end_lineno or 0):
+        if _uploads(tree, call) and call.args and call.lineno <= line <= (call.end_lineno or 0):
             array = call.args[0]
             lines |= upload_lines(tree, call, ast.unparse(array)) if array in [*names_in(array)] else set()
     return lines
+
+
+def _uploads(tree: ast.Module, call: ast.Call, functions: Sequence[str] = BLOCKING) -> bool:
+    return last_name(call.func) == "set" or imported_name(tree, call.func, "cupy") in functions
 
 
 def upload_lines(tree: ast.Module, origin: ast.AST, array: str) -> set[int]:
@@ -79,7 +83,7 @@ def upload_lines(tree: ast.Module, origin: ast.AST, array: str) -> set[int]:
             called = last_name(call.func)
             if called in _BY_ADDRESS:
                 raise CannotWrite(f"line {call.lineno} copies from it by {called}")
-            if called == "set" or imported_name(tree, call.func, "cupy") in BLOCKING:
+            if _uploads(tree, call):
                 lines.add(call.lineno)
             todo += _parameters(tree, call, name)
         todo += _other_names(tree, scope, name)
@@ -126,12 +130,10 @@ def _other_names(tree: ast.Module, scope: ast.AST, name: str) -> Iterator[tuple[
         if value is None or (isinstance(value, ast.Call) and imported_name(tree, value.func, "cupy")):
             continue
         inside = function_of(tree, node)
-        set_here = _mentions(value, name) and (
-            scope in (inside, tree) or any(n is node for n in ast.walk(scope))
-        )
+        set_here = _mentions(value, name) and scope in (inside, *holders(tree, node))
         if set_here or any(last_name(call.func) in returning for call in calls_in(value)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from ((inside, n.id) for t in targets for n in ast.walk(t) if isinstance(n, ast.Name))
+            targets = (n for target in targets_of(node) for n in ast.walk(target))
+            yield from ((inside, n.id) for n in targets if isinstance(n, ast.Name))
 
 
 def _mentions(value: ast.AST, name: str) -> bool:
@@ -140,20 +142,18 @@ def _mentions(value: ast.AST, name: str) -> bool:
 
 def is_upload(tree: ast.Module, call: ast.Call, name: str) -> bool:
     plain = len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == name
-    sets = isinstance(call.func, ast.Attribute) and call.func.attr == "set"
-    return plain and (sets or imported_name(tree, call.func, "cupy") in _UPLOADS)
+    return plain and _uploads(tree, call, _UPLOADS)
 
 
-def is_read(tree: ast.Module, node: ast.expr, above: Mapping[ast.AST, ast.AST], name: str) -> bool:
+def is_read(tree: ast.Module, node: ast.expr, name: str) -> bool:
     """Whether only values leave the expression that holds the array or a view of it."""
-    parent = above[node]
+    parent, above, *outer = holders(tree, node)
     if isinstance(parent, ast.Subscript) and parent.value is node:
-        return not isinstance(parent.ctx, ast.Load) or is_read(tree, parent, above, name)
+        return not isinstance(parent.ctx, ast.Load) or is_read(tree, parent, name)
     if isinstance(parent, ast.Attribute):
-        called = isinstance(above[parent], ast.Call) and parent.attr in _METHODS
-        return parent.attr in _FACTS or called
+        return parent.attr in _FACTS or (isinstance(above, ast.Call) and parent.attr in _METHODS)
     if isinstance(parent, ast.keyword):
-        return parent.arg == "out" and isinstance(above[above[parent]], ast.Expr)
+        return parent.arg == "out" and isinstance(outer[0], ast.Expr)
     if isinstance(parent, ast.Call):
         function = imported_name(tree, parent.func, "numpy")
         plain = isinstance(parent.func, ast.Name) and parent.func.id in _READERS
@@ -198,9 +198,8 @@ def made_once(tree: ast.Module, line: int, library: Library, loop: int | None) -
             scope = home if array.id in names_of_its_own(home) else tree
             stores = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == array.id]
             stores = [n for n in stores if not isinstance(n.ctx, ast.Load) and function_of(tree, n) is scope]
-            for statement in (n for n in ast.walk(scope) if isinstance(n, (ast.Assign, ast.AnnAssign))):
-                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-                once = targets == stores and not is_inside(tree, statement, loop)
+            for statement in (n for n in ast.walk(scope) if isinstance(n, Assignment)):
+                once = targets_of(statement) == stores and not is_inside(tree, statement, loop)
                 if once and _makes_array(tree, statement.value, library):
                     origins[array.id] = statement
     return origins
@@ -223,25 +222,21 @@ def _makes_array(tree: ast.Module, value: ast.expr | None, library: Library) -> 
 
 def assigned_name(statement: ast.stmt, call: ast.Call) -> str:
     """The variable that is set to what the call returns; empty where that is used in another way."""
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and statement.value is call:
-        return getattr(statement.targets[0], "id", "")
-    if isinstance(statement, ast.AnnAssign) and statement.value is call:
-        return getattr(statement.target, "id", "")
-    return ""
+    targets = targets_of(statement)
+    alone = isinstance(statement, Assignment) and statement.value is call and len(targets) == 1
+    return getattr(targets[0], "id", "") if alone else ""
 
 
 def is_read_at_once(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
     """Whether a statement keeps nothing of what the call returns but values."""
-    return _is_copied(tree, statement, call) or is_read(tree, call, parents(statement), "")
+    return _is_copied(tree, statement, call) or is_read(tree, call, "")
 
 
 def require_evaluated_first(statement: ast.stmt, call: ast.Call, source: ast.expr) -> None:
     """Raises `CannotWrite` where the array on the GPU cannot be evaluated before its statement."""
-    above = parents(statement)
     node: ast.AST = call
-    while node is not statement:
-        parent = above[node]
-        before = [] if isinstance(parent, (ast.Assign, ast.AnnAssign)) else [*ast.iter_child_nodes(parent)]
+    for parent in holders(statement, call):
+        before = [] if isinstance(parent, Assignment) else [*ast.iter_child_nodes(parent)]
         before = before[: before.index(node)] if before else []
         if isinstance(parent, _LATER) or (isinstance(parent, ast.Compare) and node is not parent.left):
             raise CannotWrite(f"line {call.lineno} does not always download")
@@ -264,14 +259,12 @@ def require_same_each_time(tree: ast.Module, value: ast.expr) -> None:
 
 def _is_copied(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
     """Whether a statement copies it into an array, or drops it."""
-    if isinstance(statement, ast.Expr):
-        return statement.value is call
-    if isinstance(statement, ast.AugAssign):
-        return statement.value is call
-    if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
+    if getattr(statement, "value", None) is not call:
         return False
-    target = statement.targets[0]
-    if not isinstance(target, ast.Subscript):
+    if isinstance(statement, (ast.Expr, ast.AugAssign)):
+        return True
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, ast.Subscript) or targets_of(statement) != [target]:
         return False
     sliced = any(isinstance(each, (ast.Slice, ast.Tuple)) for each in ast.walk(target.slice))
     container = ast.unparse(target.value)
