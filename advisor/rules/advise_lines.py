@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from advisor.devices.entries import CatalogueEntry
 from advisor.model.machines import Machine
-from advisor.model.simulate import occurrence, predict_crossings
+from advisor.model.simulate import predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, ScriptRun
 from advisor.rules.base import Finding
-from advisor.rules.lines import LineCase
+from advisor.rules.lines import LineCase, likely_seconds
 from advisor.rules.registry import RULES, limits
 from advisor.verdicts.ceilings import (
     Scope,
@@ -72,53 +72,20 @@ def _cases(
         ceiling = ceiling_of(run, scope, predicted_for)
         if ceiling is None or is_little(ceiling):
             continue
-        shared = machine.entry.memory_class if machine and machine.shares_memory else None
         beside = _beside(scope, ceiling)
         for i, crossing in scope.crossings:
-            case = _case(crossing, machine, ceiling)
-            if case is not None:
+            seconds = _seconds(crossing, machine, ceiling)
+            if seconds is not None:
                 source = files.get(crossing.place.file, "")
-                yield i, LineCase(crossing, scope, ceiling, *case, source, shared, beside.get(i, 0.0))
+                yield i, LineCase(crossing, scope, ceiling, seconds, machine, source, beside.get(i, 0.0))
 
 
-def _case(
-    crossing: Crossing, machine: Machine | None, ceiling: Ceiling
-) -> tuple[float, float | None, float, float] | None:
-    """Seconds of one occurrence, of one from page-locked memory, of a call, and of a wait for the GPU."""
-    drawn, locked = (
-        (occurrence(crossing, machine, memory) for memory in ("", "pinned")) if machine else (None, None)
-    )
+def _seconds(crossing: Crossing, machine: Machine | None, ceiling: Ceiling) -> float | None:
+    """The part of one occurrence that memory can change; None where it was neither timed nor predicted."""
+    if ceiling.predicted:
+        return likely_seconds(crossing, machine)
     seconds = spared_seconds(crossing)
-    one = None if seconds is None or ceiling.predicted else seconds / crossing.count
-    if ceiling.predicted and drawn is not None:
-        one = float(drawn[0])
-    if one is None:
-        return None
-    pinned = None
-    if machine and drawn is not None and locked is not None:
-        pinned = _page_locked(crossing, machine, one / float(drawn[0]), float(locked[0]))
-    call, wait = (
-        float(machine.get(name)[0]) if machine else 0.0
-        for name in ("pinned_copy_call_seconds", "synchronize_seconds")
-    )
-    return one, pinned, call, wait
-
-
-def _page_locked(crossing: Crossing, machine: Machine, slower: float, locked: float) -> float:
-    """Seconds of one occurrence from page-locked memory, which the model gives as `locked`.
-
-    Scaled as the measured time is: what is wrong with both cancels. Beyond `_SLOWER_LINK` it is the host's
-    memory that slows the bytes, such as pages that are new, and page-locked memory has none of that.
-    """
-    to = "to_device" if crossing.kind == "upload" else "to_host"
-    link = float(machine.get(f"pinned_{to}_bytes_per_second")[0])
-    moving = min(crossing.bytes / crossing.count / link, locked)
-    return min(slower, _SLOWER_LINK) * moving + slower * (locked - moving)
-
-
-_SLOWER_LINK = 2.0
-"""A link with half of its lanes. On H200s copies from and to pageable memory took 1.1 to 11 times as long as
-in the model, page-locked ones 1.0 to 1.1 times: the rest is the host's memory."""
+    return None if seconds is None else seconds / crossing.count
 
 
 def _beside(scope: Scope, ceiling: Ceiling) -> dict[int, float]:

@@ -145,13 +145,14 @@ def small_transfers(case: LineCase, limits: Limits) -> Finding | None:
         return None
     if case.scope.loop is None or case.crossing.call.startswith("Module."):
         return None  # once in a run it costs little, and a module moves its parameters itself
-    saved = (case.times - 1) * min(case.seconds, case.call_seconds)
+    call = case.modelled("pinned_copy_call_seconds")
+    saved = (case.times - 1) * min(case.seconds, call)
     if not case.is_worth(saved, limits):
         return None
     return case.advice(
         f"Copy the {round(case.times)} small arrays of a frame as one",
         f"{case.moved}: at that size the cost is the call, not the bytes. "
-        f"One copy of all spares {round(case.times) - 1} calls of {units.seconds(case.call_seconds)}.",
+        f"One copy of all spares {round(case.times) - 1} calls of {units.seconds(call)}.",
         saved=saved,
         after=merged(case.line),
     )
@@ -295,7 +296,8 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
 
 def _blocking_upload(case: LineCase, limits: Limits) -> Finding | None:
     """A tensor in page-locked memory, whose copy the host waits for where it need not."""
-    crossing, saved = case.crossing, min(case.wait_seconds, case.seconds) * case.times
+    crossing = case.crossing
+    saved = min(case.modelled("synchronize_seconds"), case.seconds) * case.times
     blocks = crossing.memory == "pinned" and not crossing.non_blocking
     if not blocks or crossing.call not in ("Tensor.to", "Tensor.cuda") or case.scope.loop is None:
         return None
@@ -366,7 +368,7 @@ def shared_dram_copy(case: LineCase, limits: Limits) -> Finding | None:
         return None
     if case.size <= limits["bytes"] or case.loaders or (origin and (origin.kept or origin.kind == "mmap")):
         return None
-    saved = (case.seconds - case.wait_seconds) * case.times
+    saved = (case.seconds - case.modelled("synchronize_seconds")) * case.times
     if not case.is_worth(saved, limits):
         return None
     up = crossing.kind == "upload"
