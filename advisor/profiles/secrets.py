@@ -125,19 +125,19 @@ _ASSIGNED = re.compile(
     rf"""(?<![\w-])(?P<name>[\w-]+)(?=(?P<between>\\*["']?\]?\s*(?P<sign>{_SIGN})\s*\\*"""
     r"""(?:[bBfFrRuU]{1,2}(?=["']))?))"""
 )
+_LITERAL = r"""(?:"(?:\\.|[^"\\\n]|\n[ \t]+)*"|'(?:\\.|[^'\\\n]|\n[ \t]+)*')"""
 _VALUE = re.compile(
-    r""""{3}[\s\S]*?(?:"{3}|\Z)|"(?:\\.|[^"\\\n]|\n[ \t]+)*"|'(?:\\.|[^'\\\n]|\n[ \t]+)*'|"""
+    rf"""(?P<hidden>"{{3}}[\s\S]*?(?:"{{3}}|\Z)|{_LITERAL}(?:\s*[bBfFrRuU]{{0,2}}{_LITERAL})*|"""
     r""""(?:\\.|[^"\\\n])*|'(?:\\.|[^'\\\n])*|"""
-    r"""[(\[{<][^()\[\]{}]*[)\]}]?|[^\s"';&?<>()]+"""
+    r"""[(\[{<][^()\[\]{}]*[)\]}]?|[^\s"';&?<>()]+)"""
 )
-_ADJACENT = re.compile(r"""\s*(?:[bBfFrRuU]{1,2})?(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""")
-"""One more literal of the same value."""
+"""Adjacent literals are one value."""
 _PAIR = re.compile(
     r"""(?<=[(\[])(?P<open>\s*(?:[bBfFrRuU]{1,2})?\\*["'])(?P<name>[\w-]+)"""
     r"""(?P<between>\\*["'](?P<sign>,)\s*\\*(?:[bBfFrRuU]{1,2})?)(?=["'])"""
 )
 """Pairs in a list of headers: `("token", "value")`."""
-_NAMED = re.compile(
+_ENTRY = re.compile(
     r"""\b(?:[Nn]ame|[Kk]ey)\\*["']?\s{0,9}[:=]\s{0,9}\\*["']?(?P<name>[\w-]+)"""
     r"""(?P<between>\\*["']?(?P<sign>,|\s)\s{0,99}\\*["']?[Vv]alue\\*["']?\s{0,9}[:=]\s{0,9}\\*)(?=\S)"""
 )
@@ -147,25 +147,39 @@ _VALUE_FIRST = re.compile(
     r"""(?=["']?(?:,|\s)\s{0,99}\\*["']?(?:[Nn]ame|[Kk]ey)\\*["']?\s{0,9}[:=]\s{0,9}\\*["']?(?P<name>[\w-]+))"""
 )
 """The same with the value before the name."""
-_BLOCK = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?:[ \t]*[|>][-+\d]{0,2}[ \t]*(?:\n|(?:\\r)?\\n)")
-_BLOCK_LINES = re.compile(r"([ \t]+)(?:(?!\\n).)+(?:(?:\n|(?:\\r)?\\n)(?:\1(?:(?!\\n).)+|(?=\n|\\n)))*")
+_BLOCK = re.compile(
+    r"(?<![\w-])(?P<name>[\w-]+)[\"']?(?P<between>:[ \t]*[|>][-+\d]{0,2}[ \t]*(?:\n|(?:\\r)?\\n))"
+)
+_LINES = re.compile(
+    r"(?P<indent>[ \t]+)"
+    r"(?P<hidden>(?:(?!\\n).)+(?:(?:\n|(?:\\r)?\\n)(?:(?P=indent)(?:(?!\\n).)+|(?=\n|\\n)))*)"
+)
 """A value of several lines in YAML, and its name; its line ends may be escaped."""
-_ITEMS = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?:[ \t]*\n(?P<items>(?:[ \t]*- [^\n]*(?:\n|\Z))+)")
+_LIST = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?(?P<between>:[ \t]*\n)")
+_ITEMS = re.compile(r"[ \t]*- (?P<hidden>[^\n]+(?:\n[ \t]*- [^\n]*)*)")
 """A list of values in YAML, and its name."""
-_OPTION_IN_TEXT = re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+)(?P<value>[^\s-]\S*)")
+_OPTION_IN_TEXT = re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+(?P<sign>))")
+_WORD = re.compile(r"(?P<hidden>[^\s-]\S*)")
+_NAMED = (
+    *((_BLOCK, _LINES), (_LIST, _ITEMS), (_ASSIGNED, _VALUE), (_PAIR, _VALUE), (_ENTRY, _VALUE)),
+    (_OPTION_IN_TEXT, _WORD),
+)
+"""Names with what stands between them and their values, and these."""
+_OF_PROSE = (":", "is", "")
+"""Signs that ordinary texts have, too."""
 _PASSWORD_IN_URL = (
     re.compile(r"://[^\s/:@]{0,200}:([^\s/?#@]{1,500})@"),
     re.compile(r"""://[^\s/:]{0,200}:(?!\d{1,5}/)([^\s"'<>]{1,500})@"""),
 )
 """Up to the first @, and to the last one: a password may hold it."""
 _IN_URL = re.compile(
-    r"""(\w:/{1,2})[^\s/:@]{1,200}:(?!\d{1,5}/)[^\s"'<>]{0,500}@|(://)[^/\s@]{1,500}@(?:[^/\s@"'<>]{1,500}@){0,9}"""
+    r"""(\w:/{1,2})[^\s/:@]{1,200}:(?!\d{1,5}/)[^\s"'<>]{0,500}(?=@)|(://)[^/\s@]{1,500}(?:@[^/\s@"'<>]{1,500}){0,9}(?=@)"""
 )
 """A path that was made of a URL has one slash; what begins with a port holds no password."""
-_HEADER = re.compile(r"\b(bearer|basic|token)(\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.IGNORECASE)
 _AUTHORIZATION = re.compile(
     r"""\b(authorization\W{1,6}(?:bearer|basic|token|digest|negotiate)\s+)[^\s'",;]{4,}""", re.IGNORECASE
 )
+_HEADER = re.compile(r"\b((?:bearer|basic|token)\s+)(?=\S*\d)[\w.~+/=-]{8,}", re.IGNORECASE)
 _LOGIN = re.compile(
     r"""(\blogin\s+\S{1,200}\s+(?:account\s+\S{1,200}\s+)?password\s+|\bsshpass\s+-p\s*|"""
     r"""(?<![\w-])(?:-u|--user|--proxy-user)[\s=]+(?!\d+:\d+\b)[^\s:'"]{1,200}:|"""
@@ -173,6 +187,8 @@ _LOGIN = re.compile(
     r"""\bdocker\s+login\b[^\n;|&]{0,200}?\s-p\s+)[^\s'",;]+"""
 )
 """Passwords in a `.netrc`, and in commands: `curl -u name:password`, `mysql -ppassword`."""
+_UNNAMED = ((_IN_URL, r"\1\2"), (_AUTHORIZATION, r"\1"), (_HEADER, r"\1"), (_LOGIN, r"\1"), (FORMS, ""))
+"""Secrets without a name, and what of them is shown."""
 _SHORTEST, _SHORTEST_OF_ENVIRONMENT, _SHORTEST_NUMBER = 4, 8, 6
 """A shorter value stands in too many texts by chance; a shorter number is a size."""
 _KNOWN: set[str] = set()
@@ -286,12 +302,12 @@ def mask(text: str, values: Iterable[str] = ()) -> str:
     text = parts.mask(text)
     if not may_hold_secrets(text):
         return text
-    text = _AUTHORIZATION.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1\2{MASK}@", "".join(_without_keys(text))))
-    text = FORMS.sub(MASK, _LOGIN.sub(rf"\1{MASK}", _HEADER.sub(rf"\1\2{MASK}", text)))
-    text = _ITEMS.sub(_items, "".join(_blocks(text)))
-    for pattern in (_ASSIGNED, _PAIR, _NAMED):
-        text = "".join(_assignments(text, pattern))
-    return _OPTION_IN_TEXT.sub(_option, _VALUE_FIRST.sub(_value_first, text))
+    text = "".join(_without_keys(text))
+    for form, shown in _UNNAMED:
+        text = form.sub(shown + MASK, text)
+    for name, value_form in _NAMED:
+        text = "".join(_without_values(text, name, value_form))
+    return _VALUE_FIRST.sub(_value_first, text)
 
 
 def masked_and_bounded(text: str, most: int, values: Iterable[str] = ()) -> str:
@@ -307,47 +323,22 @@ def masked_and_bounded(text: str, most: int, values: Iterable[str] = ()) -> str:
     return bounded(mask(head, values) + between + mask(tail, values), most)
 
 
-def _blocks(text: str) -> Iterator[str]:
-    """The text in parts, without the lines of secret values in YAML."""
-    done = 0
-    for match in _BLOCK.finditer(text):
-        if match.start() < done or not is_secret(match["name"]):
-            continue
-        if lines := _BLOCK_LINES.match(text, match.end()):
-            yield f"{text[done : match.end()]}{lines[1]}{MASK}"
-            done = lines.end()
-    yield text[done:]
-
-
-def _assignments(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
+def _without_values(text: str, name: re.Pattern[str], value_form: re.Pattern[str]) -> Iterator[str]:
     """The text in parts, without the values of secret names; a value may have names in it in turn."""
     done = 0
-    for match in pattern.finditer(text):
+    for match in name.finditer(text):
         begin = match.end("between")
         if begin <= done or not is_secret(match["name"]):
             continue
-        if value := _VALUE.match(text, begin):
-            yield text[done:begin]
-            yield _hidden(value[0], prose=match["sign"] in (":", "is"))
+        if value := value_form.match(text, begin):
+            yield text[done : value.start("hidden")]
+            yield _hidden(value["hidden"], prose=match.groupdict().get("sign") in _OF_PROSE)
             done = value.end()
-            while value[0][0] in "\"'" and (more := _ADJACENT.match(text, done)):
-                done = more.end()
     yield text[done:]
-
-
-def _items(match: re.Match[str]) -> str:
-    if not is_secret(match["name"]):
-        return match[0]
-    return match[0].removesuffix(match["items"]) + re.sub(r"- [^\n]+", f"- {MASK}", match["items"])
 
 
 def _value_first(match: re.Match[str]) -> str:
     return f"{match[1]}{_hidden(match[2], prose=False)}" if is_secret(match["name"]) else match[0]
-
-
-def _option(match: re.Match[str]) -> str:
-    value = _hidden(match["value"], prose=True) if is_secret(match["name"]) else match["value"]
-    return f"{match['name']}{match['between']}{value}"
 
 
 def _hidden(value: str, *, prose: bool) -> str:
