@@ -9,15 +9,17 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from builders import measured, profile
+from every import every
 from running import FILES, REPOSITORY, environment, started
 from test_comparing import later
+from test_revisions import commit, git
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
@@ -49,6 +51,11 @@ exit "${GH_TEST_CODE:-0}"
 """
 
 
+VERSIONS = {"ADVISOR_BASE": "0" * 40}
+BASELINE = {"ADVISOR_BASELINE": "base.json"}
+GATED = {"ADVISOR_FAIL_IF": "slower=5%"}
+
+
 @dataclass
 class Job:
     """A runner's folder, with our programs first on the path."""
@@ -71,32 +78,48 @@ class Job:
         for name, text in texts.items():
             (self.root / f"out/{name}.md").write_text(text, encoding="utf-8")
 
+    def read(self, name: str) -> str:
+        return (self.root / name).read_text(encoding="utf-8")
+
     @property
-    def body(self) -> str:
-        return (self.root / "body").read_text(encoding="utf-8")
+    def asked(self) -> str:
+        """What gh was asked."""
+        return " ".join(self.read("gh").split("\n"))
 
     def __call__(
-        self, part: str, folder: Path | None = None, **variables: str
+        self, part: str, folder: Path | None = None, command: Sequence[str] = (), **variables: str
     ) -> subprocess.CompletedProcess[str]:
         output = self.root / "output"
         output.write_text("", encoding="utf-8")
         given = {
             "GITHUB_OUTPUT": str(output),
             "ADVISOR_OUT": "out",
+            "ADVISOR_WORKLOAD": "w.py",
             "ADVISOR_TEST": str(self.root),
             "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
             **variables,
         }
         ended = subprocess.run(
-            ["bash", str(REPOSITORY / "action" / f"{part}.sh")],
+            [*command] or ["bash", str(REPOSITORY / "action" / f"{part}.sh")],
             cwd=folder or self.root,
             env=environment(**given),
             capture_output=True,
             text=True,
             timeout=300,
         )
-        lines = output.read_text(encoding="utf-8").splitlines()
-        self.outputs = dict(line.split("=", 1) for line in lines)
+        self.outputs = dict(line.split("=", 1) for line in self.read("output").splitlines())
+        return ended
+
+    def compare(self, **variables: str) -> tuple[str, str]:
+        """The code and the outcome of comparing after a profile that ended well, and what was said."""
+        self.said = self("compare", **{"ADVISOR_PROFILE_CODE": "0", **variables}).stderr
+        return self.outputs["code"], self.outputs["outcome"]
+
+    def comment(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        given = {"GITHUB_REPOSITORY": "o/r", "ADVISOR_PULL_REQUEST": "7", "ADVISOR_MARK": "advisor-report"}
+        given["ADVISOR_RUN_URL"] = "https://github.com/o/r/actions/runs/1"
+        ended = self("comment", **{**given, **variables})
+        assert ended.returncode == 0
         return ended
 
 
@@ -108,19 +131,21 @@ def job(tmp_path: Path) -> Job:
     return made
 
 
-def test_the_action_has_its_parts_and_runs_only_what_is_there() -> None:
+def test_the_action_runs_its_scripts_with_the_variables_that_they_read() -> None:
+    """What a pull request can choose reaches the shell as a variable alone."""
     assert ACTION["runs"]["using"] == COMMENT["runs"]["using"] == "composite"
-    scripts = {name for step in STEPS.values() for name in re.findall(r"(\w+\.sh)", step.get("run", ""))}
     texts = {path.name: path.read_text(encoding="utf-8") for path in (REPOSITORY / "action").glob("*.sh")}
     shared = {name for text in texts.values() for name in re.findall(r"^\. .*/(\w+\.sh)", text, re.MULTILINE)}
-    assert shared.isdisjoint(scripts)
-    assert scripts | shared == set(texts)
-    assert all(step["shell"] == "bash" for step in STEPS.values() if "run" in step)
-
-
-def test_no_input_is_pasted_into_a_shell() -> None:
-    """What a pull request can choose reaches the shell as a variable alone."""
-    assert not [step["name"] for step in STEPS.values() if "${{" in step.get("run", "")]
+    started_ones = set()
+    for step in (step for step in STEPS.values() if "run" in step):
+        (script,) = re.findall(r"(\w+\.sh)", step["run"])
+        started_ones.add(script)
+        assert step["shell"] == "bash"
+        assert "${{" not in step["run"]
+        used = set(re.findall(r"\bADVISOR_\w+", texts[script]))
+        assert used == {name for name in step["env"] if name.startswith("ADVISOR_")}
+    assert started_ones.isdisjoint(shared)
+    assert started_ones | shared == set(texts)
 
 
 def test_every_input_is_used_and_documented() -> None:
@@ -133,49 +158,30 @@ def test_every_input_is_used_and_documented() -> None:
         assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(action["inputs"])
 
 
+def workflows() -> list[str]:
+    """The workflows of docs/ci.md."""
+    text = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
+    return re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+
+
 def test_the_job_that_runs_the_workload_may_not_write() -> None:
     """Neither the action nor the example's job; the job that may runs no code of the request."""
     assert "token" not in (REPOSITORY / "action.yml").read_text(encoding="utf-8").lower()
-    workflow = example()
+    workflow = yaml.safe_load(next(each for each in workflows() if "needs: advise" in each))
     assert workflow["permissions"] == {"contents": "read"}
-    assert "permissions" not in workflow["jobs"]["advise"]
-    comment = workflow["jobs"]["comment"]
+    advise, comment = (workflow["jobs"][name] for name in ("advise", "comment"))
+    assert "permissions" not in advise
+    checkout, ours = advise["steps"]
+    assert checkout["with"] == {"fetch-depth": 0, "persist-credentials": False}
+    assert set(ours["with"]) <= set(ACTION["inputs"])
+    assert ours["with"]["fail-if"].split() == ["slower=5%", "footprint=+10%"]
     assert comment["permissions"] == {"pull-requests": "write"}
     assert comment["needs"] == "advise"
-    assert [step["uses"].rpartition("@")[0] for step in comment["steps"]] == [
-        "OWNER/gpu-memory-advisor/action/comment"
-    ]
-
-
-def test_variables_of_the_steps_are_those_of_the_scripts() -> None:
-    for step in STEPS.values():
-        script = re.search(r"\w+\.sh", step.get("run", ""))
-        if script:
-            text = (REPOSITORY / "action" / script[0]).read_text(encoding="utf-8")
-            used = set(re.findall(r"\bADVISOR_\w+", text))
-            assert used == {name for name in step["env"] if name.startswith("ADVISOR_")}
-
-
-def test_report_and_gate_come_even_after_a_failure() -> None:
-    for name in ("Compare", "Keep the report", "Gate"):
-        assert STEPS[name]["if"].startswith("always()")
+    (step,) = comment["steps"]
+    assert step["uses"].rpartition("@")[0] == "OWNER/gpu-memory-advisor/action/comment"
+    for part in (*map(STEPS.get, ("Compare", "Keep the report", "Gate")), comment):
+        assert part["if"].startswith("always()"), "after a failure, too"
     assert ACTION["runs"]["steps"][-1]["name"] == "Gate"
-    assert example()["jobs"]["comment"]["if"].startswith("always()")
-
-
-def example() -> dict[str, Any]:
-    """The workflow of docs/ci.md."""
-    text = next(each for each in workflows() if "needs: advise" in each)
-    workflow: dict[str, Any] = yaml.safe_load(text)
-    return workflow
-
-
-def test_the_example_workflow_uses_inputs_that_exist() -> None:
-    checkout, ours = example()["jobs"]["advise"]["steps"]
-    assert checkout["with"] == {"fetch-depth": 0, "persist-credentials": False}
-    used = ours["with"]
-    assert set(used) <= set(ACTION["inputs"])
-    assert used["fail-if"].split() == ["slower=5%", "footprint=+10%"]
 
 
 def test_scripts_are_accepted_by_bash_and_shellcheck() -> None:
@@ -187,26 +193,21 @@ def test_scripts_are_accepted_by_bash_and_shellcheck() -> None:
             subprocess.run(["shellcheck", "-x", str(path)], cwd=REPOSITORY, check=True)
 
 
-def workflows() -> list[str]:
-    """The workflows of docs/ci.md."""
-    text = (REPOSITORY / "docs/ci.md").read_text(encoding="utf-8")
-    return re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-
-
 @pytest.mark.skipif(not shutil.which("actionlint"), reason="actionlint is not installed")
-@pytest.mark.parametrize("workflow", workflows())
-def test_workflows_are_accepted_by_actionlint(workflow: str, tmp_path: Path) -> None:
-    (tmp_path / "w.yml").write_text(workflow, encoding="utf-8")
+def test_workflows_are_accepted_by_actionlint(tmp_path: Path) -> None:
     labels = tmp_path / "actionlint.yaml"
     labels.write_text("self-hosted-runner:\n  labels: [gpu]\n", encoding="utf-8")
-    subprocess.run(["actionlint", "-config-file", str(labels), str(tmp_path / "w.yml")], check=True)
+    for number, workflow in enumerate(workflows()):
+        file = tmp_path / f"{number}.yml"
+        file.write_text(workflow, encoding="utf-8")
+        subprocess.run(["actionlint", "-config-file", str(labels), str(file)], check=True)
 
 
 def test_options_are_split_by_lines_and_never_by_a_shell(job: Job) -> None:
     job.program("advisor", STAND_IN)
     options = "--set n=2**10\n\n   --set name=a b $(touch taken) `touch taken`  \n--no-gpu\n"
     assert job("profile", ADVISOR_WORKLOAD="w.py; touch taken", ADVISOR_OPTIONS=options).returncode == 0
-    given = (job.root / "arguments").read_text(encoding="utf-8").splitlines()
+    given = job.read("arguments").splitlines()
     assert given[:2] == ["profile", "w.py; touch taken"]
     assert given[6:] == ["--set", "n=2**10", "--set", "name=a b $(touch taken) `touch taken`", "--no-gpu"]
     assert not (job.root / "taken").exists()
@@ -220,9 +221,8 @@ def test_a_profile_that_fails_is_told_later_and_an_older_one_does_not_stand_for_
     job.save(profile(), "out/profile.json")
     if code == "0":
         job.save(profile(), "made.json")
-    assert job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_TEST_CODE=code).returncode == 0
-    told = {"code": code, "profile": "out/profile.json"} if code == "0" else {"code": code}
-    assert job.outputs == told
+    assert job("profile", ADVISOR_TEST_CODE=code).returncode == 0
+    assert job.outputs == {"code": code, **({"profile": "out/profile.json"} if code == "0" else {})}
     ended = job("gate", ADVISOR_PROFILE_CODE=code, ADVISOR_COMPARE_CODE="0")
     assert ended.returncode == int(code)
 
@@ -231,69 +231,55 @@ SLOWER = (measured("pageable", 0.040), measured("pinned", 0.030))
 NOISY = (measured("pageable", 0.041, spread=0.9), measured("pinned", 0.0205, spread=0.9))
 
 
-@pytest.mark.parametrize(
-    ("head", "gates", "outcome", "code"),
-    [
-        (later(results=SLOWER), " slower = 5% \n", "failed", 1),
-        (later(results=NOISY), "slower=5%", "inconclusive", 0),
-        (later(), "slower=5", "failed", 2),
-    ],
-    ids=["failed", "inconclusive", "typo"],
-)
-def test_the_gate_on_a_stored_baseline(job: Job, head: Profile, gates: str, outcome: str, code: int) -> None:
-    """Codes and colours of all outcomes: test_gate_table.py."""
+def test_the_gate_on_a_stored_baseline(job: Job) -> None:
+    """Of the strategies named, else of all. Codes and colours of all outcomes: test_gate_table.py."""
     job.save(profile(), "base.json")
-    job.save(head, "out/profile.json")
-    given = {"ADVISOR_BASELINE": "base.json", "ADVISOR_FAIL_IF": gates, "ADVISOR_PROFILE_CODE": "0"}
-    ended = job("compare", **given)
-    assert (ended.returncode, job.outputs) == (0, {"code": str(code), "outcome": outcome}), ended.stderr
-    assert ("::warning::" in ended.stderr) == (outcome == "inconclusive")
+    for head, gates, strategies, outcome in (
+        (later(results=SLOWER), " slower = 5% \n", "", ("1", "failed")),
+        (later(results=SLOWER), "slower=5%", " pageable \n\n", ("0", "passed")),
+        (later(results=SLOWER), "slower=5%", "pageable\npinned", ("1", "failed")),
+        (later(results=NOISY), "slower=5%", "", ("0", "inconclusive")),
+        (later(), "slower=5", "", ("2", "failed")),
+    ):
+        job.save(head, "out/profile.json")
+        assert job.compare(**BASELINE, ADVISOR_FAIL_IF=gates, ADVISOR_STRATEGIES=strategies) == outcome
+        assert ("::warning::" in job.said) == (outcome[1] == "inconclusive")
 
 
-def test_named_strategies_alone_are_gated(job: Job) -> None:
-    job.save(profile(), "base.json")
-    job.save(later(results=SLOWER), "out/profile.json")
-    given = {"ADVISOR_BASELINE": "base.json", "ADVISOR_FAIL_IF": "slower=5%", "ADVISOR_PROFILE_CODE": "0"}
-    job("compare", **given, ADVISOR_STRATEGIES=" pageable \n\n")
-    assert job.outputs == {"code": "0", "outcome": "passed"}
-    job("compare", **given, ADVISOR_STRATEGIES="pageable\npinned")
-    assert job.outputs == {"code": "1", "outcome": "failed"}
-
-
-@pytest.mark.parametrize(
+@every(
     ("problem", "told"),
     [("", "this is not a pull request: set the input against"), ("it is shallow", "and it is shallow")],
 )
 def test_gates_without_anything_to_compare_with_are_a_mistake_and_neither_is_fine(
     job: Job, problem: str, told: str
 ) -> None:
-    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASE_PROBLEM": problem}
-    ended = job("compare", **given, ADVISOR_FAIL_IF="slower=5%")
-    assert job.outputs == {"code": "2", "outcome": "failed"}
-    assert told in ended.stderr
-    ended = job("compare", **given)
-    assert job.outputs == {"code": "0", "outcome": "ungated"}
-    assert ("::warning::" in ended.stderr) == bool(problem)
+    assert job.compare(**GATED, ADVISOR_BASE_PROBLEM=problem) == ("2", "failed")
+    assert told in job.said
+    assert job.compare(ADVISOR_BASE_PROBLEM=problem) == ("0", "ungated")
+    assert ("::warning::" in job.said) == bool(problem)
 
 
-@pytest.mark.parametrize(("code", "left"), [("0", False), ("3", False), ("130", True)])
-def test_nothing_is_compared_after_a_profile_that_failed(job: Job, code: str, left: bool) -> None:
+@every(("code", "is_left"), [("0", False), ("3", False), ("130", True)])
+def test_nothing_is_compared_after_a_profile_that_failed(job: Job, code: str, is_left: bool) -> None:
     """Whether it says so or only left nothing; half a profile does not stand for a whole one, nor what the
     workload wrote for a comparison."""
     job.save(profile(), "base.json")
     job.reports(compare="### the same\n")
-    if left:
+    if is_left:
         job.save(later(), "out/profile.json")
-    job("compare", ADVISOR_PROFILE_CODE=code, ADVISOR_BASELINE="base.json", ADVISOR_FAIL_IF="slower=5%")
-    assert job.outputs["outcome"] == "failed"
+    assert job.compare(**BASELINE, **GATED, ADVISOR_PROFILE_CODE=code)[1] == "failed"
     assert not (job.root / "out/compare.md").exists()
 
 
-@pytest.mark.parametrize(("profile_code", "compare_code"), [("", ""), ("0", "")])
-def test_a_step_that_never_ended_fails_the_job(job: Job, profile_code: str, compare_code: str) -> None:
-    ended = job("gate", ADVISOR_PROFILE_CODE=profile_code, ADVISOR_COMPARE_CODE=compare_code)
-    assert ended.returncode == 4
-    assert "::error::" in ended.stderr
+def test_a_step_that_never_ended_fails_the_job(job: Job) -> None:
+    for code in ("", "0"):
+        ended = job("gate", ADVISOR_PROFILE_CODE=code, ADVISOR_COMPARE_CODE="")
+        assert (ended.returncode, "::error::" in ended.stderr) == (4, True)
+
+
+WORKLOAD = (FILES / "counter.py").read_text(encoding="utf-8")
+SUM = "shown.sum()"
+MERGE = "refs/pull/7/merge"
 
 
 @dataclass
@@ -301,23 +287,29 @@ class Upstream:
     """A repository with a pull request as GitHub keeps it: the branch's head, and its merge into main."""
 
     folder: Path
-    names: dict[str, str] = field(default_factory=dict)
+    commits: dict[str, str]
 
-    def git(self, *arguments: str, at: Path | None = None) -> str:
-        who = ["-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "commit.gpgsign=false"]
-        command = ["git", *who, "-c", "protocol.file.allow=always", *arguments]
-        done = subprocess.run(command, cwd=at or self.folder, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
+    def cloned(self, job: Job, reference: str = MERGE, *depth: str) -> Path:
+        """As actions/checkout does it: an empty repository that fetches all, or the last commits alone."""
+        folder = job.root / "checkout"
+        folder.mkdir()
+        git(folder, "init", "-q")
+        wanted = [f"{reference}:refs/remotes/pull/7"] + ["refs/heads/*:refs/remotes/origin/*"] * (not depth)
+        git(folder, "fetch", "-q", *depth, self.folder.as_uri(), *wanted)
+        git(folder, "checkout", "-q", "--detach", "refs/remotes/pull/7")
+        return folder
 
-    def commit(self, name: str, text: str) -> None:
-        (self.folder / "w.py").write_text(text, encoding="utf-8")
-        self.git("add", ".")
-        self.git("commit", "-qm", name)
-        self.names[name] = self.git("rev-parse", "HEAD")
-
-
-WORKLOAD = (FILES / "counter.py").read_text(encoding="utf-8")
-SUM = "shown.sum()"
+    def event(self, job: Job) -> str:
+        """The file of a pull_request event, with what matters of it and what an author chose."""
+        pull_request = {
+            "number": 7,
+            "title": "$(touch taken)\ncommit=0",
+            "head": {"ref": "topic", "sha": self.commits["head"], "repo": {"fork": True}},
+            "base": {"ref": "main", "sha": self.commits["base"], "repo": {"fork": False}},
+        }
+        path = job.root / "event.json"
+        path.write_text(json.dumps({"number": 7, "pull_request": pull_request}), encoding="utf-8")
+        return str(path)
 
 
 @pytest.fixture
@@ -328,88 +320,47 @@ def upstream(tmp_path: Path) -> Upstream:
     """
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
-    made = Upstream(tmp_path / "upstream")
-    made.folder.mkdir()
-    made.git("init", "-q", "-b", "main")
-    made.commit("fork point", WORKLOAD)
-    made.git("checkout", "-qb", "topic")
-    made.commit("head", WORKLOAD.replace(SUM, f"[{SUM} for _ in range(20)]"))
-    made.git("checkout", "-q", "main")
-    made.commit("base", f"# new\n{WORKLOAD}")
-    made.commit("later", f"# newer\n{WORKLOAD}")
-    made.git("checkout", "-q", "--detach", "main")
-    made.git("merge", "-q", "--no-ff", "-m", "merge", "topic")
-    made.names["merge"] = made.git("rev-parse", "HEAD")
-    made.git("update-ref", "refs/pull/7/merge", "HEAD")
-    made.git("update-ref", "refs/pull/7/head", "topic")
-    made.git("branch", "-qD", "topic")
-    return made
-
-
-def cloned(upstream: Upstream, job: Job, reference: str, *depth: str) -> Path:
-    """As actions/checkout does it: an empty repository that fetches, all of it or the last commits alone."""
-    folder = job.root / "checkout"
+    folder = tmp_path / "upstream"
     folder.mkdir()
-    upstream.git("init", "-q", at=folder)
-    wanted = [f"{reference}:refs/remotes/pull/7", *([] if depth else ["refs/heads/*:refs/remotes/origin/*"])]
-    upstream.git("fetch", "-q", *depth, upstream.folder.as_uri(), *wanted, at=folder)
-    upstream.git("checkout", "-q", "--detach", "refs/remotes/pull/7", at=folder)
-    return folder
+    git(folder, "init", "-q", "-b", "main")
+    commits = {"fork point": commit(folder, WORKLOAD)}
+    git(folder, "checkout", "-qb", "topic")
+    commits["head"] = commit(folder, WORKLOAD.replace(SUM, f"[{SUM} for _ in range(20)]"))
+    git(folder, "checkout", "-q", "main")
+    commits["base"] = commit(folder, f"# new\n{WORKLOAD}")
+    commits["later"] = commit(folder, f"# newer\n{WORKLOAD}")
+    git(folder, "checkout", "-q", "--detach", "main")
+    git(folder, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    git(folder, "update-ref", MERGE, "HEAD")
+    git(folder, "update-ref", "refs/pull/7/head", "topic")
+    git(folder, "branch", "-qD", "topic")
+    return Upstream(folder, commits)
 
 
-def event(upstream: Upstream, job: Job, fork: bool = True, **changed: Any) -> str:
-    """The file of a pull_request event, with what matters of it and what an author chose."""
-    ours, theirs = {"full_name": "o/r", "fork": False}, {"full_name": "stranger/r", "fork": True}
-    head = {"ref": "topic", "sha": upstream.names["head"], "repo": theirs if fork else ours}
-    told = {
-        "action": "synchronize",
-        "number": 7,
-        "pull_request": {
-            "number": 7,
-            "title": "$(touch taken)\ncommit=0",
-            "head": head,
-            "base": {"ref": "main", "sha": upstream.names["base"], "repo": ours},
-            **changed,
-        },
-    }
-    path = job.root / "event.json"
-    path.write_text(json.dumps(told), encoding="utf-8")
-    return str(path)
-
-
-@pytest.mark.parametrize("fork", [False, True])
-@pytest.mark.parametrize(
-    ("reference", "expected"), [("refs/pull/7/merge", "later"), ("refs/pull/7/head", "fork point")]
-)
+@pytest.mark.parametrize(("reference", "expected"), [(MERGE, "later"), ("refs/pull/7/head", "fork point")])
 def test_the_base_is_what_the_pull_request_changed(
-    job: Job, upstream: Upstream, fork: bool, reference: str, expected: str
+    job: Job, upstream: Upstream, reference: str, expected: str
 ) -> None:
     """Of its merge what it was merged into, newer than the event or not; of its head where it began."""
-    folder = cloned(upstream, job, reference)
-    ended = job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job, fork))
+    folder = upstream.cloned(job, reference)
+    ended = job("base", folder=folder, GITHUB_EVENT_PATH=upstream.event(job))
     assert ended.returncode == 0, ended.stderr
-    assert job.outputs == {"commit": upstream.names[expected]}
+    assert job.outputs == {"commit": upstream.commits[expected]}
     assert not (folder / "taken").exists()
 
 
-@pytest.mark.parametrize("reference", ["refs/pull/7/merge", "refs/pull/7/head"])
+@pytest.mark.parametrize("reference", [MERGE, "refs/pull/7/head"])
 def test_a_shallow_clone_is_told_what_to_fetch(job: Job, upstream: Upstream, reference: str) -> None:
-    folder = cloned(upstream, job, reference, "--depth=1")
-    job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))
+    folder = upstream.cloned(job, reference, "--depth=1")
+    job("base", folder=folder, GITHUB_EVENT_PATH=upstream.event(job))
     assert job.outputs["commit"] == ""
     assert job.outputs["problem"].endswith("is shallow. Give actions/checkout the input fetch-depth: 0")
-    problem = job.outputs["problem"]
-    ended = job(
-        "compare", ADVISOR_PROFILE_CODE="0", ADVISOR_FAIL_IF="slower=5%", ADVISOR_BASE_PROBLEM=problem
-    )
-    assert "fetch-depth: 0" in ended.stderr
-    assert job.outputs == {"code": "2", "outcome": "failed"}
 
 
 def test_a_revision_that_is_asked_for_comes_before_the_events(job: Job, upstream: Upstream) -> None:
-    folder = cloned(upstream, job, "refs/pull/7/merge")
-    job("base", folder=folder, ADVISOR_AGAINST="origin/main~2", GITHUB_EVENT_PATH=event(upstream, job))
-    assert job.outputs == {"commit": upstream.names["fork point"]}
+    folder, event = upstream.cloned(job), upstream.event(job)
+    job("base", folder=folder, ADVISOR_AGAINST="origin/main~2", GITHUB_EVENT_PATH=event)
+    assert job.outputs == {"commit": upstream.commits["fork point"]}
     for wrong in ("--help", "missing", "x\ncommit=0", "$(touch taken)"):
         assert job("base", folder=folder, ADVISOR_AGAINST=wrong).returncode == 0
         assert job.outputs["commit"] == ""
@@ -417,41 +368,27 @@ def test_a_revision_that_is_asked_for_comes_before_the_events(job: Job, upstream
     assert not (folder / "taken").exists()
 
 
-@pytest.mark.parametrize(
-    "text", ["{", '{"pull_request": {"base": {"sha": "--help"}}}', '{"ref": "refs/heads/main"}']
-)
-def test_without_a_pull_request_there_is_no_base_and_no_problem(
-    job: Job, upstream: Upstream, text: str
-) -> None:
-    (job.root / "event.json").write_text(text, encoding="utf-8")
-    folder = cloned(upstream, job, "refs/pull/7/merge")
-    assert job("base", folder=folder, GITHUB_EVENT_PATH=str(job.root / "event.json")).returncode == 0
-    assert job.outputs == {}
+def test_without_a_pull_request_there_is_no_base_and_no_problem(job: Job, upstream: Upstream) -> None:
+    folder, event = upstream.cloned(job), job.root / "event.json"
+    for text in ("{", '{"pull_request": {"base": {"sha": "--help"}}}', '{"ref": "refs/heads/main"}'):
+        event.write_text(text, encoding="utf-8")
+        assert job("base", folder=folder, GITHUB_EVENT_PATH=str(event)).returncode == 0
+        assert job.outputs == {}
 
 
 def test_both_versions_run_with_the_options_that_they_share_and_without_tokens(job: Job) -> None:
     job.program("advisor", STAND_IN)
-    given = {
-        "ADVISOR_PROFILE_CODE": "0",
-        "ADVISOR_BASE": "0" * 40,
-        "ADVISOR_WORKLOAD": "w.py",
-        "ADVISOR_OPTIONS": "--set n=2**10\n--rounds 10\n--no-gpu\n--max-seconds 60\n--trace nsys\n",
-        "ADVISOR_FAIL_IF": "slower=5%",
-        "ADVISOR_STRATEGIES": "pinned",
-        "ADVISOR_STRICT": "true",
-        "GITHUB_TOKEN": "t",
-        "ACTIONS_RUNTIME_TOKEN": "t",
-    }
     job.save(profile(), "out/profile.json")
-    assert job("compare", **given).returncode == 0
-    assert job.outputs == {"code": "0", "outcome": "passed"}
-    arguments = (job.root / "arguments").read_text(encoding="utf-8").splitlines()
-    assert arguments == [
+    options = "--set n=2**10\n--rounds 10\n--no-gpu\n--max-seconds 60\n--trace nsys\n"
+    given = {"ADVISOR_STRATEGIES": "pinned", "ADVISOR_STRICT": "true", "GITHUB_TOKEN": "t"}
+    given |= {"ADVISOR_OPTIONS": options, "ACTIONS_RUNTIME_TOKEN": "t"}
+    assert job.compare(**VERSIONS, **GATED, **given) == ("0", "passed")
+    assert job.read("arguments").splitlines() == [
         *("compare", "--run", "w.py", "--against", "0" * 40),
         *("--set", "n=2**10", "--no-gpu", "--max-seconds", "60"),
         *("--out", "out", "--strategy", "pinned", "--fail-if", "slower=5%", "--strict"),
     ]
-    assert "TOKEN=" not in (job.root / "environment").read_text(encoding="utf-8")
+    assert "TOKEN=" not in job.read("environment")
 
 
 PLANTING = """#!/usr/bin/env bash
@@ -459,44 +396,20 @@ for file in "$ADVISOR_TEST"/command-*; do echo "PATH=/planted" >>"$file"; done
 """
 
 
-def as_a_step(job: Job, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What a step runs, as a runner starts it."""
-    script = job.root / "step.sh"
-    script.write_text(STEPS[name]["run"], encoding="utf-8")
-    given = {
-        "GITHUB_ACTION_PATH": str(REPOSITORY),
-        "GITHUB_OUTPUT": str(job.root / "output"),
-        "ADVISOR_OUT": "out",
-        "ADVISOR_WORKLOAD": "w.py",
-        "ADVISOR_TEST": str(job.root),
-        "PATH": f"{job.root / 'bin'}:{os.environ['PATH']}",
-        **variables,
-    }
-    return subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
-        cwd=job.root,
-        env=environment(**given),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
 def test_what_lies_in_the_workspace_is_not_imported(job: Job, upstream: Upstream) -> None:
     """By the installer, by what finds the base, and by what comments."""
-    folder = cloned(upstream, job, "refs/pull/7/merge")
+    folder = upstream.cloned(job)
     for place in (folder, job.root):
         for name in ("json", "re", "os", "pip", "site", "sitecustomize"):
             (place / f"{name}.py").write_text(f"open({str(job.root / 'taken')!r}, 'w')\n", encoding="utf-8")
     given = {"RUNNER_TEMP": str(job.root / "temp"), "GITHUB_PATH": str(job.root / "paths")}
     ended = job("install", folder=folder, GITHUB_ACTION_PATH=str(job.root / "nothing"), **given)
     assert ended.returncode != 0, "there is nothing to install"
-    venv = job.root / "temp/gpu-memory-advisor/pyvenv.cfg"
-    assert "include-system-site-packages = true" in venv.read_text(encoding="utf-8")
-    job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))
-    assert job.outputs == {"commit": upstream.names["later"]}
+    assert "include-system-site-packages = true" in job.read("temp/gpu-memory-advisor/pyvenv.cfg")
+    job("base", folder=folder, GITHUB_EVENT_PATH=upstream.event(job))
+    assert job.outputs == {"commit": upstream.commits["later"]}
     job.reports(report="x")
-    comment(job)
+    job.comment()
     assert (job.root / "body").exists()
     assert not (job.root / "taken").exists()
 
@@ -512,15 +425,17 @@ done
 
 @pytest.mark.parametrize("step", ["Profile", "Compare"])
 def test_no_parent_of_the_workload_holds_a_token(job: Job, step: str) -> None:
+    """In a step as a runner starts it."""
     job.program("advisor", READING)
     job.save(profile(), "out/profile.json")
-    given = {"ADVISOR_TEST_PID": str(os.getpid()), "ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASE": "0" * 40}
+    given = {"ADVISOR_TEST_PID": str(os.getpid()), "ADVISOR_PROFILE_CODE": "0", **VERSIONS}
     tokens = {"GITHUB_TOKEN": "s3cret-1", "GH_TOKEN": "s3cret-2", "ACTIONS_RUNTIME_TOKEN": "s3cret-3"}
-    ended = as_a_step(job, step, **given, **tokens)
+    command = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[step]["run"])
+    ended = job(step, command=command, GITHUB_ACTION_PATH=str(REPOSITORY), **given, **tokens)
     assert ended.returncode == 0, ended.stderr
-    read = (job.root / "environments").read_text(encoding="utf-8")
-    assert "ADVISOR_WORKLOAD=w.py" in read
-    assert "s3cret" not in read
+    environments = job.read("environments")
+    assert "ADVISOR_WORKLOAD=w.py" in environments
+    assert "s3cret" not in environments
 
 
 LATE = """#!/usr/bin/env bash
@@ -545,12 +460,11 @@ def test_files_of_later_steps_are_restored_and_nobody_writes_to_them_later(job: 
     files = {name: job.root / f"command-{name}" for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")}
     for file in files.values():
         file.write_text("BEFORE=1\n", encoding="utf-8")
-    given = {name: str(file) for name, file in files.items()}
-    assert job("profile", ADVISOR_WORKLOAD="w.py", **given).returncode == 0
+    assert job("profile", **{name: str(file) for name, file in files.items()}).returncode == 0
     time.sleep(1.5 if program == LATE else 0)
     assert {file.read_text(encoding="utf-8") for file in files.values()} == {"BEFORE=1\n"}
     assert not any(file.is_symlink() for file in files.values())
-    assert (job.root / "victim").read_text(encoding="utf-8") == "precious\n"
+    assert job.read("victim") == "precious\n"
     assert job.outputs == {"code": "0"}
 
 
@@ -595,13 +509,11 @@ mkfifo "$ADVISOR_OUT/profile.json"
 def test_links_in_place_of_a_report_are_refused_with_one_warning(job: Job, whole: str) -> None:
     job.program("advisor", PLANTING_LINKS)
     (job.root / "elsewhere").mkdir()
-    (job.root / "elsewhere/report.md").write_text("hunter2", encoding="utf-8")
-    (job.root / "secret").write_text("hunter2", encoding="utf-8")
-    ended = job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_TEST_WHOLE=whole)
-    assert job.outputs == {"code": "0"}
-    assert ended.stderr.count("::warning::") == 1
-    left = [path for path in (job.root / "out").rglob("*") if not path.is_dir()]
-    assert left == []
+    for name in ("elsewhere/report.md", "secret"):
+        (job.root / name).write_text("hunter2", encoding="utf-8")
+    ended = job("profile", ADVISOR_TEST_WHOLE=whole)
+    assert (job.outputs, ended.stderr.count("::warning::")) == ({"code": "0"}, 1)
+    assert [path for path in (job.root / "out").rglob("*") if not path.is_dir()] == []
     assert (job.root / "elsewhere/report.md").exists()
 
 
@@ -610,52 +522,35 @@ def test_gates_with_nothing_compared_fail_the_job(job: Job, options: str) -> Non
     job.save(profile(), "base.json")
     if options != "--help":
         job.program("advisor", STAND_IN)
-    job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_OPTIONS=options)
+    job("profile", ADVISOR_OPTIONS=options)
     assert job.outputs == {"code": "0"}
-    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASELINE": "base.json"}
-    ended = job("compare", ADVISOR_FAIL_IF="slower=5%", **given)
-    assert job.outputs == {"code": "4", "outcome": "failed"}
-    assert ended.stderr.count("::error::Nothing was compared: ") == 1
+    assert job.compare(**BASELINE, **GATED) == ("4", "failed")
+    assert job.said.count("::error::Nothing was compared: ") == 1
     assert job("gate", ADVISOR_PROFILE_CODE="0", ADVISOR_COMPARE_CODE="4").returncode == 4
-    ended = job("compare", **given)
-    assert job.outputs == {"code": "0", "outcome": "ungated"}
-    assert ended.stderr.count("::warning::Nothing was compared: ") == 1
+    assert job.compare(**BASELINE) == ("0", "ungated")
+    assert job.said.count("::warning::Nothing was compared: ") == 1
 
 
 def test_a_baseline_is_no_option(job: Job) -> None:
     job.save(later(), "out/profile.json")
-    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASELINE": "--help", "ADVISOR_FAIL_IF": "slower=5%"}
-    job("compare", **given)
-    assert job.outputs == {"code": "5", "outcome": "failed"}
+    assert job.compare(**GATED, ADVISOR_BASELINE="--help") == ("5", "failed")
     job.program("advisor", "#!/usr/bin/env bash\nexit 0\n")
-    job("compare", **given)
-    assert job.outputs == {"code": "4", "outcome": "failed"}
-
-
-def comment(job: Job, mark: str = "advisor-report", **variables: str) -> subprocess.CompletedProcess[str]:
-    given = {"GITHUB_REPOSITORY": "o/r", "ADVISOR_PULL_REQUEST": "7", "ADVISOR_MARK": mark}
-    given["ADVISOR_RUN_URL"] = "https://github.com/o/r/actions/runs/1"
-    return job("comment", **{**given, **variables})
-
-
-def asked(job: Job) -> str:
-    return " ".join((job.root / "gh").read_text(encoding="utf-8").split("\n"))
+    assert job.compare(**GATED, ADVISOR_BASELINE="--help") == ("4", "failed")
 
 
 def test_the_first_run_writes_a_comment_and_the_next_one_updates_it(job: Job) -> None:
     job.reports(report="the report @nobody", compare="the comparison")
-    assert comment(job).returncode == 0
-    assert "--method POST repos/o/r/issues/7/comments" in asked(job)
-    body = job.body
-    assert body.startswith(
+    job.comment()
+    assert "--method POST repos/o/r/issues/7/comments" in job.asked
+    assert job.read("body").startswith(
         "<!-- gpu-memory-advisor: advisor-report -->\nthe comparison\n\n"
         "<details><summary>Report of HEAD</summary>\n\nthe report @&#8203;nobody\n"
     )
     (job.root / "gh").unlink()
     (job.root / "found").write_text("123\n456\n", encoding="utf-8")
-    assert comment(job).returncode == 0
-    assert "--method PATCH repos/o/r/issues/comments/123 --field" in asked(job)
-    assert "POST" not in asked(job)
+    job.comment()
+    assert "--method PATCH repos/o/r/issues/comments/123 --field" in job.asked
+    assert "POST" not in job.asked
 
 
 FORGED = r"""<!-- gpu-memory-advisor: advisor-report -->
@@ -683,8 +578,8 @@ $\href{https://evil.example}{x}$ https:\//evil.example <https://evil.example> ma
 
 def test_a_forged_report_can_do_nothing_as_a_comment(job: Job) -> None:
     job.reports(report=FORGED)
-    assert comment(job).returncode == 0
-    body = job.body
+    job.comment()
+    body = job.read("body")
     assert body.count("<!--") == 1
     prose, own = body.partition("-->")[2].rsplit("The charts and", 1)
     assert own.startswith(" the full report are in the artifact [")
@@ -700,8 +595,8 @@ def test_a_report_of_ours_is_posted_as_it_is(job: Job) -> None:
     """But for blank lines around its code."""
     text = (REPOSITORY / "reports/no-gpu/vector_add/report.md").read_text(encoding="utf-8")
     job.reports(report=text)
-    comment(job)
-    lines = [line for line in job.body.splitlines()[1:-1] if line]
+    job.comment()
+    lines = [line for line in job.read("body").splitlines()[1:-1] if line]
     assert lines == [line for line in text.splitlines() if line]
 
 
@@ -716,20 +611,18 @@ def test_what_is_no_file_is_not_posted_and_warned_of_once(job: Job, what: str) -
         out.mkdir()
         made = {"a FIFO": os.mkfifo, "a folder": os.mkdir}
         made.get(what, lambda path: path.symlink_to("../elsewhere/report.md"))(out / "report.md")
-    ended = comment(job)
-    assert ended.returncode == 0
-    assert ended.stderr.count("::warning::") == 1
+    assert job.comment().stderr.count("::warning::") == 1
     assert not (job.root / "body").exists()
 
 
 def test_only_comments_of_its_own_are_updated(job: Job) -> None:
     """Anybody can write the mark."""
     job.reports(report="x")
-    comment(job)
-    assert 'select(.user.login == "github-actions[bot]" and (.body | startswith(' in asked(job)
+    job.comment()
+    assert 'select(.user.login == "github-actions[bot]" and (.body | startswith(' in job.asked
     (job.root / "login").write_text("a-bot\n", encoding="utf-8")
-    comment(job)
-    assert 'select(.user.login == "a-bot" and' in asked(job)
+    job.comment()
+    assert 'select(.user.login == "a-bot" and' in job.asked
 
 
 @pytest.mark.parametrize(("found", "posted"), [("12\n", True), ("12; x", False)])
@@ -739,42 +632,40 @@ def test_after_a_workflow_the_pull_request_is_the_one_with_its_head(
     job.reports(report="x")
     (job.root / "pulls").write_text(found, encoding="utf-8")
     head = {"ADVISOR_HEAD": "stranger:topic", "ADVISOR_HEAD_COMMIT": "ab" * 20}
-    ended = comment(job, ADVISOR_PULL_REQUEST="", **head)
-    assert ended.returncode == 0
-    assert "head=stranger:topic" in asked(job)
-    assert f'select(.head.sha == "{"ab" * 20}")' in asked(job)
-    assert ("--method POST repos/o/r/issues/12/comments" in asked(job)) == posted
+    ended = job.comment(ADVISOR_PULL_REQUEST="", **head)
+    assert "head=stranger:topic" in job.asked
+    assert f'select(.head.sha == "{"ab" * 20}")' in job.asked
+    assert ("--method POST repos/o/r/issues/12/comments" in job.asked) == posted
     assert ended.stderr.count("::warning::") == (not posted)
 
 
 def test_a_token_that_may_not_write_costs_the_comment_alone(job: Job) -> None:
     job.reports(report="x")
-    ended = comment(job, GH_TEST_CODE="1")
-    assert ended.returncode == 0
-    assert "::warning::The report could not be posted as a comment (reading)" in ended.stderr
+    said = job.comment(GH_TEST_CODE="1").stderr
+    assert "::warning::The report could not be posted as a comment (reading)" in said
 
 
 def test_what_is_cut_stays_closed_and_says_so(job: Job) -> None:
     lines = "<details><summary>A</summary>\n\n```python\nx = 1\n```\n" + "a line é\n" * 10_000
     job.reports(compare=lines, report=lines)
-    assert comment(job).returncode == 0
-    body = job.body
+    job.comment()
+    body = job.read("body")
     assert body.count("<details>") == body.count("</details>") == 3
     assert body.count("\n*Cut here: the rest is in the artifact.*\n") == 2
     assert len(body.encode()) < 65_536
 
 
 def test_without_a_report_only_an_earlier_comment_is_updated(job: Job) -> None:
-    assert comment(job).returncode == 0
-    assert "--method" not in asked(job)
+    job.comment()
+    assert "--method" not in job.asked
     (job.root / "found").write_text("123\n", encoding="utf-8")
-    assert comment(job).returncode == 0
-    assert "--method PATCH repos/o/r/issues/comments/123 --field" in asked(job)
-    assert "**No report of this push**" in job.body
+    job.comment()
+    assert "--method PATCH repos/o/r/issues/comments/123 --field" in job.asked
+    assert "**No report of this push**" in job.read("body")
     assert STEPS["Fetch the report"]["continue-on-error"] is True
 
 
-@pytest.mark.parametrize(
+@every(
     ("code", "message", "told"),
     [
         ("0", "", "**Gates passed.**"),
@@ -787,22 +678,20 @@ def test_without_a_report_only_an_earlier_comment_is_updated(job: Job) -> None:
 def test_the_comment_begins_with_the_outcome(job: Job, code: str, message: str, told: str) -> None:
     job.program("advisor", STAND_IN.replace("exit", f"echo '{message}' >&2\nexit"))
     job.save(profile(), "out/profile.json")
-    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_BASE": "0" * 40, "ADVISOR_WORKLOAD": "w.py"}
-    job("compare", **given, ADVISOR_FAIL_IF="slower=5%", ADVISOR_TEST_CODE=code)
-    comment(job)
-    assert job.body.splitlines()[1] == told
+    job.compare(**VERSIONS, **GATED, ADVISOR_TEST_CODE=code)
+    job.comment()
+    assert job.read("body").splitlines()[1] == told
 
 
 def test_wanted_changes_do_not_break_the_profile(job: Job) -> None:
     job.program("advisor", STAND_IN)
     options = "--anyway\n--no-gpu"
-    job("profile", ADVISOR_WORKLOAD="w.py", ADVISOR_OPTIONS=options)
-    assert "--anyway" not in (job.root / "arguments").read_text(encoding="utf-8").split()
+    job("profile", ADVISOR_OPTIONS=options)
+    assert "--anyway" not in job.read("arguments").split()
     job.save(profile(), "out/profile.json")
-    given = {"ADVISOR_PROFILE_CODE": "0", "ADVISOR_WORKLOAD": "w.py", "ADVISOR_OPTIONS": options}
-    for compared in ({"ADVISOR_BASE": "0" * 40}, {"ADVISOR_BASELINE": "base.json"}):
-        job("compare", **given, **compared)
-        assert "--anyway" in (job.root / "arguments").read_text(encoding="utf-8").split()
+    for compared in (VERSIONS, BASELINE):
+        job.compare(**compared, ADVISOR_OPTIONS=options)
+        assert "--anyway" in job.read("arguments").split()
 
 
 PYTHON = """#!/usr/bin/env bash
@@ -819,31 +708,27 @@ exec REAL "$@"
 def test_advisor_has_an_environment_of_its_own_on_stock_debian(job: Job) -> None:
     """Which has no `python`, and whose venv has no pip; with pip it is in the test of the workspace."""
     job.program("python3", PYTHON.replace("REAL", sys.executable))
-    paths = job.root / "paths"
-    paths.write_text("", encoding="utf-8")
-    given = {"RUNNER_TEMP": str(job.root / "temp"), "GITHUB_PATH": str(paths), "NO_ENSUREPIP": "1"}
-    given["PATH"] = f"{job.root / 'bin'}:/usr/bin:/bin"
+    (job.root / "paths").touch()
+    given = {"RUNNER_TEMP": str(job.root / "temp"), "GITHUB_PATH": str(job.root / "paths")}
+    given |= {"PATH": f"{job.root / 'bin'}:/usr/bin:/bin", "NO_ENSUREPIP": "1"}
     for name in ("bash", "python"):
         (job.root / "bin" / name).unlink(missing_ok=True)
     ended = job("install", GITHUB_ACTION_PATH=str(job.root / "nothing"), **given)
     venv = job.root / "temp/gpu-memory-advisor"
     assert ended.returncode == 0, ended.stderr
-    installed = (job.root / "installed").read_text(encoding="utf-8").splitlines()[-1]
-    assert f"--python {venv}/bin/python install" in installed
-    assert paths.read_text(encoding="utf-8") == f"{venv}/programs\n"
+    assert f"--python {venv}/bin/python install" in job.read("installed").splitlines()[-1]
+    assert job.read("paths") == f"{venv}/programs\n"
     assert [path.name for path in (venv / "programs").iterdir()] == ["advisor"]
-    assert "include-system-site-packages = true" in (venv / "pyvenv.cfg").read_text(encoding="utf-8")
-    ended = job("install", GITHUB_ACTION_PATH="x", **given, PIP_CODE="1")
-    assert ended.returncode != 0
+    assert "include-system-site-packages = true" in job.read("temp/gpu-memory-advisor/pyvenv.cfg")
+    assert job("install", GITHUB_ACTION_PATH="x", **given, PIP_CODE="1").returncode != 0
 
 
 def test_a_checkout_of_another_user_is_trusted_and_what_git_lacks_is_told(
     job: Job, upstream: Upstream
 ) -> None:
-    folder = cloned(upstream, job, "refs/pull/7/merge")
-    given = {"GITHUB_EVENT_PATH": event(upstream, job), "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
-    job("base", folder=folder, **given)
-    assert job.outputs == {"commit": upstream.names["later"]}
+    given = {"GITHUB_EVENT_PATH": upstream.event(job), "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+    job("base", folder=upstream.cloned(job), **given)
+    assert job.outputs == {"commit": upstream.commits["later"]}
     (job.root / "empty").mkdir()
     job("base", folder=job.root / "empty", **given)
     assert "is not a git repository: install git in the container" in job.outputs["problem"]
@@ -852,12 +737,12 @@ def test_a_checkout_of_another_user_is_trusted_and_what_git_lacks_is_told(
 def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream: Upstream) -> None:
     """All of it with the program that users start: base, profile, both versions, gate, comment."""
     job.program("advisor", f'#!/usr/bin/env bash\nexec {sys.executable} -m advisor "$@"\n')
-    folder = cloned(upstream, job, "refs/pull/7/merge")
-    before = upstream.git("status", "--porcelain", "--ignored", at=folder)
-    job("base", folder=folder, GITHUB_EVENT_PATH=event(upstream, job))
+    folder = upstream.cloned(job)
+    before = git(folder, "status", "--porcelain", "--ignored")
+    job("base", folder=folder, GITHUB_EVENT_PATH=upstream.event(job))
     base = job.outputs["commit"]
     options = "--no-gpu\n--set n=2**18\n--max-seconds 40\n--rounds 1\n--target h200"
-    given = {"ADVISOR_WORKLOAD": "w.py", "ADVISOR_OPTIONS": options, "ADVISOR_OUT": str(job.root / "out")}
+    given = {"ADVISOR_WORKLOAD": "app/w.py", "ADVISOR_OPTIONS": options, "ADVISOR_OUT": str(job.root / "out")}
     ended = job("profile", folder=folder, **given)
     assert job.outputs["code"] == "0", ended.stderr
     gates = {"ADVISOR_BASE": base, "ADVISOR_PROFILE_CODE": "0", "ADVISOR_FAIL_IF": "slower=20%"}
@@ -866,10 +751,10 @@ def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream
     assert job("gate", ADVISOR_PROFILE_CODE="0", ADVISOR_COMPARE_CODE="1").returncode == 1
     assert {"compare.html", "report.html", "profile.json"} <= {p.name for p in (job.root / "out").iterdir()}
     assert load(job.root / "out/profile.json").commit is not None
-    assert comment(job).returncode == 0
-    body = job.body
-    assert body.splitlines()[1] == "**Gates failed.**"
-    assert "slower by" in body.splitlines()[3]
-    assert "stage show" in body.splitlines()[3]
-    assert upstream.git("worktree", "list", at=folder).count("\n") == 0
-    assert upstream.git("status", "--porcelain", "--ignored", at=folder) == before
+    job.comment()
+    lines = job.read("body").splitlines()
+    assert lines[1] == "**Gates failed.**"
+    assert "slower by" in lines[3]
+    assert "stage show" in lines[3]
+    assert git(folder, "worktree", "list").count("\n") == 0
+    assert git(folder, "status", "--porcelain", "--ignored") == before
