@@ -17,7 +17,7 @@ from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure.jobs import Done, Problem, Settings
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.measurement import job_of
-from advisor.measure.progress import Labelled, Progress
+from advisor.measure.progress import Labelled
 from advisor.profiles import outputs
 from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
@@ -25,13 +25,12 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.secrets import is_secret
 from advisor.profiles.sweeps import (
     Point,
-    SweepResults,
+    ProfileSet,
     Value,
-    WorkloadResults,
+    Values,
+    in_order,
     link,
-    pair,
-    point_of,
-    sweep_results,
+    values_of,
     was_interrupted,
 )
 from advisor.strategies.registry import BASELINE
@@ -45,14 +44,11 @@ _NAME_LENGTH = 120
 
 @dataclass(frozen=True)
 class Step:
-    """One run of several, such as `n=1024`. Of a sweep, `value` is what is shown of its values, and `names`
-    are the parameters."""
+    """One run of several, such as `n=1024`; `value` is what is shown: of a sweep its value or values."""
 
     label: str
-    value: Value
+    value: Values
     settings: Settings
-    names: tuple[str, ...] = ()
-    cell: tuple[Value, ...] = ()
 
     @property
     def directory(self) -> str:
@@ -65,30 +61,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One parameter and its values, as `--set` takes them; each at all values of `across`, if any."""
+    """One parameter and its values, as `--set` takes them."""
 
     parameter: str
     values: tuple[str, ...]
-    across: Sweep | None = None
-
-    @property
-    def parts(self) -> tuple[Sweep, ...]:
-        return (self, self.across) if self.across else (self,)
-
-    def steps(self, base: Settings) -> Iterator[Step]:
-        """Each value with its settings. Raises `UsageError` where `--set` fixes the parameter as well."""
-        names = tuple(part.parameter for part in self.parts)
-        for name in names:
-            if name in base.assignments:
-                raise UsageError(
-                    f"--sweep {name} and --set {name} contradict each other", next_step="Omit one of them."
-                )
-        for chosen in product(*(part.labels.items() for part in self.parts)):
-            texts, values = zip(*chosen, strict=True)
-            label = ",".join(map("{}={}".format, names, values))
-            assignments = {**base.assignments, **dict(zip(names, texts, strict=True))}
-            value, cell = (pair(values), values) if self.across else (values[0], ())
-            yield Step(label, value, replace(base, assignments=assignments), names, cell)
 
     @property
     def labels(self) -> dict[str, Value]:
@@ -102,24 +78,41 @@ class Sweep:
         return names
 
 
-def parse_sweep(texts: Sequence[str]) -> Sweep | None:
-    """The sweep of `--sweep`; None where it was not given. Raises `UsageError`."""
+def steps_of(sweeps: Sequence[Sweep], base: Settings) -> Iterator[Step]:
+    """Each value, or pair of values, with its settings. Raises `UsageError` where `--set` fixes a parameter
+    as well."""
+    names = [swept.parameter for swept in sweeps]
+    for name in names:
+        if name in base.assignments:
+            raise UsageError(
+                f"--sweep {name} and --set {name} contradict each other", next_step="Omit one of them."
+            )
+    for chosen in product(*(swept.labels.items() for swept in sweeps)):
+        texts, values = zip(*chosen, strict=True)
+        label = ",".join(map("{}={}".format, names, values))
+        assignments = {**base.assignments, **dict(zip(names, texts, strict=True))}
+        value = values if len(values) == 2 else values[0]
+        yield Step(label, value, replace(base, assignments=assignments))
+
+
+def parse_sweep(texts: Sequence[str]) -> tuple[Sweep, ...]:
+    """The one or two parameters of `--sweep`; none where it was not given. Raises `UsageError`."""
     if len(texts) > 2:
         wrong = f"--sweep was given {len(texts)} times: {', '.join(texts)}"
         raise UsageError(wrong, next_step="Sweep one parameter, or two; give the others with --set.")
-    parts = list(map(_parse, texts))
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    if parts[0].parameter == parts[1].parameter:
+    sweeps = tuple(map(_parse, texts))
+    if len(sweeps) < 2:
+        return sweeps
+    if sweeps[0].parameter == sweeps[1].parameter:
         raise UsageError(
-            f"--sweep names {parts[0].parameter} twice", next_step="Give all its values in one list."
+            f"--sweep names {sweeps[0].parameter} twice", next_step="Give all its values in one list."
         )
-    for text, part in zip(texts, parts, strict=True):
-        count, name = len(part.values), part.parameter
+    for text, swept in zip(texts, sweeps, strict=True):
+        count, name = len(swept.values), swept.parameter
         if count > MOST_SIDE:
             wrong = f"--sweep {text} has {count} values; of two parameters, each has at most {MOST_SIDE}"
             raise UsageError(wrong, next_step=f"Give fewer, such as --sweep {name}=LOW..HIGH:{MOST_SIDE}.")
-    return replace(parts[0], across=parts[1])
+    return sweeps
 
 
 def _parse(text: str) -> Sweep:
@@ -178,69 +171,54 @@ Keep = Callable[[Profile, Path], Sequence[Path]]
 
 
 @dataclass(frozen=True)
-class Swept:
-    """All values of a sweep, or all workloads, and the errors of those that could not be profiled."""
-
-    results: SweepResults
-    problems: tuple[AdvisorError, ...]
-
-
-def run(
-    settings: Settings,
-    swept: Sweep,
-    progress: Progress,
-    *,
-    directory: Path,
-    keep: Keep,
-    launcher: Launcher | None = None,
-) -> Swept:
-    """A profile at each value, handed to `keep` with a folder in `directory` as soon as it is there.
-
-    `keep` returns the files it wrote. Ctrl-C ends the sweep with what there is. Raises `AdvisorError` before
-    anything runs where the workload or a value cannot be read, KeyboardInterrupt before the first profile.
-    """
-    steps = tuple(swept.steps(settings))
-    runner = Runner(Labelled(progress, limits=True), directory, keep, launcher)
-    runner.require_readable(swept, settings)
-    points, problems = runner.points(steps)
-    names = [point.profile.workload.name for point in points if point.profile]
-    name = names[0] if names else settings.workload or settings.file.stem
-    which = [part.parameter for part in swept.parts] if swept.across else swept.parameter
-    return Swept(sweep_results(name, which, points, settings.command), tuple(problems))
-
-
-def run_each(
-    runs: Sequence[tuple[str, Settings]],
-    progress: Progress,
-    *,
-    directory: Path,
-    keep: Keep,
-    launcher: Launcher | None = None,
-) -> Swept:
-    """A profile of each of several workloads, given by unique names with their settings; as `run` does."""
-    steps = [Step(name, name, settings) for name, settings in runs]
-    points, problems = Runner(Labelled(progress, limits=True), directory, keep, launcher).points(steps)
-    return Swept(WorkloadResults("", "workload", tuple(points), runs[0][1].command), tuple(problems))
-
-
-@dataclass(frozen=True)
 class Runner:
-    """Runs one profile after the other, each into its folder."""
+    """Runs one profile after the other, each into its folder in `directory`; `keep` gets each as soon as it
+    is there, and returns the files it wrote."""
 
     progress: Labelled
     directory: Path
     keep: Keep
-    launcher: Launcher | None
+    launcher: Launcher | None = None
     """None for real processes, forked again for each value."""
 
-    def require_readable(self, swept: Sweep, settings: Settings) -> None:
+    def run(self, steps: Sequence[Step], planned: ProfileSet) -> tuple[ProfileSet, list[AdvisorError]]:
+        """The set with a point for every step, and the errors of those that could not be profiled.
+
+        Ctrl-C ends it with what there is. Raises `AdvisorError` before anything runs where a value of a sweep
+        cannot be read, KeyboardInterrupt before the first profile.
+        """
+        swept = planned.parameters if planned.kind == "sweep" else ()
+        if swept:
+            self._require_readable(steps, swept)
+        points: list[Point] = []
+        problems: list[AdvisorError] = []
+        try:
+            for step in steps:
+                cut = f"{step.label[: LABEL_LENGTH - 1]}…"
+                self.progress.label = cut if len(step.label) > LABEL_LENGTH else step.label
+                points.append(self._point(step, swept, problems))
+                if points[-1].profile and was_interrupted(points[-1].profile):
+                    break
+        except KeyboardInterrupt:
+            if not any(point.profile for point in points):
+                raise
+        missing = Point("", status="not run", reason="the run was interrupted")
+        points += [replace(missing, value=step.value) for step in steps[len(points) :]]
+        if swept:
+            names = (point.profile.workload.name for point in points if point.profile)
+            planned = replace(planned, workload=next(names, planned.workload))
+        return replace(planned, points=in_order(points) if swept else points), problems
+
+    def _require_readable(self, steps: Sequence[Step], swept: Sequence[str]) -> None:
         """Reads file and values in another process first, so that nothing runs if one is wrong."""
+        settings = replace(steps[0].settings, backend="cpu")
+        values = {name: dict.fromkeys(step.settings.assignments[name] for step in steps) for name in swept}
         self.progress.begin("checking the values")
         with scratch() as folder:
             launch = self.launcher or ProcessLauncher(settings.timeout)
-            job = job_of(replace(settings, backend="cpu"), "parameters", BASELINE, folder, "values")
-            values = tuple((part.parameter, part.values) for part in swept.parts)
-            ended = launch(job.model_copy(update={"swept": values}))
+            job = job_of(settings, "parameters", BASELINE, folder, "values")
+            update = {"swept": tuple((name, tuple(texts)) for name, texts in values.items())}
+            ended = launch(job.model_copy(update=update))
         self.progress.end()
         if isinstance(ended.outcome, Problem):
             raise ended.outcome.as_error()
@@ -248,25 +226,7 @@ class Runner:
             wrong = f"the workload could not be loaded: {ended.reason}"
             raise WorkloadError(wrong, next_step="Check that the file runs with python.", detail=ended.log)
 
-    def points(self, steps: Sequence[Step]) -> tuple[list[Point], list[AdvisorError]]:
-        """A point for every value, including those that Ctrl-C left out."""
-        points: list[Point] = []
-        problems: list[AdvisorError] = []
-        try:
-            for step in steps:
-                cut = f"{step.label[: LABEL_LENGTH - 1]}…"
-                self.progress.label = cut if len(step.label) > LABEL_LENGTH else step.label
-                points.append(self._point(step, problems))
-                if points[-1].profile and was_interrupted(points[-1].profile):
-                    break
-        except KeyboardInterrupt:
-            if not any(point.profile for point in points):
-                raise
-        missing = Point("", status="not run", reason="the run was interrupted")
-        rest = [replace(missing, value=step.value, cell=step.cell) for step in steps[len(points) :]]
-        return points + rest, problems
-
-    def _point(self, step: Step, problems: list[AdvisorError]) -> Point:
+    def _point(self, step: Step, swept: Sequence[str], problems: list[AdvisorError]) -> Point:
         try:
             outputs.require_free(self.directory, [f"{step.directory}/{pipeline.PARTIAL}"])
             with outputs.output_directory(self.directory / step.directory) as folder:
@@ -279,7 +239,7 @@ class Runner:
             problems.append(error)
             hide = here(include_host=step.settings.options.include_host).hide
             reason, detail = hide(error.message), hide(error.detail)
-            return Point(step.value, status="failed", reason=reason, detail=detail, cell=step.cell)
+            return Point(step.value, status="failed", reason=reason, detail=detail)
         page = folder / "report.html"
         href = link(f"{step.directory}/{page.name}") if page in written else ""
-        return point_of(profile, step.names, href) if step.names else Point(step.value, profile, href=href)
+        return Point(values_of(profile, swept) if swept else step.value, profile, href=href)

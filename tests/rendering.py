@@ -10,7 +10,7 @@ from running import REPOSITORY, Said
 
 from advisor.errors import AdvisorError
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import DeviceComparison, SweepResults
+from advisor.profiles.sweeps import ProfileSet
 from advisor.report.answer import Answers, Bar
 from advisor.report.blocks import Block, Fold, Group
 from advisor.report.page import Page
@@ -26,7 +26,7 @@ def markup(page: str) -> str:
     return re.sub(r"sha256-[^']+", "…", page)
 
 
-def shown(found: Profile | SweepResults | DeviceComparison, form: str, *, bars: bool = False) -> str:
+def shown(found: Profile | ProfileSet, form: str, *, bars: bool = False) -> str:
     """What is made of profiles, in one form."""
     return render(page_of(found), form, bars=bars)
 

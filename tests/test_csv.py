@@ -23,7 +23,7 @@ from script_runs import played
 from test_comparing import later
 
 from advisor.devices.catalogue import load
-from advisor.profiles.sweeps import Point, sweep_results
+from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report.pages import page_of, render
 from advisor.rules import advise
 
@@ -56,7 +56,7 @@ def test_text_is_quoted_and_every_value_of_a_sweep_is_there() -> None:
     points = [Point(n, cpu_profile(workload=vector_add_workload(n))) for n in (1, 2)]
     rows = table(
         render(
-            page_of(sweep_results("w", "n", [*points, Point(4, status="failed", reason="no memory")])), "csv"
+            page_of(ProfileSet("w", ("n",), [*points, Point(4, status="failed", reason="no memory")])), "csv"
         )
     )
     assert {row["parameter_n"] for row in rows} == {"1", "2", "4"}

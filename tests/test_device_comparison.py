@@ -29,15 +29,7 @@ from test_report_escaping import everywhere
 
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
-from advisor.profiles.sweeps import (
-    DeviceComparison,
-    Member,
-    Point,
-    SweepResults,
-    WorkloadResults,
-    combine,
-    compare_devices,
-)
+from advisor.profiles.sweeps import Point, ProfileSet, combine
 from advisor.report.answer import Answers
 from advisor.report.blocks import Verdict, Verdicts
 from advisor.report.markdown import LIMIT
@@ -63,11 +55,12 @@ def unclear(best: str, *rivals: str) -> Recommendation:
     return recommendation(best, verdict="open", bound=0.08, tied_with=rivals)
 
 
-def several(*profiles: Profile) -> DeviceComparison:
-    return DeviceComparison(tuple(map(Member, profiles)))
+def several(*profiles: Profile) -> ProfileSet:
+    points = [Point(p.device.name, p) for p in profiles]
+    return ProfileSet(profiles[0].workload.name, ("device",), points, kind="devices")
 
 
-def mixed() -> DeviceComparison:
+def mixed() -> ProfileSet:
     """Two measured devices that disagree, a failure, and a device that only a laptop predicted for."""
     jetson = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
     rows = (
@@ -92,7 +85,7 @@ def mixed() -> DeviceComparison:
     )
 
 
-DEVICES: dict[str, Callable[[], DeviceComparison]] = {
+DEVICES: dict[str, Callable[[], ProfileSet]] = {
     "mixed": mixed,
     "cpu": lambda: several(cpu_profile(), cpu_profile(device=Device(name="Another CPU", kind="cpu"))),
     "nothing": lambda: several(on("a", results=(failed(),)), on("b", results=())),
@@ -119,24 +112,23 @@ def test_a_headline_over_devices_says_likely_of_those_whose_own_says_it() -> Non
     assert [verdict.headline for verdict in joined] == [over]
 
 
-def verdicts(made: DeviceComparison) -> tuple[Verdict, ...]:
+def verdicts(made: ProfileSet) -> tuple[Verdict, ...]:
     return blocks(page_of(made), Answers)[0].over
 
 
 def test_profiles_from_one_device_are_a_sweep_and_from_several_a_device_comparison(tmp_path: Path) -> None:
     one, other = on("a"), on("a", workload=vector_add_workload(4))
-    assert isinstance(combine([(tmp_path / "x", one), (tmp_path / "y", other)], tmp_path), SweepResults)
+    assert combine([(tmp_path / "x", one), (tmp_path / "y", other)], tmp_path).kind == "sweep"
     made = combine([(tmp_path / "x", one), (tmp_path / "y", on("b"))], tmp_path)
-    assert isinstance(made, DeviceComparison)
-    assert [member.device for member in made.members] == ["a", "b"]
+    assert (made.kind, [point.value for point in made.points]) == ("devices", ["a", "b"])
 
 
 def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
     (tmp_path / "a/report.html").write_text("x", encoding="utf-8")
-    made = compare_devices([(tmp_path / f"{n}/p.json", on(n)) for n in "ab"], tmp_path)
-    assert [member.href for member in made.members] == ["./a/report.html", ""]
+    made = combine([(tmp_path / f"{n}/p.json", on(n)) for n in "ab"], tmp_path)
+    assert [point.href for point in made.points] == ["./a/report.html", ""]
 
 
 def of_a_workload(**changes: Any) -> Profile:
@@ -159,11 +151,11 @@ def test_profiles_that_do_not_belong_together_are_refused(accepted: Accepted) ->
     accepted(refusals(calls), "devices-together-refused.txt")
 
 
-def alike(*chosen: Recommendation | None) -> DeviceComparison:
+def alike(*chosen: Recommendation | None) -> ProfileSet:
     return several(*(on(f"D{i}", each) for i, each in enumerate(chosen)))
 
 
-SENTENCES: dict[str, DeviceComparison] = {
+SENTENCES: dict[str, ProfileSet] = {
     "one for both": alike(clear("pinned"), clear("pinned")),
     "one that ties": alike(clear("pinned"), tie("zero-copy", "pinned")),
     "two that differ": alike(clear("pinned"), clear("zero-copy"), clear("pinned")),
@@ -202,7 +194,7 @@ def test_no_other_strategy_has_a_lower_worst_cost(devices: list[dict[str, float]
     assert found.cost.low <= found.cost.value <= found.cost.high
 
 
-def hostile(text: str) -> DeviceComparison:
+def hostile(text: str) -> ProfileSet:
     made = everywhere(text)
     return several(
         made, made.model_copy(update={"device": made.device.model_copy(update={"name": f"2{text}"})})
@@ -230,13 +222,17 @@ def test_markdown_of_many_devices_stays_small() -> None:
 def test_a_page_of_several_workloads_says_what_its_figures_rest_on(
     of_each: Callable[[], Profile], basis: str, next_step: str, where: str
 ) -> None:
-    page = page_of(WorkloadResults("", "workload", tuple(Point(name, of_each()) for name in "ab")))
+    page = page_of(of_workloads(*(Point(name, of_each()) for name in "ab")))
     (told,) = blocks(page, Verdicts)[0].items
     assert (page.basis, told.basis, page.where) == (basis, basis, where)
     assert told.headline == "2 workloads: 2 recommendations"
     assert told.next_step.startswith(next_step)
 
 
+def of_workloads(*points: Point) -> ProfileSet:
+    return ProfileSet("", ("workload",), points, kind="workloads")
+
+
 def test_a_page_of_several_workloads_that_all_failed_has_no_figures() -> None:
-    page = page_of(WorkloadResults("", "workload", (Point("a", status="failed"),)))
+    page = page_of(of_workloads(Point("a", status="failed")))
     assert (page.basis, page.where) == ("nothing", "")

@@ -29,7 +29,7 @@ from test_report_escaping import everywhere
 
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Point, SweepResults, sweep_results
+from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report.blocks import Banners
 from advisor.report.charts import LABEL_GAP, Curve, Sample, compact, line_chart, styles, time_axis, value_axis
 from advisor.report.pages import page_of, render
@@ -58,11 +58,11 @@ def at_n(n: int, chosen: Recommendation | None, **fields: Any) -> Profile:
     return profile(**{**parts, **fields})
 
 
-def over(*recommendations: Recommendation | None) -> SweepResults:
+def over(*recommendations: Recommendation | None) -> ProfileSet:
     """n = 1, 4, 16, ... with these recommendations."""
     made = [at_n(4**i, chosen) for i, chosen in enumerate(recommendations)]
-    return sweep_results(
-        "vector_add", "n", [Point(4**i, p, href=f"./n={4**i}/r.html") for i, p in enumerate(made)]
+    return ProfileSet(
+        "vector_add", ("n",), [Point(4**i, p, href=f"./n={4**i}/r.html") for i, p in enumerate(made)]
     )
 
 
@@ -78,12 +78,12 @@ def test_predictions_are_told_apart_in_each_simulated_device(rival: str | None, 
     rows = (predicted("pinned", 0.02, draws="1000 800 1200"), predicted("zero-copy", 0.022, draws=rival))
     made = prediction(results=rows, recommendation=tie("pinned", "registered"))
     point = Point(1, cpu_profile(predictions=(made,)), href="./n=1/r.html")
-    (track, *_) = tracks(sweep_results("vector_add", "n", [point]))
+    (track, *_) = tracks([point])
     (stop,) = track.stops
     assert (stop.optima.likely, stop.optima.overlaps) == (likely, likely)
 
 
-def gpu_sweep() -> SweepResults:
+def gpu_sweep() -> ProfileSet:
     """A change with a tie in its middle, a value that cannot be told, one that failed, one not run."""
     z, p = "zero-copy", "pinned"
     made = over(clear(z), clear(z), tie(p, z), clear(p), unclear(p, "pageable"), clear(p))
@@ -96,8 +96,8 @@ def gpu_sweep() -> SweepResults:
     points = [*made.points[:5], Point(4**5, last)]
     failing = Point(4**6, status="failed", reason="MemoryError: <b>", detail="Traceback\n  line 3")
     unrun = Point(4**7, status="not run", reason="the sweep was interrupted")
-    return sweep_results(
-        "vector_add", "n", [*points, failing, unrun], "advisor profile w.py --sweep n=1..16384"
+    return ProfileSet(
+        "vector_add", ("n",), [*points, failing, unrun], "advisor profile w.py --sweep n=1..16384"
     )
 
 
@@ -111,26 +111,26 @@ def bets(n: int, first: float, second: float) -> Profile:
     return cpu_profile(workload=vector_add_workload(n), predictions=(made,))
 
 
-def cpu_sweep() -> SweepResults:
+def cpu_sweep() -> ProfileSet:
     made = [bets(1024, 2e-5, 1e-5), bets(4096, 4e-5, 3e-5), bets(16384, 8e-5, 1.2e-4)]
-    return sweep_results(
-        "vector_add", "n", [Point(m.workload.parameters["n"], m) for m in made], "advisor ..."
+    return ProfileSet(
+        "vector_add", ("n",), [Point(m.workload.parameters["n"], m) for m in made], "advisor ..."
     )
 
 
-def nothing_sweep() -> SweepResults:
+def nothing_sweep() -> ProfileSet:
     points = [Point(n, status="failed", reason="ValueError: no", detail="Traceback") for n in (1, 2)]
-    return sweep_results("w", "n", points, "advisor profile w.py --sweep n=1,2")
+    return ProfileSet("w", ("n",), points, "advisor profile w.py --sweep n=1,2")
 
 
-SWEEPS: dict[str, Callable[[], SweepResults]] = {
+SWEEPS: dict[str, Callable[[], ProfileSet]] = {
     "gpu": gpu_sweep,
     "cpu": cpu_sweep,
     "nothing": nothing_sweep,
     "one": lambda: over(clear("pinned")),
-    "broken": lambda: sweep_results(
+    "broken": lambda: ProfileSet(
         "w",
-        "n",
+        ("n",),
         [
             Point(1, broken()),
             Point(2, cpu_profile()),
@@ -151,13 +151,13 @@ def test_sweep_looks_as_accepted(name: str, form: str, accepted: Accepted) -> No
 A, B, C = clear("a"), clear("b"), clear("c")
 
 
-def for_range(chosen: str, *seconds: dict[str, float]) -> SweepResults:
+def for_range(chosen: str, *seconds: dict[str, float]) -> ProfileSet:
     """n = 1, 4, ... of strategies that take so long, each with its recommendation."""
     points = []
     for i, (each, name) in enumerate(zip(seconds, chosen, strict=True)):
         rows = tuple(measured(strategy, s, spread=0) for strategy, s in each.items())
         points.append(Point(4**i, at_n(4**i, clear(name), results=rows)))
-    return sweep_results("w", "n", points)
+    return ProfileSet("w", ("n",), points)
 
 
 def likely(n: int, *results: Any, **fields: Any) -> Profile:
@@ -168,24 +168,24 @@ def likely(n: int, *results: Any, **fields: Any) -> Profile:
     )
 
 
-def twice(*rows: tuple[str, float], **fields: Any) -> SweepResults:
+def twice(*rows: tuple[str, float], **fields: Any) -> ProfileSet:
     """Predicted for two values, within a tenth."""
     results = [predicted(strategy, seconds, spread=0.1) for strategy, seconds in rows]
-    return sweep_results("w", "n", [Point(n, likely(n, *results, strategy="a", **fields)) for n in (1, 2)])
+    return ProfileSet("w", ("n",), [Point(n, likely(n, *results, strategy="a", **fields)) for n in (1, 2)])
 
 
-def noted(*notes: str) -> SweepResults:
+def noted(*notes: str) -> ProfileSet:
     points = [Point(i, at_n(i, A, notes=(note,) if note else ())) for i, note in enumerate(notes, 1)]
-    return sweep_results("w", "n", points)
+    return ProfileSet("w", ("n",), points)
 
 
-def two(first: Profile, second: Profile) -> SweepResults:
-    return sweep_results("w", "n", [Point(1, first), Point(4, second)])
+def two(first: Profile, second: Profile) -> ProfileSet:
+    return ProfileSet("w", ("n",), [Point(1, first), Point(4, second)])
 
 
 B_ALONE = (measured("b", 1.0), failed("a", "not enough memory"))
 BOTH = (measured("a", 1.0), measured("b", 2.0))
-SENTENCES: dict[str, SweepResults] = {
+SENTENCES: dict[str, ProfileSet] = {
     "the one whose worst value is the least bad, not the best most often": for_range(
         "aab", {"a": 1.0, "b": 1.5}, {"a": 1.0, "b": 1.5}, {"a": 4.0, "b": 1.0}
     ),
@@ -223,7 +223,7 @@ SENTENCES: dict[str, SweepResults] = {
 def test_sentences(accepted: Accepted) -> None:
     text = []
     for name, results in SENTENCES.items():
-        track, notes = tracks(results)[0], blocks(page_of(results), Banners)[:1]
+        track, notes = tracks(results.points)[0], blocks(page_of(results), Banners)[:1]
         verdict, for_all = sweep_verdict(track, "n"), sweep_verdict(track, "n", 0.95)
         lines = [verdict.headline, for_all.headline, verdict.reason, verdict.next_step]
         text += [f"## {name}", *dict.fromkeys(filter(None, lines)), *(t for n in notes for t in n.texts), ""]
@@ -300,7 +300,7 @@ def test_ranges_of_values_without_an_order_are_drawn_as_the_note_says() -> None:
     named = [Point(name, point.profile) for name, point in zip("abc", cpu_sweep().points, strict=True)]
     for sweep, said, drawn in (
         (cpu_sweep(), "Bands show the ranges", 'class="band'),
-        (sweep_results("vector_add", "mode", named), "Vertical lines show the ranges", 'class="interval'),
+        (ProfileSet("vector_add", ("mode",), named), "Vertical lines show the ranges", 'class="interval'),
     ):
         page = render(page_of(sweep), "html")
         assert said in page
@@ -308,15 +308,15 @@ def test_ranges_of_values_without_an_order_are_drawn_as_the_note_says() -> None:
         assert drawn in page
 
 
-def hostile_sweep(text: str) -> SweepResults:
+def hostile_sweep(text: str) -> ProfileSet:
     made = [everywhere(text) for _ in range(2)]
     points = [Point(f"{text}{i}", p, href="./x") for i, p in enumerate(made)]
-    return sweep_results(text, text, [*points, Point(f"{text}9", None, "failed", text, text)], text)
+    return ProfileSet(text, (text,), [*points, Point(f"{text}9", None, "failed", text, text)], text)
 
 
 def closer(*values: Any, chosen: tuple[Recommendation, ...]) -> str:
     points = [Point(v, at_n(1, each)) for v, each in zip(values, chosen, strict=True)]
-    return sweep_verdict(tracks(sweep_results("w", "n", points))[0], "n").next_step
+    return sweep_verdict(tracks(points)[0], "n").next_step
 
 
 @every(
@@ -336,12 +336,12 @@ def test_a_closer_look_holds_values_that_were_not_tested(
     step = closer(*values, chosen=chosen)
     assert step == (f"Refine: `--sweep {proposed}`." if proposed else "")
     if proposed:
-        made = parse_sweep([proposed])
+        (made,) = parse_sweep([proposed])
         found = {float(text) for text in made.values}
         assert any(min(values) < value < max(values) for value in found - set(map(float, values)))
 
 
-def grid(size: int = 3) -> SweepResults:
+def grid(size: int = 3) -> ProfileSet:
     """Zero-copy is the best of small n, pinned of large ones that are used often; one pair failed."""
     names, points = ("n", "uses"), []
     for n, uses in ((n, uses) for n in range(1, size + 1) for uses in (1, 10)):
@@ -352,9 +352,9 @@ def grid(size: int = 3) -> SweepResults:
         )
         workload = vector_add_workload(n).model_copy(update={"parameters": {"n": n, "uses": uses}})
         at = profile(workload=workload, results=rows, recommendation=clear(best))
-        points.append(Point(f"({n}, {uses})", at, href=f"./n={n},uses={uses}/r.html", cell=(n, uses)))
-    points[-1] = Point(f"({size}, 10)", status="failed", reason="too large", cell=(size, 10))
-    return sweep_results("w", names, points)
+        points.append(Point((n, uses), at, href=f"./n={n},uses={uses}/r.html"))
+    points[-1] = Point((size, 10), status="failed", reason="too large")
+    return ProfileSet("w", names, points)
 
 
 @every("width", [60, 80, 140])

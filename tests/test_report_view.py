@@ -28,7 +28,7 @@ from test_report import TRACEBACK, broken, late
 from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Gain, Objective, Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
-from advisor.profiles.sweeps import Point, SweepResults, sweep_results
+from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report import answering, profile_page, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import MOST, Answer, Answers, Part, legend, parts_of, where_time_goes
@@ -335,12 +335,12 @@ def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
     assert "→" in shown(run, "txt")
 
 
-def over(*made: Profile | None) -> SweepResults:
+def over(*made: Profile | None) -> ProfileSet:
     points = [
         Point(i, run) if run else Point(i, status="failed", reason="E: no", detail=TRACEBACK)
         for i, run in enumerate(made, 1)
     ]
-    return sweep_results("w", "n", points)
+    return ProfileSet("w", ("n",), points)
 
 
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:

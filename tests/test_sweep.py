@@ -17,21 +17,19 @@ from rendering import Accepted, refusals
 from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, cpu_settings
 from test_cli import names
 
-from advisor import sweep
 from advisor.errors import UsageError
 from advisor.measure.jobs import Done, Job, Problem
 from advisor.measure.launcher import Ended
-from advisor.measure.progress import Lines, Progress, Silent
+from advisor.measure.progress import Labelled, Lines, Progress, Silent
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import gather
+from advisor.profiles.sweeps import ProfileSet, combine
 from advisor.report import pages
-from advisor.sweep import Sweep, Swept, parse_sweep
+from advisor.sweep import Runner, Sweep, parse_sweep, steps_of
 
 
 def parsed(text: str) -> Sweep:
-    swept = parse_sweep([text])
-    assert swept is not None
+    (swept,) = parse_sweep([text])
     return swept
 
 
@@ -84,7 +82,7 @@ def test_what_is_no_sweep(accepted: Accepted) -> None:
 
 def test_folders_stay_in_the_output_directory_whatever_a_value_holds() -> None:
     values = ("../../x", "a/b", "é:b", "x" * 300, "x" * 299 + "y", "2**10")
-    folders = [step.directory for step in Sweep("mode", values).steps(cpu_settings())]
+    folders = [step.directory for step in steps_of([Sweep("mode", values)], cpu_settings())]
     assert folders[:3] == ["mode=..%2F..%2Fx", "mode=a%2Fb", "mode=%C3%A9%3Ab"]
     assert folders[5] == "mode=1024"
     assert len(set(folders)) == len(values)
@@ -93,7 +91,7 @@ def test_folders_stay_in_the_output_directory_whatever_a_value_holds() -> None:
 
 def test_a_parameter_that_is_set_cannot_be_swept() -> None:
     with pytest.raises(UsageError, match="--sweep n and --set n "):
-        tuple(parsed("n=1,2").steps(cpu_settings("w.py", "n=3")))
+        tuple(steps_of(parse_sweep(["n=1,2"]), cpu_settings("w.py", "n=3")))
 
 
 class SweepLauncher(FakeLauncher):
@@ -126,40 +124,38 @@ def swept(
     launcher: SweepLauncher,
     directory: Path,
     text: str = "n=1,2,4",
-    formats: tuple[str, ...] = ("html", "json"),
     progress: Progress = Silent(),  # noqa: B008
-) -> Swept:
-    return sweep.run(
-        cpu_settings("w.py", strategies=("pageable", "pinned")),
-        parsed(text),
-        progress,
-        directory=directory,
-        keep=lambda made, folder: pages.write(pages.page_of(made), folder, formats),
-        launcher=launcher,
-    )
+) -> ProfileSet:
+    steps = tuple(steps_of(parse_sweep([text]), cpu_settings("w.py", strategies=("pageable", "pinned"))))
+
+    def keep(made: Profile, folder: Path) -> list[Path]:
+        return pages.write(pages.page_of(made), folder, ("html", "json"))
+
+    runner = Runner(Labelled(progress, limits=True), directory, keep, launcher)
+    return runner.run(steps, ProfileSet("w", ("n",), ()))[0]
 
 
 def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None:
     launcher = SweepLauncher()
     result = swept(launcher, tmp_path, "n=4,1,2")
     assert launcher.jobs[0].swept == (("n", ("4", "1", "2")),)
-    assert [point.value for point in result.results.points] == [1, 2, 4]
-    assert [point.href for point in result.results.points] == [f"./n%3D{n}/report.html" for n in (1, 2, 4)]
-    for point in result.results.points:
+    assert [point.value for point in result.points] == [1, 2, 4]
+    assert [point.href for point in result.points] == [f"./n%3D{n}/report.html" for n in (1, 2, 4)]
+    for point in result.points:
         folder = tmp_path / f"n={point.value}"
         assert names(folder) == {"profile.json", "report.html"}
         assert load(folder / "profile.json") == point.profile
-    assert (result.results.workload, result.results.interrupted) == ("vector_add", False)
+    assert (result.workload, result.interrupted) == ("vector_add", False)
 
 
 def test_a_value_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     wrong = Problem(cause="raised", message="ValueError: odd", next_step="Mend it.", detail="Traceback")
     result = swept(SweepLauncher({"2": wrong}), tmp_path)
-    assert [point.status for point in result.results.points] == ["profiled", "failed", "profiled"]
-    failing = result.results.points[1]
+    assert [point.status for point in result.points] == ["profiled", "failed", "profiled"]
+    failing = result.points[1]
     assert (failing.reason, failing.detail, failing.profile) == ("ValueError: odd", "Traceback", None)
     assert names(tmp_path) == {"n=1", "n=4"}
-    assert result.results.has_figures
+    assert result.has_figures
 
 
 def test_a_wrong_value_stops_everything_before_it_begins(tmp_path: Path) -> None:
@@ -172,8 +168,8 @@ def test_a_wrong_value_stops_everything_before_it_begins(tmp_path: Path) -> None
 
 def test_ctrl_c_keeps_the_finished_values(tmp_path: Path) -> None:
     result = swept(SweepLauncher({"2": KeyboardInterrupt}), tmp_path)
-    assert [point.status for point in result.results.points] == ["profiled", "not run", "not run"]
-    assert result.results.interrupted
+    assert [point.status for point in result.points] == ["profiled", "not run", "not run"]
+    assert result.interrupted
     assert names(tmp_path) == {"n=1"}
 
 
@@ -213,7 +209,7 @@ def save(made: Profile, path: Path) -> Path:
     ],
 )
 def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str | None) -> None:
-    made = gather([(Path("a"), at_n(1)), (Path("b"), at_n(2, **changes)), (Path("c"), at_n(4))], Path())
+    made = combine([(Path("a"), at_n(1)), (Path("b"), at_n(2, **changes)), (Path("c"), at_n(4))], Path())
     assert len(made.notes) == (note is not None)
     if note:
         assert note in made.notes[0]
@@ -244,7 +240,7 @@ def test_profiles_of_different_runs_are_noted(changes: dict[str, str], note: str
 )
 def test_profiles_that_do_not_belong_together(other: Profile, message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        gather([(Path("a"), at_n(1)), (Path("b"), other)], Path())
+        combine([(Path("a"), at_n(1)), (Path("b"), other)], Path())
     assert raised.value.message.startswith(message)
     assert raised.value.next_step
 

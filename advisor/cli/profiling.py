@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +32,9 @@ from advisor.profiles.files import scratch
 if TYPE_CHECKING:
     from advisor.measure.jobs import Settings
     from advisor.profiles.schema import Profile
+    from advisor.profiles.sweeps import ProfileSet
     from advisor.report.page import Page
-    from advisor.sweep import Sweep, Swept
+    from advisor.sweep import Step, Sweep
 
 
 @options.takes(*OPTIONS)
@@ -57,11 +57,11 @@ def profile(**values: Any) -> None:
     sources = configuration.places(source, script=script)
     merged = configuration.merged(sources)
     wanted = configuration.parse_formats(merged.formats)
-    swept = parse_sweep(merged.sweep)
+    sweeps = parse_sweep(merged.sweep)
     form = only_format(merged.out, wanted)
     if merged.save:
         outputs.baseline_folder(merged.save)
-    _require_one(merged, targets, swept=swept is not None, printed=form is not None)
+    _require_one(merged, targets, swept=bool(sweeps), printed=form is not None)
     backend = choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet, needs_cupy=not script)
     settings = configuration.make_settings(
         sources, backend=backend, command=command_line(sys.argv[1:]), script=script
@@ -72,8 +72,8 @@ def profile(**values: Any) -> None:
     timed = replace(settings, began=began())
     if len(targets) > 1:
         _profile_workloads(targets, settings, several)
-    elif swept:
-        _profile_sweep(swept, settings, several)
+    elif sweeps:
+        _profile_sweep(sweeps, settings, several)
     elif form:
         _profile_to_stdout(timed, form, merged.quiet)
     else:
@@ -302,13 +302,15 @@ class Several:
     wanted: tuple[str, ...]
     merged: Options
 
-    def profiled(self, kind: str, noun: str, folders: Iterable[str], run: Callable[..., Swept]) -> Swept:
+    def run(self, planned: ProfileSet, steps: Sequence[Step]) -> tuple[ProfileSet, list[AdvisorError]]:
         """Runs all of them, writes and prints their page. Exit code 130 where Ctrl-C ended it."""
-        from advisor.measure.progress import make_progress
+        from advisor.measure.progress import Labelled, make_progress
         from advisor.profiles import outputs
         from advisor.report import pages
+        from advisor.sweep import Runner
 
-        names = [*pages.names(kind, self.wanted), *(f"{f}/{n}" for f in folders for n in self.inside)]
+        noun = "value" if planned.kind == "sweep" else "workload"
+        inside = (f"{step.directory}/{name}" for step in steps for name in self.inside)
         written = list[Path]()
 
         def keep(one: Profile, folder: Path) -> list[Path]:
@@ -321,45 +323,49 @@ class Several:
         def done() -> str:
             return f"finished {noun}s are in {self.merged.out}" if written else f"no {noun} was finished"
 
-        quiet = self.merged.quiet
+        quiet, names = self.merged.quiet, [*pages.names(planned.kind, self.wanted), *inside]
         with interruptible(done), outputs.output_directory(self.merged.out, names, aside=True) as directory:
             with make_progress(quiet=quiet) as progress:
-                swept = run(progress=progress, directory=directory, keep=keep)
-            page = pages.page_of(swept.results)
+                labelled = Labelled(progress, limits=True)
+                runner = Runner(labelled, directory, keep, launcher(steps[0].settings))
+                results, problems = runner.run(steps, planned)
+            page = pages.page_of(results)
             make_room(directory, quiet)
             paths = pages.write(page, directory, self.wanted)
         show(page, paths, details=self.merged.details, quiet=quiet)
         summarize(page)
-        if swept.results.interrupted:
+        if results.interrupted:
             sys.exit(INTERRUPTED)
-        return swept
+        return results, problems
 
 
-def _profile_sweep(swept: Sweep, settings: Settings, several: Several) -> None:
+def _profile_sweep(sweeps: Sequence[Sweep], settings: Settings, several: Several) -> None:
     """One profile for each value. If all values fail, the first one's error is raised."""
-    from advisor import sweep
+    from advisor.profiles.sweeps import ProfileSet
+    from advisor.sweep import steps_of
 
-    folders = [step.directory for step in swept.steps(settings)]
-    run = partial(sweep.run, settings, swept, launcher=launcher(settings))
-    ended = several.profiled("sweep", "value", folders, run)
-    if not ended.results.has_figures:
-        raise next(iter(ended.problems), NothingMeasured("no value could be measured or predicted"))
+    name, parameters = settings.workload or settings.file.stem, tuple(each.parameter for each in sweeps)
+    planned = ProfileSet(name, parameters, (), settings.command)
+    results, problems = several.run(planned, tuple(steps_of(sweeps, settings)))
+    if not results.has_figures:
+        raise next(iter(problems), NothingMeasured("no value could be measured or predicted"))
 
 
 def _profile_workloads(targets: Sequence[str], settings: Settings, several: Several) -> None:
     """One profile for each workload, FILE::NAME. The exit code is the highest of all."""
-    from advisor import sweep
+    from advisor.profiles.sweeps import ProfileSet
+    from advisor.sweep import Step
 
     split = [(Path(file), name) for file, _, name in (target.partition("::") for target in targets)]
     names = [name for _, name in split]
-    runs = []
+    steps = []
     for file, name in split:
         label = name if names.count(name) == 1 else f"{file.stem}.{name}"
-        runs.append((label, replace(settings, file=file, workload=name)))
-    run = partial(sweep.run_each, runs, launcher=launcher(settings))
-    ended = several.profiled("workloads", "workload", [label for label, _ in runs], run)
-    codes = [problem.exit_code for problem in ended.problems]
-    for each in ended.results.profiles:
+        steps.append(Step(label, label, replace(settings, file=file, workload=name)))
+    planned = ProfileSet("", ("workload",), (), settings.command, kind="workloads")
+    results, problems = several.run(planned, steps)
+    codes = [problem.exit_code for problem in problems]
+    for each in results.profiles:
         try:
             require_figures(each)
         except AdvisorError as error:

@@ -270,9 +270,10 @@ def _sweep_of(options: Options) -> tuple[Sweep | None, tuple[str, ...]]:
     defaults = defaults_of(options.workload)
     lists = [p for p in options.parameters if "," in p and isinstance(defaults.get(_name(p)), (int, float))]
     rest = tuple(p for p in options.parameters if p not in lists)
-    sweep = parse_sweep((*options.sweep, *lists))
-    if sweep and sweep.across:
+    sweeps = parse_sweep((*options.sweep, *lists))
+    if len(sweeps) > 1:
         raise UsageError("advisor fleet sweeps one parameter", next_step="Give the other with --set.")
+    sweep = next(iter(sweeps), None)
     if sweep and sweep.parameter in map(_name, rest):
         raise UsageError(
             f"--sweep {sweep.parameter} and --set {sweep.parameter} contradict each other",

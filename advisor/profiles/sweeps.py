@@ -1,4 +1,5 @@
-"""Profiles of one workload that differ in one parameter: what a sweep leaves, what `report` puts together.
+"""Several profiles for one page: the values of a sweep, devices, or workloads, as a command leaves them or
+`advisor report` puts saved ones together.
 
 Data only: nothing here runs a workload.
 """
@@ -9,11 +10,12 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 from urllib.parse import quote
 
 from advisor.errors import UsageError
@@ -21,6 +23,8 @@ from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile, WorkloadRecord
 
 Value = int | float | bool | str
+Values = Value | tuple[Value, ...]
+"""A value of the swept parameter; where two are swept, a value of each."""
 ONE_SITTING = timedelta(hours=1)
 """A pause between two values of one sweep is shorter: a value takes minutes."""
 Loaded = Sequence[tuple[Path, Profile]]
@@ -32,40 +36,38 @@ _EACH = "Give one profile of each workload, all from one device; or profiles of 
 
 @dataclass(frozen=True)
 class Point:
-    """One value of the parameter: its profile, or the reason why there is none.
+    """One value of a sweep, device or workload: its profile, or the reason why there is none.
 
-    `href` is the page of this value alone, relative to the combined page; empty where there is none.
+    `href` is the page of this profile alone, relative to the combined page; empty where there is none.
     """
 
-    value: Value
+    value: Values
     profile: Profile | None = None
     status: Literal["profiled", "failed", "not run"] = "profiled"
     reason: str = ""
     detail: str = ""
     href: str = ""
-    cell: tuple[Value, ...] = ()
-    """Both values, where two parameters are swept; `value` is the pair in words."""
 
 
 @dataclass(frozen=True)
-class SweepResults:
-    """All values of one parameter; numbers rise, other values stay in the order given.
-
-    `grid` are two parameters, each value of one at each of the other; `parameter` is then both in words.
-    """
+class ProfileSet:
+    """The points of one page. Of a sweep, `parameters` are one or two, and `notes` limits of the whole."""
 
     workload: str
-    parameter: str
-    points: tuple[Point, ...]
+    parameters: tuple[str, ...]
+    points: Sequence[Point]
     command: str = ""
-    notes: tuple[str, ...] = ()
-    """Limits of the whole sweep."""
-    grid: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
+    kind: Literal["sweep", "devices", "workloads"] = "sweep"
 
     @property
-    def ordered(self) -> bool:
-        """Whether the values are numbers."""
-        return are_numbers(point.value for point in self.points)
+    def parameter(self) -> str:
+        return pair(self.parameters) if self.is_grid else self.parameters[0]
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether each value of one parameter is combined with each of another."""
+        return len(self.parameters) > 1
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -87,72 +89,32 @@ class SweepResults:
         )
 
 
-class WorkloadResults(SweepResults):
-    """Several workloads: each is a point with its name as the value."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """One device's profile. `href` is the page of it alone, relative to the combined page, if it is there."""
-
-    profile: Profile
-    href: str = ""
-
-    @property
-    def device(self) -> str:
-        return self.profile.device.name
-
-
-@dataclass(frozen=True)
-class DeviceComparison:
-    """One workload on several devices, in the order given."""
-
-    members: tuple[Member, ...]
-
-    @property
-    def workload(self) -> str:
-        return self.members[0].profile.workload.name
-
-
 def was_interrupted(run: Any) -> bool:
     """Whether Ctrl-C ended the run (a profile, or what becomes one) before all was measured, by its notes."""
     return any(note.startswith("Interrupted") for note in run.notes)
 
 
-def are_numbers(values: Iterable[Value]) -> bool:
+def are_numbers(values: Sequence[Values]) -> TypeGuard[Sequence[float]]:
     """Whether each value is an int or a finite float; a bool is neither."""
     return all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values)
 
 
-def pair(parts: Sequence[object]) -> str:
+def pair(parts: Iterable[object]) -> str:
     return f"({', '.join(map(str, parts))})"
 
 
-def sweep_results(
-    workload: str,
-    names: str | Sequence[str],
-    points: Sequence[Point],
-    command: str = "",
-    notes: Sequence[str] = (),
-) -> SweepResults:
-    grid = () if isinstance(names, str) else tuple(names)
-    results = SweepResults(
-        workload, pair(grid) if grid else str(names), tuple(points), command, tuple(notes), grid
-    )
-    if not results.ordered:
-        return results
-    return replace(results, points=tuple(sorted(points, key=lambda p: float(p.value))))
+def in_order(points: Sequence[Point]) -> Sequence[Point]:
+    """Numbers rise; other values stay in the order given."""
+    numbers = are_numbers([point.value for point in points])
+    return sorted(points, key=attrgetter("value")) if numbers else points
 
 
-def point_of(profile: Profile, names: Sequence[str], href: str) -> Point:
-    """The profile at its values of these parameters, one or two."""
-    values = tuple(profile.workload.parameters[name] for name in names)
-    if len(values) == 1:
-        return Point(values[0], profile, href=href)
-    return Point(pair(values), profile, href=href, cell=values)
+def values_of(profile: Profile, parameters: Sequence[str]) -> Values:
+    values = tuple(profile.workload.parameters[name] for name in parameters)
+    return values if len(values) == 2 else values[0]
 
 
-def combine(loaded: Loaded, directory: Path) -> SweepResults | DeviceComparison:
+def combine(loaded: Loaded, directory: Path) -> ProfileSet:
     """A list of different workloads; of one, a sweep of profiles from one device, a comparison of those from
     several. Links are relative to `directory`, where the page will be.
 
@@ -164,24 +126,35 @@ def combine(loaded: Loaded, directory: Path) -> SweepResults | DeviceComparison:
             f"{script} is a profile of a script; a combined page needs profiles of a workload",
             next_step=f"Report it alone: advisor report {script}.",
         )
-    works = [profile.workload for _, profile in loaded]
+    profiles = [profile for _, profile in loaded]
+
+    def points(values: Iterable[Values]) -> list[Point]:
+        pages = (page_beside(path, directory) for path, _ in loaded)
+        return [Point(v, p, href=page) for v, p, page in zip(values, profiles, pages, strict=True)]
+
+    workload, command = profiles[0].workload.name, profiles[0].command
+    works = [profile.workload for profile in profiles]
     names, files, contents = ({getattr(w, key) for w in works} for key in ("name", "file", "sha256"))
     if len(names) > 1 or (len(files) > 1 and len(contents) > 1):
-        return gather_workloads(loaded, directory)
-    return compare_devices(loaded, directory) if _unlike(loaded, _device) else gather(loaded, directory)
-
-
-def gather(loaded: Loaded, directory: Path) -> SweepResults:
-    """One workload at several values of a parameter, or of two. Raises `UsageError` as `combine` does."""
+        _require_each(loaded)
+        command = "" if _unlike(loaded, lambda profile: profile.command) else command
+        return ProfileSet("", ("workload",), points(_labels(works)), command, kind="workloads")
+    if _unlike(loaded, _device):
+        _require_per_device(loaded)
+        return ProfileSet(workload, ("device",), points(p.device.name for p in profiles), kind="devices")
     _require_same_version(loaded, _TOGETHER)
-    names, first = _swept(loaded), loaded[0][1]
-    points = [point_of(profile, names, page_beside(path, directory)) for path, profile in loaded]
-    which = names[0] if len(names) == 1 else names
-    return sweep_results(first.workload.name, which, points, first.command, _mixed(loaded))
+    swept = _swept(loaded)
+    ordered = in_order(points(values_of(profile, swept) for profile in profiles))
+    return ProfileSet(workload, swept, ordered, command, _mixed(loaded))
 
 
-def gather_workloads(loaded: Loaded, directory: Path) -> WorkloadResults:
-    """One profile of each workload, from one device. Raises `UsageError` as `combine` does."""
+def _labels(workloads: Sequence[WorkloadRecord]) -> list[str]:
+    names = [workload.name for workload in workloads]
+    return [w.name if names.count(w.name) == 1 else f"{w.file}::{w.name}" for w in workloads]
+
+
+def _require_each(loaded: Loaded) -> None:
+    """Raises `UsageError` unless they are one profile of each workload, all from one device."""
     wrong = ""
     if twice := _alike(loaded, lambda profile: (profile.workload.name, profile.workload.file)):
         wrong = f"{twice[0]} and {twice[1]} are both of {twice[2].workload.name}"
@@ -190,21 +163,10 @@ def gather_workloads(loaded: Loaded, directory: Path) -> WorkloadResults:
         wrong = f"{loaded[0][0]} and {other[0]} are from two devices: {devices}"
     if wrong:
         raise UsageError(f"the profiles are of different workloads, but {wrong}", next_step=_EACH)
-    names = [profile.workload.name for _, profile in loaded]
-    points = [
-        Point(
-            name if names.count(name) == 1 else f"{profile.workload.file}::{name}",
-            profile,
-            href=page_beside(path, directory),
-        )
-        for name, (path, profile) in zip(names, loaded, strict=True)
-    ]
-    commands = list({profile.command for _, profile in loaded})
-    return WorkloadResults("", "workload", tuple(points), commands[0] if len(commands) == 1 else "")
 
 
-def compare_devices(loaded: Loaded, directory: Path) -> DeviceComparison:
-    """One profile from each device. Raises `UsageError` as `combine` does."""
+def _require_per_device(loaded: Loaded) -> None:
+    """Raises `UsageError` unless they are one profile from each device, with the same parameters."""
     _require_same_version(loaded, _PER_DEVICE)
     if other := _unlike(loaded, lambda profile: profile.workload.parameters):
         ours, theirs = (profile.workload.parameters for profile in (loaded[0][1], other[1]))
@@ -215,7 +177,6 @@ def compare_devices(loaded: Loaded, directory: Path) -> DeviceComparison:
     if twice := _alike(loaded, _device):
         step = "Omit one of them, or compare the two: advisor compare."
         raise UsageError(f"{twice[0]} and {twice[1]} are both of {twice[2].device.name}", next_step=step)
-    return DeviceComparison(tuple(Member(each, page_beside(path, directory)) for path, each in loaded))
 
 
 def _alike(loaded: Loaded, key: Callable[[Profile], object]) -> tuple[Path, Path, Profile] | None:

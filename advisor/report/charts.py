@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.sweeps import Value
+from advisor.profiles.sweeps import Values
 from advisor.report import words
 from advisor.report.blocks import Block
 from advisor.strategies.registry import BASELINE
@@ -60,7 +60,7 @@ class Tick:
         return "start" if self.share < 0.05 else "end" if self.share > 0.93 else "middle"
 
 
-def value_axis(values: Sequence[Value]) -> tuple[list[float], tuple[Tick, ...]]:
+def value_axis(values: Sequence[Values]) -> tuple[list[float], tuple[Tick, ...]]:
     """Evenly spaced shares of the parameter's values, and labels that keep their distance.
 
     Labels are counted from the last value down, which the reader looks for first.
@@ -74,7 +74,7 @@ def value_axis(values: Sequence[Value]) -> tuple[list[float], tuple[Tick, ...]]:
     return shares, tuple(Tick(shares[i], compact(values[i]), not (last - i) % on_a_phone) for i in labelled)
 
 
-def compact(value: Value) -> str:
+def compact(value: Values) -> str:
     """A few characters for a value: 512, 2²⁰, 1.5M."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return str(value) if len(str(value)) <= 12 else f"{str(value)[:11]}…"
@@ -254,7 +254,7 @@ def styles(strategies: Sequence[str]) -> dict[str, Style]:
 def line_chart(
     title: str,
     parameter: str,
-    values: Sequence[Value],
+    values: Sequence[Values],
     curves: Sequence[Curve],
     *,
     height: int = HEIGHT,
@@ -353,7 +353,7 @@ def _spread(lines: Sequence[Line], gap: float) -> tuple[Line, ...]:
     return tuple(replace(line, label_at=moved[id(line)]) for line in lines)
 
 
-def _description(values: Sequence[Value], curves: Sequence[Curve], word: str) -> str:
+def _description(values: Sequence[Values], curves: Sequence[Curve], word: str) -> str:
     sentences = []
     for curve in curves:
         points = [(value, sample) for value, sample in zip(values, curve.samples, strict=True) if sample]

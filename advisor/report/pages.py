@@ -11,7 +11,7 @@ from advisor.errors import FileProblem
 from advisor.profiles import outputs
 from advisor.profiles.conclusions import Checkup
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import DeviceComparison, SweepResults, WorkloadResults
+from advisor.profiles.sweeps import ProfileSet
 from advisor.report import html, markdown, terminal
 from advisor.report.blocks import Finding, Findings
 from advisor.report.comparison_page import comparison_page
@@ -26,6 +26,7 @@ from advisor.report.several_pages import devices_page, workloads_page
 from advisor.report.sweep_page import sweep_page
 from advisor.report.traces import trace_page
 from advisor.report.versions_page import uncompared_page, versions_page
+from advisor.strategies.mixes import numbered_alike
 
 __all__ = [
     "FORMATS", "PAGES", "append_step_summary", "comparison_page", "doctor_page", "history_page",
@@ -39,15 +40,19 @@ PAGES = ("html", "md", "csv")
 """Forms of a comparison, and of several profiles."""
 
 
-def page_of(subject: Profile | SweepResults | DeviceComparison, *, targets_first: bool = False) -> Page:
+_PAGES_OF_SETS = {"sweep": sweep_page, "devices": devices_page, "workloads": workloads_page}
+
+
+def page_of(subject: Profile | ProfileSet, *, targets_first: bool = False) -> Page:
     """The page of one profile, of a workload or of a script, or over several.
 
     targets_first: of a profile that was measured, the devices that were predicted come first.
     """
-    if isinstance(subject, SweepResults):
-        return workloads_page(subject) if isinstance(subject, WorkloadResults) else sweep_page(subject)
-    if isinstance(subject, DeviceComparison):
-        return devices_page(subject)
+    if isinstance(subject, ProfileSet):
+        numbered = iter(numbered_alike(subject.profiles))
+        points = [replace(p, profile=next(numbered)) if p.profile else p for p in subject.points]
+        subject = replace(subject, points=points)
+        return described(_PAGES_OF_SETS[subject.kind](subject), *subject.profiles)
     if subject.script:
         return script_page(subject, subject.script)
     page = profile_page(subject, targets_first=targets_first)

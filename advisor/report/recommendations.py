@@ -12,7 +12,7 @@ from typing import Literal
 from advisor import units
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Failed, Predicted, Prediction, Profile, Result, Skipped
-from advisor.profiles.sweeps import SweepResults
+from advisor.profiles.sweeps import ProfileSet
 from advisor.report import words
 from advisor.report.blocks import Failure, Verdict
 from advisor.report.tables import gaps
@@ -248,7 +248,7 @@ def _failure(rows: Sequence[Failed], before: str, after: str) -> Failure:
     return Failure(headline, excerpt(first.detail), words.line(first.next_step, 300) or FIX)
 
 
-def sweep_failures(sweep: SweepResults, parameter: str = "") -> tuple[Failure, ...]:
+def sweep_failures(sweep: ProfileSet, parameter: str = "") -> tuple[Failure, ...]:
     """Each failure once, with its strategies and values, or workloads; `parameter` as shown."""
     which = f"{parameter} = " * bool(parameter)
     failed = [point for point in sweep.points if point.profile is None and point.status == "failed"]

@@ -14,7 +14,7 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.figures import FrameFigures
 from advisor.profiles.programs import GpuTrace
-from advisor.profiles.sweeps import Point, SweepResults, WorkloadResults
+from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report.recommendations import with_gain
 from advisor.stats import Ratio
 from advisor.verdicts.comparing.comparisons import Comparison
@@ -57,22 +57,22 @@ def records_of(*profiles: schema.Profile) -> tuple[Record, ...]:
     return tuple(record for profile in profiles for record in _profile(profile))
 
 
-def records_of_points(results: SweepResults) -> tuple[Record, ...]:
+def records_of_points(results: ProfileSet) -> tuple[Record, ...]:
     """Rows of each value or workload; what has no profile is one row, with its status and the reason."""
     rows: list[Record] = []
     for point in results.points:
         if point.profile:
             rows += records_of(point.profile)
             continue
-        swept = {} if isinstance(results, WorkloadResults) else _swept(results, point)
+        swept = _swept(results, point) if results.kind == "sweep" else {}
         name = results.workload if swept else point.value
         rows.append({"workload": name, **swept, "kind": point.status, "reason": point.reason})
     return tuple(rows)
 
 
-def _swept(results: SweepResults, point: Point) -> Record:
-    names, values = results.grid or (results.parameter,), point.cell or (point.value,)
-    return {f"parameter_{name}": value for name, value in zip(names, values, strict=True)}
+def _swept(results: ProfileSet, point: Point) -> Record:
+    values = point.value if isinstance(point.value, tuple) else (point.value,)
+    return {f"parameter_{name}": value for name, value in zip(results.parameters, values, strict=True)}
 
 
 def compared(comparison: Comparison, promise: PromisedSpeed | None) -> tuple[Record, ...]:

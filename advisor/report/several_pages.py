@@ -10,18 +10,16 @@ from advisor import stats, units
 from advisor.profiles.fleets import FleetRecord
 from advisor.profiles.fleets import Row as FleetRow
 from advisor.profiles.schema import Device, Predicted, Profile
-from advisor.profiles.sweeps import DeviceComparison, Point, SweepResults, WorkloadResults, link
+from advisor.profiles.sweeps import Point, ProfileSet, link
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers
 from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Verdict, columns, row
 from advisor.report.machine import pairs
-from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend
 from advisor.report.recommendations import CONFIRM, UNSURE, failures, nothing, sweep_failures, with_gain
 from advisor.report.records import Record, records_of, records_of_points
 from advisor.report.tables import gaps, memory_sentence
-from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.tracks import (
     OneForAll,
@@ -71,12 +69,10 @@ class Place:
         return "undecided" if self.stop.known else "no recommendation"
 
 
-def devices_page(compared: DeviceComparison) -> Page:
-    numbered = numbered_alike([member.profile for member in compared.members])
-    members = tuple(replace(m, profile=p) for m, p in zip(compared.members, numbered, strict=True))
-    compared, workload = DeviceComparison(members), numbered[0].workload
+def devices_page(compared: ProfileSet) -> Page:
+    workload = compared.profiles[0].workload
     places, parameters = tuple(_places(compared)), pairs(workload.parameters)
-    page = Page(
+    return Page(
         "devices",
         "several devices",
         words.name(compared.workload),
@@ -85,41 +81,36 @@ def devices_page(compared: DeviceComparison) -> Page:
         where=f"on {words.count(len(places), 'device')}",
         summary=words.line(workload.summary, 300),
         meta=(f"`{parameters}`",) * bool(parameters),
-        records=records_of(*numbered),
+        records=records_of(*compared.profiles),
     )
-    return described(page, *numbered)
 
 
-def _places(compared: DeviceComparison) -> Iterator[Place]:
+def _places(compared: ProfileSet) -> Iterator[Place]:
     """The measured devices, then each device that one of the profiles predicts for and none measured."""
     device_names = set()
-    for member in compared.members:
-        profile = member.profile
-        if profile.device.kind == "cuda":
-            device_names.add(member.device)
-            stop, answer = measured_stop(member.device, profile), measured_answer(profile)
-            yield Place(profile.device, "measured", profile, stop, answer, member.href)
-    for member in compared.members:
-        for prediction in member.profile.predictions:
-            if prediction.device.name not in device_names:
-                device_names.add(prediction.device.name)
-                stop = predicted_stop(prediction.device.name, member.profile, prediction.device.name)
-                answer = predicted_answer(member.profile, prediction)
-                yield Place(prediction.device, "predicted", member.profile, stop, answer)
+    for point in compared.points:
+        if (profile := point.profile) and profile.device.kind == "cuda":
+            device_names.add(profile.device.name)
+            stop, answer = measured_stop(point.value, profile), measured_answer(profile)
+            yield Place(profile.device, "measured", profile, stop, answer, point.href)
+    for profile in compared.profiles:
+        for prediction in profile.predictions:
+            if (name := prediction.device.name) not in device_names:
+                device_names.add(name)
+                stop, answer = predicted_stop(name, profile, name), predicted_answer(profile, prediction)
+                yield Place(prediction.device, "predicted", profile, stop, answer)
 
 
-def _devices_sections(
-    compared: DeviceComparison, places: Sequence[Place], parameters: str
-) -> tuple[Section, ...]:
+def _devices_sections(compared: ProfileSet, places: Sequence[Place], parameters: str) -> tuple[Section, ...]:
     notes = blocks.Banners("note", tuple(_notes(compared, places)))
     by_basis = words.grouped(places, lambda place: place.basis).items()
     none = nothing("", "No device has figures: nothing was measured or predicted")
     verdicts = tuple(_places_verdict(same, basis) for basis, same in by_basis) or (none,)
     answers = Answers(tuple(place.answer for place in places), verdicts, linked=False)
     failed = tuple(
-        replace(failure, headline=f"{failure.headline} (on {words.name(member.device)})")
-        for member in compared.members
-        for failure in failures(member.profile)
+        replace(failure, headline=f"{failure.headline} (on {words.name(profile.device.name)})")
+        for profile in compared.profiles
+        for failure in failures(profile)
     )
     facts = [blocks.Fact(place.name, f"{place.basis} {place.origin}") for place in places]
     facts += (blocks.Fact("parameters", parameters),) * bool(parameters)
@@ -195,22 +186,22 @@ def _card(place: Place) -> blocks.Group:
     return blocks.Group("prediction", parts, place.name, place.basis, place.href)
 
 
-def _notes(compared: DeviceComparison, places: Sequence[Place]) -> Iterator[str]:
-    profiles = {id(place.profile) for place in places}
-    for member in compared.members:
-        name = words.name(member.device)
-        for note in (*member.profile.notes, *member.profile.environment.warnings):
+def _notes(compared: ProfileSet, places: Sequence[Place]) -> Iterator[str]:
+    shown = {id(place.profile) for place in places}
+    for profile in compared.profiles:
+        name = words.name(profile.device.name)
+        for note in (*profile.notes, *profile.environment.warnings):
             yield f"{name}: {words.line(note, 500)}"
-        if id(member.profile) not in profiles:
+        if id(profile) not in shown:
             yield f"{name}: all devices in its profile are already shown from another profile."
-    versions = {m.profile.tool.version for m in compared.members}
+    versions = {profile.tool.version for profile in compared.profiles}
     if len(versions) > 1:
         yield f"The profiles were made by different versions of advisor: {words.listing(sorted(versions))}."
 
 
-def workloads_page(results: WorkloadResults) -> Page:
+def workloads_page(results: ProfileSet) -> Page:
     first = results.profiles[0] if results.profiles else None
-    gpu_tracks = [track for track in tracks(results) if track.basis != "cpu"]
+    gpu_tracks = [track for track in tracks(results.points) if track.basis != "cpu"]
     predicted = all(track.basis == "predicted" for track in gpu_tracks)
     created = words.created(first.created) if first else ""
     notes = tuple(words.line(note, 500) for note in results.notes)
@@ -220,7 +211,7 @@ def workloads_page(results: WorkloadResults) -> Page:
         Section("workloads", "Recommended", inside, "Workloads", brief=True),
         circumstances(first, command=results.command, notes=notes),
     )
-    page = Page(
+    return Page(
         "workloads",
         "several workloads",
         words.count(len(results.points), "workload"),
@@ -231,10 +222,9 @@ def workloads_page(results: WorkloadResults) -> Page:
         meta=(created,) * bool(created),
         records=records_of_points(results),
     )
-    return described(page, *results.profiles)
 
 
-def _workloads_verdict(results: WorkloadResults, gpu_tracks: list[Track]) -> Verdict:
+def _workloads_verdict(results: ProfileSet, gpu_tracks: list[Track]) -> Verdict:
     """The number of workloads with a recommendation, and the state of the others."""
     ended: list[str] = []
     for i, point in enumerate(results.points):
@@ -252,7 +242,7 @@ def _workloads_verdict(results: WorkloadResults, gpu_tracks: list[Track]) -> Ver
     return Verdict("measured" if measured else "predicted", tone, "", headline, next_step=step)
 
 
-def best_table(results: SweepResults, devices: Sequence[Track], names: str) -> Table:
+def best_table(results: ProfileSet, devices: Sequence[Track], names: str) -> Table:
     """The recommended strategy at each value, or of each workload, on each device, and its gain."""
     heads = tuple(
         Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis) for t in devices
@@ -262,7 +252,7 @@ def best_table(results: SweepResults, devices: Sequence[Track], names: str) -> T
     caption = "The recommended strategy, and its gain over the baseline."
     title = "Recommended, with the gain over the baseline:"
     table = Table("sweep best", names, heads, rows, caption, title, left_out="device", whole=True)
-    return replace(table, codes=isinstance(results, WorkloadResults))
+    return replace(table, codes=results.kind == "workloads")
 
 
 def point_rows(points: Sequence[Point], cells: Iterable[Sequence[str | TableCell]]) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
-from advisor.profiles.sweeps import SweepResults, Value, are_numbers
+from advisor.profiles.sweeps import ProfileSet, Value, Values, are_numbers
 from advisor.report import blocks, words
 from advisor.report.blocks import NOTHING, Column, Table, TableCell, Verdict, columns, row
 from advisor.report.charts import (
@@ -23,7 +23,6 @@ from advisor.report.charts import (
     styles,
 )
 from advisor.report.machine import method, pairs, workload
-from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import (
     CONFIRM,
@@ -37,7 +36,6 @@ from advisor.report.recommendations import (
 from advisor.report.records import records_of_points
 from advisor.report.several_pages import best_table, cell, point_rows
 from advisor.report.tables import memory_sentence, merged
-from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts import tracks
 from advisor.verdicts.reasons import Doubt
@@ -55,23 +53,19 @@ _BEST = (
 )
 
 
-def sweep_page(sweep: SweepResults) -> Page:
+def sweep_page(sweep: ProfileSet) -> Page:
     """Everything a sweep says: where the best strategy changes, and the times of all at each value."""
-    numbered = iter(numbered_alike(sweep.profiles))
-    points = (replace(point, profile=next(numbered)) if point.profile else point for point in sweep.points)
-    sweep = replace(sweep, points=tuple(points))
     first, parameter = next(iter(sweep.profiles), None), words.name(sweep.parameter, 40)
-    devices = [track for track in tracks.tracks(sweep) if track.basis != "cpu"]
-    swept = sweep.grid or (sweep.parameter,)
+    devices = [track for track in tracks.tracks(sweep.points) if track.basis != "cpu"]
     parameters = first.workload.parameters if first else {}
-    fixed = pairs({name: value for name, value in parameters.items() if name not in swept})
+    fixed = pairs({name: value for name, value in parameters.items() if name not in sweep.parameters})
     predicted = first is not None and first.device.kind == "cpu"
     on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
     created = words.created(first.created) if first else ""
     remarks = tuple(words.line(note, 500) for note in sweep.notes), tuple(_notes(sweep, parameter))
     timed = [track for track in devices if track.with_figures]
-    alone = len(timed) < 2 and not sweep.grid
-    best = () if alone or sweep.grid else (best_table(sweep, timed, parameter),)
+    alone = len(timed) < 2 and not sweep.is_grid
+    best = () if alone or sweep.is_grid else (best_table(sweep, timed, parameter),)
     sections = (
         _lead(sweep, devices, parameter, *remarks),
         *_grids(timed, sweep),
@@ -91,13 +85,11 @@ def sweep_page(sweep: SweepResults) -> Page:
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", created))),
         records=records_of_points(sweep),
     )
-    return described(
-        replace(page, tool=f"advisor {words.name(first.tool.version)}") if first else page, *sweep.profiles
-    )
+    return replace(page, tool=f"advisor {words.name(first.tool.version)}") if first else page
 
 
 def _lead(
-    sweep: SweepResults,
+    sweep: ProfileSet,
     devices: Sequence[Track],
     parameter: str,
     limits: tuple[str, ...],
@@ -105,7 +97,7 @@ def _lead(
 ) -> Section:
     confidence = _confidence(sweep)
     verdicts = tuple(sweep_verdict(track, parameter, confidence) for track in devices)
-    if len(verdicts) > 1 or sweep.grid:  # a table says what is the best where
+    if len(verdicts) > 1 or sweep.is_grid:  # a table says what is the best where
         verdicts = tuple(replace(verdict, remark="") for verdict in verdicts)
     predicted = any(track.basis == "predicted" for track in devices)
     confirm = {verdict.basis for verdict in verdicts} - {"nothing"} == {"predicted"}
@@ -117,11 +109,11 @@ def _lead(
     for track in devices:
         if not track.with_figures:
             figures.append(())
-        elif sweep.grid:  # of two parameters a table, of one lines
+        elif sweep.is_grid:  # of two parameters a table, of one lines
             figures.append((next(grid_tables(track, sweep, confidence)),))
         else:
             height = HEIGHT if len(devices) == 1 else LOW
-            figures.append((_chart(track, sweep, parameter, looks, height),))
+            figures.append((_chart(track, parameter, looks, height),))
     following = blocks.Prose(CONFIRM * confirm, label="Next", kind="next together")
     answer = panels(verdicts or (none,), figures or [()], named=predicted)
     return lead(
@@ -133,7 +125,7 @@ def _lead(
     )
 
 
-def _confidence(sweep: SweepResults) -> float | None:
+def _confidence(sweep: ProfileSet) -> float | None:
     """Confidence of the intervals; None where memory decides, not time alone."""
     first = next(iter(sweep.profiles), None)
     wanted = first and first.preferences
@@ -141,7 +133,7 @@ def _confidence(sweep: SweepResults) -> float | None:
     return first.method.confidence if first and not by_memory else None
 
 
-def _circumstances(sweep: SweepResults, first: Profile | None, fixed: str, notes: tuple[str, ...]) -> Section:
+def _circumstances(sweep: ProfileSet, first: Profile | None, fixed: str, notes: tuple[str, ...]) -> Section:
     ran = [fact for fact in workload(first) if fact.label in _WORKLOAD] if first else []
     ran += [blocks.Fact("Other parameters", fixed)] * bool(fixed)
     facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
@@ -149,18 +141,18 @@ def _circumstances(sweep: SweepResults, first: Profile | None, fixed: str, notes
     return circumstances(first, command=sweep.command, method=facts, ran=ran, notes=notes)
 
 
-def _span(sweep: SweepResults, parameter: str) -> str:
+def _span(sweep: ProfileSet, parameter: str) -> str:
     """n = 1 to 64; of two parameters n = 1 to 64, uses = 1 and 10."""
-    swept: list[tuple[str, list[Value]]] = [(parameter, [point.value for point in sweep.points])]
-    if sweep.grid:
-        swept = [(words.name(name), _values(sweep, part)) for part, name in enumerate(sweep.grid)]
+    swept: list[tuple[str, Sequence[Values]]] = [(parameter, [point.value for point in sweep.points])]
+    if sweep.is_grid:
+        swept = [(words.name(name), _values(sweep, part)) for part, name in enumerate(sweep.parameters)]
     return ", ".join(f"{name} = {listed(values)}" for name, values in swept)
 
 
-def listed(values: Sequence[Value]) -> str:
+def listed(values: Sequence[Values]) -> str:
     """1 and 4; 1 to 64 where they are more, and numbers in their order."""
     texts = list(map(words.value, values))
-    in_order = are_numbers(values) and sorted(values, key=float) == list(values)
+    in_order = are_numbers(values) and sorted(values) == list(values)
     return f"{texts[0]} to {texts[-1]}" if len(texts) > 2 and in_order else words.listing(texts)
 
 
@@ -214,7 +206,7 @@ def best_by_value(track: Track, parameter: str) -> str:
 
 def _runs(track: Track) -> tuple[tracks.Run, ...]:
     """Ranges of one recommended strategy, where the values have an order."""
-    has_order = are_numbers(stop.value for stop in track.stops)
+    has_order = are_numbers([stop.value for stop in track.stops])
     return tracks.runs([stop.optima for stop in track.stops]) if has_order else ()
 
 
@@ -263,23 +255,25 @@ def _narrower(track: Track, parameter: str) -> str:
 
     `--sweep` makes of LOW..HIGH:COUNT values a constant factor apart, whole if the two are.
     """
-    tested = {stop.value for stop in track.stops}
+    tested = [stop.value for stop in track.stops]
+    if not are_numbers(tested):
+        return ""
     for change in tracks.changes([stop.optima for stop in track.stops], _runs(track)):
-        low, high = track.stops[change.low].value, track.stops[change.high].value
+        low, high = tested[change.low], tested[change.high]
         texts = words.value(low), words.value(high)
         count = _FINER if change.high - change.low == 1 else 2 * (change.high - change.low) + 1
-        if float(low) <= 0 or texts[0] == texts[1]:
+        if low <= 0 or texts[0] == texts[1]:
             continue
-        factor = (float(high) / float(low)) ** (1 / (count - 1))
-        values: list[float] = [float(low) * factor**i for i in range(1, count - 1)]
+        factor = (high / low) ** (1 / (count - 1))
+        values: list[float] = [low * factor**i for i in range(1, count - 1)]
         if isinstance(low, int) and isinstance(high, int):
             values = [round(value) for value in values]
-        if set(values) - tested:
+        if set(values) - set(tested):
             return f"Refine: `--sweep {parameter}={texts[0]}..{texts[1]}:{count}`."
     return ""
 
 
-def _device(track: Track, sweep: SweepResults, parameter: str, number: int, *, alone: bool) -> Section:
+def _device(track: Track, sweep: ProfileSet, parameter: str, number: int, *, alone: bool) -> Section:
     """One device over all values: its table, and what has no figures."""
     device, gaps = words.name(track.device.name), merged(_gaps(track, parameter))
     figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
@@ -298,7 +292,7 @@ def _device(track: Track, sweep: SweepResults, parameter: str, number: int, *, a
     return replace(section, closed=not alone, forms="html md txt" if alone else "html txt")
 
 
-def _table(track: Track, sweep: SweepResults, parameter: str) -> Table:
+def _table(track: Track, sweep: ProfileSet, parameter: str) -> Table:
     """The best at each value with its time, and all times relative to the fastest there.
 
     Recommended strategies come first, in the order of the values, then the baseline.
@@ -325,9 +319,7 @@ def _table(track: Track, sweep: SweepResults, parameter: str) -> Table:
     return replace(table, predicted=predicted, brief_notes=False, left_out="strategy", whole=True)
 
 
-def _chart(
-    track: Track, sweep: SweepResults, parameter: str, looks: dict[str, Style], height: int
-) -> LineChart:
+def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int) -> LineChart:
     predicted = track.basis == "predicted"
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
     drawn = leading(stops, track.with_figures)
@@ -344,7 +336,7 @@ def _chart(
     values = [stop.value for stop in stops]
     chart = line_chart(
         title, parameter, values, curves,
-        height=height, predicted=predicted, changes=changed, joined=sweep.ordered, relative=True,
+        height=height, predicted=predicted, changes=changed, joined=are_numbers(values), relative=True,
     )  # fmt: skip
     banded = predicted and any(line.bands for line in chart.lines)
     note = f"{'Bands' if banded else 'Vertical lines'} show the {'ranges' if predicted else 'intervals'}"
@@ -380,7 +372,7 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
         yield blocks.Item((words.name(strategy),), label, words.line(reason, 500) + place, detail)
 
 
-def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
+def _notes(sweep: ProfileSet, parameter: str) -> Iterator[str]:
     """Notes of all values; those that differ only in figures appear once."""
     notes = []
     for value, profile in ((words.value(p.value), p.profile) for p in sweep.points if p.profile):
@@ -396,14 +388,14 @@ def _notes(sweep: SweepResults, parameter: str) -> Iterator[str]:
         yield f"{note}{where}."
 
 
-def _grids(timed: Sequence[Track], sweep: SweepResults) -> Iterator[Section]:
+def _grids(timed: Sequence[Track], sweep: ProfileSet) -> Iterator[Section]:
     """The tables of two parameters for forms without panels; a screen has those of the first device."""
-    for i, track in enumerate(timed if sweep.grid else ()):
+    for i, track in enumerate(timed if sweep.is_grid else ()):
         tables = tuple(grid_tables(track, sweep, _confidence(sweep)))
         yield Section(f"grid-{i}", words.name(track.device.name), tables, brief=not i, forms="md txt")
 
 
-def grid_tables(track: Track, sweep: SweepResults, confidence: float | None) -> Iterator[Table]:
+def grid_tables(track: Track, sweep: ProfileSet, confidence: float | None) -> Iterator[Table]:
     """The best strategies; then, for forms that show no notes, the one choice relative to them."""
     one = tracks.one_for_all(track.stops, confidence) if confidence else None
     safe, device = one.strategy if one else "", words.name(track.device.name)
@@ -416,11 +408,11 @@ def grid_tables(track: Track, sweep: SweepResults, confidence: float | None) -> 
         yield _grid_table(track, sweep, title, lambda stop: TableCell(relative(stop, safe)))
 
 
-def _grid_table(track: Track, sweep: SweepResults, title: str, cell_of: Callable[[Stop], TableCell]) -> Table:
-    first, second = map(words.name, sweep.grid)
+def _grid_table(track: Track, sweep: ProfileSet, title: str, cell_of: Callable[[Stop], TableCell]) -> Table:
+    first, second = map(words.name, sweep.parameters)
     rows, across = (_values(sweep, part) for part in (0, 1))
     cells = {
-        point.cell: cell_of(stop) if point.profile else TableCell(point.status)
+        point.value: cell_of(stop) if point.profile else TableCell(point.status)
         for point, stop in zip(sweep.points, track.stops, strict=True)
     }
     heads = columns(*(f"{second} = {words.value(value)}" for value in across), figures=False)
@@ -429,9 +421,10 @@ def _grid_table(track: Track, sweep: SweepResults, title: str, cell_of: Callable
     return replace(table, predicted=track.basis == "predicted", brief_notes=False)
 
 
-def _values(sweep: SweepResults, part: int) -> list[Value]:
-    values = list(dict.fromkeys(point.cell[part] for point in sweep.points))
-    return sorted(values, key=float) if are_numbers(values) else values
+def _values(sweep: ProfileSet, part: int) -> Sequence[Value]:
+    pairs = (point.value for point in sweep.points)
+    values = list(dict.fromkeys(pair[part] for pair in pairs if isinstance(pair, tuple)))
+    return sorted(values) if are_numbers(values) else values
 
 
 def best_cell(stop: Stop, safe: str = "") -> TableCell:

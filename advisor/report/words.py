@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from advisor import units
-from advisor.profiles.sweeps import Value
+from advisor.profiles.sweeps import Values, pair
 from advisor.stats import Ratio
 
 Item = TypeVar("Item")
@@ -215,5 +215,7 @@ def created(text: str) -> str:
     return name(f"{day} {time[:5]} UTC" if separator and utc else text)
 
 
-def value(of: Value) -> str:
+def value(of: Values) -> str:
+    if isinstance(of, tuple):
+        return name(pair(of), 40)
     return name(f"{of:.6g}" if isinstance(of, float) else str(of), 40)

@@ -29,7 +29,7 @@ import numpy as np
 from advisor import stats
 from advisor.profiles.histories import Entry, History
 from advisor.profiles.schema import Predicted, Profile
-from advisor.profiles.sweeps import Point, sweep_results
+from advisor.profiles.sweeps import Point
 from advisor.strategies.mixes import numbered_alike
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
@@ -202,7 +202,7 @@ def all_series(history: History) -> tuple[Series, ...]:
     followed = []
     for entries in series.values():
         points = [Point(entry.label, entry.profile) for entry in entries]
-        tracked = map(_comparable, tracks(sweep_results("", "commit", points)))
+        tracked = map(_comparable, tracks(points))
         followed += [(entries, track) for track in tracked if track.with_figures]
     count = sum(len(track.with_figures) for _, track in followed if track.basis != "predicted") or 1
     return tuple(_series(tuple(entries), track, count) for entries, track in followed)

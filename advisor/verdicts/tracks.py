@@ -19,7 +19,7 @@ import numpy as np
 from advisor import stats
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
-from advisor.profiles.sweeps import SweepResults, Value, was_interrupted
+from advisor.profiles.sweeps import Point, Values, was_interrupted
 from advisor.verdicts.predicted import PERCENTILES, draw_ratios
 from advisor.verdicts.reasons import Doubt, asked_for_one, doubt
 from advisor.verdicts.scores import counted, seconds_of
@@ -124,7 +124,7 @@ AnyResult = Measured | Predicted | Failed | Skipped
 class Stop:
     """One device at one value. `results` is empty without a profile."""
 
-    value: Value
+    value: Values
     results: dict[str, AnyResult]
     optima: Optima = _UNKNOWN
     doubt: Doubt = ""
@@ -162,23 +162,24 @@ class Track:
         return tuple(s for s in self.strategies if any(stop.seconds(s) for stop in self.stops))
 
 
-def tracks(sweep: SweepResults) -> tuple[Track, ...]:
+def tracks(points: Sequence[Point]) -> tuple[Track, ...]:
     """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
-    devices = {p.device.name: p.device for profile in sweep.profiles for p in profile.predictions}
+    profiles = [point.profile for point in points if point.profile]
+    devices = {p.device.name: p.device for profile in profiles for p in profile.predictions}
     predicted: tuple[Track, ...] = ()
     for name, device in devices.items():
-        stops = tuple(predicted_stop(point.value, point.profile, name) for point in sweep.points)
+        stops = tuple(predicted_stop(point.value, point.profile, name) for point in points)
         predicted += (Track(device, "predicted", stops),)
-    if not sweep.profiles:
+    if not profiles:
         return predicted
-    device = sweep.profiles[0].device
-    stops = tuple(measured_stop(point.value, point.profile) for point in sweep.points)
+    device = profiles[0].device
+    stops = tuple(measured_stop(point.value, point.profile) for point in points)
     if device.kind == "cpu":
         return (*predicted, Track(device, "cpu", stops))
     return (Track(device, "measured", stops), *predicted)
 
 
-def measured_stop(value: Value, profile: Profile | None) -> Stop:
+def measured_stop(value: Values, profile: Profile | None) -> Stop:
     if profile is None:
         return Stop(value, {})
     against, profile = _doubt(profile), counted(profile)
@@ -187,7 +188,7 @@ def measured_stop(value: Value, profile: Profile | None) -> Stop:
     return Stop(value, {row.strategy: row for row in profile.results}, optima, against)
 
 
-def predicted_stop(value: Value, profile: Profile | None, name: str) -> Stop:
+def predicted_stop(value: Values, profile: Profile | None, name: str) -> Stop:
     for prediction in counted(profile).predictions if profile else ():
         if profile and prediction.device.name == name:
             against, meeting = _doubt(profile, prediction), _overlapping(prediction)

@@ -22,7 +22,7 @@ from test_report_sweep import cpu_sweep, gpu_sweep, hostile_sweep
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Point, SweepResults, sweep_results
+from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report.answer import Answers
 from advisor.report.pages import page_of, render
 
@@ -157,7 +157,7 @@ def test_page_fits_its_window(name: str, browser: Browser, tmp_path: Path) -> No
         assert seen.complaints == []
 
 
-def three_devices() -> SweepResults:
+def three_devices() -> ProfileSet:
     """Three devices, predicted for five strategies over six values."""
     named = ("NVIDIA Jetson Orin Nano 8GB", "NVIDIA GeForce RTX 4090", "NVIDIA H200")
     strategies = ("pageable", "pinned", "zero-copy", "managed", "registered")
@@ -168,12 +168,12 @@ def three_devices() -> SweepResults:
         likely = recommendation(best, verdict="open", speedup=None, interval=None, baseline=None)
         made = [prediction(name, results=tuple(rows), recommendation=likely) for name in named]
         points.append(Point(n, cpu_profile(workload=vector_add_workload(n), predictions=tuple(made))))
-    return sweep_results("vector_add", "n", points)
+    return ProfileSet("vector_add", ("n",), points)
 
 
 @pytest.mark.parametrize(("made", "charts"), [(cpu_sweep, 1), (gpu_sweep, 1), (three_devices, 3)])
 def test_verdicts_and_charts_are_on_the_first_screen(
-    made: Callable[[], SweepResults], charts: int, browser: Browser, tmp_path: Path
+    made: Callable[[], ProfileSet], charts: int, browser: Browser, tmp_path: Path
 ) -> None:
     with visit(browser, render(page_of(made()), "html"), tmp_path) as seen:
         for width in (390, 1280):
