@@ -594,7 +594,7 @@ def bench(
 ) -> Iterator[Bench]:
     """Places the workload under the strategy; on a recording backend unless another is given.
 
-    With `listening` a tool is attached: each step runs in its range, not as part of a frame written out.
+    With `listening` a tool is attached, and each step has its range.
     """
     backend = backend or RecordingBackend()
     bound, ranges = bind(workload), FakeRanges(listening=listening)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
 
@@ -18,9 +18,9 @@ from advisor.measure.steps import (
     Lines,
     LoopCount,
     Marks,
-    as_loops,
     call_of,
     in_turn,
+    indented,
     most_rows,
     valid_rows,
     written,
@@ -28,8 +28,8 @@ from advisor.measure.steps import (
 from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import WHOLE, Bounds, Part
-from advisor.strategies.placement import Mover, Placed
-from advisor.strategies.schedule import Plan, Step
+from advisor.strategies.placement import Placed
+from advisor.strategies.schedule import Plan, Step, parts
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.bridges import StageBridges
 
@@ -75,31 +75,32 @@ class Ranges:
             self.pop()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Action:
     label: str
     """The NVTX range: host:<stage>, host-copy, to-device, device:<stage>, to-host, length, synchronize."""
-    on_stream: bool
-    """Its work is done by the stream, so the stream's clock times it."""
-    run: Callable[[int], object]
     lines: Lines
-    attributes: Any
-    move: Mover | None = None
-    """Does a transfer on the stream it is given."""
+    """In its range where a tool listens; `stream$` is the stream of a transfer."""
+    on_stream: bool = False
+    """Its work is done by the stream, so the stream's clock times it."""
     by_host: bool = False
     """In a transfer the CPU copies too, so the stream's clock does not see all of it."""
     loop: Loop | None = None
     again: bool = False
     gpu: int = 0
 
+    @cached_property
+    def run(self) -> Callable[[int], None]:
+        return written([self.lines])
+
+    def instead(self, run: Callable[[int], object]) -> Action:
+        """The same place in a frame, with other work."""
+        return replace(self, lines=Lines(("run$(index)",), {"run$": run}, self.lines.call))
+
     def around(self, note: Callable[[Callable[[], object], Any], None]) -> Action:
         """The same, but called by `note`, which is also given the stream of a transfer."""
-        move = self.move
-        return replace(
-            self,
-            run=lambda index: note(lambda: self.run(index), None),
-            move=move and (lambda stream: note(lambda: move(stream), stream)),
-        )
+        run, stream = self.run, self.lines.names.get("stream$")
+        return self.instead(lambda index: note(lambda: run(index), stream))
 
 
 Watch = Callable[[Action], Action]
@@ -148,7 +149,7 @@ class FrameLoop:
         self.first = self._actions(plan.first)
         actions_of = {steps: self._actions(steps) for steps in plan.period}
         self._phases = tuple(actions_of[steps] for steps in plan.period)
-        self._steady = self._in_phases(self._in_a_row)
+        self._steady = self._in_phases()
         self.latencies: list[float] = []
         """The latency of each frame in seconds, where that differs from the time per frame."""
 
@@ -172,11 +173,11 @@ class FrameLoop:
 
     def run_setup(self) -> None:
         for action in self.setup:
-            self.act(action, 0)
+            action.run(0)
 
     def first_frame(self) -> None:
         """Frame 0, which also moves what set-up wrote."""
-        self._in_frame(self._in_a_row(self.first))(0)
+        self._written(self.first)(0)
 
     def frame(self, index: int) -> None:
         """A steady frame. This is what is timed: nothing here but the steps and their ranges."""
@@ -196,22 +197,22 @@ class FrameLoop:
         seconds: defaultdict[str, float] = defaultdict(float)
         marks: list[tuple[str, Any, Any]] = []
         for action in self.in_turn(self._phases[index % self.period]):
-            gpu = self._backend.gpus[action.gpu]
+            gpu, run = self._backend.gpus[action.gpu], action.run
             if action.by_host:
                 wait_for_all(self._backend)
                 begin = self._clock()
-                self.act(action, index)
+                run(index)
                 wait_for_all(self._backend)
                 seconds[action.label] += self._clock() - begin
             elif action.on_stream:
                 gpu.hold(min(2 * self._launching.get(id(action), 0.0) + LEAST_HELD, MOST_HELD))
                 start, begin = gpu.timestamp(), self._clock()
-                self.act(action, index)
+                run(index)
                 self._launching[id(action)] = self._clock() - begin
                 marks.append((action.label, start, gpu.timestamp()))
             else:
                 begin = self._clock()
-                self.act(action, index)
+                run(index)
                 if action.label not in ("synchronize", "length", "order"):
                     seconds[action.label] += self._clock() - begin
         wait_for_all(self._backend)
@@ -222,33 +223,35 @@ class FrameLoop:
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
         plain = self._phases, self._steady
-        self._phases = tuple(tuple(map(watch, actions)) for actions in self._phases)
-        self._steady = self._in_phases(lambda actions: partial(self._act_all, actions))
+        watched_of = {id(actions): tuple(map(watch, actions)) for actions in self._phases}
+        self._phases = tuple(watched_of[id(actions)] for actions in self._phases)
+        self._steady = self._in_phases()
         try:
             yield
         finally:
             self._phases, self._steady = plain
 
-    def act(self, action: Action, index: int) -> None:
-        if action.attributes is None:  # no tool listens, or it orders streams of overlapping frames
-            action.run(index)
-            return
-        self._ranges.push(action.attributes)
-        try:
-            action.run(index)
-        finally:
-            self._ranges.pop()
-
-    def _in_phases(self, make: Callable[[Sequence[Action]], Callable[[int], None]]) -> Callable[[int], None]:
-        frame_of = {id(actions): self._in_frame(make(actions)) for actions in self._phases}
+    def _in_phases(self) -> Callable[[int], None]:
+        frame_of = {id(actions): self._written(actions) for actions in self._phases}
         frames = [frame_of[id(actions)] for actions in self._phases]
         return frames[0] if len(frames) == 1 else lambda index: frames[index % len(frames)](index)
 
-    def _in_a_row(self, actions: Sequence[Action]) -> Callable[[int], None]:
-        """Runs these steps in order, each in its range if a tool listens."""
-        if self._ranges.listening:
-            return partial(self._act_all, actions)
-        return written(as_loops(actions, [action.lines for action in actions], self.iterations))
+    def _written(self, actions: Sequence[Action], *, is_frame: bool = True) -> Callable[[int], None]:
+        """These steps in order, in the range of a frame if they are one and a tool listens."""
+        lines: list[Lines] = []
+        for loop, again, row in parts(actions):
+            body = [action.lines for action in row]
+            if loop is not None and again:
+                lines.append(Lines(("while again$():",), {"again$": self.iterations[loop.number].again}))
+                body = [*map(indented, body)]
+            elif loop is not None:
+                lines.append(Lines(("begin$()",), {"begin$": self.iterations[loop.number].begin}))
+            lines += body
+        if is_frame and self._ranges.listening:
+            names = {"push_frame": self._ranges.push_frame, "pop_frame": self._ranges.pop}
+            begin = Lines(("push_frame(index)", "try:"), names)
+            lines = [begin, *map(indented, lines), Lines(("finally:", "    pop_frame()"), names)]
+        return written(lines)
 
     def in_turn(self, actions: Sequence[Action]) -> Iterator[Action]:
         return in_turn(actions, self.iterations)
@@ -261,24 +264,6 @@ class FrameLoop:
             return bool(placed.host.item(0))
 
         return LoopCount(loop, flag)
-
-    def _act_all(self, actions: Sequence[Action], index: int) -> None:
-        for action in self.in_turn(actions):
-            self.act(action, index)
-
-    def _in_frame(self, run: Callable[[int], None]) -> Callable[[int], None]:
-        ranges = self._ranges
-        if not ranges.listening:
-            return run
-
-        def frame(index: int) -> None:
-            ranges.push_frame(index)
-            try:
-                run(index)
-            finally:
-                ranges.pop()
-
-        return frame
 
     def _actions(self, steps: Iterable[Step]) -> tuple[Action, ...]:
         return tuple(replace(self._action(s), loop=s.loop, again=s.again, gpu=s.gpu) for s in steps)
@@ -313,21 +298,16 @@ class FrameLoop:
             names = {"cross$": placed.to_peer, "bounds$": bounds}
             crossing = Lines((f"cross$({step.source}, bounds$())",), names)
             return replace(self._named(step.action, crossing, step.gpu), on_stream=True)
-        move = placed.to_device if step.action == "to-device" else placed.to_host
-        assert move is not None
         side: Side = "device" if step.action == "to-device" else "host"
         if step.part is not None:
-            move_part = placed.move_part
-            assert move_part is not None
-            move = lambda stream: move_part(side, bounds(), stream)  # noqa: E731
-            lines = Lines(("move$(None)",), {"move$": move})
+            by = {"move$": placed.move_part, "bounds$": bounds, "stream$": None}
+            lines = Lines((f"move$({side!r}, bounds$(), stream$)",), by)
+        elif step.overwritten and placed.bring:
+            lines = Lines((f"bring$({side!r})",), {"bring$": placed.bring, "stream$": None})
         else:
-            if step.overwritten and placed.bring:
-                bring = placed.bring
-                move = lambda _: bring(side)  # noqa: E731
-            lines = self._moving(placed, self._placed[step.name], side, move)
+            lines = self._moving(placed, self._placed[step.name], side)
         action = self._named(step.action, lines, step.gpu)
-        return replace(action, on_stream=True, move=move, by_host=placed.by_host)
+        return replace(action, on_stream=True, by_host=placed.by_host)
 
     def _bounds(self, part: Part | None) -> Callable[[], Bounds]:
         if isinstance(part, str):
@@ -346,17 +326,23 @@ class FrameLoop:
         return Lines(("read$(index)",), {"read$": read})
 
     @staticmethod
-    def _moving(on_gpu: Placed, on_host: Placed, side: Side, move: Mover) -> Lines:
+    def _moving(on_gpu: Placed, on_host: Placed, side: Side) -> Lines:
         """Moves the buffer; where that makes a new array, stages get that from then on."""
+        names = {"move$": on_gpu.to_device if side == "device" else on_gpu.to_host, "stream$": None}
         if not on_gpu.remade:
-            return Lines(("move$(None)",), {"move$": move})
+            return Lines(("move$(stream$)",), names)
         placed = on_gpu if side == "device" else on_host
-        return Lines((f"placed$.{side} = move$(None)",), {"move$": move, "placed$": placed})
+        return Lines((f"placed$.{side} = move$(stream$)",), {**names, "placed$": placed})
 
     def _named(self, label: str, lines: Lines, gpu: int | None = None) -> Action:
         """An action in the range of that name, whose category is the GPU if there are several."""
-        category = None if gpu is None or self._gpus == 1 else f"gpu{gpu}"
-        return Action(label, False, written([lines]), lines, self._ranges.attributes(label, category))
+        if self._ranges.listening:
+            category = None if gpu is None or self._gpus == 1 else f"gpu{gpu}"
+            attributes = self._ranges.attributes(label, category)
+            text = ("push$(range$)", "try:", *indented(lines).text, "finally:", "    pop$()")
+            names = {"push$": self._ranges.push, "pop$": self._ranges.pop, "range$": attributes}
+            lines = replace(lines, text=text, names={**lines.names, **names})
+        return Action(label, lines)
 
     def _stage(self, stage: BoundStage) -> Action:
         """The user's function with its arguments filled in. A host stage's time goes to `host_seconds`, by

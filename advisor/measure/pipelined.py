@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, groupby
 from math import lcm
 from typing import Any
 
 from advisor.measure.frames import Action, FrameLoop, Watch
-from advisor.measure.steps import Lines, written
+from advisor.measure.steps import Lines
 from advisor.strategies.backend import Backend
 from advisor.strategies.placement import Placed
 from advisor.strategies.schedule import Plan
@@ -102,18 +101,16 @@ class PipelinedLoop(FrameLoop):
 
     def _turn_of(self, this: _Queue, following: _Queue, watch: Watch | None) -> _Turn:
 
-        def run(*parts: Actions) -> Callable[[int], None]:
+        def run(*parts: Actions, is_frame: bool = True) -> Callable[[int], None]:
             actions = list(chain(*parts))
-            if watch is None:
-                return self._in_a_row(actions)
-            return partial(self._act_all, [*map(watch, actions)])
+            return self._written([*map(watch, actions)] if watch else actions, is_frame=is_frame)
 
         begin, compute = map(_of_next, (following.begin, following.compute))
         rest = (this.finish, compute) if self._kernels_in_tail else (compute, this.finish)
         return _Turn(
-            begin=run(this.begin, this.compute),
-            and_next=self._in_frame(run(begin, *rest)),
-            alone=self._in_frame(run(this.finish)),
+            begin=run(this.begin, this.compute, is_frame=False),
+            and_next=run(begin, *rest),
+            alone=run(this.finish),
         )
 
     def _queue(self, number: int, steady: Actions) -> _Queue:
@@ -124,7 +121,7 @@ class PipelinedLoop(FrameLoop):
         begin = [_unranged(Lines(("begun$.append(clock$())",), clock))]
         begin += [_moving_on(action, self._uploads) for action in head]
         compute: list[Action] = []
-        if any(action.move for action in head):
+        if any("stream$" in action.lines.names for action in head):
             begin.append(self._mark(number, "uploaded", self._uploads))
             compute.append(self._order(number, "uploaded", self._backend.stream))
         latest: str | None = None
@@ -144,7 +141,7 @@ class PipelinedLoop(FrameLoop):
                 if latest is None:
                     finish.append(self._mark(number, "late"))
                 lines = self._marks.wait(self._backend, (number, latest or "late"))
-                finish += [replace(action, lines=lines, run=written([lines])) for action in actions]
+                finish += [self._named(action.label, lines) for action in actions]
             elif kind == "download" and not self._kernels_in_tail:
                 finish += self._download(actions, number, latest)
                 latest = "downloaded"
@@ -171,17 +168,17 @@ class PipelinedLoop(FrameLoop):
 
 
 def _unranged(lines: Lines) -> Action:
-    return Action("order", False, written([lines]), lines, None)
+    return Action("order", lines)
 
 
 def _of_next(actions: Iterable[Action]) -> list[Action]:
     """The actions as they are done in a turn of the frame before."""
 
     def later(action: Action) -> Action:
-        lines, run = action.lines, action.run
-        if lines.call or any("index" in line for line in lines.text):
-            lines = replace(lines, text=("index += 1", *lines.text, "index -= 1"))
-        return replace(action, lines=lines, run=lambda index: run(index + 1))
+        lines = action.lines
+        if not any("index" in line for line in lines.text) and not lines.call:
+            return action
+        return replace(action, lines=replace(lines, text=("index += 1", *lines.text, "index -= 1")))
 
     return list(map(later, actions))
 
@@ -192,11 +189,10 @@ def _kind(action: Action) -> str:
 
 def _moving_on(action: Action, stream: Any) -> Action:
     """A move on that stream; every other action as it is."""
-    move = action.move
-    if move is None or stream is None:
+    names = action.lines.names
+    if "stream$" not in names:
         return action
-    lines = Lines(("move$(stream$)",), {"move$": move, "stream$": stream})
-    return replace(action, run=lambda _: move(stream), lines=lines)
+    return replace(action, lines=replace(action.lines, names={**names, "stream$": stream}))
 
 
 @dataclass(frozen=True, slots=True)

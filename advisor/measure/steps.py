@@ -151,18 +151,8 @@ def in_turn(steps: Sequence[InARow], counts: Mapping[int, LoopCount]) -> Iterato
                 yield from row
 
 
-def as_loops(steps: Sequence[InARow], lines: Sequence[Lines], counts: Mapping[int, LoopCount]) -> list[Lines]:
-    loops: list[Lines] = []
-    rest = iter(lines)
-    for loop, again, row in parts(steps):
-        body = [next(rest) for _ in row]
-        if loop is not None and again:
-            loops.append(Lines(("while again$():",), {"again$": counts[loop.number].again}))
-            body = [replace(b, text=tuple(f"    {text}" for text in b.text)) for b in body]
-        elif loop is not None:
-            loops.append(Lines(("begin$()",), {"begin$": counts[loop.number].begin}))
-        loops += body
-    return loops
+def indented(lines: Lines) -> Lines:
+    return replace(lines, text=tuple(f"    {text}" for text in lines.text))
 
 
 def named(loop: Loop | Iterations) -> str:
@@ -205,7 +195,7 @@ def valid_rows(length: str, array: Array, most: Most, frame: int) -> int:
 def origin(error: BaseException) -> Origin:
     """The stage that raised it; one without a call where none did."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    for number, (raised, line) in enumerate(frames, 1):
+    for number, (raised, line) in reversed(list(enumerate(frames, 1))):
         if raised.f_code.co_filename == _FILE:
             call = dict(enumerate(raised.f_globals[_CALLS], 2)).get(line)
             if call is None:

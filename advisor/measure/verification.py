@@ -129,13 +129,13 @@ class Inspector:
         for action in loop.in_turn(loop.actions(index)):
             stage = stages.get(action.label)
             if stage is None:
-                loop.act(action, index)
+                action.run(index)
                 continue
             wait_for_all(self.backend)
             outs = [name for name, mode in stage.access.items() if mode == "out"]
             poisons = {n: poison((index, stage.name, n), self.layouts[n].nbytes) for n in outs}
             before = self._prepare(stage, poisons)
-            loop.act(action, index)
+            action.run(index)
             wait_for_all(self.backend)
             self._compare(stage, before)
             written = stage.use.writes()

@@ -139,7 +139,7 @@ class _Traced:
     def acted(self, actions: Sequence[Action], index: int) -> Iterator[Action]:
         for action in self.loop.in_turn(actions):
             with self.recorder.stage(action.label.partition(":")[2]):
-                self.loop.act(action, index)
+                action.run(index)
             yield action
 
     def run_frames(self, index: int) -> None:
@@ -235,7 +235,7 @@ class _Checks:
         side, _, name = action.label.partition(":")
         if side != "device" or name not in self.stages.keys() | self._captured.keys():
             return action
-        return replace(action, run=partial(self._run_checked, placed, action, name))
+        return action.instead(partial(self._run_checked, placed, action, name))
 
     def _run_checked(self, placed: Mapping[str, Placed], action: Action, name: str, index: int) -> None:
         stage, captured = self._captured.get(name, (None, {}))
