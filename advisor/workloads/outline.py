@@ -40,6 +40,14 @@ def parsed(path: Path) -> ast.Module:
         raise SyntaxError("an expression is nested too deep") from None
 
 
+def _tree(path: Path) -> ast.Module:
+    """The file's syntax tree; an empty one where it cannot be read or is not Python."""
+    try:
+        return parsed(path)
+    except (OSError, ValueError, SyntaxError):
+        return ast.Module([], [])
+
+
 def relative(path: Path) -> str:
     """The file's name in profiles: relative to the working directory, or its name alone."""
     try:
@@ -54,10 +62,7 @@ def imported_early(path: Path) -> list[str]:
     None where the file has to do with variables of the environment, which a library may read when it is
     imported, and none that lies beside the file under that name.
     """
-    try:
-        tree = parsed(path)
-    except (OSError, ValueError, SyntaxError):
-        return []
+    tree = _tree(path)
     names = {last_name(node) for node in ast.walk(tree) if isinstance(node, ast.expr)}
     names |= {a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}
     if not names.isdisjoint(("environ", "putenv")):
@@ -83,11 +88,7 @@ def imported(tree: ast.AST) -> set[str]:
 
 def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
     """Defaults by parameter, by the names of functions under @workload; nothing where it is not Python."""
-    try:
-        tree = parsed(path)
-    except (OSError, ValueError, SyntaxError):
-        return {}
-    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    functions = (node for node in _tree(path).body if isinstance(node, ast.FunctionDef))
     return {f.name: _defaults(f) for f in functions if "workload" in map(last_name, f.decorator_list)}
 
 
@@ -160,11 +161,8 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
 
     A file that cannot be read or understood is none: loading it as a workload says why.
     """
-    if name is not None:
-        return False
-    try:
-        tree = parsed(file)
-    except (OSError, SyntaxError, ValueError):
+    tree = _tree(file)
+    if name is not None or not tree.body:
         return False
     # Marked, or taking the API from advisor, where the mark was forgotten. A variable of the script's that is
     # named workload is neither.
@@ -176,10 +174,7 @@ def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
 def _imports_library(file: Path) -> bool:
     names, waiting = set[str](), [file]
     while waiting:
-        try:
-            new = imported(parsed(waiting.pop())) - names
-        except (OSError, SyntaxError, ValueError):
-            continue
+        new = imported(_tree(waiting.pop())) - names
         names |= new
         waiting += [near for name in new if (near := file.parent / f"{name}.py").exists()]
         waiting += [near for name in new for near in islice((file.parent / name).rglob("*.py"), _MOST_FILES)]
@@ -188,12 +183,8 @@ def _imports_library(file: Path) -> bool:
 
 def script_record(file: Path) -> WorkloadRecord:
     """The script in the place of a workload: it has neither parameters, buffers nor stages."""
-    source = file.read_bytes()
-    try:
-        summary = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
-    except (SyntaxError, ValueError):  # it was changed meanwhile
-        summary = ""
-    name, digest = relative(file), hashlib.sha256(source).hexdigest()
+    summary = (ast.get_docstring(_tree(file)) or "").partition("\n")[0]
+    name, digest = relative(file), hashlib.sha256(file.read_bytes()).hexdigest()
     return WorkloadRecord(
         name=file.stem, file=name, sha256=digest, summary=summary, parameters={}, buffers=(), stages=()
     )
