@@ -176,8 +176,9 @@ def test_the_cpu_twin_takes_the_same_buffers() -> None:
 
     twin = bound(device(stage, cpu=same)).frame[0]
     assert twin.access == {"a": "in", "b": "out"}
-    assert twin.implementation(cpu=True) == (same, {"frame"})
-    assert twin.implementation(cpu=False) == (stage, {"xp"})
+    for cpu, function, special in ((True, same, "frame"), (False, stage, "xp")):
+        chosen, parameters = twin.implementation(cpu=cpu)
+        assert (chosen, parameters.specials) == (function, {special})
 
 
 def test_stages_of_the_same_name_are_told_apart() -> None:

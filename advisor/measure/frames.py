@@ -348,7 +348,8 @@ class FrameLoop:
         """The user's function with its arguments filled in. A host stage's time goes to `host_seconds`, by
         two reads of the host's clock."""
         gpu = self._backend.gpus[stage.stage.gpu]
-        function, specials = stage.implementation(cpu=gpu.xp is np)
+        function, parameters = stage.implementation(cpu=gpu.xp is np)
+        specials = parameters.specials
         with gpu.current():
             bridges = StageBridges(stage, gpu)
             names, arguments = self._buffers_given(stage, bridges)

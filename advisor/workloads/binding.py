@@ -104,32 +104,38 @@ def _evaluate(function: StageFunction, text: str, where: str) -> Any:
 Phase = Literal["setup", "frame"]
 
 
-@dataclass(frozen=True)
-class BoundStage:
-    """A stage whose parameters are known. `specials` are those of `RESERVED` that it takes."""
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """Parameters of a stage's function: buffers by name, and others. `specials` are those of `RESERVED`."""
+
+    access: Mapping[str, AccessMode] = field(default_factory=dict)
+    specials: frozenset[str] = frozenset()
+    forms: Mapping[str, ArrayForm] = field(default_factory=dict)
+    """Buffers that it asks for in another form than the side's own arrays."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """The part that it touches, for buffers of which it touches a part."""
+
+    def __str__(self) -> str:
+        regions = {name: part for name, part in self.parts.items() if isinstance(part, Region)}
+        modes = (f"{name}: {mode}{regions.get(name, '')}" for name, mode in self.access.items())
+        return ", ".join(modes) or "no buffer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundStage(Parameters):
+    """A stage whose parameters are known."""
 
     stage: Stage
     name: str
     phase: Phase
-    access: Mapping[str, AccessMode]
-    specials: frozenset[str]
-    cpu_specials: frozenset[str] = frozenset()
-    """Specials of the CPU twin."""
-    forms: Mapping[str, ArrayForm] = field(default_factory=dict)
-    """Buffers that it asks for in another form than the side's own arrays."""
-    cpu_forms: Mapping[str, ArrayForm] = field(default_factory=dict)
-    """Forms of the CPU twin's buffers."""
-    parts: Mapping[str, Part] = field(default_factory=dict)
-    """The part that it touches, for buffers of which it touches a part."""
+    twin: Parameters = Parameters()
+    """Parameters of the CPU twin."""
 
-    def forms_on(self, *, cpu: bool) -> Mapping[str, ArrayForm]:
-        return self.cpu_forms if cpu and self.stage.cpu is not None else self.forms
-
-    def implementation(self, *, cpu: bool) -> tuple[StageFunction, frozenset[str]]:
-        """The function to run and its specials: the twin where there is one and no GPU."""
+    def implementation(self, *, cpu: bool) -> tuple[StageFunction, Parameters]:
+        """The function to run and its parameters: the twin where there is one and no GPU."""
         if cpu and self.stage.cpu is not None:
-            return self.stage.cpu, self.cpu_specials
-        return self.stage.function, self.specials
+            return self.stage.cpu, self.twin
+        return self.stage.function, self
 
     @property
     def side(self) -> Side:
@@ -224,20 +230,19 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, others: set[str]) -> B
             next_step="Omit every=, or list the stage in frame=[...].",
         )
     own = _parameters(stage.function, name, workload.buffers, None, stage.arrays, stage.side)
-    access = own.access
-    for buffer in access:
+    for buffer in own.access:
         if workload.buffers[buffer].scratch and stage.side == "host":
             raise WorkloadError(
                 f"host stage {name!r} uses buffer {buffer!r}, which is scratch and never leaves the device",
                 next_step="Remove scratch=True, or use the buffer only in device stages.",
             )
     for buffer in stage.passes:
-        if buffer not in access:
+        if buffer not in own.access:
             raise WorkloadError(
                 f"passes of stage {name!r} names {buffer!r}, which the stage does not take",
-                next_step=f"It takes: {', '.join(access) or 'no buffer'}.",
+                next_step=f"It takes: {', '.join(own.access) or 'no buffer'}.",
             )
-    twin = _Declared()
+    twin = Parameters()
     if stage.cpu is not None:
         twin = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, own, side=stage.side)
         if (twin.access, twin.parts) != (own.access, own.parts):
@@ -245,8 +250,7 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, others: set[str]) -> B
                 f"the CPU twin of stage {name!r} takes {twin}, the stage itself {own}",
                 next_step="Both must take the same buffers with the same annotations.",
             )
-    specials, twin_specials = frozenset(own.specials), frozenset(twin.specials)
-    return BoundStage(stage, name, phase, access, specials, twin_specials, own.wanted, twin.wanted, own.parts)
+    return BoundStage(stage=stage, name=name, phase=phase, twin=twin, **vars(own))
 
 
 def _require_fitting_stages(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
@@ -304,64 +308,47 @@ def _require_flags(bound: BoundWorkload) -> None:
 
 
 def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
-    everything = _Declared(dict.fromkeys(workload.buffers, "in"))
+    everything = Parameters(access=dict.fromkeys(workload.buffers, "in"))
     declared = _parameters(function, "check", workload.buffers, everything)
-    access = declared.access
     written = {name for stage in stages for name in stage.use.writes()}
-    for buffer in access:
+    for buffer in declared.access:
         if buffer not in written:
             step = "Remove that parameter from check, or write the buffer in a stage."
             raise WorkloadError(f"check reads buffer {buffer!r}, which no stage writes", next_step=step)
-    return BoundStage(Stage(function, "host"), "check", "frame", access, frozenset(declared.specials))
-
-
-@dataclass(frozen=True)
-class _Declared:
-    """A function's parameters: its access to each buffer, specials, wanted forms, parts of buffers."""
-
-    access: dict[str, AccessMode] = field(default_factory=dict)
-    specials: set[str] = field(default_factory=set)
-    wanted: dict[str, ArrayForm] = field(default_factory=dict)
-    parts: dict[str, Part] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        regions = {name: part for name, part in self.parts.items() if isinstance(part, Region)}
-        modes = (f"{name}: {mode}{regions.get(name, '')}" for name, mode in self.access.items())
-        return ", ".join(modes) or "no buffer"
+    return BoundStage(stage=Stage(function, "host"), name="check", phase="frame", **vars(declared))
 
 
 def _parameters(
     function: StageFunction,
     stage: str,
     buffers: Mapping[str, Buffer],
-    default: _Declared | None,
+    default: Parameters | None,
     arrays: ArrayForm | None = None,
     side: Side = "host",
-) -> _Declared:
+) -> Parameters:
     """The function's parameters; those without an annotation are as in `default`."""
     who = f"stage {located(stage, function)}"
     require_plain(function, who)
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         raise WorkloadError(
             f"stage {stage!r} is {function!r}, whose parameters cannot be read",
             next_step="Wrap it in a plain Python function with named parameters.",
         ) from None
-    declared = _Declared()
+    modes, parts, forms = dict[str, AccessMode](), dict[str, Part](), dict[str, ArrayForm]()
     for parameter in parameters:
         name = parameter.name
         _require_possible(parameter, who, buffers, side)
         if name in buffers:
             access, form = _mode(function, parameter, who, default)
-            declared.access[name] = access.mode
+            modes[name] = access.mode
             if part := part_of(access.part, buffers[name], f"{who}, buffer {name!r}"):
-                declared.parts[name] = part
+                parts[name] = part
             if chosen := form or arrays:
-                declared.wanted[name] = chosen
-        elif name in RESERVED:
-            declared.specials.add(name)
-    return declared
+                forms[name] = chosen
+    specials = frozenset(each.name for each in parameters if each.name not in buffers) & {*RESERVED}
+    return Parameters(access=modes, specials=specials, forms=forms, parts=parts)
 
 
 def _require_possible(
@@ -385,7 +372,7 @@ def _require_possible(
 
 
 def _mode(
-    function: StageFunction, parameter: inspect.Parameter, who: str, default: _Declared | None
+    function: StageFunction, parameter: inspect.Parameter, who: str, default: Parameters | None
 ) -> tuple[Access, ArrayForm | None]:
     """Its access to the buffer, or to a part of it, and the form that it wants."""
     name = parameter.name

@@ -250,7 +250,7 @@ class StageBridges:
     def __init__(self, stage: BoundStage, backend: Backend) -> None:
         """Loads what the stage asks for. Raises `WorkloadError` where a library is missing."""
         self._stage = stage
-        self.forms: Mapping[str, ArrayForm] = stage.forms_on(cpu=backend.xp is np)
+        self.forms: Mapping[str, ArrayForm] = stage.implementation(cpu=backend.xp is np)[1].forms
         wanted = dict.fromkeys(self.forms.values())
         self._bridges = {form: _BRIDGES[form](backend, stage.side) for form in wanted}
 
