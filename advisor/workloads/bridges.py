@@ -18,10 +18,6 @@ from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.definition import StageFunction
 
 
-class Unsharable(Exception):
-    """A library cannot use memory of that dtype or layout in place; the text says why."""
-
-
 class Bridge(ABC):
     """One library on one side of one backend. Wraps an array without a copy."""
 
@@ -40,13 +36,6 @@ class Bridge(ABC):
     def address(self, wrapped: Any) -> int:
         return address_of(wrapped)
 
-    def probe(self, dtype: np.dtype[Any]) -> None:
-        """Raises `Unsharable` where the library has no such dtype; asks the library itself."""
-        try:
-            self.wrap_host(np.empty(1, dtype))
-        except Exception as problem:
-            raise Unsharable(str(problem).partition("\n")[0]) from None
-
     def wrap_host(self, array: Any) -> Any:
         return self.wrap(array)
 
@@ -54,39 +43,9 @@ class Bridge(ABC):
         return self.backend.stream
 
     def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
-        """The function with what the library needs around each call of it."""
-        del takes_stream
-        return function
-
-    def share(self, array: Any) -> Any:
-        """Wraps, and checks that the address is the array's own. Raises `Unsharable`."""
-        try:
-            wrapped = self.wrap(array)
-            address = self.address(wrapped)
-        except Exception as problem:
-            raise Unsharable(str(problem).partition("\n")[0]) from None
-        if address != address_of(array):
-            raise Unsharable(f"{self.library} copied it")
-        return wrapped
-
-
-def address_of(array: Any) -> int:
-    """Where its first element lies, whichever library's array it is."""
-    if isinstance(array, (int, np.ndarray)):
-        return array if isinstance(array, int) else int(array.ctypes.data)
-    if hasattr(array, "data_ptr"):
-        return int(array.data_ptr())
-    interface = getattr(array, "__cuda_array_interface__", None)
-    return int(interface["data"][0] if interface else array.data.ptr)
-
-
-class DefaultStreamBridge(Bridge):
-    """A library that may use the default stream, unless the stage takes `stream` and launches on that."""
-
-    def around(self, function: StageFunction, *, takes_stream: bool) -> StageFunction:
-        """The default stream starts after the program's, which goes on after it; the host does not wait.
-
-        By itself the default stream takes no notice of a non-blocking one.
+        """The function with what the library needs around each call, which may use the default stream unless
+        the stage takes `stream`: that starts after the program's, which goes on after it; the host does not
+        wait. By itself the default stream takes no notice of a non-blocking one.
         """
         if not self.on_gpu or takes_stream:
             return function
@@ -102,7 +61,17 @@ class DefaultStreamBridge(Bridge):
         return call
 
 
-class PointerBridge(DefaultStreamBridge):
+def address_of(array: Any) -> int:
+    """Where its first element lies, whichever library's array it is."""
+    if isinstance(array, (int, np.ndarray)):
+        return array if isinstance(array, int) else int(array.ctypes.data)
+    if hasattr(array, "data_ptr"):
+        return int(array.data_ptr())
+    interface = getattr(array, "__cuda_array_interface__", None)
+    return int(interface["data"][0] if interface else array.data.ptr)
+
+
+class PointerBridge(Bridge):
     """The address of the first element, as int: for ctypes, TensorRT's bindings and the like."""
 
     library = "address"
@@ -126,7 +95,7 @@ class Exchange:
         return int(kind), int(number)
 
 
-class ExchangeBridge(DefaultStreamBridge):
+class ExchangeBridge(Bridge):
     """`Exchange` objects, for from_dlpack of PyTorch, JAX, CuPy, NumPy and others."""
 
     library = "DLPack"
@@ -203,7 +172,7 @@ class TorchBridge(Bridge):
         return call
 
 
-class NumbaBridge(DefaultStreamBridge):
+class NumbaBridge(Bridge):
     """Device arrays; kernels that name no stream run on the default one, in order with the program's."""
 
     library = "Numba"
@@ -255,22 +224,27 @@ class StageBridges:
         self._bridges = {form: _BRIDGES[form](backend, stage.side) for form in wanted}
 
     def probe(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
-        """Raises `WorkloadError` for a buffer whose dtype a library does not have."""
+        """Asks each library for its dtypes. Raises `WorkloadError` for one that it does not have."""
         for buffer, form in self.forms.items():
             try:
-                self._bridges[form].probe(dtypes[buffer])
-            except Unsharable as problem:
-                raise self._refused(buffer, str(dtypes[buffer]), form, problem) from None
+                self._bridges[form].wrap_host(np.empty(1, dtypes[buffer]))
+            except Exception as problem:
+                raise self._refused(buffer, dtypes[buffer], problem) from None
 
     def shared(self, buffer: str, array: Any) -> Any:
         """The array in the form that the stage asks for. Raises `WorkloadError` where it would be a copy."""
         form = self.forms.get(buffer)
         if form is None:
             return array
+        bridge = self._bridges[form]
         try:
-            return self._bridges[form].share(array)
-        except Unsharable as problem:
-            raise self._refused(buffer, str(array.dtype), form, problem) from None
+            wrapped = bridge.wrap(array)
+            address = bridge.address(wrapped)
+        except Exception as problem:
+            raise self._refused(buffer, array.dtype, problem) from None
+        if address != address_of(array):
+            raise self._refused(buffer, array.dtype, f"{bridge.library} copied it")
+        return wrapped
 
     def stream(self, plain: Any) -> Any:
         return next((bridge.stream() for bridge in self._bridges.values()), plain)
@@ -281,10 +255,11 @@ class StageBridges:
             function = bridge.around(function, takes_stream=takes_stream)
         return function
 
-    def _refused(self, buffer: str, dtype: str, form: ArrayForm, problem: Unsharable) -> WorkloadError:
+    def _refused(self, buffer: str, dtype: np.dtype[Any], problem: object) -> WorkloadError:
+        library, why = self._bridges[self.forms[buffer]].library, str(problem).partition("\n")[0]
         return WorkloadError(
-            f"stage {self._stage.name!r} asks for buffer {buffer!r} ({dtype}) as "
-            f"{self._bridges[form].library}, which cannot share its memory: {problem}",
+            f"stage {self._stage.name!r} asks for buffer {buffer!r} ({dtype}) as {library}, "
+            f"which cannot share its memory: {why}",
             next_step="Use a dtype the library supports, or take the buffer as a NumPy or CuPy array.",
         )
 
