@@ -54,7 +54,12 @@ def new(
     if start:
         written = _from_call(file, start, arguments or [], force=force)
     else:
-        text = _from_report(file, from_trace, frame, nsys) if from_trace else None
+        text = None
+        if from_trace:
+            from advisor import configuration
+
+            traced = read_trace(from_trace, nsys, frame or "", configuration.command_line()).program
+            text = starters.outline(traced, from_trace, file)
         written = starters.write(file, like=like, text=text, force=force)
     for path in written:
         print(path)
@@ -62,69 +67,42 @@ def new(
         say(f"  next: advisor profile {file}")
 
 
-def _from_report(file: Path, report: Path, frame: str | None, nsys: Path | None) -> str:
-    from advisor import configuration
-    from advisor.workloads.starters import outline
-
-    trace = read_trace(report, nsys, frame or "", configuration.command_line())
-    return outline(trace.program, report, file)
-
-
 def _from_call(file: Path, start: str, arguments: list[str], *, force: bool) -> list[Path]:
-    """The workload of one call of FILE::FUNCTION or of the code around FILE:LINE, and its arrays."""
-    from advisor.workloads.outline import file_and_name
-
-    source, function = file_and_name(start)
-    name, _, line = start.rpartition(":")
-    if function is None and line.isdecimal() and Path(name).is_file():
-        return _from_line(file, Path(name), int(line), arguments, force=force)
-    if function is None or not source.is_file():
-        wrong = f"--from {start} is neither FILE::FUNCTION nor FILE:LINE with an existing file"
-        raise UsageError(wrong, next_step="Write --from pipeline.py::process or --from pipeline.py:34.")
-    return _from_function(file, source, function, arguments, force=force)
-
-
-def _from_function(
-    file: Path, source: Path, function: str, arguments: list[str], *, force: bool
-) -> list[Path]:
+    """The workload of one call of FILE::FUNCTION, or of the function or statements around FILE:LINE, and its
+    arrays."""
     from advisor.measure.observed import observe, workload_text
-    from advisor.profiles.outputs import require_new
-    from advisor.workloads import starters
-
-    inputs = file.with_suffix(".npz")
-    starters.require_name(file)
-    require_new([file, inputs], force=force)
-    call = observe(source, function, inputs, arguments)
-    text = workload_text(file, source, function, call, inputs)
-    return [*starters.write(file, text=text, force=force), inputs]
-
-
-def _from_line(file: Path, source: Path, line: int, arguments: list[str], *, force: bool) -> list[Path]:
-    """The workload of the function that holds the line, or of the statements around it."""
-    from advisor.measure.observed import observe, workload_text
-    from advisor.measure.stretches import function_at
+    from advisor.measure.stretches import Stretch, function_at
     from advisor.profiles.files import scratch
     from advisor.profiles.outputs import require_new
     from advisor.workloads import starters
+    from advisor.workloads.outline import file_and_name
 
-    stretch = function_at(source, line)
-    if isinstance(stretch, str):
-        return _from_function(file, source, stretch, arguments, force=force)
+    source, name = file_and_name(start)
+    path, _, line = start.rpartition(":")
+    called: str | Stretch | None = name
+    if name is None and line.isdecimal() and Path(path).is_file():
+        source, called = Path(path), function_at(Path(path), int(line))
+    if called is None or not source.is_file():
+        wrong = f"--from {start} is neither FILE::FUNCTION nor FILE:LINE with an existing file"
+        raise UsageError(wrong, next_step="Write --from pipeline.py::process or --from pipeline.py:34.")
     inputs, part = file.with_suffix(".npz"), file.with_name(f"{file.stem}_part.py")
     starters.require_name(file)
-    require_new([file, inputs, part], force=force)
+    require_new([file, inputs, *[part] * isinstance(called, Stretch)], force=force)
+    if isinstance(called, str):
+        text = workload_text(file, source, called, observe(source, called, inputs, arguments), inputs)
+        return [*starters.write(file, text=text, force=force), inputs]
     with scratch() as folder:
         program = folder / source.name
-        program.write_text(stretch.program, encoding="utf-8")
+        program.write_text(called.program, encoding="utf-8")
         try:
-            call = observe(program, stretch.function, inputs, arguments, beside=source.parent)
+            call = observe(program, called.function, inputs, arguments, beside=source.parent)
         except AdvisorError as problem:
             where = f"the statements around line {line}"
-            text = problem.message.replace(f"{program}::{stretch.function}", f"{source}, {where}")
-            problem.message = text.replace(stretch.function, where).replace(str(program), str(source))
+            text = problem.message.replace(f"{program}::{called.function}", f"{source}, {where}")
+            problem.message = text.replace(called.function, where).replace(str(program), str(source))
             raise
-    text = workload_text(file, part, stretch.function, call, inputs, stretch.downloaded)
-    written = starters.write(part, text=stretch.module, force=force)
+    text = workload_text(file, part, called.function, call, inputs, called.downloaded)
+    written = starters.write(part, text=called.module, force=force)
     return [*starters.write(file, text=text, force=force), *written, inputs]
 
 

@@ -21,10 +21,10 @@ import numpy as np
 
 from advisor.errors import AdvisorError, UsageError, WorkloadError, nearest
 from advisor.measure.backends import gpu_count
-from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import LOG, ScriptJob
 from advisor.measure.processes import end, log_tail, start, wait
+from advisor.measure.recording.calls import is_on_gpu
 from advisor.measure.recording.host_memory import is_tensor
 from advisor.measure.recording.worker import play
 from advisor.profiles.base import Record
@@ -121,10 +121,7 @@ def observe(
         finally:
             end(process, folder)
         if not (folder / _ANSWER).exists():
-            begun = (folder / _BEGUN).exists()
-            if not in_time:
-                raise _late(file, function, timeout, begun=begun)
-            raise _without_call(file, function, process.returncode, log_tail(folder / LOG), begun=begun)
+            raise _without_call(job, process.returncode if in_time else None, timeout)
         call = Observed.model_validate_json((folder / _ANSWER).read_text(encoding="utf-8"))
     if call.problem:
         step = "Use a function of arrays or tensors, numbers and strings; wrap anything else."
@@ -132,22 +129,22 @@ def observe(
     return call
 
 
-def _late(file: Path, function: str, timeout: float, *, begun: bool) -> UsageError:
-    late = f"called {function}, which had not returned after" if begun else f"did not call {function} within"
-    step = "Call it with less data." if begun else "Call it earlier in the file."
-    return UsageError(f"{file} {late} {timeout:.0f} s", next_step=step)
-
-
-def _without_call(file: Path, function: str, code: int, log: str, *, begun: bool) -> AdvisorError:
+def _without_call(job: CallJob, code: int | None, timeout: float) -> AdvisorError:
+    """Why there is no call to take; the code is None where the process did not end in time."""
+    begun, called = (Path(job.directory) / _BEGUN).exists(), f"{job.file} called {job.function}, which"
+    if code is None and begun:
+        late, step = f"{called} had not returned after {timeout:.0f} s", "Call it with less data."
+        return UsageError(late, next_step=step)
+    if code is None:
+        late = f"{job.file} did not call {job.function} within {timeout:.0f} s"
+        return UsageError(late, next_step="Call it earlier in the file.")
     if begun or code:
-        failed = f"called {function}, which did not return: exit code {code}"
-        return WorkloadError(
-            f"{file} {failed}" if begun else f"{file} failed before it called {function}",
-            next_step="Check that the file runs with python.",
-            detail=log,
-        )
+        before = f"{job.file} failed before it called {job.function}"
+        failed = f"{called} did not return: exit code {code}" if begun else before
+        step, log = "Check that the file runs with python.", log_tail(Path(job.directory) / LOG)
+        return WorkloadError(failed, next_step=step, detail=log)
     step = 'Call it once with real data, under: if __name__ == "__main__":'
-    return UsageError(f"running {file} does not call {function}", next_step=step)
+    return UsageError(f"running {job.file} does not call {job.function}", next_step=step)
 
 
 def _require_function(file: Path, function: str) -> None:
@@ -289,19 +286,13 @@ def _is_overwritten(function: Any, passed: dict[str, tuple[Any, Any]], name: str
 
 def _array(name: str, array: Any, mode: AccessMode, value: Any) -> Argument:
     kind = {"shape": array.shape, "dtype": str(array.dtype), "tensor": is_tensor(value)}
-    return Argument(name=name, kind="array", mode=mode, on_device=_is_on_device(value), **kind)
-
-
-def _is_on_device(value: Any) -> bool:
-    if is_tensor(value):
-        return bool(value.is_cuda)
-    return isinstance(value, DeviceArray) or hasattr(value, "__cuda_array_interface__")
+    return Argument(name=name, kind="array", mode=mode, on_device=is_on_gpu(value), **kind)
 
 
 def _again(value: Any, contents: Any) -> Any:
     if is_tensor(value):
         return value.new_tensor(contents)
-    if not _is_on_device(value):
+    if not is_on_gpu(value):
         return contents.copy()
     copy = value.copy()
     copy.set(contents)
@@ -312,7 +303,7 @@ def _host(value: Any) -> Any:
     """A CuPy array or a tensor as NumPy's array; all else as it is."""
     if is_tensor(value):
         return value.detach().cpu().numpy()
-    return value.get() if _is_on_device(value) and hasattr(value, "get") else value
+    return value.get() if is_on_gpu(value) and hasattr(value, "get") else value
 
 
 def _copied(value: Any) -> Any:
