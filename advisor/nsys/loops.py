@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -184,8 +185,7 @@ _MOSTLY = 0.75
 """The least part of the usual events in a last frame that has them of all kinds: a choice."""
 _MOST = 200_000
 """Events that a period is looked for in."""
-_MOST_KINDS, _MOST_LAGS, _TURNS = 200, 60, 8
-"""Kinds of events whose gaps are looked at, lags that are tried, and how often a kind occurs in a frame."""
+_MOST_LAGS = 60
 
 
 @dataclass(frozen=True)
@@ -210,74 +210,44 @@ Repeats = tuple[Integers, Integers, float]
 def repeats(events: Events) -> Repeats | None:
     """The frames of a sequence; None where too little repeats."""
     kinds = events.kinds
-    if not events.marked.any() and len(np.unique(kinds[:_MOST])) == 1:
+    if not events.marked.any() and len(np.unique(kinds[:_MOST])) < 2:
         return None  # one kernel, time and again
-    middle = slice(max(len(kinds) - _MOST, 0) // 2, max(len(kinds) - _MOST, 0) // 2 + _MOST)
-    period = _period(kinds[middle], events.marked[middle])
+    begin = max(len(kinds) - _MOST, 0) // 2
+    middle, marked = kinds[begin : begin + _MOST], events.marked[begin : begin + _MOST]
+    distances = {**_anchors(_pairs(middle)), **_anchors(middle)}
+    often = sorted(distances, key=lambda lag: -len(distances[lag]))[:_MOST_LAGS]
+    period = _period(middle, marked, sorted(often))
     if period is None:
         return None
-    firsts = _firsts(kinds, period, events)
+    anchors = _anchors(kinds).get(period) or _anchors(_pairs(kinds)).get(period)
+    firsts = _firsts(anchors, events) if anchors else NOTHING
     return _whole(kinds, firsts, period) if len(firsts) >= LEAST else None
 
 
-def _period(kinds: npt.NDArray[Any], marked: npt.NDArray[np.bool_]) -> int | None:
-    """The shortest lag that explains nearly as much as the best."""
+def _period(kinds: npt.NDArray[Any], marked: npt.NDArray[np.bool_], lags: Sequence[int]) -> int | None:
+    """The shortest lag that explains nearly as much as the best: on average over all kinds that occur often,
+    and over the marked ones, the share of events that recur at it."""
     counts = np.bincount(kinds)
     often = counts >= LEAST
-    if not often.any():
-        return None
-    marked_kinds = np.zeros(len(counts), bool)
-    marked_kinds[kinds[marked]] = True
-    marked_kinds &= often
-    lags, marked_kinds = _lags(kinds, counts), marked_kinds if marked_kinds.any() else often
-    if not lags:
-        return None
-    scores = np.array([_scores(kinds, lag, often, marked_kinds) for lag in lags])
-    best = scores.max(axis=0)
-    enough = np.array(lags)[(scores >= _WHOLE * best).all(axis=1)]
-    return int(enough.min()) if best.min() > 0 and len(enough) else None
+    of_marked = often & (np.bincount(kinds[marked], minlength=len(counts)) > 0)
+    scores = np.zeros((len(lags), 2))
+    for at, lag in enumerate(lags):
+        before = kinds[:-lag]
+        recurring = np.bincount(before[before == kinds[lag:]], minlength=len(counts))
+        shares = recurring / np.maximum(np.bincount(before, minlength=len(counts)), 1)
+        scores[at] = [shares[some].mean() for some in (often, of_marked if of_marked.any() else often)]
+    best = scores.max(axis=0, initial=0)
+    enough = np.flatnonzero((scores >= _WHOLE * best).all(axis=1))
+    return lags[enough[0]] if best.min() > 0 and len(enough) else None
 
 
-def _scores(
-    kinds: npt.NDArray[Any], lag: int, often: npt.NDArray[np.bool_], marked_kinds: npt.NDArray[np.bool_]
-) -> tuple[float, float]:
-    """How much of each frequent kind recurs at the lag, on average over all kinds and over the marked."""
-    size = len(often)
-    equal = kinds[:-lag] == kinds[lag:]
-    there = np.bincount(kinds[:-lag], minlength=size)
-    share = np.bincount(kinds[:-lag][equal], minlength=size) / np.maximum(there, 1)
-    return float(share[often].mean()), float(share[marked_kinds].mean())
-
-
-def _lags(kinds: npt.NDArray[Any], counts: Integers) -> list[int]:
-    """The gaps at which most events of some kind recur, directly or after a few of the same."""
-    order = np.argsort(kinds, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(counts)))
-    votes: dict[int, int] = {}
-    frequent = np.flatnonzero(counts >= LEAST)
-    # Rare kinds tell the frame, frequent ones the loops in it.
-    for kind in frequent[np.argsort(counts[frequent], kind="stable")][:_MOST_KINDS]:
-        at = order[starts[kind] : starts[kind + 1]]
-        for turn in range(1, min(_TURNS, len(at) - 2) + 1):
-            gaps, times = np.unique(at[turn:] - at[:-turn], return_counts=True)
-            if times.max() >= 0.5 * times.sum() and times.max() >= LEAST - 1:
-                lag = int(gaps[times.argmax()])
-                votes[lag] = votes.get(lag, 0) + 1
-    lags = sorted(votes, key=lambda lag: (-votes[lag], lag))[:_MOST_LAGS]
-    return [lag for lag in lags if lag * (LEAST - 1) <= len(kinds)]
-
-
-def _firsts(kinds: npt.NDArray[Any], period: int, events: Events) -> Integers:
+def _firsts(anchors: Sequence[Integers], events: Events) -> Integers:
     """The first event of each frame: of those that occur once in it, an upload where there is one, else that
     after the longest gap."""
     waited = events.waited
     if waited is None:
         waited = idle_before(events.begins, np.where(events.waits, 0, events.ends))
         waited[events.waits] = 0
-    anchors = list(_anchors(kinds, period)) or list(_anchors(_pairs(kinds), period))
-    if not anchors:  # one event in each period, from the first that recurs on
-        equal = np.flatnonzero(kinds[:-period] == kinds[period:])
-        return np.arange(int(equal[0]), len(kinds) - period + 1, period) if len(equal) else equal
     uploads = [at for at in anchors if events.uploads[at[0]]]
     firsts = max(uploads or anchors, key=lambda at: float(np.median(waited[at])))
     every = np.flatnonzero(events.uploads)
@@ -293,15 +263,18 @@ def idle_before(begins: Integers, ends: Integers) -> Integers:
     return np.concatenate(([0], begins[1:] - np.maximum.accumulate(ends)[:-1]))
 
 
-def _anchors(kinds: npt.NDArray[Any], period: int) -> Iterator[Integers]:
-    """The positions of each kind that recurs once in a period."""
+def _anchors(kinds: npt.NDArray[Any]) -> dict[int, list[Integers]]:
+    """The positions of each kind whose events mostly are as far apart, by that distance."""
+    anchors: defaultdict[int, list[Integers]] = defaultdict(list)
     order, counts = np.argsort(kinds, kind="stable"), np.bincount(kinds)
-    starts = np.concatenate(([0], np.cumsum(counts)))
-    expected = len(kinds) / period
-    for kind in np.flatnonzero((counts >= LEAST) & (counts <= 2 * expected)):
-        at = order[starts[kind] : starts[kind + 1]]
-        if np.mean(np.diff(at) == period) >= _WHOLE:
-            yield at
+    ends = np.cumsum(counts)
+    for kind in np.flatnonzero(counts >= LEAST):
+        at = order[ends[kind] - counts[kind] : ends[kind]]
+        gaps = np.diff(at)
+        usual = int(np.median(gaps))
+        if np.mean(gaps == usual) >= _WHOLE:
+            anchors[usual].append(at)
+    return anchors
 
 
 def _pairs(kinds: npt.NDArray[Any]) -> Integers:
