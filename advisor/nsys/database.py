@@ -81,6 +81,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
     Tables.COPIES: ("start", "end", "bytes", "copyKind"),
     Tables.KERNELS: ("start", "end"),
     Tables.MEMSETS: ("start", "end"),
+    Tables.GRAPHS: ("start", "end"),
     Tables.CPU_FAULTS: ("start",),
     Tables.GPU_FAULTS: ("start", "numberOfPageFaults"),
     Tables.MEMORY: ("bytes", "memKind", "memoryOperationType"),

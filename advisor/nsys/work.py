@@ -37,7 +37,9 @@ _CAUSES = {"speculative prefecth": "speculative prefetch"}
 """nsys up to 2023.4 spells it so."""
 OWN = {-2: "memset", -3: "CUDA graph", -9: "copy on the device"}
 """Names of work other than kernels that keeps a GPU busy, in place of the number of a kernel's name."""
-_KIND = ("copyKind", "srcKind", "dstKind")
+_OWN_NUMBERS = {Tables.MEMSETS: -2, Tables.GRAPHS: -3, Tables.COPIES: -9}
+_PLACE = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
+_KIND, _MOVE = ("copyKind", "srcKind", "dstKind"), ("copyKind", "migrationCause")
 MOST_KINDS = 512
 
 
@@ -62,26 +64,30 @@ class GpuWork:
 def read_work(database: Database, where: str = "1", *, device_copies: bool = False) -> list[GpuWork]:
     """Each GPU of each process that did anything, with migrations apart from copies, in as few bytes as it
     needs. device_copies: copies on a device are copies too, not its own work."""
-    works: dict[int, GpuWork] = {}
     names = database.names("ENUM_CUDA_MEMCPY_OPER")
     pages = {number for number, name in names.items() if "_UVM_" in name}
     own = {n for n, name in names.items() if re.search(r"_KIND_[DA]TO[DA]$", name) and not device_copies}
-    for kind, blocks in (
-        ("kernels", _kernels(database, where, own)),
-        (
-            "copies",
-            _copies(database, f"{where} AND COALESCE(copyKind, {UNKNOWN}) NOT IN ({_listed(pages | own)})"),
-        ),
-        ("moved", _moved(database, f"{where} AND copyKind IN ({_listed(pages)})")),
+    others, copies = f"{where} AND COALESCE(copyKind, {UNKNOWN}) NOT IN", f"{where} AND copyKind IN"
+    name = "shortName" if database.has(Tables.KERNELS, "shortName") else "demangledName"
+    where_own, where_moved = f"{copies} ({_listed(own)})", f"{copies} ({_listed(pages)})"
+    kernels = ((Tables.KERNELS, where), (Tables.MEMSETS, where), (Tables.GRAPHS, where))
+    works: dict[int, GpuWork] = {}
+    for kind, more, tables in (
+        ("kernels", (name,), (*kernels, (Tables.COPIES, where_own))),
+        ("copies", ("bytes", *_KIND), ((Tables.COPIES, f"{others} ({_listed(pages | own)})"),)),
+        ("moved", ("bytes", *_MOVE, "virtualAddress"), ((Tables.COPIES, where_moved),)),
     ):
         parts: defaultdict[int, list[Columns]] = defaultdict(list)
-        for block, columns in blocks:
-            keys = block["globalPid"] // THREAD_BITS * _DEVICES + np.maximum(block["deviceId"], 0)
-            for key in distinct(keys):
-                mine = keys == key
-                selected = {name: each[mine] for name, each in columns.items()}
-                small = {n: _small(each) for n, each in selected.items() if n not in ("start", "end")}
-                parts[key].append(selected | small)
+        for table, condition in filter(lambda each: database.readable(each[0]), tables):
+            for block in database.blocks(table, (*_PLACE, *more), condition):
+                if table in _OWN_NUMBERS and name in block:
+                    block[name] = np.full(len(block["start"]), _OWN_NUMBERS[table])
+                keys = block["globalPid"] // THREAD_BITS * _DEVICES + np.maximum(block["deviceId"], 0)
+                columns = _kept(kind, block, name)
+                for key in distinct(keys):
+                    selected = {name: each[keys == key] for name, each in columns.items()}
+                    small = {n: _small(each) for n, each in selected.items() if n not in ("start", "end")}
+                    parts[key].append(selected | small)
         for key in list(parts):
             setattr(works.setdefault(key, GpuWork(*divmod(key, _DEVICES))), kind, _joined(parts.pop(key)))
     return [works[key] for key in sorted(works)]
@@ -100,43 +106,24 @@ def _small(column: Integers) -> Integers:
     return column.astype(np.int32) if fits else column
 
 
-_Blocks = Iterator[tuple[Columns, Columns]]
-"""Rows as read, and the columns that are kept."""
-_PLACE = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
+def _kept(kind: str, rows: Columns, name: str) -> Columns:
+    """The columns of some rows that are kept of that kind of work."""
+    times = {"start": rows["start"], "end": rows["end"]}
+    if kind == "moved":
+        ranges = np.where(rows["virtualAddress"] > 0, rows["virtualAddress"] >> RANGE, UNKNOWN)
+        return {**times, "bytes": rows["bytes"], "kind": _packed(rows, _MOVE), "range": ranges}
+    launched = {**times, "stream": rows["streamId"], "call": rows["correlationId"]}
+    if kind == "copies":
+        return {**launched, "bytes": rows["bytes"], "kind": _packed(rows, _KIND)}
+    return {**launched, "name": rows[name]}
 
 
-def _kernels(database: Database, where: str, own: set[int]) -> _Blocks:
-    """Work that keeps the GPU busy itself; of graphs recorded as a whole, their runs."""
-    name = "shortName" if database.has(Tables.KERNELS, "shortName") else "demangledName"
-    for number, table in enumerate((Tables.KERNELS, Tables.MEMSETS, Tables.GRAPHS)):
-        if database.has(table, "start", "end"):
-            for block in database.blocks(table, (*_PLACE, *([] if number else [name])), where):
-                yield (
-                    block,
-                    {"name": block.get(name, np.full(len(block["start"]), -1 - number)), **_timed(block)},
-                )
-    if own and database.readable(Tables.COPIES):
-        for block in database.blocks(Tables.COPIES, _PLACE, f"{where} AND copyKind IN ({_listed(own)})"):
-            yield block, {"name": np.full(len(block["start"]), -9), **_timed(block)}
-
-
-def _timed(rows: Columns) -> Columns:
-    return {
-        "start": rows["start"],
-        "end": rows["end"],
-        "stream": rows["streamId"],
-        "call": rows["correlationId"],
-    }
-
-
-def _copies(database: Database, where: str) -> _Blocks:
-    if not database.readable(Tables.COPIES):
-        return
-    for block in database.blocks(Tables.COPIES, (*_PLACE, "bytes", *_KIND), where):
-        kind = np.zeros(len(block["start"]), np.int64)
-        for column in _KIND:
-            kind = kind * MOST_KINDS + block[column] + 1  # NULL is -1
-        yield block, {"bytes": block["bytes"], "kind": kind, **_timed(block)}
+def _packed(rows: Columns, columns: Sequence[str]) -> Integers:
+    """Several columns as one number; NULL is -1."""
+    packed = np.zeros(len(rows["start"]), np.int64)
+    for column in columns:
+        packed = packed * MOST_KINDS + rows[column] + 1
+    return packed
 
 
 def copy_kinds(database: Database, copies: Columns) -> Iterator[tuple[int, str, str | None, str | None]]:
@@ -149,29 +136,12 @@ def copy_kinds(database: Database, copies: Columns) -> Iterator[tuple[int, str, 
         yield number, way, memories.get(source - 1), memories.get(target - 1)
 
 
-def _moved(database: Database, where: str) -> _Blocks:
-    if not database.readable(Tables.COPIES):
-        return
-    more = ("bytes", "copyKind", "migrationCause", "virtualAddress")
-    for block in database.blocks(Tables.COPIES, (*_PLACE[:4], *more), where):
-        yield (
-            block,
-            {
-                "start": block["start"],
-                "end": block["end"],
-                "bytes": block["bytes"],
-                "kind": block["copyKind"] * MOST_KINDS + block["migrationCause"] + 1,
-                "range": np.where(block["virtualAddress"] > 0, block["virtualAddress"] >> RANGE, UNKNOWN),
-            },
-        )
-
-
 def move_kinds(database: Database, moved: Columns) -> Iterator[tuple[int, Direction, str | None]]:
     """Each number in a column `kind` of migrations that has a direction, with its direction and cause."""
     names, causes = database.names("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_UNIF_MEM_MIGRATION")
     for number in np.unique(moved.get("kind", NOTHING)).tolist():
         kind, cause = divmod(number, MOST_KINDS)
-        if way := DIRECTIONS.get(names[kind].rpartition("_")[2]):
+        if way := DIRECTIONS.get(names[kind - 1].rpartition("_")[2]):
             word = causes.get(cause - 1)
             yield number, way, _CAUSES.get(word or "", word)
 
