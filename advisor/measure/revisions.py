@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import os
 import re
-import selectors
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import IO
 
 from advisor.errors import AdvisorError, FileProblem, UsageError
 from advisor.measure.processes import uninterrupted
@@ -105,7 +105,8 @@ class Git:
             for name, value in os.environ.items()
             if not name.startswith("GIT_") or name.startswith(_INHERITED)
         }
-        with tempfile.TemporaryFile() as stdin:
+        with ExitStack() as files:
+            stdin, *outputs = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
             stdin.write(given)
             stdin.seek(0)
             with uninterrupted():  # amid its start, Ctrl-C would leave it running
@@ -114,22 +115,18 @@ class Git:
                     cwd=self.folder,
                     env={**inherited, **_OWN, **self.variables},
                     stdin=stdin,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stdout=outputs[0],
+                    stderr=outputs[1],
                     start_new_session=True,
                 )
-            with process:
-                try:
-                    out, err = _read(process, self.seconds)
-                    code = process.wait(self.seconds)
-                except subprocess.TimeoutExpired:
-                    raise Unanswered(f"git {arguments[0]} did not end within {self.seconds:g} s") from None
-                finally:
-                    if process.returncode is None:
-                        with suppress(ProcessLookupError, PermissionError):
-                            os.killpg(process.pid, signal.SIGKILL)
-                        process.kill()
-        if code:
+            try:
+                _wait(process, f"git {arguments[0]}", self.seconds, outputs)
+            finally:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            out, err = (os.pread(file.fileno(), _MOST_BYTES, 0) for file in outputs)
+        if process.returncode:
             raise Refused(printable(err.decode(errors="replace")))
         return os.fsdecode(out)
 
@@ -160,29 +157,16 @@ class Git:
         return [path for path, value in zip(parts[::3], parts[2::3], strict=False) if value in self.filters]
 
 
-def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
-    """All of stdout and stderr. Raises `subprocess.TimeoutExpired`, and `Unanswered` where it is too much."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    chunks: dict[object, list[bytes]] = {process.stdout: [], process.stderr: []}
-    deadline, size = time.monotonic() + seconds, 0
-    with selectors.DefaultSelector() as selector:
-        for stream in (process.stdout, process.stderr):
-            selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map():
-            left = deadline - time.monotonic()
-            ready = selector.select(left) if left > 0 else []
-            if not ready:
-                raise subprocess.TimeoutExpired(process.args, seconds)
-            for key, _ in ready:
-                chunk = os.read(key.fd, 1 << 16)
-                chunks[key.fileobj].append(chunk)
-                size += len(chunk)
-                if not chunk:
-                    selector.unregister(key.fileobj)
-                if size > _MOST_BYTES:
-                    raise Unanswered("git printed more than can be an answer")
-    return b"".join(chunks[process.stdout]), b"".join(chunks[process.stderr])
+def _wait(process: subprocess.Popen[bytes], name: str, seconds: float, outputs: Sequence[IO[bytes]]) -> None:
+    """Waits until it has ended. Raises `Unanswered` where that takes too long, or it prints too much."""
+    deadline = time.monotonic() + seconds
+    while process.returncode is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(min(seconds, 0.1))
+        if sum(os.fstat(file.fileno()).st_size for file in outputs) > _MOST_BYTES:
+            raise Unanswered("git printed more than can be an answer")
+        if process.returncode is None and time.monotonic() >= deadline:
+            raise Unanswered(f"{name} did not end within {seconds:g} s")
 
 
 @dataclass(frozen=True)
