@@ -184,9 +184,9 @@ def compare_versions(
             head.screen(measurement.screening_order(partial(_screening_order, head, context)))
         if versions.missing:
             raise NothingToCompare(versions.missing)
-        run = measurement.runs[HEAD]
-        on_gpu = run.description.device.kind == "cuda"
-        chosen = recommend(_assembled(settings, run, context)) if on_gpu else None
+        screened = measurement.runs[HEAD]
+        on_gpu = screened.description.device.kind == "cuda"
+        chosen = recommend(_assembled(settings, screened, context)) if on_gpu else None
         measurement.choose(chosen.strategy if chosen else None)
         with measurement.version(BASE) as base:
             results = measurement.results(base, base.describe())
@@ -196,13 +196,12 @@ def compare_versions(
     runs = measurement.runs
     apart = differences(*(runs[name].description.workload for name in (BASE, HEAD)))
     notes = (*filter(None, (note,)), *apart, *measurement.notes)
-    met = replace(_version_run(final, versions, labels, notes), results=results)
-    before, now = zip(*met.rows.values(), strict=True)
+    run = _version_run(final, versions, labels, notes)
+    before, now = zip(*run.rows.values(), strict=True)
     rates = trace.host_rates if (trace := runs[HEAD].trace) else None
     base_profile = _concluded_version(versions.base, runs[BASE], context, before, rates)
-    return comparing_versions(
-        base_profile, _concluded_version(versions.head, runs[HEAD], context, now, rates), met
-    )
+    head_profile = _concluded_version(versions.head, runs[HEAD], context, now, rates)
+    return comparing_versions(base_profile, head_profile, run, results)
 
 
 def _concluded_version(

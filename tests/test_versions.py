@@ -41,7 +41,7 @@ from advisor.report.pages import render, versions_page
 from advisor.report.versions_page import answer
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.gates import judge, parse_gates
-from advisor.verdicts.comparing.results import changed_work
+from advisor.verdicts.comparing.results import Results, changed_work
 from advisor.verdicts.comparing.versions import VersionComparison, VersionRun, compare_versions, differences
 from advisor.verdicts.estimate import Block as Timed
 from advisor.verdicts.estimate import without_outliers
@@ -544,7 +544,7 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
         profile(recommendation=recommendation("pinned"), results=tuple(pair[side] for pair in rows.values()))
         for side in (0, 1)
     ]
-    return compare_versions(sides[0], sides[1], run)
+    return compare_versions(sides[0], sides[1], run, Results())
 
 
 ANSWERS: dict[str, Any] = {
@@ -616,7 +616,7 @@ def test_one_that_was_chosen_from_fewer_is_not_known_to_be_recommended_still() -
     assert ruling.status == "passed"
     more = (*found.head.results, measured("zero-copy", 0.02))
     (ruling,) = judge(
-        compare_versions(found.base, found.head.model_copy(update={"results": more}), found.run),
+        compare_versions(found.base, found.head.model_copy(update={"results": more}), found.run, Results()),
         parse_gates(["recommendation-changes"]),
     )
     assert (ruling.status, "BASE ran under 2 strategies, HEAD under 3" in ruling.reasons[0]) == (

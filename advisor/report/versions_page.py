@@ -91,7 +91,7 @@ def uncompared_page(workload: str, why: AdvisorError, rulings: Sequence[Ruling] 
 def _next_step(comparison: VersionComparison) -> str:
     """The next step: check results first, then settle open verdicts, then look at slower parts."""
     run, judged = comparison.run, comparison.run.judged
-    if run.results.different:
+    if comparison.results.different:
         return "Check the results before the times."
     if judged.noise and not judged.trusted:
         return "Repeat the run on an idle machine."
@@ -113,7 +113,7 @@ def answer(comparison: VersionComparison) -> str:
     work = (*comparison.changed_work, *retyped(comparison.base.workload, comparison.head.workload))
     changed = "; ".join(words.line(text, 120) for text in work[:_MOST_CHANGES])
     times = f"{changed}: {_times(comparison)}" if changed else _times(comparison)
-    return "; ".join(filter(None, (comparison.run.results.sentence, times)))
+    return "; ".join(filter(None, (comparison.results.sentence, times)))
 
 
 def _times(comparison: VersionComparison) -> str:

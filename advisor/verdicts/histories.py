@@ -79,13 +79,16 @@ def steps(seconds: Sequence[float], *, series: int = 1) -> tuple[Step, ...]:
     logs = np.clip(logs, near - _OUTLYING * noise, near + _OUTLYING * noise)
     tail = (1 - CONFIDENCE) / 2 / (count - 1) / series
     places = _kept(logs, _proposed(logs / noise, stats.student_upper(tail, count - 2) ** 2), tail)
-    bounds = [0, *places, count]
+    sizes, errors, deviation, freedom = _fit(logs, places)
+    likely = stats.student_upper((1 - CONFIDENCE) / 2, freedom)
     confirmed = []
-    for i in range(1, len(bounds) - 1):
-        size, error, freedom = _fit(logs, bounds, i)
-        likely = stats.student_upper((1 - CONFIDENCE) / 2, freedom)
+    for i, (place, size, error) in enumerate(zip(places, sizes, errors, strict=True)):
+        start, end = [0, *places][i], [*places, count][i + 1]
+        # By profile likelihood, the step may also be where it fits hardly worse.
+        costs = {at: _squares(logs[start:at]) + _squares(logs[at:end]) for at in range(start + 1, end)}
+        alike = [at for at, cost in costs.items() if cost - costs[place] <= (likely * deviation) ** 2]
         ratio = stats.Ratio(*map(math.exp, (size, size - likely * error, size + likely * error)))
-        confirmed.append(Step(bounds[i], *_where(logs, bounds, i, likely), ratio))
+        confirmed.append(Step(place, min(alike), max(alike), ratio))
     return tuple(confirmed)
 
 
@@ -100,39 +103,24 @@ def _proposed(scaled: stats.Floats, penalty: float) -> list[int]:
 def _kept(logs: stats.Floats, places: list[int], tail: float) -> list[int]:
     """The places whose steps hold, with the weakest dropped one by one."""
     while places:
-        bounds = [0, *places, len(logs)]
-        # By how many standard errors each step exceeds what noise would make.
-        fits = [_fit(logs, bounds, i) for i in range(1, len(bounds) - 1)]
-        excess = [abs(size) / error - stats.student_upper(tail, freedom) for size, error, freedom in fits]
+        sizes, errors, _, freedom = _fit(logs, places)
+        excess = np.abs(sizes) / errors
         weakest = int(np.argmin(excess))
-        if excess[weakest] > 0:
-            return places
+        if excess[weakest] > stats.student_upper(tail, freedom):
+            break
         places = [place for i, place in enumerate(places) if i != weakest]
-    return []
+    return places
 
 
-def _noise(logs: stats.Floats, bounds: Sequence[int]) -> tuple[float, int]:
-    """The deviation of times from the mean of their stretch, and its degrees of freedom."""
-    stretches = np.split(logs, bounds[1:-1])
+def _fit(logs: stats.Floats, places: Sequence[int]) -> tuple[stats.Floats, stats.Floats, float, int]:
+    """Sizes and standard errors of the steps at these places; the deviation of times from the mean of their
+    stretch, and its degrees of freedom."""
+    stretches = np.split(logs, places)
     freedom = max(1, len(logs) - len(stretches))
-    return max(_FINEST, math.sqrt(sum(map(_squares, stretches)) / freedom)), freedom
-
-
-def _fit(logs: stats.Floats, bounds: Sequence[int], index: int) -> tuple[float, float, int]:
-    """Size, standard error and degrees of freedom of one step, with the noise of all stretches."""
-    start, place, end = bounds[index - 1 : index + 2]
-    deviation, freedom = _noise(logs, bounds)
-    error = deviation * math.sqrt(1 / (place - start) + 1 / (end - place))
-    return float(logs[place:end].mean() - logs[start:place].mean()), error, freedom
-
-
-def _where(logs: stats.Floats, bounds: Sequence[int], index: int, likely: float) -> tuple[int, int]:
-    """The first and the last place at which the step would fit hardly worse (profile likelihood)."""
-    start, place, end = bounds[index - 1 : index + 2]
-    allowed = (likely * _noise(logs, bounds)[0]) ** 2
-    costs = {at: _squares(logs[start:at]) + _squares(logs[at:end]) for at in range(start + 1, end)}
-    near = [at for at, cost in costs.items() if cost - costs[place] <= allowed]
-    return min(near), max(near)
+    deviation = max(_FINEST, math.sqrt(sum(map(_squares, stretches)) / freedom))
+    parts = np.asarray([1 / len(stretch) for stretch in stretches])
+    sizes = np.diff([stretch.mean() for stretch in stretches])
+    return sizes, deviation * np.sqrt(parts[:-1] + parts[1:]), deviation, freedom
 
 
 def _squares(part: stats.Floats) -> float:
@@ -269,12 +257,18 @@ def _series(entries: tuple[Entry, ...], track: Track, count: int) -> Series:
     return Series(entries, track, ", ".join(filter(None, names)), changes, around, looked, last)
 
 
+def _times(track: Track, strategy: str) -> dict[int, float]:
+    """The strategy's time at each place that has one."""
+    return {i: times[0] for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))}
+
+
 def _newest(track: Track, changes: Sequence[Change], count: int) -> Iterator[tuple[str, stats.Ratio]]:
     """Strategies whose last time differs from those since their last change."""
     for strategy in track.with_figures:
         since = max((change.at for change in changes if strategy in change.steps), default=0)
-        seconds = [times[0] for stop in track.stops[since:] if (times := stop.seconds(strategy))]
-        if track.stops[-1].seconds(strategy) and (ratio := newest(seconds, series=count)):
+        times = _times(track, strategy)
+        seconds = [time for at, time in times.items() if at >= since]
+        if len(track.stops) - 1 in times and (ratio := newest(seconds, series=count)):
             yield strategy, ratio
 
 
@@ -285,9 +279,9 @@ def _around(before: Profile, now: Profile) -> Iterator[Condition]:
 
 def _steps(track: Track, count: int) -> Iterator[tuple[str, Step]]:
     for strategy in track.with_figures:
-        times_at = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
-        places = [i for i, _ in times_at]
-        for step in steps([seconds for _, seconds in times_at], series=count):
+        times = _times(track, strategy)
+        places = list(times)
+        for step in steps([*times.values()], series=count):
             # Anywhere after the last entry with figures before it.
             first = places[step.first - 1] + 1
             yield strategy, Step(places[step.at], first, places[step.last], step.ratio)
@@ -296,8 +290,7 @@ def _steps(track: Track, count: int) -> Iterator[tuple[str, Step]]:
 def _differences(track: Track) -> Iterator[tuple[str, Step]]:
     """Every difference between neighbours of a series that only what is profiled can change."""
     for strategy in track.with_figures:
-        times_at = [(i, times[0]) for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))]
-        for (before, old), (at, new) in pairwise(times_at):
+        for (before, old), (at, new) in pairwise(_times(track, strategy).items()):
             if abs(math.log(new / old)) > math.log1p(_LEAST_PATH):
                 yield strategy, Step(at, before + 1, at, stats.Ratio(new / old, new / old, new / old))
 

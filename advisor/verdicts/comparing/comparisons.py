@@ -6,17 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal
 
 from advisor.errors import NothingMeasured, UsageError
 from advisor.profiles.conclusions import Advice
-from advisor.profiles.reading import load
 from advisor.profiles.schema import Device, Predicted, Prediction, Profile
 from advisor.profiles.sweeps import was_interrupted
 from advisor.strategies.mixes import identity, mixes_of, named_by_placements
 from advisor.verdicts.comparing.conditions import Condition, arguments, conditions, differing
-from advisor.verdicts.comparing.results import Results, changed_work
+from advisor.verdicts.comparing.results import NO_RESULTS, Results, changed_work
 from advisor.verdicts.comparing.rows import (
     Compared,
     Drift,
@@ -113,7 +111,7 @@ class Comparison:
     """Devices that one of the two alone predicts for."""
     changed_work: tuple[str, ...] = ()
     """Why frames of the two do different work, so that no gate applies."""
-    results: Results | None = None
+    results: Results = NO_RESULTS
     """Results of two versions that one run executed."""
 
     @property
@@ -126,19 +124,14 @@ class Comparison:
 
 
 def compare(
-    base: Profile | Path | str,
-    head: Profile | Path | str,
-    *,
-    strategies: Sequence[str] = (),
-    anyway: bool = False,
+    base: Profile, head: Profile, *, strategies: Sequence[str] = (), anyway: bool = False
 ) -> Comparison:
-    """HEAD against BASE, profiles or their files; all strategies or those named.
+    """HEAD against BASE; all strategies or those named.
 
     Raises `UsageError` where that makes no sense (`anyway` allows another workload's name, or a script's
     other arguments) or a named strategy is in neither; `NothingMeasured` where one has no figures or they
-    have no strategy in common; `FileProblem` where one has times that cannot be.
+    have no strategy in common.
     """
-    base, head = (side if isinstance(side, Profile) else load(side) for side in (base, head))
     strategies = (strategies,) if isinstance(strategies, str) else strategies
     require_alike(base, head, anyway=anyway)
     mixes = {name: identity(row) for side in (base, head) for name, row in mixes_of(side).items()}
@@ -150,45 +143,39 @@ def compare(
         raise UsageError(
             f"neither profile has a strategy {unknown[0]!r}", next_step=f"They have {', '.join(known)}."
         )
-    devices = _devices(base, head, predicted=on_cpu(head), only=strategies)
+    devices = compared_devices(base, head, predicted=on_cpu(head), only=strategies)
     if not any(each.rows for each in devices):
         raise _nothing_in_common(devices, strategies)
-    before, now = ([p.device.name for p in side.predictions] for side in (base, head))
-    alone = [name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now)]
-    return _comparison(base, head, devices, tuple(alone) if on_cpu(head) else ())
+    before, now = ([p.device.name for p in side.predictions if on_cpu(side)] for side in (base, head))
+    alone = tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
+    return Comparison(devices=devices, unmatched_devices=alone, **around(base, head, devices))
 
 
-def around(base: Profile, head: Profile) -> Comparison:
-    """All but measured figures: conditions, advice, and what is recommended on devices that both predict."""
-    comparison = _comparison(base, head, _devices(base, head, predicted=True))
-    return replace(
-        comparison, devices=tuple(replace(each, rows=(), one_sided=()) for each in comparison.devices)
-    )
-
-
-def _comparison(
-    base: Profile, head: Profile, devices: tuple[ComparedDevice, ...], unmatched: tuple[str, ...] = ()
-) -> Comparison:
-    return Comparison(
-        base,
-        head,
-        conditions(base, head),
-        devices,
-        *advice_apart(base, head, devices),
-        _confidence(base, head),
-        tuple(_notes(base, head)),
-        unmatched,
-        changed_work(base.workload, head.workload),
-    )
+def around(base: Profile, head: Profile, devices: Sequence[ComparedDevice]) -> dict[str, Any]:
+    """All of a comparison but the devices, on whose rows its advice rests."""
+    # A measured device may have another name in each.
+    apart = {each.device.name: differing_strategies(each.rows, each.one_sided) for each in devices}
+    apart.setdefault(base.device.name, apart.get(head.device.name, set()))
+    return {
+        "base": base,
+        "head": head,
+        "conditions": conditions(base, head),
+        "new_advice": _changed_advice(head, base, apart),
+        "gone_advice": _changed_advice(base, head, apart),
+        "confidence": _confidence(base, head),
+        "notes": tuple(_notes(base, head)),
+        "changed_work": changed_work(base.workload, head.workload),
+    }
 
 
 def _confidence(base: Profile, head: Profile) -> float:
     return max(base.method.confidence, head.method.confidence)
 
 
-def _devices(
+def compared_devices(
     base: Profile, head: Profile, *, predicted: bool, only: Sequence[str] = ()
 ) -> tuple[ComparedDevice, ...]:
+    """The measured device, or those that both predict for."""
     confidence, seed = _confidence(base, head), head.method.seed
     before, now = counted(base, head.preferences.objective), counted(head)
     if not predicted:
@@ -348,15 +335,6 @@ def _work(profile: Profile) -> tuple[object, ...]:
     """The work of a frame, apart from how long it takes."""
     traced = profile.traffic.model_dump(exclude=_TIMES) if profile.traffic else None
     return profile.workload.model_dump(exclude=_NAMES), traced
-
-
-def advice_apart(
-    base: Profile, head: Profile, devices: Sequence[ComparedDevice]
-) -> tuple[tuple[Advice, ...], tuple[Advice, ...]]:
-    """HEAD's new advice, and BASE's that is gone. A measured device may have another name in each."""
-    apart = {each.device.name: differing_strategies(each.rows, each.one_sided) for each in devices}
-    apart.setdefault(base.device.name, apart.get(head.device.name, set()))
-    return _changed_advice(head, base, apart), _changed_advice(base, head, apart)
 
 
 def _notes(base: Profile, head: Profile) -> list[str]:

@@ -103,7 +103,7 @@ def judge(comparison: Comparison, gates: Sequence[Gate], *, anyway: bool = False
     """anyway: gates apply to frames of different work too. Results do where both ran with HEAD's values."""
     other_work = f"Frames do different work: {'; '.join(comparison.changed_work)}."
     same_work = anyway or not comparison.changed_work
-    compared = bool(comparison.results and comparison.results.compared)
+    compared = bool(comparison.results.compared)
     return tuple(
         rule(gate, list(_findings(comparison, gate)))
         if same_work or (compared and gate.kind == "results-differ")
@@ -217,9 +217,7 @@ def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
     return stats.Ratio(wide.value, min(wide.low, row.ratio.low), max(wide.high, row.ratio.high))
 
 
-def _results(results: Results | None) -> Iterator[Finding]:
-    if results is None:
-        return
+def _results(results: Results) -> Iterator[Finding]:
     if results.different:
         yield Finding("failed", f"{results.sentence}. If that is wanted, add --anyway.")
     elif results.unrepeatable and not results.compared:

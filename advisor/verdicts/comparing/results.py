@@ -93,6 +93,9 @@ class Results:
             yield f"Results of BASE and HEAD were not compared: {self.absent}."
 
 
+NO_RESULTS = Results(absent="profiles hold times, not results")
+
+
 def changed_work(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
     """Parameters with other values and buffers of another size, which both have."""
     both = (name for name in base.parameters if name in head.parameters)

@@ -16,8 +16,8 @@ from advisor.verdicts.comparing.comparisons import (
     DECIDING,
     ComparedDevice,
     Comparison,
-    advice_apart,
     around,
+    compared_devices,
     recommended,
 )
 from advisor.verdicts.comparing.conditions import conditions, differing
@@ -54,7 +54,6 @@ class VersionRun:
     notes: tuple[str, ...] = ()
     preparing_seconds: float = 0.0
     """Checking and screening, before the two met."""
-    results: Results = field(default_factory=Results)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class VersionComparison(Comparison):
     """What BASE's report promised of the strategy that HEAD uses, and what HEAD gains."""
 
 
-def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionComparison:
+def compare_versions(base: Profile, head: Profile, run: VersionRun, results: Results) -> VersionComparison:
     noise = run.judged.noise
     off = max(noise.high, 1 / noise.low) if noise else 1.0
     rows = tuple(
@@ -80,13 +79,11 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun) -> VersionCo
         reason = f"BASE ran under {len(before)} strategies, HEAD under {len(now)}."
         verdict = replace(verdict, change="cannot tell", reason=reason)
     measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), verdict)
-    other = vars(around(base, head))
-    other["devices"] = (measured, *other["devices"])
-    if head.device.kind == "cuda":
-        other["new_advice"], other["gone_advice"] = advice_apart(base, head, (measured,))
-    notes = (*run.results.notes, *run.notes, *other["notes"])
-    known = {"confidence": CONFIDENCE, "notes": notes, "results": run.results}
-    return VersionComparison(**other | known, run=run)
+    predicted = compared_devices(base, head, predicted=True)
+    other = around(base, head, (measured,) if head.device.kind == "cuda" else predicted)
+    other |= {"confidence": CONFIDENCE, "notes": (*results.notes, *run.notes, *other["notes"])}
+    devices = (measured, *(replace(each, rows=(), one_sided=()) for each in predicted))
+    return VersionComparison(devices=devices, results=results, run=run, **other)
 
 
 def _outcome(run: VersionRun, strategy: str) -> Outcome:
