@@ -147,7 +147,7 @@ def request(wanted: Selection = ONE_OF_EACH, values: tuple[str, ...] = ("",), **
     package = Package("w.py", {"w.py": SOURCE})
     files, command = package.packed(), "advisor fleet w.py"
     task = Task(file="w.py", options=options, files=files, seconds=50, command=command)
-    return Request(package, "vector_add", task, values, wanted, wait=2, another=3)
+    return Request(package, "vector_add", task, {value: value for value in values}, wanted, wait=2, another=3)
 
 
 def run(

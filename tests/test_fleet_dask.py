@@ -123,7 +123,7 @@ def until_joined(address: str, count: int) -> None:
 def run(address: str, file: Path, out: Path, *, resume: bool = False) -> fleet.Outcome:
     package = gather(file)
     task = Task(file=package.file, options=QUICK, files=package.packed(), seconds=300)
-    request = Request(package, "tiny", task, ("",), Selection(), another=2, joining=0.5)
+    request = Request(package, "tiny", task, {"": ""}, Selection(), another=2, joining=0.5)
     out.mkdir(exist_ok=True)
     with connected(address, None, None) as cluster:
         return fleet.run(

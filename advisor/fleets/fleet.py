@@ -128,7 +128,8 @@ class Dispatcher:
             del self._devices[worker]
             self.machines.pop(worker, None)
             for call in [call for call, running in self._calls.items() if running.worker == worker]:
-                self._lose(call, "the worker was lost")
+                self._cluster.cancel(call)
+                self._answered(self._end(call), Answer(status="lost", reason="the worker was lost"))
         for worker in sorted(present - self._devices.keys()):
             self._devices[worker] = ()
             self._joined = self._clock()
@@ -162,7 +163,7 @@ class Dispatcher:
             key = self._request.key(device)
             if key not in self._keys:
                 self._keys.add(key)
-                self._waiting += [Item(device, value) for value in self._results.unprofiled(device)]
+                self._waiting += self._results.unprofiled(device)
 
     def _assign(self) -> None:
         places = {running.place for running in self._calls.values()}
@@ -213,11 +214,6 @@ class Dispatcher:
         if running.device:
             self._cluster.unlock(running.device.lock)
         return running
-
-    def _lose(self, call: str, reason: str) -> None:
-        running = self._end(call)
-        self._cluster.cancel(call)
-        self._answered(running, Answer(status="lost", reason=reason))
 
     def _answered(self, running: _Running, answer: Answer) -> None:
         """Records the answer; a lost task is tried once more elsewhere."""
@@ -288,7 +284,7 @@ def run(
         stopped = end
     why = stopped.message if isinstance(stopped, AdvisorError) else "the run was interrupted"
     rows = [*results.rows.values(), *results.unfit_rows]
-    rows += [results.row(item, "not run", why) for item in dispatcher.unfinished]
+    rows += [item.row.model_copy(update={"reason": why}) for item in dispatcher.unfinished]
     if not rows and stopped is None:
         raise _no_device(request, dispatcher)
     rows.sort(key=lambda row: (row.status != "profiled", row.kind, row.device))

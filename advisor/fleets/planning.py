@@ -14,6 +14,7 @@ from advisor.devices.entries import EXPLAINED
 from advisor.errors import NothingMeasured, UsageError, nearest
 from advisor.profiles.base import Record, optional, table
 from advisor.profiles.files import LARGEST
+from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Kind, MemoryClass
 from advisor.version import __version__
 from advisor.workloads.parameters import parse_assignments
@@ -102,10 +103,12 @@ _KINDS = ("cuda", "cpu")
 
 @dataclass(frozen=True)
 class Item:
-    """One profile to make: a device, or another one like it, and a value of the swept parameter."""
+    """One profile to make: its row until then, on that device or another one like it."""
 
+    row: Row
     device: Device
     value: str
+    """Of the swept parameter, as NAME=VALUE for the task; the row has what may be shown of it."""
     tried: tuple[str, ...] = ()
     """Workers that were lost with it."""
     reason: str = ""

@@ -21,7 +21,7 @@ from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.fleets.planning import Device, Task
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.fleets import FleetRecord
-from advisor.sweep import Sweep, parse_sweep
+from advisor.sweep import parse_sweep
 from advisor.version import __version__
 from advisor.workloads import outline
 from advisor.workloads.outline import defaults_of, workloads
@@ -153,22 +153,21 @@ class Selection:
 
 @dataclass(frozen=True)
 class Request:
-    """One run. `values` are NAME=VALUE of the swept parameter, "" alone without a sweep."""
+    """One run. `values` are NAME=VALUE of the swept parameter with what the pages show of each; an empty one
+    without a sweep."""
 
     package: Package
     title: str
     """The workload's name on the pages."""
     template: Task
     """The task of every worker, but for its GPU and the value."""
-    values: tuple[str, ...]
+    values: Mapping[str, str]
     selection: Selection
     wait: float = 30.0
     """Seconds to wait for the first worker; `another`: for a further one with the device of a lost task.
     Workers join one by one: a run lasts `joining` beyond the last of them."""
     another: float = 15.0
     joining: float = 3.0
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of values on the pages, where they differ."""
     options: Options = field(default_factory=Options)
 
     @property
@@ -177,7 +176,7 @@ class Request:
         template = self.template.model_dump_json(
             exclude={"command", "seconds", "include_host", "no_environment"}
         )
-        return hashlib.sha256(f"{template} {self.values} {__version__}".encode()).hexdigest()
+        return hashlib.sha256(f"{template} {tuple(self.values)} {__version__}".encode()).hexdigest()
 
     def key(self, device: Device) -> str:
         return device.key(each=self.selection.each)
@@ -194,7 +193,7 @@ class Request:
             workload=self.title,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             command=self.template.command,
-            parameter=self.values[0].partition("=")[0],
+            parameter=next(iter(self.values)).partition("=")[0],
         )
 
 
@@ -213,8 +212,7 @@ def make_request(
     file, name = outline.file_and_name(options.workload)
     package = gather(file, send)
     _require_profilable(package, file, name, options)
-    sweep, parameters = _sweep_of(options)
-    prefix = f"{sweep.parameter}=" if sweep else ""
+    values, parameters = _values_of(options)
     template = Task(
         no_gpu=options.no_gpu,
         file=package.file,
@@ -230,10 +228,9 @@ def make_request(
         package,
         name or next(iter(workloads(file)), file.stem),
         template,
-        tuple(f"{prefix}{value}" for value in sweep.values) if sweep else ("",),
+        values,
         selection,
         wait,
-        labels={f"{prefix}{v}": f"{prefix}{label}" for v, label in sweep.labels.items()} if sweep else {},
         options=options,
     )
 
@@ -265,21 +262,22 @@ def _sent(options: Options, parameters: Sequence[str]) -> dict[str, Any]:
     return sent
 
 
-def _sweep_of(options: Options) -> tuple[Sweep | None, tuple[str, ...]]:
-    """The sweep of --sweep, or of --set n=1,2 for a numeric parameter, and the other parameters."""
+def _values_of(options: Options) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The values of --sweep, or of --set n=1,2 for a numeric parameter, and the other parameters."""
     defaults = defaults_of(options.workload)
     lists = [p for p in options.parameters if "," in p and isinstance(defaults.get(_name(p)), (int, float))]
     rest = tuple(p for p in options.parameters if p not in lists)
     sweeps = parse_sweep((*options.sweep, *lists))
     if len(sweeps) > 1:
         raise UsageError("advisor fleet sweeps one parameter", next_step="Give the other with --set.")
-    sweep = next(iter(sweeps), None)
-    if sweep and sweep.parameter in map(_name, rest):
+    if not sweeps:
+        return {"": ""}, rest
+    name, labels = sweeps[0].parameter, sweeps[0].labels
+    if name in map(_name, rest):
         raise UsageError(
-            f"--sweep {sweep.parameter} and --set {sweep.parameter} contradict each other",
-            next_step="Omit one of them.",
+            f"--sweep {name} and --set {name} contradict each other", next_step="Omit one of them."
         )
-    return sweep, rest
+    return {f"{name}={value}": f"{name}={label}" for value, label in labels.items()}, rest
 
 
 def _name(assignment: str) -> str:

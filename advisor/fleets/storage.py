@@ -24,7 +24,7 @@ from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
 from advisor.profiles.base import first_error
 from advisor.profiles.files import read_bytes
-from advisor.profiles.fleets import FleetRecord, PredictedChoice, Row, RowStatus
+from advisor.profiles.fleets import FleetRecord, PredictedChoice, Row
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.texts import printable, toml_string
@@ -71,13 +71,24 @@ class Results:
         if self.rows:
             self._tell(f"resumed: {len(self.rows)} profiled before")
 
-    def unprofiled(self, device: Device) -> Sequence[str]:
-        """Values not yet profiled on this device."""
-        self._label(device)
-        values = [value for value in self._request.values if self._task(device, value) not in self.rows]
-        self._total += len(values)
+    def unprofiled(self, device: Device) -> Sequence[Item]:
+        """What is not yet profiled on this device: each value of the swept parameter."""
+        key, label, items = self._request.key(device), self._label(device), list[Item]()
+        for value, shown in self._request.values.items():
+            row = Row(
+                task=f"{key} {shown}".strip(),
+                device=label,
+                kind=device.kind,
+                memory_class=device.memory_class,
+                value=shown,
+                status="not run",
+                folder="/".join(map(slug, filter(None, (label, shown)))),
+            )
+            if row.task not in self.rows:
+                items.append(Item(row, device, value))
+        self._total += len(items)
         self._progress.start(self._total)
-        return values
+        return items
 
     def unfit(self, worker: str, host: str, why: AdvisorError) -> None:
         """Adds a row, without the worker's address unless hosts may be named."""
@@ -93,33 +104,13 @@ class Results:
 
     def begun(self, item: Item) -> None:
         again = "again: " if item.tried else ""
-        self._progress.begin(f"{again}{self._label(item.device)} {self._value_label(item.value)}".strip())
+        self._progress.begin(f"{again}{item.row.device} {item.row.value}".strip())
 
     def ended(self, item: Item, answer: Answer, seconds: float) -> None:
-        row = self._save(self.row(item, "failed", seconds=seconds), answer)
+        row = self._save(item.row.model_copy(update={"seconds": seconds}), answer)
         self._progress.end()
         result = row.strategy or "profiled" if row.status == "profiled" else f"failed: {row.reason}"
         self._tell(f"{row.device} {row.value}".strip() + f": {result} ({seconds:.0f} s)")
-
-    def row(self, item: Item, status: RowStatus, reason: str = "", seconds: float = 0.0) -> Row:
-        label, value = self._label(item.device), self._value_label(item.value)
-        return Row(
-            task=self._task(item.device, item.value),
-            device=label,
-            kind=item.device.kind,
-            memory_class=item.device.memory_class,
-            value=value,
-            status=status,
-            reason=reason,
-            folder=f"{slug(label)}/{slug(value)}" if value else slug(label),
-            seconds=seconds,
-        )
-
-    def _task(self, device: Device, value: str) -> str:
-        return f"{self._request.key(device)} {self._value_label(value)}".strip()
-
-    def _value_label(self, value: str) -> str:
-        return self._request.labels.get(value, value)
 
     def _label(self, device: Device) -> str:
         """The device's name on the pages: numbered from the second of that name on."""
