@@ -27,6 +27,7 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
+from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.profiles.system_state import CpuClocks, Environment, GpuState, HostState, NumaNode
 from advisor.profiles.traces import StageWork, Traffic
 
@@ -198,6 +199,17 @@ def recommendation(strategy: str | None = "pinned", **fields: Any) -> Recommenda
         "next_step": "Allocate the buffers page-locked, as shown below.",
     }
     return Recommendation(strategy=strategy, **{**parts, **fields})
+
+
+def sweep_of(*members: Profile | Point, command: str = "") -> ProfileSet:
+    """Profiles at the n of their workload, and points as they are."""
+    points = [m if isinstance(m, Point) else Point(m.workload.parameters["n"], m) for m in members]
+    return ProfileSet("vector_add", ("n",), points, command)
+
+
+def devices_of(*profiles: Profile) -> ProfileSet:
+    points = [Point(each.device.name, each) for each in profiles]
+    return ProfileSet(profiles[0].workload.name, ("device",), points, kind="devices")
 
 
 def skipped(strategy: str = "managed", reason: str = "no managed memory on this device") -> Skipped:

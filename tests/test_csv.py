@@ -16,6 +16,7 @@ from builders import (
     profile,
     recommendation,
     skipped,
+    sweep_of,
     vector_add_workload,
 )
 from running import FILES, QUICK, Command
@@ -23,7 +24,7 @@ from script_runs import played
 from test_comparing import later
 
 from advisor.devices.catalogue import load
-from advisor.profiles.sweeps import Point, ProfileSet
+from advisor.profiles.sweeps import Point
 from advisor.report.pages import page_of, render
 from advisor.rules import advise
 
@@ -53,15 +54,12 @@ def test_text_is_quoted_and_every_value_of_a_sweep_is_there() -> None:
     text = render(page_of(profile(results=bad, recommendation=None)), "csv")
     assert text.count("\r\n") == 3
     assert [row["reason"] for row in table(text)] == ['a "quoted", long\nreason', "'=1+1"]
-    points = [Point(n, cpu_profile(workload=vector_add_workload(n))) for n in (1, 2)]
-    rows = table(
-        render(
-            page_of(ProfileSet("w", ("n",), [*points, Point(4, status="failed", reason="no memory")])), "csv"
-        )
-    )
+    profiles = [cpu_profile(workload=vector_add_workload(n)) for n in (1, 2)]
+    swept = sweep_of(*profiles, Point(4, status="failed", reason="no memory"))
+    rows = table(render(page_of(swept), "csv"))
     assert {row["parameter_n"] for row in rows} == {"1", "2", "4"}
     assert (rows[-1]["kind"], rows[-1]["reason"]) == ("failed", "no memory")
-    assert len(rows) == 1 + 2 * len(table(render(page_of(points[0].profile or profile()), "csv")))
+    assert len(rows) == 1 + 2 * len(table(render(page_of(profiles[0]), "csv")))
 
 
 def test_lines_of_a_script_have_totals_where_measured_and_one_occurrence_where_predicted() -> None:

@@ -11,6 +11,7 @@ import pytest
 from builders import (
     catalogue_device,
     cpu_profile,
+    devices_of,
     failed,
     measured,
     predicted,
@@ -55,11 +56,6 @@ def unclear(best: str, *rivals: str) -> Recommendation:
     return recommendation(best, verdict="open", bound=0.08, tied_with=rivals)
 
 
-def several(*profiles: Profile) -> ProfileSet:
-    points = [Point(p.device.name, p) for p in profiles]
-    return ProfileSet(profiles[0].workload.name, ("device",), points, kind="devices")
-
-
 def mixed() -> ProfileSet:
     """Two measured devices that disagree, a failure, and a device that only a laptop predicted for."""
     jetson = catalogue_device("NVIDIA Jetson Orin Nano 8GB", "tegra-io-coherent")
@@ -78,7 +74,7 @@ def mixed() -> ProfileSet:
     made = prediction(device=jetson, results=(predicted("pageable", 0.09), predicted("zero-copy", 0.045)))
     known = prediction("NVIDIA RTX 4090", results=(predicted("pageable", 9.0),))
     thrice = recommendation("zero-copy", speedup=3.0, interval=(2.98, 3.02))
-    return several(
+    return devices_of(
         on("NVIDIA RTX 4090", clear("pinned"), results=card),
         on("NVIDIA Thor", thrice, results=rows, notes=("Sampling was short.",)),
         cpu_profile(predictions=(made.model_copy(update={"recommendation": clear("zero-copy")}), known)),
@@ -87,8 +83,8 @@ def mixed() -> ProfileSet:
 
 DEVICES: dict[str, Callable[[], ProfileSet]] = {
     "mixed": mixed,
-    "cpu": lambda: several(cpu_profile(), cpu_profile(device=Device(name="Another CPU", kind="cpu"))),
-    "nothing": lambda: several(on("a", results=(failed(),)), on("b", results=())),
+    "cpu": lambda: devices_of(cpu_profile(), cpu_profile(device=Device(name="Another CPU", kind="cpu"))),
+    "nothing": lambda: devices_of(on("a", results=(failed(),)), on("b", results=())),
 }
 FORMS = ("html", "md", "txt")
 
@@ -108,7 +104,7 @@ def test_a_headline_over_devices_says_likely_of_those_whose_own_says_it() -> Non
     over = "Predicted: use `pinned` on NVIDIA H200; likely `pinned` on NVIDIA GeForce RTX 4090"
     assert [verdict.headline for verdict in told.over] == [over]
     assert ["likely `" in a.verdict.headline for a in told.items] == [False, True]
-    joined = verdicts(several(*(cpu_profile(predictions=(one,)) for one in made)))
+    joined = verdicts(devices_of(*(cpu_profile(predictions=(one,)) for one in made)))
     assert [verdict.headline for verdict in joined] == [over]
 
 
@@ -152,7 +148,7 @@ def test_profiles_that_do_not_belong_together_are_refused(accepted: Accepted) ->
 
 
 def alike(*chosen: Recommendation | None) -> ProfileSet:
-    return several(*(on(f"D{i}", each) for i, each in enumerate(chosen)))
+    return devices_of(*(on(f"D{i}", each) for i, each in enumerate(chosen)))
 
 
 SENTENCES: dict[str, ProfileSet] = {
@@ -162,7 +158,7 @@ SENTENCES: dict[str, ProfileSet] = {
     "one that leads": alike(clear("pinned"), unclear("pinned", "zero-copy")),
     "one that is undecided": alike(clear("managed"), unclear("pinned", "x")),
     "nothing recommended": alike(None, None),
-    "a workload that failed on one": several(
+    "a workload that failed on one": devices_of(
         on("good", clear("pinned")), on("bad", results=(failed(), failed("pageable")))
     ),
     "one for all that loses": mixed(),
@@ -196,7 +192,7 @@ def test_no_other_strategy_has_a_lower_worst_cost(devices: list[dict[str, float]
 
 def hostile(text: str) -> ProfileSet:
     made = everywhere(text)
-    return several(
+    return devices_of(
         made, made.model_copy(update={"device": made.device.model_copy(update={"name": f"2{text}"})})
     )
 
@@ -204,7 +200,7 @@ def hostile(text: str) -> ProfileSet:
 def test_markdown_of_many_devices_stays_small() -> None:
     rows = tuple(measured(f"{'|' * 300}{i}", 0.02) for i in range(30))
     made = [on(f"{'<' * 300}{i}", unclear(*(r.strategy for r in rows)), results=rows) for i in range(12)]
-    assert len(render(page_of(several(*made)), "md")) < LIMIT
+    assert len(render(page_of(devices_of(*made)), "md")) < LIMIT
 
 
 @every(

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from builders import (
     cuda_device,
+    devices_of,
     measured,
     predicted,
     profile,
     recommendation,
+    sweep_of,
     vector_add_trace,
     vector_add_workload,
 )
@@ -37,7 +39,6 @@ from advisor.model.predict import beside_mixes, predict
 from advisor.profiles import reading
 from advisor.profiles.histories import Entry, History
 from advisor.profiles.schema import Device, Measured, Predicted, Profile, WorkloadRecord
-from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report.history_page import history_page
 from advisor.report.pages import page_of, render
 from advisor.strategies import mixes
@@ -289,12 +290,11 @@ def test_a_sweep_and_several_devices_give_a_mix_one_number() -> None:
     ]
     assert list(two.measured()) == ["pageable", "hybrid-2", "hybrid-1"]
     assert two.recommendation.reason == "hybrid-2 takes half as long."
-    swept = page_of(ProfileSet("vector_add", ("n",), [Point(1024, runs[0]), Point(4096, runs[1])]))
+    swept = page_of(sweep_of(*runs))
     card = best_of(*runs[1].measured().values()).model_copy(
         update={"device": cuda_device().model_copy(update={"name": "Other"})}
     )
-    of_devices = [Point("A", runs[0]), Point("Other", card)]
-    compared = page_of(ProfileSet("vector_add", ("device",), of_devices, kind="devices"))
+    compared = page_of(devices_of(runs[0], card))
     entries = (Entry(f"{day}.json", run, datetime(2026, 1, day)) for day, run in enumerate(runs, 1))
     past = with_mixes_numbered(History(tuple(entries)))
     followed = history_page(past, all_series(past))

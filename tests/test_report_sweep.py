@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,12 +19,14 @@ from builders import (
     profile,
     recommendation,
     skipped,
+    sweep_of,
     vector_add_workload,
 )
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from rendering import Accepted, blocks, markup
+from test_device_comparison import clear, tie, unclear
 from test_report import TRACEBACK, broken
 from test_report_escaping import everywhere
 
@@ -38,18 +41,6 @@ from advisor.sweep import parse_sweep
 from advisor.verdicts.tracks import Optima, Stop, changes, runs, tracks
 
 
-def clear(strategy: str) -> Recommendation:
-    return recommendation(strategy, interval=None, speedup=None, baseline=None)
-
-
-def tie(strategy: str, *others: str) -> Recommendation:
-    return clear(strategy).model_copy(update={"verdict": "near", "bound": 0.014, "tied_with": others})
-
-
-def unclear(best: str, *rivals: str) -> Recommendation:
-    return clear(best).model_copy(update={"verdict": "open", "bound": 0.08, "tied_with": rivals})
-
-
 def at_n(n: int, chosen: Recommendation | None, **fields: Any) -> Profile:
     """Zero-copy rises faster than pinned; which is called the best is given."""
     seconds = {"pageable": 3e-5 + 1.05e-6 * n, "pinned": 1e-5 + 1e-6 * n, "zero-copy": 1.6e-6 * n}
@@ -60,10 +51,7 @@ def at_n(n: int, chosen: Recommendation | None, **fields: Any) -> Profile:
 
 def over(*recommendations: Recommendation | None) -> ProfileSet:
     """n = 1, 4, 16, ... with these recommendations."""
-    made = [at_n(4**i, chosen) for i, chosen in enumerate(recommendations)]
-    return ProfileSet(
-        "vector_add", ("n",), [Point(4**i, p, href=f"./n={4**i}/r.html") for i, p in enumerate(made)]
-    )
+    return sweep_of(*(at_n(4**i, chosen) for i, chosen in enumerate(recommendations)))
 
 
 @every(
@@ -93,12 +81,10 @@ def gpu_sweep() -> ProfileSet:
         failed(z, "not enough memory", "Killed"),
     )
     last = at_n(4**5, clear(p), results=(*rows, skipped("managed")), notes=("Sampling was short.",))
-    points = [*made.points[:5], Point(4**5, last)]
+    points = [*(replace(p, href=f"./n={p.value}/r.html") for p in made.points[:5]), last]
     failing = Point(4**6, status="failed", reason="MemoryError: <b>", detail="Traceback\n  line 3")
     unrun = Point(4**7, status="not run", reason="the sweep was interrupted")
-    return ProfileSet(
-        "vector_add", ("n",), [*points, failing, unrun], "advisor profile w.py --sweep n=1..16384"
-    )
+    return sweep_of(*points, failing, unrun, command="advisor profile w.py --sweep n=1..16384")
 
 
 def bets(n: int, first: float, second: float) -> Profile:
@@ -112,15 +98,18 @@ def bets(n: int, first: float, second: float) -> Profile:
 
 
 def cpu_sweep() -> ProfileSet:
-    made = [bets(1024, 2e-5, 1e-5), bets(4096, 4e-5, 3e-5), bets(16384, 8e-5, 1.2e-4)]
-    return ProfileSet(
-        "vector_add", ("n",), [Point(m.workload.parameters["n"], m) for m in made], "advisor ..."
-    )
+    made = (bets(1024, 2e-5, 1e-5), bets(4096, 4e-5, 3e-5), bets(16384, 8e-5, 1.2e-4))
+    return sweep_of(*made, command="advisor ...")
 
 
 def nothing_sweep() -> ProfileSet:
-    points = [Point(n, status="failed", reason="ValueError: no", detail="Traceback") for n in (1, 2)]
-    return ProfileSet("w", ("n",), points, "advisor profile w.py --sweep n=1,2")
+    points = (Point(n, status="failed", reason="ValueError: no", detail="Traceback") for n in (1, 2))
+    return sweep_of(*points, command="advisor profile w.py --sweep n=1,2")
+
+
+def broken_sweep() -> ProfileSet:
+    failing = Point(3, status="failed", reason="E: no", detail=TRACEBACK)
+    return sweep_of(Point(1, broken()), Point(2, cpu_profile()), failing, Point(4, broken()))
 
 
 SWEEPS: dict[str, Callable[[], ProfileSet]] = {
@@ -128,16 +117,7 @@ SWEEPS: dict[str, Callable[[], ProfileSet]] = {
     "cpu": cpu_sweep,
     "nothing": nothing_sweep,
     "one": lambda: over(clear("pinned")),
-    "broken": lambda: ProfileSet(
-        "w",
-        ("n",),
-        [
-            Point(1, broken()),
-            Point(2, cpu_profile()),
-            Point(3, status="failed", reason="E: no", detail=TRACEBACK),
-            Point(4, broken()),
-        ],
-    ),
+    "broken": broken_sweep,
 }
 FORMS = ("html", "md", "txt")
 
@@ -153,11 +133,11 @@ A, B, C = clear("a"), clear("b"), clear("c")
 
 def for_range(chosen: str, *seconds: dict[str, float]) -> ProfileSet:
     """n = 1, 4, ... of strategies that take so long, each with its recommendation."""
-    points = []
+    profiles = []
     for i, (each, name) in enumerate(zip(seconds, chosen, strict=True)):
         rows = tuple(measured(strategy, s, spread=0) for strategy, s in each.items())
-        points.append(Point(4**i, at_n(4**i, clear(name), results=rows)))
-    return ProfileSet("w", ("n",), points)
+        profiles.append(at_n(4**i, clear(name), results=rows))
+    return sweep_of(*profiles)
 
 
 def likely(n: int, *results: Any, **fields: Any) -> Profile:
@@ -171,16 +151,11 @@ def likely(n: int, *results: Any, **fields: Any) -> Profile:
 def twice(*rows: tuple[str, float], **fields: Any) -> ProfileSet:
     """Predicted for two values, within a tenth."""
     results = [predicted(strategy, seconds, spread=0.1) for strategy, seconds in rows]
-    return ProfileSet("w", ("n",), [Point(n, likely(n, *results, strategy="a", **fields)) for n in (1, 2)])
+    return sweep_of(*(likely(n, *results, strategy="a", **fields) for n in (1, 2)))
 
 
 def noted(*notes: str) -> ProfileSet:
-    points = [Point(i, at_n(i, A, notes=(note,) if note else ())) for i, note in enumerate(notes, 1)]
-    return ProfileSet("w", ("n",), points)
-
-
-def two(first: Profile, second: Profile) -> ProfileSet:
-    return ProfileSet("w", ("n",), [Point(1, first), Point(4, second)])
+    return sweep_of(*(at_n(n, A, notes=(note,) if note else ()) for n, note in enumerate(notes, 1)))
 
 
 B_ALONE = (measured("b", 1.0), failed("a", "not enough memory"))
@@ -204,8 +179,8 @@ SENTENCES: dict[str, ProfileSet] = {
     "what cannot be told speaks for nobody": over(A, unclear("a", "b"), B),
     "nothing can be told": over(unclear("a", "b"), unclear("a", "b")),
     "nothing is recommended": over(None, None),
-    "interrupted": two(at_n(1, A), at_n(4, B, notes=("Interrupted after 1 of 6 measurements.",))),
-    "the first has no figures later": two(at_n(1, A, results=BOTH), at_n(4, B, results=B_ALONE)),
+    "interrupted": sweep_of(at_n(1, A), at_n(4, B, notes=("Interrupted after 1 of 6 measurements.",))),
+    "the first has no figures later": sweep_of(at_n(1, A, results=BOTH), at_n(4, B, results=B_ALONE)),
     "predicted changes are likely": cpu_sweep(),
     "likely where a value's own report says so": twice(
         ("a", 1.0), ("b", 1.01), ("c", 1.1), verdict="near", tied_with=("b",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from builders import (
     profile,
     recommendation,
     skipped,
+    sweep_of,
     vector_add_workload,
 )
 from every import every
@@ -336,11 +338,9 @@ def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
 
 
 def over(*made: Profile | None) -> ProfileSet:
-    points = [
-        Point(i, run) if run else Point(i, status="failed", reason="E: no", detail=TRACEBACK)
-        for i, run in enumerate(made, 1)
-    ]
-    return ProfileSet("w", ("n",), points)
+    failing = Point(0, status="failed", reason="E: no", detail=TRACEBACK)
+    points = (Point(i, run) if run else replace(failing, value=i) for i, run in enumerate(made, 1))
+    return sweep_of(*points)
 
 
 def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:

@@ -15,6 +15,7 @@ from builders import (
     profile,
     recommendation,
     skipped,
+    sweep_of,
     vector_add_workload,
 )
 from rendering import blocks, shown
@@ -22,7 +23,7 @@ from test_report_sweep import cpu_sweep, gpu_sweep, hostile_sweep
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Point, ProfileSet
+from advisor.profiles.sweeps import ProfileSet
 from advisor.report.answer import Answers
 from advisor.report.pages import page_of, render
 
@@ -161,14 +162,14 @@ def three_devices() -> ProfileSet:
     """Three devices, predicted for five strategies over six values."""
     named = ("NVIDIA Jetson Orin Nano 8GB", "NVIDIA GeForce RTX 4090", "NVIDIA H200")
     strategies = ("pageable", "pinned", "zero-copy", "managed", "registered")
-    points = []
+    profiles = []
     for n in (4**i for i in range(4, 10)):
         rows = [predicted(name, 1e-5 * (i + 1) + n * 1e-9 * (9 - i)) for i, name in enumerate(strategies)]
         best = min(rows, key=lambda row: row.likely_seconds).strategy
         likely = recommendation(best, verdict="open", speedup=None, interval=None, baseline=None)
         made = [prediction(name, results=tuple(rows), recommendation=likely) for name in named]
-        points.append(Point(n, cpu_profile(workload=vector_add_workload(n), predictions=tuple(made))))
-    return ProfileSet("vector_add", ("n",), points)
+        profiles.append(cpu_profile(workload=vector_add_workload(n), predictions=tuple(made)))
+    return sweep_of(*profiles)
 
 
 @pytest.mark.parametrize(("made", "charts"), [(cpu_sweep, 1), (gpu_sweep, 1), (three_devices, 3)])
