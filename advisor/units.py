@@ -9,7 +9,6 @@ from advisor.stats import Ratio
 
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SHORTEST, _LONGEST = 1e-15, 1e15
-_ENERGY = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -34,11 +33,8 @@ def seconds(value: float, significant: int = 3) -> str:
 
 
 def joules(value: float) -> str:
-    """1.23 J, 45.6 mJ, 789 µJ; nothing at all is 0 J."""
-    if value == 0:
-        return "0 J"
-    scale, unit = next(((s, u) for s, u in _ENERGY if value >= s * 0.9995), _ENERGY[-1])
-    return f"{digits(value / scale)} {unit}"
+    """1.23 J, 45.6 mJ, 789 µJ: scaled as seconds are."""
+    return f"{seconds(value)[:-1]}J"
 
 
 def size(value: float) -> str:

@@ -240,12 +240,12 @@ def test_the_reason_says_where_the_time_goes_and_what_the_baseline_spends_more_o
     fast = measured("zero-copy", 0.010, stage_seconds={"produce": 0.004, "add": 0.005}, transfer_seconds=0.0)
     slow = measured("pageable", 0.020, stage_seconds={"produce": 0.004, "add": 0.002}, transfer_seconds=0.013)
     parts = parts_of(profile(results=(slow, fast)))
-    said = where_time_goes(parts["zero-copy"], "zero-copy", parts["pageable"], "pageable")
+    said = where_time_goes(parts, "zero-copy", "pageable")
     assert said.startswith("A frame of `zero-copy`: add 5.00 ms, produce 4.00 ms and")
     assert said.endswith("; `pageable` spends 13.0 ms more on copies.")
-    alone = where_time_goes(parts["pageable"], "pageable", parts["pageable"], "pageable")
+    alone = where_time_goes(parts, "pageable", "pageable")
     assert "more on" not in alone
-    assert where_time_goes((), "pinned", (), "pageable") == ""
+    assert where_time_goes({}, "pinned", "pageable") == ""
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=40))

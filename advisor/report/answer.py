@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import cycle
 from typing import Literal
 
@@ -71,8 +72,9 @@ def parts_of(of: Profile | Prediction) -> dict[str, tuple[Part, ...]]:
     return _joined_parts(single)
 
 
-def where_time_goes(parts: Sequence[Part], strategy: str, base: Sequence[Part], baseline: str) -> str:
+def where_time_goes(frames: Mapping[str, Sequence[Part]], strategy: str, baseline: str) -> str:
     """The largest parts of a frame, and what the baseline spends most of its additional time on."""
+    parts, base = frames.get(strategy, ()), frames.get(baseline, ())
     largest = sorted(parts, key=lambda part: -part.amount)[:3]
     listed = words.listing(f"{part.key} {part.value}" for part in largest if part.amount > 0)
     if not listed:
@@ -106,10 +108,9 @@ def legend(frames: Iterable[Sequence[Part]]) -> dict[str, Category]:
     return dict(sorted(colours.items(), key=lambda pair: _ORDER.index(pair[1].partition("-")[0])))
 
 
-def overlap_note(profile: Profile, prediction: Prediction | None = None) -> str:
+def overlap_note(of: Profile | Prediction) -> str:
     """Why parts may exceed the frame, measured or predicted; nothing where no frames overlap."""
-    rows = prediction.results if prediction else profile.results
-    timed = (row for row in rows if isinstance(row, (Measured, Predicted)))
+    timed = (row for row in of.results if isinstance(row, (Measured, Predicted)))
     names = [words.code(row.strategy) for row in timed if row.latency_seconds is not None]
     return _OVERLAPPING.format(words.listing(names)) if names else ""
 
@@ -164,6 +165,9 @@ def _joined_parts(frames: Mapping[str, tuple[Part, ...]]) -> dict[str, tuple[Par
     }
 
 
+BRIEF = 5
+"""Bars on a phone."""
+REACH = 4.0
 SNIPPET_LINES = 15
 """Lines of code on the first screen; all of it is folded below."""
 
@@ -174,7 +178,7 @@ class Bar:
 
     `amount` is what the objective counts, with its interval from `low` to `high`: seconds, or joules. `ratio`
     is the baseline's over it. The other texts are ready: `between` is the interval, `note` why it took no
-    part in the final, `parts` where its time goes. `brief`: a phone or a terminal with little room shows it.
+    part in the final, `parts` where its time goes.
     """
 
     names: tuple[str, ...]
@@ -194,7 +198,6 @@ class Bar:
     chosen: bool = False
     tied: bool = False
     baseline: bool = False
-    brief: bool = False
 
     @property
     def name(self) -> str:
@@ -239,13 +242,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer for one device; `verdict.headline` is the sentence.
+    """The answer for one device; `verdict.headline` is the sentence. Bars of the final come first, by time.
 
     `counts` heads the chart's figures: time per frame, energy. `against` is the baseline's name, `memory_of`
     what the bars' memory is of. `apart`, of a prediction, is the device path beside the host's stages, timed
     on this CPU. `buffers` says where a mix places each. `unchanged` says if no code is to change. `advice`
-    are the three of the largest gain, `missing` the strategies without figures by status. `extent` is the end
-    of the chart's axis.
+    are the three of the largest gain, `missing` the strategies without figures by status.
     """
 
     verdict: blocks.Verdict
@@ -259,7 +261,6 @@ class Answer:
     unchanged: str = ""
     advice: tuple[blocks.Finding, ...] = ()
     missing: tuple[blocks.Item, ...] = ()
-    extent: float = 1.0
 
     @property
     def chosen(self) -> str:
@@ -274,9 +275,15 @@ class Answer:
         """Whether its strategy is no more than likely the best, as its own headline says."""
         return self.verdict.tone == "inconclusive"
 
-    def leading(self, most: int) -> list[Bar]:
+    def leading(self, most: int = BRIEF) -> list[Bar]:
         ranked = sorted(self.bars, key=lambda bar: not (bar.chosen or bar.baseline))[:most]
         return [bar for bar in self.bars if bar in ranked]
+
+    @cached_property
+    def extent(self) -> float:
+        """The end of the chart's axis: at `REACH` times the best, or at the baseline if that is slower."""
+        best = self.bars[0].amount
+        return 1.12 * max(b.amount for b in self.bars if b.baseline or b.amount <= REACH * best)
 
     def share(self, amount: float) -> float:
         """Percent of the chart's width; what is beyond its end is cut there."""

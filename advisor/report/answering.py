@@ -76,53 +76,58 @@ def beside(profile: Profile, *, targets_first: bool) -> Facts:
 
 
 def measured_answer(profile: Profile) -> Answer:
-    marked = counted(undoubted(profile))
-    verdict, base, how = verdicts(profile)[0], baseline(profile), counts(profile.preferences.objective)
-    best = profile.recommendation.strategy if profile.recommendation else None
-    parts = parts_of(marked) if how.noun == "time" else {}
-    if verdict.tone != "none":
-        verdict = _explained(verdict, parts, best, base.strategy if base else "")
+    marked, noun = counted(undoubted(profile)), counts(profile.preferences.objective).noun
     groups = _joined(marked.measured(), marked.recommendation)
-    drawn = bars(marked, groups, speeds(marked), overlaps(profile), parts, profile.preferences.objective)
-    figure = f"{how.noun} per frame" if how.noun != "99th percentile" else "99th percentile of a frame"
-    answer = Answer(verdict, tuple(drawn), figure, words.name(base.strategy) if base else "")
-    return _whole(answer, profile, profile, marked.recommendation)
-
-
-def _explained(verdict: Verdict, parts: Parts, best: str | None, base: str) -> Verdict:
-    where = where_time_goes(parts.get(best or "", ()), best or "", parts.get(base, ()), base)
-    return replace(verdict, reason=f"{verdict.reason} {where}".strip())
+    verdict, base = verdicts(profile)[0], baseline(profile)
+    answer = _answer(profile, profile, marked, verdict, groups, speeds(marked), base)
+    figure = "99th percentile of a frame" if noun == "99th percentile" else f"{noun} per frame"
+    return replace(answer, counts=figure)
 
 
 def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     marked = counted(undoubted(profile)).predictions[profile.predictions.index(prediction)]
     verdict, indifference = prediction_verdict(profile, prediction), profile.preferences.indifference
-    own, objective = prediction.recommendation, profile.preferences.objective
-    parts = parts_of(prediction) if counts(objective).noun == "time" else {}
+    own, chosen = prediction.recommendation, marked.recommendation
     if verdict.tone != "none" and own and own.strategy:
-        verdict = _explained(verdict, parts, own.strategy, own.baseline or BASELINE)
         verdict = replace(verdict, remark=_likely(prediction, indifference))
     rows = {row.strategy: row for row in marked.results if isinstance(row, Predicted)}
-    chosen = marked.recommendation
     base = rows.get((chosen and chosen.baseline) or BASELINE)
     gains = {name: predicted_speed(base, row) for name, row in rows.items()} if base else {}
-    notes, groups = overlaps(profile, prediction), _alike(rows, base, chosen, indifference)
-    drawn = bars(marked, groups, gains, notes, parts, objective)
-    against = words.name((chosen and chosen.baseline) or BASELINE)
-    answer = _whole(Answer(verdict, tuple(drawn), against=against), profile, prediction, chosen)
+    groups = _alike(rows, base, chosen, indifference)
+    answer = _answer(profile, prediction, marked, verdict, groups, gains, base)
     row = rows.get((chosen and chosen.strategy) or "") if profile.device.kind == "cpu" else None
     return replace(answer, apart=_apart(row) if row and row.latency_seconds is None else None)
 
 
-def _whole(
-    answer: Answer, profile: Profile, of: Profile | Prediction, chosen: Recommendation | None
+def _answer(
+    profile: Profile,
+    of: Profile | Prediction,
+    marked: Profile | Prediction,
+    verdict: Verdict,
+    groups: Iterable[Sequence[str]],
+    gains: Mapping[str, stats.Ratio],
+    base: Measured | Predicted | None,
 ) -> Answer:
-    """The answer with advice, code, what has no figures, and the bars in their order."""
-    doubtful = of is not profile and all_failed(profile)
-    advice = () if doubtful else _advice(profile, of.device.name)
-    memory = "host and device" if apart(of.device) else ""
-    answer = replace(answer, advice=advice, missing=gaps(of.results), memory_of=memory)
-    return drawn(_with_change(answer, profile, of.device, chosen))
+    """The answer of the profile, or of one of its predictions; `gains` are over `base`.
+
+    marked: the same as the objective counts it, without a recommendation that is in doubt.
+    """
+    objective, chosen, device = profile.preferences.objective, of.recommendation, of.device
+    parts = parts_of(marked) if counts(objective).noun == "time" else {}
+    against = base.strategy if base else ""
+    if verdict.tone != "none" and chosen and chosen.strategy:
+        where = where_time_goes(parts, chosen.strategy, against)
+        verdict = replace(verdict, reason=f"{verdict.reason} {where}".strip())
+    drawn = bars(marked, groups, gains, overlaps(of, objective), parts, objective)
+    answer = Answer(
+        verdict,
+        tuple(sorted(drawn, key=lambda bar: (bool(bar.note), bar.amount))),
+        against=words.name(against) if against else "",
+        memory_of="host and device" if apart(device) else "",
+        advice=() if isinstance(of, Prediction) and all_failed(profile) else _advice(profile, device.name),
+        missing=gaps(of.results),
+    )
+    return _with_change(answer, profile, device, marked.recommendation)
 
 
 def _apart(row: Predicted) -> Fact:
@@ -191,12 +196,6 @@ def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
     over = ("", BASELINE, words.name(chosen.strategy) if chosen and chosen.strategy else "")
     mine = [finding for finding in advice if finding.over in over]
     return tuple(sorted(mine, key=lambda finding: -finding.seconds))[:ADVICES]
-
-
-BRIEF = 5
-"""Bars on a phone."""
-_REACH = 4.0
-"""The chart ends at this multiple of the best, or at the baseline if that is slower."""
 
 
 def bars(
@@ -275,15 +274,3 @@ def _alike(
             groups.append(home := [])
         home.append(row.strategy)
     return [sorted(group, key=lambda name: name != (chosen and chosen.strategy)) for group in groups]
-
-
-def drawn(answer: Answer) -> Answer:
-    """Sorts the bars by time, those outside the final last; sets the axis and the bars that a phone shows."""
-    bars = sorted(answer.bars, key=lambda bar: (bool(bar.note), bar.amount))
-    if not bars:
-        return answer
-    ranked = sorted(bars, key=lambda bar: not (bar.chosen or bar.baseline))[:BRIEF]
-    base = next((bar.amount for bar in bars if bar.baseline), bars[0].amount)
-    within = max(base, max(bar.amount for bar in bars if bar.amount <= _REACH * bars[0].amount))
-    drawn = tuple(replace(bar, brief=bar in ranked) for bar in bars)
-    return replace(answer, bars=drawn, extent=1.12 * within)

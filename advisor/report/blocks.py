@@ -53,6 +53,11 @@ class Verdict:
     next_step: str = ""
     remark: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """The headline and how sure it is."""
+        return ". ".join(filter(None, (self.headline, self.remark)))
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -242,6 +247,10 @@ class Verdicts(Block):
 
     items: tuple[Verdict, ...]
     named: bool = False
+
+    @property
+    def sentences(self) -> tuple[Verdict, ...]:
+        return self.items
 
 
 @dataclass(frozen=True)

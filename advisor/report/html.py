@@ -18,10 +18,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.report import words
-from advisor.report.answer import Answers
-from advisor.report.blocks import Block, Fold, Group, Verdicts
+from advisor.report.blocks import Block, Fold, Group
 from advisor.report.charts import percent
-from advisor.report.page import Page
+from advisor.report.page import Page, verdicts
 
 MACROS = ("answers.html.j2", "blocks.html.j2", "lines.svg.j2", "timelines.svg.j2")
 """A block is drawn by the macro of its name in these files."""
@@ -50,11 +49,8 @@ def notebook_cell(page: Page) -> str:
 
     The page is in a frame of its own, so that neither styles the other.
     """
-    every = (block for section in page.sections for block in section.blocks)
-    block = next(block for block in every if isinstance(block, (Answers, Verdicts)))
-    verdict = block.sentences[0] if isinstance(block, Answers) else block.items[0]
-    who = ", ".join(filter(None, (page.name, verdict.device)))
-    line = f"{who}: {'. '.join(filter(None, (verdict.headline, verdict.remark)))}"
+    verdict = verdicts(page)[0]
+    line = f"{', '.join(filter(None, (page.name, verdict.device)))}: {verdict.sentence}"
     return environment().get_template("notebook.html.j2").render(line=line, page=Verbatim(render(page)))
 
 

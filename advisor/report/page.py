@@ -12,6 +12,7 @@ from typing import Literal
 
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
+from advisor.report.answer import Answers
 from advisor.report.blocks import Block, Fact, Facts, Fold, Form, Forms, Group, Prose, Row, Table, Verdict
 from advisor.report.machine import environment
 from advisor.report.records import Record
@@ -90,6 +91,11 @@ def _flat(blocks: tuple[Block, ...], form: Form) -> Iterator[Block]:
             yield from _flat(block.blocks, form)
         else:
             yield block
+
+
+def verdicts(page: Page) -> list[Verdict]:
+    lead = (block for section in page.sections if section.lead for block in shown(section, "txt"))
+    return [v for block in lead if isinstance(block, (Answers, blocks.Verdicts)) for v in block.sentences]
 
 
 def kept_rows(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import repeat
 
 from advisor import units
 from advisor.model.measured import by_class
@@ -202,7 +201,7 @@ def predictions(profile: Profile, *, leading: bool) -> Section:
         None if leading else Answers(each, forms="html txt"),
         *(blocks.Prose(_accuracy(each), forms="html txt") for each in classes if each),
         blocks.Prose(f"Prediction accuracy: {WHERE}", forms="md"),  # a comment has room for code instead
-        *map(_predicted_device, repeat(profile), marked, profile.predictions),
+        *map(_predicted_device, marked, profile.predictions),
     )
     return Section("predictions", "Predicted frame time by part", parts, nav="Predictions", badge="predicted")
 
@@ -223,12 +222,12 @@ def _accuracy(memory_class: MemoryClass) -> str:
     return f"Prediction accuracy for {where}, families left out: {checked}{off}, {inside} ({WHERE})."
 
 
-def _predicted_device(profile: Profile, marked: Prediction, prediction: Prediction) -> blocks.Group:
+def _predicted_device(marked: Prediction, prediction: Prediction) -> blocks.Group:
     name = words.name(marked.device.name)
     declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
     predicted = (row for row in marked.results if isinstance(row, Predicted))
     rows = sorted(predicted, key=lambda row: row.likely_seconds)
-    caption = f"{_PREDICTED.format(name)} {overlap_note(profile, prediction)}".strip()
+    caption = f"{_PREDICTED.format(name)} {overlap_note(prediction)}".strip()
     table = parts_table(marked, rows, caption)
     assumptions = blocks.Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
     missing = gaps(declined)

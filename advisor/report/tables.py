@@ -10,7 +10,7 @@ from typing import TypeVar
 from advisor import stats, units
 from advisor.devices.entries import explained
 from advisor.profiles import schema
-from advisor.profiles.conclusions import counts_latency
+from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Fold, Item, Items, Prose, Row, Table, TableCell
 from advisor.rules.base import shares_dram
@@ -26,14 +26,14 @@ def memory_sentence(device: schema.Device) -> str:
     return f"Memory: {explained(kind, device.attributes)}." if kind else ""
 
 
-def overlaps(profile: schema.Profile, prediction: schema.Prediction | None = None) -> dict[str, str]:
+def overlaps(of: schema.Profile | schema.Prediction, objective: Objective) -> dict[str, str]:
     """Strategies with overlapping frames: the time that the table does not show, and the frame rate."""
     notes: dict[str, str] = {}
-    for row in prediction.results if prediction else profile.results:
+    for row in of.results:
         if isinstance(row, (schema.Measured, schema.Predicted)) and row.latency_seconds is not None:
             between = row.median_seconds if isinstance(row, schema.Measured) else row.likely_seconds
             rate = f"{units.digits(1 / between)} frames/s"
-            if counts_latency(profile.preferences.objective):
+            if counts_latency(objective):
                 notes[row.strategy] = f"latency; {units.seconds(between)} between finished frames, {rate}"
             else:
                 notes[row.strategy] = f"latency {units.seconds(row.latency_seconds)}, {rate}"

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers, Bar
-from advisor.report.page import Page, Section, kept_rows, shown
+from advisor.report.page import Page, Section, kept_rows, shown, verdicts
 
 WIDTH: ContextVar[int] = ContextVar("columns", default=80)
 LINES = 22
@@ -85,14 +85,9 @@ class _Rest(str):
 
 def verdict(page: Page) -> str:
     """Each verdict in its own line, for scripts and --quiet."""
-    verdicts: list[blocks.Verdict] = []
-    for block in chain.from_iterable(shown(section, "txt") for section in page.sections if section.lead):
-        if isinstance(block, Answers):
-            verdicts += block.sentences
-        verdicts += block.items if isinstance(block, blocks.Verdicts) else ()
-    named = len(verdicts) > 1
-    texts = ((v.device, ". ".join(filter(None, (v.headline, v.remark)))) for v in verdicts)
-    return "\n".join(f"{f'{device}: ' * named}{text}" for device, text in texts) or _title(page)
+    lead = verdicts(page)
+    named = len(lead) > 1
+    return "\n".join(f"{f'{each.device}: ' * named}{each.sentence}" for each in lead) or _title(page)
 
 
 def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> list[str]:

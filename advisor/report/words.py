@@ -155,7 +155,7 @@ def known(low: float, high: float) -> bool:
 
 def seconds_between(low: float, high: float) -> str:
     """19.9 to 20.1 ms: one unit where both ends share it, more digits where three cannot tell them apart."""
-    return _between(low, high, _seconds) if known(low, high) else "interval unknown"
+    return _between(low, high, units.seconds) if known(low, high) else "interval unknown"
 
 
 def ratio_between(low: float, high: float) -> str:
@@ -193,12 +193,6 @@ def _between(low: float, high: float, write: Callable[[float, int], str]) -> str
         return write(low, 3)
     (first, _, first_unit), (_, _, second_unit) = (text.partition(" ") for text in texts)
     return f"{first} to {texts[1]}" if first_unit == second_unit else " to ".join(texts)
-
-
-def _seconds(value: float, digits: int) -> str:
-    number, unit = units.seconds(value).split(" ")
-    scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
-    return f"{units.digits(value / scale, digits) if digits > 3 else number} {unit}"
 
 
 def places(lines: Iterable[str], most: int = 5) -> str:
