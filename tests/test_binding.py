@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from every import every
-from rendering import Accepted, refusals
 
 import advisor
 from advisor import In as Reads
@@ -109,62 +106,15 @@ def test_special_parameters() -> None:
     assert [list(stage.access) for stage in stages] == [["a"], ["a"]]
 
 
-async def _coroutine(a: In) -> None: ...
-def _generator(a: In) -> Any:
-    yield
-
-
-async def _asynchronous(a: In) -> Any:
-    yield
-
-
 def stage(signature: str) -> Callable[..., object]:
     exec(f"def stage({signature}): ...", scope := {**SCOPE})
     made: Callable[..., object] = scope["stage"]
     return made
 
 
-SCRATCH = {"tmp": Buffer(4, np.float32, scratch=True)}
-REFUSED: dict[str, tuple[tuple[Stage, ...], dict[str, Any]]] = {
-    **{
-        signature: ((host(stage(signature)),), {})
-        for signature in (
-            "imag: In",
-            "fram: int",
-            "qqq: int",
-            "*buffers: In",
-            "**buffers: In",
-            "a: In, /",
-            "a",
-        )
-    },
-    "a class": ((host(type),), {}),
-    "scratch": ((device(stage("tmp: Out")), host(stage("tmp: In"))), {"buffers": SCRATCH}),
-    "passes": ((device(stage("a: In"), passes={"b": 2}),), {}),
-    "check": ((host(stage("a: Out")),), {"check": stage("a: In, b: In")}),
-}
-
-
-def test_what_cannot_be_bound_is_refused(accepted: Accepted) -> None:
-    def plain(a: In) -> None: ...
-    def two(xp: Any, a: In, b: Out) -> None: ...
-    def otherwise(a: In, b: InOut) -> None: ...
-
-    calls = {name: partial(bound, *stages, **parts) for name, (stages, parts) in REFUSED.items()}
-    for annotation in (": int", ": np.ndarray", ": Missing", ": host", ": 'In | Out'"):
-        scope: dict[str, Any] = {"np": np, "In": In, "Out": Out}
-        exec(f"from __future__ import annotations\ndef stage(a{annotation}): ...", scope)
-        calls[f"a{annotation}"] = partial(bound, host(scope["stage"]))
-    for function in (_coroutine, _generator, _asynchronous, functools.partial(_coroutine)):
-        for made in (host(function), device(function), device(plain, cpu=function)):
-            calls[f"{getattr(function, '__name__', 'partial')} {len(calls)}"] = partial(bound, made)
-    for twin in (plain, otherwise, lambda: None):
-        calls[f"cpu={twin.__name__}"] = partial(bound, device(two, cpu=twin))
-    accepted(re.sub(r"[.]py:\d+", ".py", refusals(calls)), "bindings-refused.txt")
-
-
-def test_what_is_close_to_these_is_bound() -> None:
-    assert bound(device(stage("tmp: Out")), buffers={**SCRATCH}).frame[0].access == {"tmp": "out"}
+def test_what_is_close_to_what_is_refused_is_bound() -> None:
+    scratch = {"tmp": Buffer(4, np.float32, scratch=True)}
+    assert bound(device(stage("tmp: Out")), buffers=scratch).frame[0].access == {"tmp": "out"}
     assert bound(device(stage("a: In"), passes={"a": 2})).frame[0].record().passes == {"a": 2.0}
     both = bound(host(stage("a: Out")), setup=[host(writes_b)], check=stage("a: In, b: In"))
     assert both.check is not None

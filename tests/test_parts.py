@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,6 @@ from builders import cuda_device
 from every import every
 from fakes import EVERY_HASTE, RecordingBackend, attempted, bench
 from field import InProcess
-from rendering import Accepted, refusals
 from running import FILES, cpu_settings, missing
 
 from advisor import pipeline
@@ -25,7 +23,7 @@ from advisor.measure.progress import Silent
 from advisor.model.predict import predict
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules.snippets.writing import snippet, variants
-from advisor.strategies.parts import Region, cells, joined, region_of, spans
+from advisor.strategies.parts import Region, cells, joined, spans
 from advisor.strategies.registry import STRATEGIES, by_name
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Buffer, InOut, Workload, host
@@ -347,48 +345,6 @@ def test_valid_rows_that_stay_unwritten_are_counted(tmp_path: Path) -> None:
         profiled(path, "program", tmp_path)
     assert "stage 'fill' leaves 4 of 6 elements of buffer 'data' unwritten" in raised.value.message
     assert 'valid="count"' in (raised.value.next_step or "")
-
-
-LENGTHS = {
-    "unknown": "cuont",
-    "no name": 3,
-    "floating": "real",
-    "several": "pair",
-    "of a length": "sized",
-    "scratch": "hidden",
-}
-
-
-def test_what_cannot_be_a_length(accepted: Accepted) -> None:
-    buffers = {
-        "count": Buffer(1, "i4"),
-        "real": Buffer(1, "f4"),
-        "pair": Buffer(2, "i4"),
-        "sized": Buffer(1, "i4", valid="count"),
-        "hidden": Buffer(1, "i4", scratch=True),
-    }
-
-    def made(valid: Any) -> None:
-        Workload({**buffers, "data": Buffer(8, "f4", valid=valid)}, [host(print)])
-
-    calls = {f"{name}: valid={valid!r}": partial(made, valid) for name, valid in LENGTHS.items()}
-    accepted(refusals(calls), "lengths-refused.txt")
-
-
-@every(
-    ("key", "told"),
-    [
-        (slice(None, None, 2), "::2 has a step"),
-        (8, "8 is out of range for a dimension of length 8"),
-        ((0, 0, 0), "more indices than the 2 dimensions"),
-        ((..., ...), "more than one"),
-        (slice(5, 5), "selects nothing"),
-        ((0, True), "True is neither"),
-    ],
-)
-def test_what_is_no_region(key: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(told)):
-        region_of(key, (8, 6))
 
 
 def test_a_slice_needs_names_that_can_be_known(tmp_path: Path) -> None:

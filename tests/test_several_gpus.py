@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import EVERY_HASTE, FakeClock, Haste, RecordingBackend, bench
-from running import missing
 from several import expected, mix
 
-from advisor import Buffer, In, InOut, Out, Workload, device, host
-from advisor.errors import WorkloadError
+from advisor import Buffer, In, Out, Workload, device, host
 from advisor.measure import footprint
 from advisor.measure.backends import CpuBackend
 from advisor.measure.tasks import timeline as timeline_of
@@ -160,35 +158,6 @@ def test_halves_of_a_buffer_on_two_gpus(strategy: str) -> None:
         run.inspector.check_annotations(run.serial)
     moved = [call[3] for call in run.backend.calls if call[0].startswith("copy_to_device")]
     assert not moved or max(moved) == 8 * N or 8 * N // 2 in moved
-
-
-@pytest.mark.parametrize(
-    ("gpu", "said"), [(-1, ("-1", "from 0")), (True, ("True",)), ("1", ("'1'",)), (99, ("99", "15"))]
-)
-def test_numbers_that_are_no_gpu(gpu: Any, said: tuple[str, ...]) -> None:
-    with pytest.raises(WorkloadError) as problem:
-        device(lambda: None, gpu=gpu)
-    assert not missing(str(problem.value.message) + problem.value.next_step, *said)
-
-
-def _kernel(xp: Any, a: InOut) -> None:
-    xp.add(a, 1, out=a)
-
-
-def _use(**buffers: Buffer) -> Workload:
-    return Workload(buffers=buffers, frame=[device(_kernel), device(_kernel, gpu=1)])
-
-
-def test_scratch_memory_stays_on_one_gpu() -> None:
-    with pytest.raises(WorkloadError) as problem:
-        bind(_use(a=Buffer(4, np.int64, scratch=True)))
-    assert not missing(problem.value.message, "'a' is scratch", "GPU 0 and 1")
-
-
-def test_gpus_are_numbered_without_gaps() -> None:
-    with pytest.raises(WorkloadError) as problem:
-        Workload(buffers={"a": Buffer(4, np.int64)}, frame=[device(_kernel), device(_kernel, gpu=2)])
-    assert not missing(problem.value.message, "GPU 0, 2", "none on GPU 1")
 
 
 def test_each_gpu_prefers_the_managed_memory_that_it_alone_touches() -> None:

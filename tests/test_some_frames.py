@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from test_schedule import ASYNC, spelled, words
 
 from advisor import pipeline
 from advisor.devices import catalogue
-from advisor.errors import WorkloadError
 from advisor.measure.jobs import ReferenceRun, Sample
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import breakdown, by_period
@@ -207,20 +205,6 @@ def test_frames_on_either_set_of_buffers() -> None:
         run.loop.frame_alone(12)
     assert [value for name, value in ran if name == "look"] == [0, 6, 12, 18, 24]
     assert Counter(value for name, value in ran if name == "produce") == Counter(range(13))
-
-
-@every("every", [0, 2.0, "10", True])
-def test_every_is_a_count_of_frames(every: Any) -> None:
-    with pytest.raises(WorkloadError) as raised:
-        host(chain, every=every)
-    assert not missing(raised.value.message, "'chain'", repr(every), "1 or more")
-
-
-@every(("every", "what"), [((2, 4), "no stage runs in every frame"), ((1, 97, 101), "9797 frames")])
-def test_frames_that_make_no_period(every: tuple[int, ...], what: str) -> None:
-    with pytest.raises(WorkloadError) as raised:
-        Workload({"a": Buffer(4, "f4")}, [host(print, every=count) for count in every])
-    assert what in raised.value.message
 
 
 def test_a_period_costs_no_more_than_its_different_frames(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +12,6 @@ from builders import cuda_device, measured
 from every import every
 from fakes import attempted, bench, job
 from field import InProcess
-from rendering import Accepted, refusals
 from running import FILES, cpu_settings, missing
 from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spelled, words
 
@@ -29,7 +26,7 @@ from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.predict import predict
 from advisor.profiles.consistency import contradictions
-from advisor.profiles.figures import MOST_ITERATIONS, Block, Iterations
+from advisor.profiles.figures import Block, Iterations
 from advisor.profiles.reading import load as read
 from advisor.profiles.schema import Loop, Measured, Skipped
 from advisor.rules.snippets.writing import snippet
@@ -37,8 +34,7 @@ from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name
 from advisor.strategies.schedule import StageUse, Traits
 from advisor.workloads import definition
-from advisor.workloads.binding import bind
-from advisor.workloads.definition import Buffer, In, InOut, Out, Workload
+from advisor.workloads.definition import Buffer, InOut, Out, Workload
 from advisor.workloads.loading import load
 
 FILE = FILES / "until_converged.py"
@@ -353,38 +349,6 @@ def test_code_to_copy_has_the_loop(workload: str, strategy: str) -> None:
     for loop in record.loops:
         assert not missing(written, f"    if {loop.until}.item(0):\n", "break", "for _ in range(")
     compile(written, "snippet", "exec")
-
-
-def step(a: InOut, done: Out) -> None: ...
-
-
-def idle(a: InOut, done: In) -> None: ...
-
-
-BUFFERS = {
-    "a": Buffer(4, "f4"),
-    "done": Buffer(1, "?"),
-    "word": Buffer(1, "S4"),
-    "own": Buffer(1, "?", scratch=True),
-}
-STEP = definition.host(step)
-
-
-NO_LOOPS: tuple[tuple[Any, dict[str, Any]], ...] = (
-    *(([step], {}), ([STEP, repeat([STEP], until="done", at_most=3)], {}), ([replace(STEP, every=2)], {})),
-    *(([STEP], {"at_most": 0}), ([STEP], {"at_most": MOST_ITERATIONS + 1}), ([STEP], {"until": "don"})),
-    *(([STEP], {"until": "word"}), ([STEP], {"until": "own"}), ([definition.host(idle)], {})),
-)
-
-
-def test_what_makes_no_loop_is_refused(accepted: Accepted) -> None:
-    def made(stages: Any, given: dict[str, Any]) -> None:
-        bind(Workload(BUFFERS, [repeat(stages, **{"until": "done", "at_most": 3, **given})]))
-
-    calls = {
-        f"{number}: {given}": partial(made, stages, given) for number, (stages, given) in enumerate(NO_LOOPS)
-    }
-    accepted(re.sub(r"[.]py:\d+|0x\w+", "…", refusals(calls)), "loops-refused.txt")
 
 
 @pytest.mark.parametrize(

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from every import every
 from field import Concluded
+from rendering import Accepted, refusals
 
 import advisor
-from advisor.errors import WorkloadError
+from advisor.workloads.binding import bind
 from advisor.workloads.definition import (
     RESERVED,
     Buffer,
     Definition,
     In,
+    InOut,
     Out,
     Stage,
     Workload,
     device,
     host,
+    repeat,
     workload,
 )
 from advisor.workloads.stage_code import samples_textures
@@ -62,6 +66,38 @@ def test_stages() -> None:
     assert stage.flops == 5
 
 
+# What is wrong with a definition
+
+
+async def coroutine(a: In) -> None: ...
+def generator(a: In) -> Any:
+    yield
+
+
+async def asynchronous(a: In) -> Any:
+    yield
+
+
+def plain(a: In) -> None: ...
+def two(xp: Any, a: In, b: Out) -> None: ...
+def otherwise(a: In, b: InOut) -> None: ...
+def step(a: InOut, done: Out) -> None: ...
+def idle(a: InOut, done: In) -> None: ...
+def reads(tmp: In) -> None: ...
+
+
+BOTH = {"a": Buffer((2, 3), np.float32), "b": Buffer((2, 3), np.float32)}
+SCRATCH = {"tmp": Buffer(4, np.float32, scratch=True)}
+LENGTHS = {
+    "count": Buffer(1, "i4"),
+    "real": Buffer(1, "f4"),
+    "pair": Buffer(2, "i4"),
+    "sized": Buffer(1, "i4", valid="count"),
+    "hidden": Buffer(1, "i4", scratch=True),
+}
+FLAGS = {"done": Buffer(1, "?"), "word": Buffer(1, "S4"), "own": Buffer(1, "?", scratch=True)}
+
+
 def framed(buffers: Any = BUFFERS, frame: Any = None, **parts: Any) -> Workload:
     return Workload(buffers, frame=[host(produce)] if frame is None else frame, **parts)
 
@@ -70,71 +106,72 @@ def shaped(shape: Any, dtype: Any = np.float32, **facts: bool) -> Workload:
     return framed({"image": Buffer(shape, dtype, **facts)})
 
 
-NUMBERS = (-1, math.nan, math.inf, "8", True)
-Refusal = tuple[Callable[[Any], object], Sequence[Any], str, str]
-"""What makes it of each of the values; its message, with the value as `{0!r}`; a part of the next step."""
-REFUSED: list[Refusal] = [
-    (
-        shaped,
-        ((), 2.0, "4", None, True, (3, True), [[4]], {4}),
-        "buffer 'image': the shape is {0!r}",
-        "Buffer(1024, np.float32)",
-    ),
-    (shaped, (0, -1, (4, 0)), "buffer 'image' has the shape", "Correct the shape"),
-    (shaped, (1 << 61, (1 << 40,) * 2), "bytes; the most is 2**63 - 1", "smaller shape"),
-    (
-        lambda dtype: shaped(4, dtype),
-        (None, object, "nonsense", 7, "V0", "U0", [("x", object)], "(2,)f4"),
-        "buffer 'image': the dtype is {0!r}",
-        "Buffer(1024, np.float32)",
-    ),
-    (
-        lambda both: shaped(4, external=both, scratch=both),
-        (True,),
-        "'image' cannot be both external and scratch",
-        "arrives on the host",
-    ),
-    (
-        lambda value: device(produce, passes={"a": value}),
-        (*NUMBERS, None, [1]),
-        "device(produce): a is {0!r}",
-        "times that the kernel reads",
-    ),
-    (lambda value: device(produce, flops=value), NUMBERS, "device(produce): flops is {0!r}", "operations"),
-    (lambda value: device(produce, passes={"flops": value}), (-1,), "flops is -1", "Give the number"),
-    (lambda value: device(produce, passes=value), (8,), "passes is 8", 'passes={"image": 8}'),
-    (host, (None, 3, "produce"), "host was given {0!r}", "do not call it"),
-    (device, (None, 3, "produce"), "device was given {0!r}", "do not call it"),
-    (workload, (None, 3, "produce"), "@workload was given {0!r}", "do not call it"),
-    (lambda twin: device(produce, cpu=twin), (3,), "device(cpu=...) was given 3", "do not call it"),
-    (lambda check: framed(check=check), (3,), "check= was given 3", "do not call it"),
-    (framed, ({}, None, [Buffer(4, np.float32)]), "buffers is {0!r}", "Write buffers="),
-    (
-        framed,
-        ({"a b": Buffer(4, "f4")}, {1: Buffer(4, "f4")}, {"a": np.zeros(3)}),
-        "buffers[",
-        "naming a parameter after it",
-    ),
-    (lambda name: framed({name: Buffer(4, "f4")}), RESERVED, "{0!r}", ", ".join(RESERVED)),
-    (lambda stage: framed(frame=[host(produce), stage]), (consume,), "frame[1] is consume", "host(produce)"),
-    (lambda stage: framed(setup=[host(produce), stage]), (consume,), "setup[1] is consume", "host(produce)"),
-    (lambda stages: framed(frame=stages), (host(produce), 3, "produce"), "frame is ", "host(produce)"),
-    (lambda stages: framed(setup=stages), (host(produce), None, "produce"), "setup is ", "host(produce)"),
-    (lambda stages: framed(frame=stages), ([],), "frame=[]", "List the stages"),
-]
+def stage(signature: str) -> Callable[..., object]:
+    exec(f"def stage({signature}): ...", scope := {**globals()})
+    made: Callable[..., object] = scope["stage"]
+    return made
 
 
-@every(
-    ("make", "value", "message", "next_step"),
-    [(make, value, *told) for make, values, *told in REFUSED for value in values],
-)
-def test_what_is_wrong_is_refused_with_the_next_step(
-    make: Callable[[Any], object], value: Any, message: str, next_step: str
-) -> None:
-    with pytest.raises(WorkloadError) as raised:
-        make(value)
-    assert message.format(value) in raised.value.message
-    assert next_step in raised.value.next_step
+def bound(*stages: Stage, buffers: Any = None, **parts: Any) -> None:
+    bind(Workload({**BOTH, **(buffers or {})}, frame=stages, **parts))
+
+
+def sized(valid: Any) -> Workload:
+    return framed({**LENGTHS, "data": Buffer(8, "f4", valid=valid)})
+
+
+def looped(stages: Any, **given: Any) -> None:
+    bind(Workload({**BUFFERS, **FLAGS}, [repeat(stages, **{"until": "done", "at_most": 3, **given})]))
+
+
+NUMBERS = "-1; float('nan'); float('inf'); '8'; True"
+NO_FUNCTION = "None; 3; 'produce'"
+NO_STAGES = "host(produce); 3; 'produce'; [host(produce), consume]"
+DEFERRED = "coroutine; generator; asynchronous; functools.partial(coroutine)"
+REFUSED = {
+    "shaped(?)": "(); 2.0; '4'; None; True; (3, True); [[4]]; {4}; 0; -1; (4, 0); 1 << 61; (1 << 40,) * 2",
+    "shaped(4, ?)": "None; object; 'nonsense'; 7; 'V0'; 'U0'; [('x', object)]; '(2,)f4'",
+    "shaped(4, external=True, scratch=True)": "",
+    "device(produce, passes=?)": "8; {'flops': -1}",
+    "device(produce, passes={'a': ?})": f"{NUMBERS}; None; [1]",
+    "device(produce, flops=?)": NUMBERS,
+    "device(produce, cpu=?)": "3",
+    "device(produce, gpu=?)": "-1; True; '1'; 99",
+    "device(produce, arrays=?)": "'pytorch'",
+    "host(produce, arrays=?)": "'pytorch'",
+    "host(produce, every=?)": "0; 2.0; '10'; True",
+    "host(?)": NO_FUNCTION,
+    "device(?)": NO_FUNCTION,
+    "workload(?)": NO_FUNCTION,
+    "framed(?)": "{}; None; [BUFFERS['a']]; {'a b': BUFFERS['a']}; {1: BUFFERS['a']}; {'a': 3}",
+    "framed({'?': BUFFERS['a']})": "; ".join(RESERVED),
+    "framed(frame=?)": f"{NO_STAGES}; []",
+    "framed(setup=?)": f"{NO_STAGES}; None",
+    "framed(check=?)": "3",
+    "framed(frame=[host(print, every=n) for n in ?])": "(2, 4); (1, 97, 101)",
+    "framed(frame=[device(produce), device(produce, gpu=2)])": "",
+    "sized(?)": "'cuont'; 3; 'real'; 'pair'; 'sized'; 'hidden'",
+    'bound(host(stage("?")))': "imag: In; fram: int; qqq: int; *buffers: In; **buffers: In; a: In, /; gpu; "
+    "a; a: int; a: np.ndarray; a: Missing; a: host; a: 'In | Out'; a: In[list]",
+    "bound(host(stage('a: In[?]')))": "::2; 8; 0, 0, 0; ..., ...; 5:5; 0, True",
+    "bound(host(?))": f"type; {DEFERRED}",
+    "bound(device(?))": DEFERRED,
+    "bound(device(plain, cpu=?))": DEFERRED,
+    "bound(device(two, cpu=?))": "plain; otherwise; lambda: None",
+    "bound(device(plain, passes={'b': 2}))": "",
+    "bound(host(stage('a: Out')), check=stage('a: In, b: In'))": "",
+    "bound(device(stage('tmp: Out')), ?, buffers=SCRATCH)": "host(reads); device(reads, gpu=1)",
+    "looped([?])": "step; STEP, repeat([STEP], until='done', at_most=3); host(step, every=2); host(idle)",
+    "looped([STEP], ?)": "at_most=0; at_most=1_000_001; until='don'; until='word'; until='own'",
+}
+"""A call, and values in the place of its question mark."""
+STEP = host(step)
+
+
+def test_what_is_wrong_is_refused_with_the_next_step(accepted: Accepted) -> None:
+    texts = [call.replace("?", value) for call, values in REFUSED.items() for value in values.split("; ")]
+    calls = {text: partial(eval, text, globals()) for text in texts}
+    accepted(re.sub(r"[.]py:\d+|0x\w+", "…", refusals(calls)), "definitions-refused.txt")
 
 
 def test_a_definition_stays_a_function() -> None:

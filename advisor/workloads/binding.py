@@ -361,7 +361,7 @@ def _require_possible(
             f"{who} takes {parameter}; stages are called with buffers by name",
             next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
         )
-    if name == "gpu" and name not in buffers and side == "host":
+    if name == "gpu" and side == "host":
         step = "Remove the parameter; `gpus` is the number of GPUs, in every stage."
         raise WorkloadError(f"host {who} takes 'gpu', but it runs on no GPU", next_step=step)
     if name not in (*buffers, *RESERVED) and parameter.default is parameter.empty:
