@@ -34,7 +34,7 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report.blocks import Banners
-from advisor.report.charts import LABEL_GAP, Curve, Sample, compact, line_chart, styles, time_axis, value_axis
+from advisor.report.charts import LABEL_GAP, compact, line_chart, styles, time_axis, value_axis
 from advisor.report.pages import page_of, render
 from advisor.report.sweep_page import best_cell, sweep_verdict
 from advisor.sweep import parse_sweep
@@ -256,16 +256,16 @@ def test_compact_values(value: Any, text: str) -> None:
     assert compact(value) == text
 
 
-def curve(strategy: str, *times: float | None) -> Curve:
-    samples = tuple(Sample(t, t * 0.9, t * 1.1) if t else None for t in times)
-    return Curve(strategy, styles([strategy])[strategy], samples)
-
-
 @every("last", [1.0, 5.0, 10.0])
 def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
-    crowd = [curve(name, 1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")]
-    made = line_chart("t", "n", [1, 2], [*crowd, curve("top", 10.0, 10.0)])
+    seconds = {name: (1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")} | {"top": (10.0, 10.0)}
+    stops = [
+        Stop(at, {name: measured(name, each[at > 0]) for name, each in seconds.items()}, Optima(chosen=name))
+        for at, name in enumerate(seconds)
+    ]
+    made = line_chart("t", "n", stops, styles(list(seconds)))
     places = sorted(line.label_at * made.height for line in made.lines)
+    assert len(places) == 9
     assert min(b - a for a, b in pairwise(places)) >= LABEL_GAP - 0.11
     assert places[0] >= 0
     assert places[-1] <= made.height

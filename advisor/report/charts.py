@@ -6,7 +6,7 @@ Lines and bands are drawn on a grid of 1000 that stretches with the picture, mar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,7 +15,7 @@ from advisor.profiles.sweeps import Values
 from advisor.report import words
 from advisor.report.blocks import Block
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.tracks import Stop
+from advisor.verdicts.tracks import Stop, fastest
 
 LOGARITHMIC_FROM = 8
 """Times that span this factor get a logarithmic axis."""
@@ -148,53 +148,21 @@ class Style:
 
 @dataclass(frozen=True)
 class Sample:
-    """One strategy at one value: seconds or a ratio, the ends of its interval or range, and its text."""
+    """One strategy at one value: seconds or a ratio, the ends of its interval or range, and its time."""
 
     middle: float
     low: float
     high: float
-    chosen: bool = False
-    text: str = ""
-
-    def over(self, least: float) -> Sample:
-        """The point relative to the fastest; its text stays as it is."""
-        return replace(self, middle=self.middle / least, low=self.low / least, high=self.high / least)
-
-
-def leading(stops: Sequence[Stop], strategies: Sequence[str]) -> set[str]:
-    """Strategies recommended or among the two fastest at a value, and the baseline; all if few are left."""
-    names = {BASELINE} & set(strategies)
-    for stop in stops:
-        timed = {name: figures[0] for name in strategies if (figures := stop.seconds(name))}
-        names.update(filter(None, (stop.optima.chosen,)), sorted(timed, key=timed.__getitem__)[:2])
-    return names if len(strategies) - len(names) > _FEW else set(strategies)
-
-
-def sample(stop: Stop, strategy: str) -> Sample | None:
-    """A strategy's point on a chart; None without figures. An interval that tells nothing is not drawn."""
-    figures = stop.seconds(strategy)
-    if not figures:
-        return None
-    middle, low, high = figures
-    text = f"{units.seconds(middle)} ({words.seconds_between(low, high)})"
-    ends = (low, high) if words.known(low, high) else (middle, middle)
-    return Sample(middle, *ends, stop.optima.chosen == strategy, text)
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A strategy to draw; a value without figures is None and breaks the line."""
-
-    strategy: str
-    style: Style
-    samples: tuple[Sample | None, ...]
+    chosen: bool
+    text: str
 
 
 @dataclass(frozen=True)
 class Line:
     """A drawn strategy: points by their share of the width, paths of the line and of the band around it."""
 
-    curve: Curve
+    strategy: str
+    style: Style
     points: tuple[tuple[float, Sample], ...]
     paths: tuple[str, ...]
     bands: tuple[str, ...]
@@ -203,11 +171,11 @@ class Line:
 
     @property
     def label(self) -> str:
-        return words.name(self.curve.strategy, LABEL_LENGTH)
+        return words.name(self.strategy, LABEL_LENGTH)
 
     @property
     def name(self) -> str:
-        return words.name(self.curve.strategy)
+        return words.name(self.strategy)
 
 
 @dataclass(frozen=True)
@@ -254,29 +222,36 @@ def styles(strategies: Sequence[str]) -> dict[str, Style]:
 def line_chart(
     title: str,
     parameter: str,
-    values: Sequence[Values],
-    curves: Sequence[Curve],
+    stops: Sequence[Stop],
+    looks: Mapping[str, Style],
     *,
     height: int = HEIGHT,
     predicted: bool = False,
     changes: Sequence[Crossover] = (),
     joined: bool = True,
     relative: bool = False,
+    note: str = "",
 ) -> LineChart:
-    """Lays the curves out; each has a sample or None for each value, and one of them has a sample.
+    """The leading strategies over the values of the stops, of which at least one has figures.
 
     A chart is higher than `height` where the names at the lines' ends need it. `joined`: lines go from value
-    to value, which have an order. `relative`: these are ratios.
+    to value, which have an order. `relative`: times are ratios to the fastest at each value.
     """
+    strategies = dict.fromkeys(name for stop in stops for name in stop.results if stop.seconds(name))
+    drawn, values = _leading(stops, strategies), [stop.value for stop in stops]
+    curves = {s: [_sample(stop, s, relative) for stop in stops] for s in strategies if s in drawn}
     shares, labels = value_axis(values)
-    curves, across = [curve for curve in curves if any(curve.samples)], list(map(_inset, shares))
-    drawn = [sample for curve in curves for sample in curve.samples if sample]
-    top = max(s.high for s in drawn) * (_HEADROOM if changes else 1.0)
-    scale, ticks = time_axis(min(s.low for s in drawn), top, relative=relative)
+    across, samples = list(map(_inset, shares)), [s for curve in curves.values() for s in curve if s]
+    top = max(s.high for s in samples) * (_HEADROOM if changes else 1.0)
+    scale, ticks = time_axis(min(s.low for s in samples), top, relative=relative)
     height = max(height, LABEL_GAP * (len(curves) + 1))
     counts = f"{'time relative to the fastest' if relative else 'time per frame'} "
     counts += "(logarithmic)" if scale.logarithmic else "(linear)"
-    lines = [_line(curve, across, scale, connected=joined) for curve in curves]
+    lines = [_line(s, looks[s], curve, across, scale, connected=joined) for s, curve in curves.items()]
+    banded = predicted and any(line.bands for line in lines)
+    marks = f"{'Bands' if banded else 'Vertical lines'} show the {'ranges' if predicted else 'intervals'}"
+    left_out = words.count(len(strategies) - len(drawn), "other strategy")
+    omitted = f"The table also has {left_out}." if len(drawn) < len(strategies) else ""
     return LineChart(
         title=title,
         description=_description(values, curves, "predicted " * predicted),
@@ -287,9 +262,31 @@ def line_chart(
         lines=_spread(lines, LABEL_GAP / height),
         across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
         down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
+        note=" ".join(filter(None, (f"{marks}; a ring marks the recommended strategy.", note, omitted))),
         crossings=tuple(_placed(change, across) for change in changes),
         scale=scale,
     )
+
+
+def _leading(stops: Sequence[Stop], strategies: Collection[str]) -> set[str]:
+    """Strategies recommended or among the two fastest at a value, and the baseline; all if few are left."""
+    names = {BASELINE} & set(strategies)
+    for stop in stops:
+        timed = {name: figures[0] for name in strategies if (figures := stop.seconds(name))}
+        names.update(filter(None, (stop.optima.chosen,)), sorted(timed, key=timed.__getitem__)[:2])
+    names &= set(strategies)
+    return names if len(strategies) - len(names) > _FEW else set(strategies)
+
+
+def _sample(stop: Stop, strategy: str, relative: bool) -> Sample | None:
+    """A strategy's point; None without figures. An interval that tells nothing is not drawn."""
+    figures, least = stop.seconds(strategy), fastest(stop)
+    if not figures or not least:
+        return None
+    middle, low, high = (each / (least if relative else 1.0) for each in figures)
+    ends = (low, high) if words.known(low, high) else (middle, middle)
+    text = f"{units.seconds(figures[0])} ({words.seconds_between(*figures[1:])})"
+    return Sample(middle, *ends, stop.optima.chosen == strategy, text)
 
 
 def _placed(change: Crossover, across: Sequence[float]) -> Crossover:
@@ -309,8 +306,16 @@ def _inset(share: float) -> float:
     return _INSET + share * (1 - 2 * _INSET)
 
 
-def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: bool) -> Line:
-    placed = list(zip(across, curve.samples, strict=True))
+def _line(
+    strategy: str,
+    style: Style,
+    samples: Sequence[Sample | None],
+    across: Sequence[float],
+    scale: Scale,
+    *,
+    connected: bool,
+) -> Line:
+    placed = list(zip(across, samples, strict=True))
     points = tuple((x, sample) for x, sample in placed if sample)
     runs = list(_runs(placed)) if connected else []
     paths = tuple(_path([(x, scale.share(s.middle)) for x, s in run]) for run in runs)
@@ -320,7 +325,7 @@ def _line(curve: Curve, across: Sequence[float], scale: Scale, *, connected: boo
         below = [(x, scale.share(s.low)) for x, s in reversed(run)]
         bands.append(f"{_path([*above, *below])}Z")
     end = _inset(1 - scale.share(points[-1][1].middle))
-    return Line(curve, points, paths, tuple(bands), end, end)
+    return Line(strategy, style, points, paths, tuple(bands), end, end)
 
 
 def _runs(placed: Sequence[tuple[float, Sample | None]]) -> Iterator[list[tuple[float, Sample]]]:
@@ -353,10 +358,10 @@ def _spread(lines: Sequence[Line], gap: float) -> tuple[Line, ...]:
     return tuple(replace(line, label_at=moved[id(line)]) for line in lines)
 
 
-def _description(values: Sequence[Values], curves: Sequence[Curve], word: str) -> str:
+def _description(values: Sequence[Values], curves: Mapping[str, Sequence[Sample | None]], word: str) -> str:
     sentences = []
-    for curve in curves:
-        points = [(value, sample) for value, sample in zip(values, curve.samples, strict=True) if sample]
+    for strategy, samples in curves.items():
+        points = [(value, sample) for value, sample in zip(values, samples, strict=True) if sample]
         times = ", ".join(f"{s.text} at {words.name(str(value), 40)}" for value, s in points)
-        sentences.append(f"{words.name(curve.strategy)}: {word}{times}.")
+        sentences.append(f"{words.name(strategy)}: {word}{times}.")
     return " ".join(sentences)

@@ -11,18 +11,7 @@ from itertools import pairwise
 from advisor import units
 from advisor.profiles.histories import QUICKEST, History
 from advisor.report import blocks, words
-from advisor.report.charts import (
-    HEIGHT,
-    LOW,
-    Crossover,
-    Curve,
-    LineChart,
-    Style,
-    leading,
-    line_chart,
-    sample,
-    styles,
-)
+from advisor.report.charts import HEIGHT, LOW, Crossover, LineChart, Style, line_chart, styles
 from advisor.report.machine import pairs
 from advisor.report.mixes import described
 from advisor.report.page import MARKED, Page, Section, filled, kept_rows, lead, legend, panels
@@ -165,28 +154,20 @@ def _now(series: Series) -> str:
     return f"{words.code(last)} is recommended {where}."
 
 
-def _chart(series: Series, name: str, looks: dict[str, Style], height: int) -> LineChart | None:
+def _chart(series: Series, name: str, looks: dict[str, Style], height: int) -> LineChart:
     """The newest profiles; the table has the others at changes."""
-    track, first = series.track, max(0, len(series.entries) - MOST_POINTS)
-    labels = [entry.label for entry in series.entries[first:]]
-    drawn = leading(track.stops, track.with_figures)
-    curves = []
-    for strategy in (name for name in track.with_figures if name in drawn):
-        samples = tuple(sample(stop, strategy) for stop in track.stops[first:])
-        curves.append(Curve(strategy, looks[strategy], samples))
+    first = max(0, len(series.entries) - MOST_POINTS)
     changes = []
     for change in (change for change in series.changes if change.at > first):
         steps = (f"{words.name(name)} {words.slower(step.ratio)}" for name, step in change.steps.items())
-        title = f"{labels[change.at - first]}, {words.listing(steps, limit=4)}"
+        title = f"{series.entries[change.at].label}, {words.listing(steps, limit=4)}"
         changes.append(Crossover(change.at - first - 1, change.at - first, title))
     notes = [f"The newest {MOST_POINTS} of {len(series.entries)} profiles."] * bool(first)
     notes += ["Changes are between dotted lines."] * bool(changes)
-    if omitted := len(track.with_figures) - len(drawn):
-        notes.append(f"The table also has {words.count(omitted, 'other strategy')}.")
-    title = f"{_what(series)} over commits, {name}"
-    predicted = _is_predicted(series)
-    chart = line_chart(title, "commit", labels, curves, height=height, predicted=predicted, changes=changes)
-    return replace(chart, note=" ".join(notes))
+    return line_chart(
+        f"{_what(series)} over commits, {name}", "commit", series.track.stops[first:], looks,
+        height=height, predicted=_is_predicted(series), changes=changes, note=" ".join(notes),
+    )  # fmt: skip
 
 
 MOST_ROWS = 200

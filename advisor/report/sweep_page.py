@@ -10,18 +10,7 @@ from advisor.profiles.schema import Failed, Profile, Skipped
 from advisor.profiles.sweeps import ProfileSet, Value, Values, are_numbers
 from advisor.report import blocks, words
 from advisor.report.blocks import NOTHING, Column, Table, TableCell, Verdict, columns, row
-from advisor.report.charts import (
-    HEIGHT,
-    LOW,
-    Crossover,
-    Curve,
-    LineChart,
-    Style,
-    leading,
-    line_chart,
-    sample,
-    styles,
-)
+from advisor.report.charts import HEIGHT, LOW, Crossover, LineChart, Style, line_chart, styles
 from advisor.report.machine import method, pairs, workload
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend, panels
 from advisor.report.recommendations import (
@@ -322,29 +311,18 @@ def _table(track: Track, sweep: ProfileSet, parameter: str) -> Table:
 def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int) -> LineChart:
     predicted = track.basis == "predicted"
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
-    drawn = leading(stops, track.with_figures)
-    curves = []
-    for name in (name for name in track.with_figures if name in drawn):
-        pairs = ((sample(stop, name), tracks.fastest(stop)) for stop in stops)
-        curves.append(Curve(name, looks[name], tuple(s.over(t) if s and t else None for s, t in pairs)))
     changed = [
         Crossover(stops.index(low), stops.index(high), what)
         for low, high, what in crossings(track, parameter)
     ]
     where = words.name(track.device.name)
     title = f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}"
-    values = [stop.value for stop in stops]
-    chart = line_chart(
-        title, parameter, values, curves,
-        height=height, predicted=predicted, changes=changed, joined=are_numbers(values), relative=True,
+    return line_chart(
+        title, parameter, stops, looks,
+        height=height, predicted=predicted, changes=changed, relative=True,
+        joined=are_numbers([stop.value for stop in stops]),
+        note="The best strategy changes between the dotted lines." * bool(changed),
     )  # fmt: skip
-    banded = predicted and any(line.bands for line in chart.lines)
-    note = f"{'Bands' if banded else 'Vertical lines'} show the {'ranges' if predicted else 'intervals'}"
-    note += "; a ring marks the recommended strategy."
-    note += " The best strategy changes between the dotted lines." * bool(changed)
-    if omitted := len(track.with_figures) - len(drawn):
-        note += f" The table also has {words.count(omitted, 'other strategy')}."
-    return replace(chart, note=note)
 
 
 def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
