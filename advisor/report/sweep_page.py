@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from advisor import units
@@ -183,8 +183,9 @@ def _for_range(track: Track, parameter: str, one: tracks.OneForAll) -> str:
 def best_by_value(track: Track, parameter: str) -> str:
     """The best strategy by ranges of the parameter, or at each value if these have no order."""
     optima, parts = [stop.optima for stop in track.stops], []
-    places = [(run.strategy, run.values) for run in _runs(track)]
-    for strategy, where in places or tracks.group(optima).items():
+    places: Iterable[tuple[str, Sequence[int]]] = [(run.strategy, run.values) for run in _runs(track)]
+    known = [i for i, each in enumerate(optima) if each.chosen]
+    for strategy, where in places or words.grouped(known, lambda i: str(optima[i].chosen)).items():
         likely = "likely " * any(optima[i].likely for i in where)
         values = listed([track.stops[i].value for i in where])
         parts.append(f"{likely}{words.code(strategy)} at {parameter} = {values}")
@@ -197,6 +198,10 @@ def _runs(track: Track) -> tuple[tracks.Run, ...]:
     """Ranges of one recommended strategy, where the values have an order."""
     has_order = are_numbers([stop.value for stop in track.stops])
     return tracks.runs([stop.optima for stop in track.stops]) if has_order else ()
+
+
+def _changes(track: Track) -> tuple[tracks.Change, ...]:
+    return tracks.changes([stop.optima for stop in track.stops], _runs(track))
 
 
 def at(parameter: str, stops: Sequence[Stop]) -> str:
@@ -247,7 +252,7 @@ def _narrower(track: Track, parameter: str) -> str:
     tested = [stop.value for stop in track.stops]
     if not are_numbers(tested):
         return ""
-    for change in tracks.changes([stop.optima for stop in track.stops], _runs(track)):
+    for change in _changes(track):
         low, high = tested[change.low], tested[change.high]
         texts = words.value(low), words.value(high)
         count = _FINER if change.high - change.low == 1 else 2 * (change.high - change.low) + 1
@@ -311,10 +316,12 @@ def _table(track: Track, sweep: ProfileSet, parameter: str) -> Table:
 def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int) -> LineChart:
     predicted = track.basis == "predicted"
     stops = [stop for stop in track.stops if stop.results]  # a value without a profile has no place here
-    changed = [
-        Crossover(stops.index(low), stops.index(high), what)
-        for low, high, what in crossings(track, parameter)
-    ]
+    changed = []
+    for change in _changes(track):
+        low, high = track.stops[change.low], track.stops[change.high]
+        between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
+        what = f"{'likely ' * change.likely}{change.before.strategy} to {change.after.strategy}, {between}"
+        changed.append(Crossover(stops.index(low), stops.index(high), what))
     where = words.name(track.device.name)
     title = f"{'Predicted time' if predicted else 'Time'} relative to the fastest over {parameter} on {where}"
     return line_chart(
@@ -323,16 +330,6 @@ def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int) -
         joined=are_numbers([stop.value for stop in stops]),
         note="The best strategy changes between the dotted lines." * bool(changed),
     )  # fmt: skip
-
-
-def crossings(track: Track, parameter: str) -> Iterator[tuple[Stop, Stop, str]]:
-    """The values between which the best strategy changes, and from which to which."""
-    optima = [stop.optima for stop in track.stops]
-    for change in tracks.changes(optima, _runs(track)):
-        low, high = track.stops[change.low], track.stops[change.high]
-        between = f"between {parameter} = {words.value(low.value)} and {words.value(high.value)}"
-        likely = "likely " * change.likely
-        yield low, high, f"{likely}{change.before.strategy} to {change.after.strategy}, {between}"
 
 
 def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:

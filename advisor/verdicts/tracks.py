@@ -106,15 +106,6 @@ def changes(optima: Sequence[Optima], runs: Sequence[Run]) -> tuple[Change, ...]
     return tuple(crossovers)
 
 
-def group(optima: Sequence[Optima]) -> dict[str, list[int]]:
-    """The values at which each strategy is recommended, for values without an order."""
-    groups: dict[str, list[int]] = {}
-    for index, now in enumerate(optima):
-        if now.chosen:
-            groups.setdefault(now.chosen, []).append(index)
-    return groups
-
-
 Basis = Literal["measured", "predicted", "cpu"]
 _UNKNOWN = Optima()
 AnyResult = Measured | Predicted | Failed | Skipped
