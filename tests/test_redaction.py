@@ -28,6 +28,7 @@ from advisor.profiles.redaction import Redactor, without_environment, without_na
 from advisor.profiles.schema import Profile
 from advisor.profiles.secrets import MASK, is_secret, mask, masked, masked_and_bounded, of_process
 from advisor.profiles.system_state import Environment
+from tests.faults.case import workload
 from tests.faults.secret_cases import FORMS
 
 PARTS = (
@@ -78,17 +79,8 @@ def test_names_of_secrets_are_told_from_others() -> None:
 
 def test_values_of_secrets_are_masked_in_a_command() -> None:
     typed = ["profile", "--token", "t0p", "--set", "api_key=abc", "--set=password=x=y", "--rounds", "3"]
-    shown = [
-        "profile",
-        "--token",
-        MASK,
-        "--set",
-        f"api_key={MASK}",
-        f"--set=password={MASK}",
-        "--rounds",
-        "3",
-    ]
-    assert masked(typed) == shown
+    shown = f"profile --token {MASK} --set api_key={MASK} --set=password={MASK} --rounds 3"
+    assert " ".join(masked(typed)) == shown
     assert masked(["--token", "--quiet"]) == ["--token", "--quiet"]
     assert command_line(["profile", "--set", "secret=s3cr3t"]) == "advisor profile --set 'secret=***'"
 
@@ -206,24 +198,18 @@ def test_parts_of_a_secret_whose_whole_is_known() -> None:
             "SSH_AUTH_SOCK": "/home/alice/.ssh/agent",
         },
     )
-    secret = (
-        "cdef123456ghij",
-        "123456ghijkl7890",
-        "hunterhunter",
-        "a1b2c3d4e5",
-        "beta-token-2",
-        "quotedvalue9",
-    )
-    for part in (*secret, "secondhalf99", "p@ss@word1", "p%40ss@word1"):
+    secret = ("cdef123456ghij", "123456ghijkl7890", "hunterhunter", "a1b2c3d4e5", "beta-token-2")
+    for part in (*secret, "quotedvalue9", "secondhalf99", "p@ss@word1", "p%40ss@word1"):
         assert mask(f"x{part}y", values) == f"x{MASK}y"
-    for text in (
+    harmless = (
         "service_account",
         "ghijkl",
         "/home/alice/.ssh/known_hosts",
         "name",
         "alpha-",
         "words 1234567",
-    ):
+    )
+    for text in harmless:
         assert mask(text, values) == text
 
 
@@ -270,14 +256,8 @@ def test_every_text_that_is_saved_says_what_it_is(saved: type[Record]) -> None:
 
 def test_a_secret_that_is_a_word_of_ours_leaves_a_profile_that_can_be_read() -> None:
     made = profile(notes=("Interrupted: pageable it was", "pageable"))
-    for word in (
-        "pageable",
-        "pinned",
-        "Interrupted",
-        "synchronize",
-        "cuda",
-        *(s.name for s in made.workload.stages),
-    ):
+    stages = (stage.name for stage in made.workload.stages)
+    for word in ("pageable", "pinned", "Interrupted", "synchronize", "cuda", *stages):
         shown = without_names(made, replace(PLACE, secrets=(word,)))
         again = parse(shown.to_json(), "p.json")
         assert [row.strategy for row in again.results] == [row.strategy for row in made.results]
@@ -310,12 +290,8 @@ def test_secrets_in_the_names_of_a_trace(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_secrets_of_the_process_are_those_of_its_options_and_variables() -> None:
-    variables = {
-        "MY_TOKEN": "abcdefgh",
-        "PATH": "/usr/bin",
-        "SHORT_TOKEN": "1",
-        "AWS_SECRET_ACCESS_KEY": "x" * 40,
-    }
+    variables = {"MY_TOKEN": "abcdefgh", "PATH": "/usr/bin", "SHORT_TOKEN": "1"}
+    variables["AWS_SECRET_ACCESS_KEY"] = "x" * 40
     found = of_process(["profile", "--set", "password=hunter2", "--rounds", "3"], variables)
     assert set(found) == {"hunter2", "abcdefgh", "x" * 40}
 
@@ -359,29 +335,10 @@ def test_no_form_of_a_profile_tells_names() -> None:
     assert (made.notes, made.results[0].reason) == (("kept in .",), "workloads/add.py")
 
 
-WORKLOAD = '''
-import os
-import numpy as np
-from advisor import Buffer, In, Out, Workload, device, host, workload
-
-@workload
-def leaky(n: int = 1000, api_key: str = "") -> Workload:
-    """Adds one."""
-    def produce(a: Out) -> None:
-        a.fill(1)
-    def add(xp, a: In, c: Out) -> None:
-        xp.add(a, 1, out=c)
-    def consume(c: In) -> None:
-        c.sum()
-    return Workload(buffers={name: Buffer(n, np.float32) for name in "ac"},
-                    frame=[host(produce), device(add), host(consume)])
-'''
-
-
 def test_profile_command_keeps_home_host_and_secrets_out(tmp_path: Path) -> None:
     home = tmp_path / "home" / "somebody"
     (home / "work").mkdir(parents=True)
-    (home / "elsewhere.py").write_text(WORKLOAD, encoding="utf-8")
+    (home / "elsewhere.py").write_text(workload(parameters=', api_key: str = ""'), encoding="utf-8")
     command = ["profile", str(home / "elsewhere.py"), "--no-gpu", "--rounds", "1", "--max-seconds", "300"]
     command += ["--set", "api_key=hunter2", "--strategy", "pageable", "--target", "h100-sxm", "--out", "out"]
     variables = {"HOME": str(home), "A_VARIABLE": "of-the-environment"}
