@@ -94,7 +94,7 @@ class VersionComparison(Shown, versions.VersionComparison):
 
 
 def load(path: Path | str) -> Profile:
-    """Reads a profile, packed or not. Raises `AdvisorError`: missing, damaged or of an unknown format."""
+    """Reads a profile. Raises `AdvisorError`: missing, damaged or of an unknown format."""
     with naming_arguments():
         return Profile.of(advise.concluded(reading.load(path)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import os
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 
 from advisor.errors import FileProblem
 from advisor.profiles import schema
-from advisor.profiles.files import read_unpacked, write_atomically
+from advisor.profiles.files import read_whole, write_atomically
 from advisor.profiles.reading import load, parse
 from advisor.profiles.schema import Footprint, Measured, Profile
 from advisor.rules.advise import concluded
@@ -321,15 +320,18 @@ def test_the_files_mode_is_that_of_any_new_file(mask: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_failed_write_keeps_the_old_file(problem: BaseException, tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_file(
+    problem: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise problem
 
     path = tmp_path / "p.json"
     path.write_text("old")
+    monkeypatch.setattr(os, "replace", fail)
     expected = FileProblem if isinstance(problem, OSError) else KeyboardInterrupt
     with pytest.raises(expected) as raised:
-        write_atomically(path, "new", rename=fail)
+        write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
     if isinstance(raised.value, FileProblem):
@@ -345,32 +347,12 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"]
 
 
-# Packed, or too large
-
-
-def test_packed_profile_is_read_like_any_other(tmp_path: Path) -> None:
-    file = tmp_path / "profile.json.gz"
-    file.write_bytes(gzip.compress(builders.profile().model_dump_json().encode()))
-    assert load(file) == builders.profile()
-
-
-@pytest.mark.parametrize("cut", [3, 60, -5])
-def test_packed_and_cut_short_is_damaged(cut: int, tmp_path: Path) -> None:
-    file = tmp_path / "profile.json.gz"
-    file.write_bytes(gzip.compress(builders.profile().model_dump_json().encode())[:cut])
-    with pytest.raises(FileProblem, match="is damaged"):
-        load(file)
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_what_is_too_large_is_refused_with_the_reason(pack: type[bytes], tmp_path: Path) -> None:
-    """However small it is packed."""
-    text = builders.profile().model_dump_json().encode()
-    file = tmp_path / "profile.json"
-    file.write_bytes(pack(text))
-    assert read_unpacked(file, len(text)) == text
+def test_what_is_too_large_is_refused_with_the_reason(tmp_path: Path) -> None:
+    text, file = builders.profile().model_dump_json().encode(), tmp_path / "profile.json"
+    file.write_bytes(text)
+    assert read_whole(file, len(text)) == text
     with pytest.raises(FileProblem, match="the maximum for a report") as raised:
-        read_unpacked(file, len(text) - 1)
+        read_whole(file, len(text) - 1)
     assert "--rounds" in raised.value.next_step
 
 

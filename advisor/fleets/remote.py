@@ -31,7 +31,7 @@ from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import LOG
 from advisor.measure.processes import OVERDUE, cause_of_death, end, log_tail, python_command, start, watch
-from advisor.profiles.files import read_unpacked, scratch, write_atomically
+from advisor.profiles.files import read_whole, scratch, write_atomically
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.texts import shortened
@@ -87,7 +87,7 @@ def _run(task: Task, folder: Path, wanted: Callable[[], bool]) -> str:
     if stopped == OVERDUE:
         stopped = f"did not finish within {task.seconds:g} s"
     if answer.exists() and not stopped:
-        return read_unpacked(answer).decode("utf-8", "replace")
+        return read_whole(answer).decode("utf-8", "replace")
     hide, printed = here(include_host=task.include_host).hide, log_tail(log)
     why = stopped or cause_of_death(process.returncode, printed)
     return Answer(status="lost", reason=hide(why), detail=hide(printed)).model_dump_json()

@@ -1,5 +1,5 @@
-"""Files of text and of TOML: read in seconds at most, packed with gzip or not; written in one step. Folders
-for what a run needs while it lasts."""
+"""Files of text and of TOML: read in seconds at most, written in one step. Folders for what a run needs while
+it lasts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import shutil
 import stat
 import sys
 import tempfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,22 +26,11 @@ else:
 
 LARGEST = 64_000_000
 """Bytes of text: what takes about as long to read and show as a person waits. Checked by `make bench`."""
-_MAGIC = b"\x1f\x8b"
 
 
-def read_unpacked(path: Path, largest: int = LARGEST) -> bytes:
-    """All bytes of the text. Raises `FileProblem` for more than `largest` or damaged packing; `OSError`."""
+def read_whole(path: Path, largest: int = LARGEST) -> bytes:
+    """All bytes of the text. Raises `FileProblem` for more than `largest`; `OSError`."""
     data = read_bytes(path, largest)
-    if data.startswith(_MAGIC) and len(data) <= largest:
-        try:
-            # In zlib's own code: Python's gzip reads headers byte by byte.
-            unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            data = unpacking.decompress(data, largest + 1)
-            if not unpacking.eof and len(data) <= largest:
-                raise zlib.error("the packed text ends too early")
-        except zlib.error as problem:
-            step = "Save it again, or use an undamaged copy."
-            raise FileProblem(f"{path} is damaged: {problem}", next_step=step) from None
     if len(data) > largest:
         raise FileProblem(
             f"{path} holds more than {largest / 1e6:.0f} MB, the maximum for a report",
@@ -83,7 +71,7 @@ def as_path(value: object) -> Path:
 
 
 @contextmanager
-def replacing(path: Path, rename: Callable[[Path, Path], None] = os.replace) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A new file beside the path, which takes its place at the end. Raises `FileProblem` when it cannot."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
@@ -93,7 +81,7 @@ def replacing(path: Path, rename: Callable[[Path, Path], None] = os.replace) -> 
             yield temporary
             os.umask(mask := os.umask(0))
             temporary.chmod(0o666 & ~mask)
-            rename(temporary, path)
+            os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -102,9 +90,9 @@ def replacing(path: Path, rename: Callable[[Path, Path], None] = os.replace) -> 
         raise FileProblem(f"{path} cannot be written: {problem.strerror}", next_step=step) from None
 
 
-def write_atomically(path: Path, text: str, rename: Callable[[Path, Path], None] = os.replace) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Writes beside the target, then renames. Raises `FileProblem` when that cannot be done."""
-    with replacing(path, rename) as temporary:
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

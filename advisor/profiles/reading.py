@@ -13,7 +13,7 @@ from advisor.errors import FileProblem
 from advisor.profiles import secrets
 from advisor.profiles.base import cleaned, first_error
 from advisor.profiles.consistency import contradictions
-from advisor.profiles.files import as_path, read_unpacked
+from advisor.profiles.files import as_path, read_whole
 from advisor.profiles.redaction import Masking
 from advisor.profiles.schema import FORMAT, Profile
 from advisor.texts import quoted, shortened
@@ -28,13 +28,13 @@ _GIVE = "Give an undamaged profile.json written by `advisor profile`."
 
 
 def load(path: Path | str) -> Profile:
-    """Reads a profile, packed or not. Raises `FileProblem`: missing, damaged or of an unknown format."""
+    """Reads a profile. Raises `FileProblem`: missing, damaged or of an unknown format."""
     path = in_directory(as_path(path))
     if path.suffix == ".py":
         step = f"Profile it: advisor profile {path}. To compare two versions of it: advisor compare --run."
         raise FileProblem(f"{path} is Python code, not a profile", next_step=step)
     try:
-        return parse(read_unpacked(path), str(path))
+        return parse(read_whole(path), str(path))
     except FileNotFoundError:
         what, step = "does not exist", "Give the path of a profile.json written by `advisor profile`."
     except UnicodeDecodeError:
