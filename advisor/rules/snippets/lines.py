@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.profiles.crossings import Crossing, Library, Place
 from advisor.profiles.files import read_toml
-from advisor.strategies.syntax import names_of
+from advisor.strategies.syntax import calls_in, last_name, names_of, targets_of
 
 _OF_ARGUMENT = (
     *("asarray", "array", "to_device", "asnumpy", "from_numpy", "as_tensor", "tensor", "set", "copy_"),
@@ -24,42 +25,55 @@ _CASTS = {f"__{name}__": name for name in ("float", "int", "bool", "complex")} |
 
 @dataclass(frozen=True)
 class UserLine:
-    """A line with its parts as written; empty texts where its grammar does not tell them."""
+    """A line with its parts; empty texts where its grammar does not tell them."""
 
     place: Place
     library: Library
-    target: str = ""
-    """The name that it assigns."""
-    call: str = ""
+    statement: ast.stmt | None = None
+    """The statement that crosses, or the only one."""
+    crossing: ast.Call | None = None
     """The call that crosses."""
-    operand: str = ""
+    copied: ast.expr | None = None
     """What that copies, or asks for a value."""
 
     @classmethod
     def of(cls, crossing: Crossing) -> UserLine:
-        place = crossing.place
-        name = crossing.call.rpartition(".")[2]
+        place, library, name = crossing.place, crossing.library, crossing.call.rpartition(".")[2]
         name = _CASTS.get(name, name)
         statements = statements_of(place.text)
-        calls = ((each, call) for each in statements for call in ast.walk(each) if isinstance(call, ast.Call))
-        statement, call = next((pair for pair in calls if _name(pair[1].func) == name), (None, None))
-        if statement is None or call is None:
-            target = _target(statements[0]) if len(statements) == 1 else ""
-            return cls(place, crossing.library, target)
-        target = _target(statement)
+        calls = ((each, call) for each in statements for call in calls_in(each))
+        statement, call = next((pair for pair in calls if last_name(pair[1].func) == name), (None, None))
+        if call is None:
+            return cls(place, library, statements[0] if len(statements) == 1 else None)
         is_function = crossing.call.startswith(("cupy.", "torch.", "cuda."))
-        operand = call.func.value if isinstance(call.func, ast.Attribute) else None
+        copied = call.func.value if isinstance(call.func, ast.Attribute) else None
         if is_function or name in (*_OF_ARGUMENT, *_CASTS.values()):
-            operand = call.args[0] if call.args else None
-        copied = _segment(place.text, operand) if operand else ""
-        return cls(place, crossing.library, target, _segment(place.text, call), copied)
+            copied = call.args[0] if call.args else None
+        return cls(place, library, statement, call, copied)
+
+    @property
+    def target(self) -> str:
+        """The name that it assigns."""
+        assigns = isinstance(self.statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+        targets = targets_of(self.statement) if self.statement and assigns else [None]
+        return getattr(targets[0], "id", "")
+
+    @property
+    def call(self) -> str:
+        return self._text(self.crossing)
+
+    @property
+    def operand(self) -> str:
+        return self._text(self.copied)
+
+    def _text(self, node: ast.AST | None) -> str:
+        return (ast.get_source_segment(self.place.text, node) if node else "") or ""
 
     @property
     def result(self) -> str:
         """Name of what the call returns; empty if the line computes with it (`total += a.get().sum()`)."""
-        values = [each.value for each in statements_of(self.place.text) if isinstance(each, ast.Assign)]
-        alone = not self.call or self.call in (_segment(self.place.text, value) for value in values)
-        return self.target if alone else ""
+        returned = isinstance(self.statement, ast.Assign) and self.statement.value is self.crossing
+        return self.target if returned or not self.crossing else ""
 
     def with_call(self, other: str) -> str:
         """The line with something else in place of the call; empty where there is no such call."""
@@ -68,83 +82,56 @@ class UserLine:
     @property
     def filled(self) -> str:
         """The host's array that a download is told to fill; empty where the call makes one."""
-        call = _expression(self.call)
-        if not isinstance(call, ast.Call):
+        call = self.crossing
+        if call is None:
             return ""
-        if _name(call.func) == "copy_" and isinstance(call.func, ast.Attribute):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "copy_":
             return ast.unparse(call.func.value)
-        first = call.args[:1] if _name(call.func) == "copy_to_host" else []
+        first = call.args[:1] if last_name(call.func) == "copy_to_host" else []
         words = (word.value for word in call.keywords if word.arg in ("out", "ary"))
         return next((ast.unparse(each) for each in (*first, *words)), "")
 
     @property
     def names(self) -> set[str]:
-        return names_of(_expression(self.operand))
+        return names_of(self.copied) if self.copied else set()
 
     @property
     def is_constant(self) -> bool:
         """Whether the operand is written as numbers."""
         try:
-            return isinstance(ast.literal_eval(self.operand), (list, tuple, int, float))
+            return isinstance(ast.literal_eval(self.copied or ""), (list, tuple, int, float))
         except (SyntaxError, ValueError):
             return False
 
     @property
     def dtype(self) -> str:
         """The type that the call converts to; empty where it names none."""
-        call = _expression(self.call)
-        words = call.keywords if isinstance(call, ast.Call) else []
+        words = self.crossing.keywords if self.crossing else []
         return next((ast.unparse(word.value) for word in words if word.arg == "dtype"), "")
 
     @property
     def made_on_gpu(self) -> str:
         """The line with `torch.ones(8, device=dev)` for `torch.ones(8).to(dev)`; empty where it is not so."""
-        call, operand = _expression(self.call), _expression(self.operand)
-        if not isinstance(call, ast.Call) or not isinstance(operand, ast.Call) or call.keywords:
+        call, made = self.crossing, self.copied
+        if call is None or call.keywords or len(call.args) > 1 or not isinstance(made, ast.Call):
             return ""
-        words = {word.arg for word in operand.keywords}
-        if not _MADE.fullmatch(ast.unparse(operand.func)) or words & _ON_HOST or len(call.args) > 1:
+        if not _MADE.fullmatch(ast.unparse(made.func)) or {word.arg for word in made.keywords} & _ON_HOST:
             return ""
-        device = '"cuda"' if _name(call.func) == "cuda" else "".join(map(ast.unparse, call.args))
+        device = '"cuda"' if last_name(call.func) == "cuda" else "".join(map(ast.unparse, call.args))
         inner = self.operand[:-1].rstrip().rstrip(",")
         return self.with_call(f"{inner}, device={device})") if device else ""
 
     def with_operand(self, other: str) -> str:
         """The line that copies something else."""
-        if not self.operand:
-            return ""
-        head, dot, rest = self.call.partition(self.operand)
-        return self.with_call(f"{head}{other}{rest}") if dot else ""
+        return self.with_call(self.call.replace(self.operand, other, 1)) if self.operand else ""
 
 
 def statements_of(text: str) -> list[ast.stmt]:
     """The statements of a line; the head of a block gets a body."""
     for body in ("", " pass"):
-        try:
+        with suppress(SyntaxError, ValueError):
             return ast.parse(text + body).body
-        except (SyntaxError, ValueError):
-            continue
     return []
-
-
-def _expression(text: str) -> ast.expr:
-    return ast.parse(f"({text or 0}\n)", mode="eval").body
-
-
-def _target(statement: ast.stmt) -> str:
-    targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    target = statement.target if isinstance(statement, ast.AugAssign) else next(iter(targets), None)
-    return target.id if isinstance(target, ast.Name) else ""
-
-
-def _name(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
-
-
-def _segment(text: str, node: ast.AST) -> str:
-    return ast.get_source_segment(text, node) or ""
 
 
 def both(place: Place, after: str) -> str:
@@ -232,7 +219,7 @@ def on_gpu(line: UserLine, loop_end: str, tested: bool) -> str:
     value = f"{line.operand}.detach()" if line.library == "torch" else line.operand
     written = line.with_call(value) if line.operand else ""
     statements = statements_of(written)
-    if tested or isinstance([*statements_of(line.place.text), None][0], (ast.If, ast.While, ast.Assert)):
+    if tested or isinstance(line.statement, (ast.If, ast.While, ast.Assert)):
         return (
             "# keep what depends on it on the GPU (where(), clip()), or ask for it in every tenth frame\n"
             f"{line.place.text}"
@@ -240,7 +227,7 @@ def on_gpu(line: UserLine, loop_end: str, tested: bool) -> str:
     # A call that is passed the value waits for it as well, as print() and math.log() of a tensor do.
     passed = {
         ast.unparse(part)
-        for call in (node for each in statements for node in ast.walk(each) if isinstance(node, ast.Call))
+        for call in (call for each in statements for call in calls_in(each))
         for argument in (*call.args, *call.keywords)
         for part in ast.walk(argument)
     }
