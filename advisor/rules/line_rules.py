@@ -7,18 +7,7 @@ from advisor.devices.entries import FOLLOWS
 from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing
 from advisor.rules.base import Finding, Limits
 from advisor.rules.lines import LineCase, often
-from advisor.rules.snippets.lines import (
-    UserLine,
-    copied_there,
-    filled,
-    in_place,
-    kept,
-    merged,
-    on_device,
-    on_gpu,
-    once,
-    pinned,
-)
+from advisor.rules.snippets.lines import UserLine, copied_there, in_place, kept, merged, on_gpu, pinned
 from advisor.strategies.syntax import names_changed, names_tested, names_written
 
 ONE_DRAM = "CPU and GPU have one DRAM: in mapped or managed memory the data would need no copy at all."
@@ -78,7 +67,7 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         ONE_DRAM if case.one_dram else "",
         "Its size differs from frame to frame: lock as much as the largest needs." if crossing.varies else "",
         saved=saved,
-        after=pinned(case.line, up=up, before=case.before_loop, fill_place=fill_place),
+        after=pinned(case.line, up=up, before=case.before_loop, fill=fill_place),
         change=None if crossing.varies or filled else "lock" if up else "reuse",
     )
 
@@ -105,7 +94,7 @@ def _kernel_arrays(case: LineCase) -> Finding:
         f"The gain is that of all these copies: what the CPU {'writes' if up else 'reads'} in each frame "
         "still needs one.",
         saved=case.frame_seconds,
-        after=on_device(case.line, case.before_loop),
+        after=case.code("on-device"),
     )
 
 
@@ -118,7 +107,7 @@ def _pinned_batches(case: LineCase, loaders: tuple[int, ...], cause: str, saved:
         "With it the loader copies each batch into page-locked memory in a thread of its own.",
         ONE_DRAM if case.one_dram else "",
         saved=saved,
-        after=f"# {where}: DataLoader(..., pin_memory=True)\n{case.crossing.place.text}",
+        after=case.code("loader", lines=where),
         change="pin-memory",
     )
 
@@ -180,7 +169,6 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
     if not case.is_worth(saved, limits):
         return None
     written = case.line.target in case.in_loop(names_changed) or case.is_filled
-    use = "# in the loop: use that array; nothing is uploaded"
     return case.advice(
         f"Upload {case.array} once, {case.before_loop}",
         f"{case.moved}, {reason}.",
@@ -192,9 +180,7 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         saved=saved,
         after=copied_there(case.line, case.before_loop)
         if written
-        else once(case.line, case.before_loop, use)
-        if case.line.call
-        else f"# {case.before_loop}: upload the array once, and use that here\n{case.line.place.text}",
+        else case.code("uploaded-once" if case.line.call else "uploaded-before"),
         change=None if written else "hoist",
     )
 
@@ -241,7 +227,7 @@ def unread_upload(case: LineCase, limits: Limits) -> Finding | None:
         "call of the library read them. Kernels that are launched by other means are not seen: check these "
         "first.",
         saved=saved,
-        after=f"# only where its result is read:\n{case.line.place.text}",
+        after=case.code("where-read"),
     )
 
 
@@ -256,14 +242,14 @@ def pin_per_frame(case: LineCase, limits: Limits) -> Finding | None:
             "in a frame: for a single transfer that costs more than it saves. Write into that memory, or "
             "leave the call out.",
             saved=saved,
-            after=filled(case.before_loop),
+            after=case.code("page-locked-source"),
         )
     return case.advice(
         f"Page-lock {case.what} once, not in every frame",
         f"{case.crossing.call} page-locks memory {often(case.times)} times in a frame. Locking visits "
         "every page and costs more than it saves for a single copy. The gain is the time of these calls.",
         saved=saved,
-        after=once(case.line, case.before_loop, "# in the loop: write into that memory"),
+        after=case.code("locked-once"),
     )
 
 
@@ -311,54 +297,53 @@ def _blocking_upload(case: LineCase, limits: Limits) -> Finding | None:
         "The gain is that of the waits; a frame in which the host waits for the GPU anyway has none. More is "
         "gained where the host has work beside the copies.",
         saved=saved,
-        after=f"# non_blocking=True in each call of to or cuda\n{crossing.place.text}",
+        after=case.code("non-blocking"),
         change="non-blocking",
     )
 
 
 def _synchronization(case: LineCase) -> tuple[str, str, str]:
     """Title, what the call does, and what to write for one that does nothing but wait."""
-    text = case.line.place.text
     if case.is_timed:
-        title, does = (
-            "Time fewer frames: this wait is for the clock",
-            "comes right before or after a reading of the clock, and returns",
-        )
-        return title, does, f"# only in frames that you time\n{text}"
-    return "Wait for the GPU only before its results are read", "returns", once(case.line, "after the loop")
+        does = "comes right before or after a reading of the clock, and returns"
+        return "Time fewer frames: this wait is for the clock", does, case.code("timed")
+    return "Wait for the GPU only before its results are read", "returns", case.code("after-loop")
+
+
+_READS = (
+    (
+        MASKED,
+        "Select with `where` in place of a mask",
+        "needs the number of selected elements on the host and returns",
+        "fixed-size",
+    ),
+    (
+        SIZED,
+        "Avoid results whose size the host waits for: {}",
+        "needs the size of its result on the host and returns",
+        "fixed-size",
+    ),
+    (SHOWN, "Show values in fewer frames", "returns", "seldom"),
+)
+"""By how the call ends: title, what it does, and what to write."""
 
 
 def _value_read(case: LineCase) -> tuple[str, str, str]:
     """The same for a call that brings the host a value."""
-    call, text = case.crossing.call, case.line.place.text
+    call, inside = case.crossing.call, "copies a value to the host inside of this call and returns"
     if not case.reads_itself:
-        return _library_read(case)
-    fixed = f"# of a fixed size: where(mask, x, 0), bincount(minlength=...)\n{text}"
-    if call.endswith(MASKED):
-        does = "needs the number of selected elements on the host and returns"
-        return "Select with `where` in place of a mask", does, fixed
-    if call.endswith(SIZED):
-        title = f"Avoid results whose size the host waits for: {call}"
-        return title, "needs the size of its result on the host and returns", fixed
+        # GradScaler.step reads whether gradients are finite, unless the optimizer does (grad_scaler.py).
+        if "GradScaler" in case.source and ".step(" in case.statement:
+            return "Use an optimizer with `fused=True`", inside, case.code("fused")
+        return "Look for an option that keeps this value on the GPU", inside, case.code("library")
+    for ends, title, does, code in _READS:
+        if call.endswith(ends):
+            return title.format(call), does, case.code(code)
     if call.startswith("cupy."):
         title = f"Look for a function or an option that does not wait: {call}"
-        return (
-            title,
-            "reads a value of its own on the host and returns",
-            f"# with its range or sizes given\n{text}",
-        )
-    if call.endswith(SHOWN):
-        return "Show values in fewer frames", "returns", f"# in every tenth frame\n{text}"
-    after = on_gpu(case.line, "after the loop", case.line.target in case.in_loop(names_tested))
+        return title, "reads a value of its own on the host and returns", case.code("with-sizes")
+    after = on_gpu(case.line, tested=case.line.target in case.in_loop(names_tested))
     return f"Keep {case.what} on the GPU", "copies a value to the host and returns", after
-
-
-def _library_read(case: LineCase) -> tuple[str, str, str]:
-    """GradScaler.step reads whether gradients are finite, unless the optimizer does (grad_scaler.py)."""
-    does, line = "copies a value to the host inside of this call and returns", case.line.place.text
-    if "GradScaler" in case.source and ".step(" in case.statement:
-        return "Use an optimizer with `fused=True`", does, f"# Adam, AdamW or SGD with fused=True\n{line}"
-    return "Look for an option that keeps this value on the GPU", does, f"# the library reads a value\n{line}"
 
 
 def shared_dram_copy(case: LineCase, limits: Limits) -> Finding | None:

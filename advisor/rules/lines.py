@@ -17,7 +17,7 @@ from advisor.profiles.crossings import Ceiling, Crossing, Place
 from advisor.profiles.schema import MemoryClass
 from advisor.profiles.trials import ChangeKind
 from advisor.rules.base import Finding, Limits, text
-from advisor.rules.snippets.lines import UserLine, both, statements_of
+from advisor.rules.snippets.lines import UserLine, both, code, statements_of
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
 from advisor.strategies.syntax import (
@@ -212,6 +212,10 @@ class LineCase:
     def is_filled(self) -> bool:
         """Whether a kernel of the file writes to what the line uploads."""
         return self.line.target in names_filled(self._parsed[0])
+
+    def code(self, name: str, **words: str) -> str:
+        """A text of snippets/lines.toml about the line."""
+        return code(name, self.line, before=self.before_loop, **words)
 
     def written(self, kind: ChangeKind) -> str:
         """The change as a patch of the user's file; empty where it cannot be written with certainty."""

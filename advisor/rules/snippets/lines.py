@@ -140,90 +140,58 @@ def both(place: Place, after: str) -> str:
 
 
 _TEXTS = read_toml(Path(__file__).with_suffix(".toml"))
-"""By library: page-locked memory, a download `out` into it, what waits for copies, one memory for both sides,
-and what makes one array of several."""
 
 
-def pinned(line: UserLine, *, up: bool, before: str, fill_place: str) -> str:
-    """One page-locked array, made once. fill_place: the line that fills the old one."""
-    old, texts = line.operand or "array", _TEXTS[line.library]
+def code(name: str, line: UserLine, *, new: str = "", **words: str) -> str:
+    """A text of lines.toml, in the words of the line's library."""
+    given = {"line": line.place.text, "old": line.operand or "array", "dtype": line.dtype or "dtype"}
+    given |= {"new": new, **words}
+    library = {each: text.format_map(given) for each, text in _TEXTS[line.library].items()}
+    return str(_TEXTS["code"][name].format_map(library | given))
+
+
+def pinned(line: UserLine, *, up: bool, before: str, fill: str) -> str:
+    """One page-locked array, made once. fill: the line that fills the old one."""
+    old = line.operand or "array"
     new = f"{old if old.isidentifier() else 'host'}_pinned"
     those = f"the shape of {old}, in the type of the GPU's array" if line.dtype else f"those of {old}"
-    lock = f"{texts['pinned'].format(new=new, dtype=line.dtype or 'dtype')}  # {those}; {before}"
-    if not up and line.filled:
-        lock = texts["pinned"].format(new=line.filled, dtype="dtype")
-        return f"{lock}  # {fill_place}: in place of the array there\n{line.place.text}"
-    if not up:
-        download = texts["out"].format(new=new, old=old)
-        return f"{lock}\n{line.with_call(download) or f'result = {download}'}  # until the next"
-    fill = f"# {fill_place}: write into {new} (out={new}, dst={new}) instead of making {old}"
-    again = line.with_operand(new) or f"# copy from {new}"
-    return f"{lock}\n{fill}\n{again}\n{texts['wait']}  # before the CPU writes {new} again"
+    words = {"those": those, "before": before, "fill": fill}
+    if up:
+        return code("pinned", line, new=new, again=line.with_operand(new) or f"# copy from {new}", **words)
+    if line.filled:
+        return code("pinned-there", line, new=line.filled, **words)
+    download = code("download", line, new=new)
+    again = line.with_call(download) or f"result = {download}"
+    return code("pinned-download", line, new=new, again=again, **words)
 
 
 def in_place(line: UserLine, *, up: bool, before: str) -> str:
     """One array in mapped memory that the CPU and the GPU use."""
-    old, texts = line.operand or "array", _TEXTS[line.library]
-    new = f"{old if old.isidentifier() else 'data'}_shared"
-    if up:
-        use, until = f"the CPU writes into {new}; kernels read {new}_gpu", "it writes again"
-    else:
-        use, until = f"kernels write into {new}_gpu (out=)", f"the CPU reads {new}"
-    shared = texts["shared"].format(new=new)
-    return f"# {before}\n{shared}\n# in the loop: {use}\n{texts['wait']}  # before {until}"
-
-
-def on_device(line: UserLine, before: str) -> str:
-    """Arrays on the GPU for a kernel that is given NumPy's."""
-    return (
-        f"# {before}: d_array = cuda.to_device(array), for each array that it is given\n"
-        f"{line.place.text}  # give it d_array\n"
-        "# d_array.copy_to_host(array) where the CPU reads it, copy_to_device where it writes"
-    )
-
-
-def filled(before: str) -> str:
-    """Page-locked memory that the data is made in."""
-    return (
-        f"host = torch.empty(shape, dtype=dtype, pin_memory=True)  # {before}; two to overlap\n"
-        "# make the data in host (out=host, read into host.numpy()), then copy it with non_blocking=True\n"
-        f"{_TEXTS['torch']['wait']}  # before the CPU writes host again"
-    )
-
-
-def once(line: UserLine, before: str, after: str = "") -> str:
-    """The line moved out of the loop."""
-    return "\n".join(filter(None, (f"# {before}", line.place.text, after)))
+    new = f"{line.operand if line.operand.isidentifier() else 'data'}_shared"
+    return code("shared-upload" if up else "shared-download", line, new=new, before=before)
 
 
 def copied_there(line: UserLine, before: str) -> str:
     """The upload moved out of a loop in which the GPU writes to what it gave."""
-    new = line.target
-    old = f"{line.target}_once"
-    upload = f"# {before}\n{line.place.text.replace(new, old, 1)}\n"
-    if line.library == "numba":
-        return f"{upload}{new} = cuda.device_array_like({old})\n# in the loop\n{new}.copy_to_device({old})"
-    return f"{upload}# in the loop\n{new} = {old}.{'clone' if line.library == 'torch' else 'copy'}()"
+    upload = line.place.text.replace(line.target, f"{line.target}_once", 1)
+    return code("copied-there", line, new=line.target, upload=upload, before=before)
 
 
 def kept(line: UserLine, source: UserLine | None) -> str:
     """The array that is still on the GPU, in place of its copy."""
-    there = source.operand if source else ""
-    if source is None or not there:
-        return f"# keep each array on the GPU too, beside what was downloaded\n{line.with_call('that_array')}"
-    return f"{line.with_call(there)}  # while {there} is as it was in line {source.place.line}"
+    if source is None or not source.operand:
+        return code("kept", line, again=line.with_call("that_array"))
+    there = source.operand
+    return code("there", line, again=line.with_call(there), there=there, number=str(source.place.line))
 
 
-def on_gpu(line: UserLine, loop_end: str, tested: bool) -> str:
+def on_gpu(line: UserLine, *, tested: bool) -> str:
     """The value stays on the GPU; it is read once, after the loop. tested: the loop needs it on the host."""
     value = f"{line.operand}.detach()" if line.library == "torch" else line.operand
     written = line.with_call(value) if line.operand else ""
     statements = statements_of(written)
     if tested or isinstance(line.statement, (ast.If, ast.While, ast.Assert)):
-        return (
-            "# keep what depends on it on the GPU (where(), clip()), or ask for it in every tenth frame\n"
-            f"{line.place.text}"
-        )
+        return code("tested", line)
     # A call that is passed the value waits for it as well, as print() and math.log() of a tensor do.
     passed = {
         ast.unparse(part)
@@ -233,10 +201,9 @@ def on_gpu(line: UserLine, loop_end: str, tested: bool) -> str:
     }
     plain = value not in passed and all(isinstance(each, _PLAIN) for each in statements)
     if not written or not statements or not plain:
-        keep = "# keep the values on the GPU and read them after the loop, or in every tenth frame"
-        return f"{keep}\n{line.place.text}"
-    once = line.call.replace(line.operand, line.target, 1) if line.target else line.call
-    return f"{written}  # stays on the GPU\n# {loop_end}: {once}"
+        return code("read-later", line)
+    read = line.call.replace(line.operand, line.target, 1) if line.target else line.call
+    return code("on-gpu", line, written=written, read=read)
 
 
 _PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
@@ -244,9 +211,5 @@ _PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
 
 def merged(line: UserLine) -> str:
     """One copy for many small arrays."""
-    old = line.operand or "array"
-    stack = _TEXTS[line.library]["stack"]
     one = line.with_operand("together")
-    if not one:
-        return f"together = {stack}(...)  # all small arrays of the frame; then one copy of it"
-    return f"together = {stack}([...])  # every {old} of a frame\n{one}  # one copy; then take its rows"
+    return code("merged" if one else "merged-all", line, again=one)
