@@ -9,7 +9,6 @@ from advisor.model.machines import Machine
 from advisor.model.simulate import predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, ScriptRun
-from advisor.rules.base import Finding
 from advisor.rules.lines import LineCase, likely_seconds
 from advisor.rules.registry import RULES, limits
 from advisor.verdicts.ceilings import (
@@ -106,18 +105,14 @@ def _beside(scope: Scope, ceiling: Ceiling) -> dict[int, float]:
 
 
 def _strongest(case: LineCase, device: str, wanted: Preferences) -> Advice | None:
-    """The advice that gains most: what spares a copy goes before what makes it faster."""
-    findings = [
-        (rule, finding)
-        for rule in RULES
-        if rule.judge_line and rule.id not in wanted.ignored
-        if (finding := rule.judge_line(case, limits(rule, wanted))) is not None
-    ]
-    if not findings:
-        return None
-    rule, finding = max(findings, key=lambda pair: _gained(pair[1]))
-    return rule.concluded(device, finding)
-
-
-def _gained(finding: Finding) -> float:
-    return (finding.gain and finding.gain.seconds_per_frame) or 0.0
+    """The advice that gains most, and enough of a frame, or of all that memory can change where frames were
+    not timed: what spares a copy goes before what makes it faster."""
+    whole, most, strongest = case.ceiling.of_seconds or case.ceiling.seconds, 0.0, None
+    for rule in RULES:
+        if rule.judge_line is None or rule.id in wanted.ignored:
+            continue
+        finding = rule.judge_line(case, values := limits(rule, wanted))
+        gained = (finding and finding.gain and finding.gain.seconds_per_frame) or 0.0
+        if finding and gained > most and gained >= values["line_share"] * whole:
+            most, strongest = gained, rule.concluded(device, finding)
+    return strongest

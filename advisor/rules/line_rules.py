@@ -19,30 +19,36 @@ RARE = 0.1
 """Reads in a frame that are as rare as the advice on a condition makes them, every tenth frame."""
 
 
-def pageable_transfer(case: LineCase, limits: Limits) -> Finding | None:
-    crossing = case.crossing
-    if not case.is_copy or crossing.memory != "pageable" or crossing.staged or crossing.non_blocking:
+def pageable_transfer(case: LineCase, _: Limits) -> Finding | None:
+    if not case.is_pageable or case.crossing.non_blocking:
         return None
-    return page_locked(
-        case, limits, "The driver passes it through its own page-locked buffer, and the host waits."
-    )
+    return page_locked(case, "The driver passes it through its own page-locked buffer, and the host waits.")
 
 
-def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
+def pageable_async_copy(case: LineCase, _: Limits) -> Finding | None:
+    """An asynchronous copy was asked for, from or to pageable memory."""
+    cause = "The call asks for an asynchronous copy, but from pageable memory the driver stages it."
+    return page_locked(case, cause) if case.is_pageable and case.crossing.non_blocking else None
+
+
+def hidden_host_copy(case: LineCase, _: Limits) -> Finding | None:
+    cause = "The library first copies it on the CPU into page-locked memory of its own."
+    return page_locked(case, cause) if case.is_copy and case.crossing.staged else None
+
+
+def page_locked(case: LineCase, cause: str) -> Finding | None:
     """One page-locked array that is kept, in place of what the line copies now."""
     crossing, up = case.crossing, case.crossing.kind == "upload"
     repeats = crossing.repeats
     is_constant = repeats is not None and 0 < repeats.compared == repeats.same
-    if up and not is_constant and case.line.made_on_gpu and case.is_worth(case.frame_seconds, limits):
+    if up and not is_constant and case.line.made_on_gpu:
         return _made_on_gpu(case)
-    is_hidden = crossing.call == KERNEL_ARGUMENT or (crossing.library == "numba" and not case.line.call)
-    saved = case.locked_seconds
-    if is_hidden and case.scope.loop and case.is_worth(case.frame_seconds, limits):
+    if case.scope.loop is None:
+        return None  # page-locking costs more than one copy
+    if crossing.call == KERNEL_ARGUMENT or (crossing.library == "numba" and not case.line.call):
         return _kernel_arrays(case)
-    if case.scope.loop is None or not case.is_worth(saved, limits):  # locking costs more than one copy
-        return None
     if case.loaders:
-        return _pinned_batches(case, case.loaders, cause, saved)
+        return _pinned_batches(case, cause)
     origin = crossing.origin
     if up and case.line.operand[:1] in ("[", "("):
         return None  # numbers in a list become an array first, which costs more than its copy
@@ -66,7 +72,7 @@ def page_locked(case: LineCase, limits: Limits, cause: str) -> Finding | None:
         "" if up or filled else "The next download overwrites it: nothing may hold it longer than a frame.",
         ONE_DRAM if case.one_dram else "",
         "Its size differs from frame to frame: lock as much as the largest needs." if crossing.varies else "",
-        saved=saved,
+        saved=case.locked_seconds,
         after=pinned(case.line, up=up, before=case.before_loop, fill=fill_place),
         change=None if crossing.varies or filled else "lock" if up else "reuse",
     )
@@ -98,34 +104,17 @@ def _kernel_arrays(case: LineCase) -> Finding:
     )
 
 
-def _pinned_batches(case: LineCase, loaders: tuple[int, ...], cause: str, saved: float) -> Finding:
-    first, *more = loaders
-    where = f"line {first}" if not more else f"lines {', '.join(map(str, loaders))}"
+def _pinned_batches(case: LineCase, cause: str) -> Finding:
+    where = f"line{'s' * (len(case.loaders) > 1)} {', '.join(map(str, case.loaders))}"
     return case.advice(
         f"Set `pin_memory=True` in the DataLoader at {where}",
         f"{case.moved} from pageable memory. {cause}",
         "With it the loader copies each batch into page-locked memory in a thread of its own.",
         ONE_DRAM if case.one_dram else "",
-        saved=saved,
+        saved=case.locked_seconds,
         after=case.code("loader", lines=where),
         change="pin-memory",
     )
-
-
-def pageable_async_copy(case: LineCase, limits: Limits) -> Finding | None:
-    """An asynchronous copy was asked for, from or to pageable memory."""
-    crossing = case.crossing
-    if not case.is_copy or crossing.memory != "pageable" or crossing.staged or not crossing.non_blocking:
-        return None
-    cause = "The call asks for an asynchronous copy, but from pageable memory the driver stages it."
-    return page_locked(case, limits, cause)
-
-
-def hidden_host_copy(case: LineCase, limits: Limits) -> Finding | None:
-    if not case.is_copy or not case.crossing.staged:
-        return None
-    cause = "The library first copies it on the CPU into page-locked memory of its own."
-    return page_locked(case, limits, cause)
 
 
 def small_transfers(case: LineCase, limits: Limits) -> Finding | None:
@@ -136,8 +125,6 @@ def small_transfers(case: LineCase, limits: Limits) -> Finding | None:
         return None  # once in a run it costs little, and a module moves its parameters itself
     call = case.modelled("pinned_copy_call_seconds")
     saved = (case.times - 1) * min(case.seconds, call)
-    if not case.is_worth(saved, limits):
-        return None
     return case.advice(
         f"Copy the {round(case.times)} small arrays of a frame as one",
         f"{case.moved}: at that size the cost is the call, not the bytes. "
@@ -166,8 +153,6 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         )
         reason += f"the one before{f'; {rest} were not compared' if rest > 0 else ''}"
     saved = case.frame_seconds * (1 - 1 / case.crossing.count)
-    if not case.is_worth(saved, limits):
-        return None
     written = case.line.target in case.in_loop(names_changed) or case.is_filled
     return case.advice(
         f"Upload {case.array} once, {case.before_loop}",
@@ -192,7 +177,7 @@ def round_trip(case: LineCase, limits: Limits) -> Finding | None:
         return None
     share = repeats.returned / repeats.checked
     saved = case.frame_seconds * share
-    if share < limits["share"] or not case.is_worth(saved, limits):
+    if share < limits["share"]:
         return None
     source = repeats.returned_from
     return case.advice(
@@ -219,7 +204,7 @@ def unread_upload(case: LineCase, limits: Limits) -> Finding | None:
         return None
     share = crossing.unread / crossing.count
     saved = case.frame_seconds * share
-    if share < limits["share"] or not case.is_worth(saved, limits):
+    if share < limits["share"]:
         return None
     return case.advice(
         f"Upload {case.what} only where it is read",
@@ -233,7 +218,7 @@ def unread_upload(case: LineCase, limits: Limits) -> Finding | None:
 
 def pin_per_frame(case: LineCase, limits: Limits) -> Finding | None:
     saved = case.frame_seconds
-    if case.crossing.kind != "lock" or case.times < limits["calls"] or not case.is_worth(saved, limits):
+    if case.crossing.kind != "lock" or case.times < limits["calls"]:
         return None
     if case.crossing.call == "Tensor.pin_memory":
         return case.advice(
@@ -253,11 +238,11 @@ def pin_per_frame(case: LineCase, limits: Limits) -> Finding | None:
     )
 
 
-def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
+def implicit_wait(case: LineCase, _: Limits) -> Finding | None:
     crossing, saved = case.crossing, case.frame_seconds
     if crossing.kind == "upload":
-        return _blocking_upload(case, limits)
-    if crossing.kind != "wait" or case.scope.loop is None or not case.is_worth(saved, limits):
+        return _blocking_upload(case)
+    if crossing.kind != "wait" or case.scope.loop is None:
         return None
     kernels = (crossing.kernel_seconds or 0.0) / case.scope.frames
     delayed = f", and holds back {case.at(crossing.holds_back)}" if crossing.holds_back else ""
@@ -280,14 +265,12 @@ def implicit_wait(case: LineCase, limits: Limits) -> Finding | None:
     )
 
 
-def _blocking_upload(case: LineCase, limits: Limits) -> Finding | None:
+def _blocking_upload(case: LineCase) -> Finding | None:
     """A tensor in page-locked memory, whose copy the host waits for where it need not."""
     crossing = case.crossing
     saved = min(case.modelled("synchronize_seconds"), case.seconds) * case.times
     blocks = crossing.memory == "pinned" and not crossing.non_blocking
     if not blocks or crossing.call not in ("Tensor.to", "Tensor.cuda") or case.scope.loop is None:
-        return None
-    if not case.is_worth(saved, limits):
         return None
     return case.advice(
         "Copy with `non_blocking=True`",
@@ -354,8 +337,6 @@ def shared_dram_copy(case: LineCase, limits: Limits) -> Finding | None:
     if case.size <= limits["bytes"] or case.loaders or (origin and (origin.kept or origin.kind == "mmap")):
         return None
     saved = (case.seconds - case.modelled("synchronize_seconds")) * case.times
-    if not case.is_worth(saved, limits):
-        return None
     up = crossing.kind == "upload"
     return case.advice(
         f"Let CPU and GPU share {case.array} instead of copying it",

@@ -16,7 +16,7 @@ from advisor.profiles.conclusions import PAGE_LOCKED, Evidence, Gain
 from advisor.profiles.crossings import Ceiling, Crossing, Place
 from advisor.profiles.schema import MemoryClass
 from advisor.profiles.trials import ChangeKind
-from advisor.rules.base import Finding, Limits, text
+from advisor.rules.base import Finding, text
 from advisor.rules.snippets.lines import UserLine, both, code, statements_of
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
@@ -106,6 +106,11 @@ class LineCase:
         return self.crossing.kind in ("upload", "download")
 
     @property
+    def is_pageable(self) -> bool:
+        """Whether the driver copies from or to pageable memory, and no library before it."""
+        return self.is_copy and self.crossing.memory == "pageable" and not self.crossing.staged
+
+    @property
     def moved(self) -> str:
         """1 × 977 KiB up in a frame"""
         way = "up" if self.crossing.kind == "upload" else "down"
@@ -193,11 +198,6 @@ class LineCase:
         if place is None:
             return "a line that was not seen"
         return f"line {place.line}" + f" of {place.file}" * (place.file != self.crossing.place.file)
-
-    def is_worth(self, saved: float, limits: Limits) -> bool:
-        """Whether that is enough of a frame; of all that memory can change where frames were not timed."""
-        whole = self.ceiling.of_seconds or self.ceiling.seconds
-        return saved > 0 and whole > 0 and saved / whole >= limits["line_share"]
 
     def in_loop(self, names: Callable[[Loop, ast.stmt], Iterable[str]]) -> frozenset[str]:
         """Names that the loop sets or writes to beside the line, as far as its file tells."""
