@@ -49,12 +49,8 @@ class Candidate:
     """Seconds of a frame by crossing: a patch counts each crossing once, whatever changes touch it."""
 
 
-@dataclass(frozen=True)
-class _Suggestion:
-    kind: ChangeKind
-    origin: Place | None
-    """The line where what crosses is made."""
-    title: str
+Suggestion = tuple[ChangeKind, Place | None, str]
+"""A kind of change, the line where what crosses is made, and a title."""
 
 
 def candidates(
@@ -64,11 +60,11 @@ def candidates(
 
     Crossings that one change makes faster together are one candidate.
     """
-    groups: dict[tuple[ChangeKind, Place], dict[int, _Suggestion]] = {}
+    groups: dict[tuple[ChangeKind, Place], dict[int, Suggestion]] = {}
     for index, crossing in enumerate(script.crossings):
         for suggestion in _suggested(script, crossing, loop) if crossing.loop == loop else ():
-            source = suggestion.origin if suggestion.kind in ("lock", "pin-memory") else None
-            groups.setdefault((suggestion.kind, source or crossing.place), {})[index] = suggestion
+            kind, origin, _ = suggestion
+            groups.setdefault((kind, origin or crossing.place), {})[index] = suggestion
     advised = {each.crossing: each.advice for each in advice}
     return tuple(_candidate(script, group, start, advised) for group in groups.values())
 
@@ -99,11 +95,11 @@ def allocator_candidates(script: ScriptRun, loop: int, file: Path) -> tuple[Cand
 
 
 def _candidate(
-    script: ScriptRun, group: Mapping[int, _Suggestion], start: Path, advised: Mapping[int, Advice]
+    script: ScriptRun, group: Mapping[int, Suggestion], start: Path, advised: Mapping[int, Advice]
 ) -> Candidate:
     """The change of the first crossing of the group, with what is promised of all."""
-    first, suggestion = next(iter(group.items()))
-    kind, origin, place = suggestion.kind, suggestion.origin, script.crossings[first].place
+    first, (kind, origin, title) = next(iter(group.items()))
+    place = script.crossings[first].place
     named = origin if kind == "pin-memory" and origin else place
     its = [(i, advised[i]) for i in group if i in advised]
     promised = {i: seconds for i, advice in its if (seconds := _gain(kind, advice)) is not None}
@@ -112,7 +108,7 @@ def _candidate(
         kind=kind,
         place=place,
         origin=origin,
-        title=suggestion.title,
+        title=title,
         outcome="open",
         rule=next((each.rule for _, each in its if each.rule in _PROMISING.get(kind, ())), None),
         promised_seconds=sum(promised.values()) if promised else None,
@@ -148,7 +144,7 @@ def _uploads(
             yield str(start / other.place.file), other.place.line
 
 
-def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[_Suggestion]:
+def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[Suggestion]:
     """Changes for one crossing, the one that spares more first."""
     name = _name(crossing.place)
     place = script.loops[loop].place
@@ -157,21 +153,22 @@ def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[_Su
     if crossing.kind not in ("upload", "download"):
         return
     if up and repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
-        yield _Suggestion("hoist", None, f"upload {name} once")
+        yield ("hoist", None, f"upload {name} once")
     if up and crossing.library == "torch" and crossing.memory == "pinned" and not crossing.non_blocking:
-        yield _Suggestion("non-blocking", None, f"copy {name} without blocking")
+        yield ("non-blocking", None, f"copy {name} without blocking")
     if crossing.memory != "pageable" or crossing.bytes <= _INLINE_BYTES * crossing.count:
         return
     each_frame = crossing.origin.each_frame if crossing.origin else None
     if not (up or crossing.call == KERNEL_ARGUMENT):
         if each_frame or (crossing.library == "torch" and each_frame is None):
-            yield _Suggestion("reuse", None, f"reuse {name}")
+            yield ("reuse", None, f"reuse {name}")
         return
-    loaders = list(_of_loader(script, crossing, place)) if crossing.library == "torch" else []
+    loader = _loader(script, crossing, place) if crossing.library == "torch" else None
     origin = _origin(script, crossing, place)
-    yield from loaders
-    if origin and not each_frame and not loaders:
-        yield _Suggestion("lock", origin, f"page-lock {_name(origin)} of line {origin.line}")
+    if loader:
+        yield ("pin-memory", loader, f"pin the loader's memory, line {loader.line}")
+    elif origin and not each_frame:
+        yield ("lock", origin, f"page-lock {_name(origin)} of line {origin.line}")
 
 
 def _origin(script: ScriptRun, crossing: Crossing, loop: Place) -> Place | None:
@@ -185,10 +182,8 @@ def _origin(script: ScriptRun, crossing: Crossing, loop: Place) -> Place | None:
         arrays = made_once(ast.parse(text), crossing.place.line, crossing.library, at)
     except (CannotWrite, SyntaxError):
         return None
-    for statement in arrays.values():
-        row = text.splitlines()[statement.lineno - 1].strip()
-        return Place(file=crossing.place.file, line=statement.lineno, text=row)
-    return None
+    lines = [statement.lineno for statement in arrays.values()]
+    return _place(crossing.place.file, text, lines[0]) if lines else None
 
 
 def _source(script: ScriptRun, place: Place) -> str:
@@ -197,13 +192,16 @@ def _source(script: ScriptRun, place: Place) -> str:
     return "\n".join(file.lines) if file else ""
 
 
-def _of_loader(script: ScriptRun, crossing: Crossing, loop: Place) -> Iterator[_Suggestion]:
+def _loader(script: ScriptRun, crossing: Crossing, loop: Place) -> Place | None:
+    """The line that makes the DataLoader whose batches are uploaded; None where it may be one of several."""
     text = _source(script, loop)
     upload = crossing.place.line if crossing.place.file == loop.file else 0
-    lines = loader_lines(text, loop.line, upload) if text else ()
-    for line in lines if len(lines) == 1 else ():
-        place = Place(file=loop.file, line=line, text=text.splitlines()[line - 1].strip())
-        yield _Suggestion("pin-memory", place, f"pin the loader's memory, line {line}")
+    lines = loader_lines(text, loop.line, upload)
+    return _place(loop.file, text, lines[0]) if len(lines) == 1 else None
+
+
+def _place(file: str, text: str, line: int) -> Place:
+    return Place(file=file, line=line, text=text.splitlines()[line - 1].strip())
 
 
 def _name(place: Place) -> str:
