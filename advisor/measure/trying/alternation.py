@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from advisor import stats
 from advisor.profiles.trials import Trial, TrialBlock, TrialOutcome
@@ -51,21 +53,11 @@ class Alternation:
     frames: float = math.inf
     """Expected number of frames of the loop."""
     blocks: list[TrialBlock] = field(default_factory=list)
-    _to_warm_up: int = WARM_UP + 1
-    _warm_up_begin: float = 0.0
     _end: float | None = None
-    _frames_of_block: int = 0
-    _begin: float = 0.0
-    _frame: int = 0
-    """Timed frames of the block so far; below 0 in the frames after a switch."""
-    _round: int = -1
-    _order: list[str] = field(default_factory=list)
-    _now: str = ""
-    _left: bool = False
-    """The loop was left since its last frame."""
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.process)
+        self._course = self._rounds()
+        next(self._course)
 
     def frame(self) -> None:
         """A frame begins, and the one before has ended. Raises `SystemExit` where the time is over."""
@@ -73,77 +65,72 @@ class Alternation:
             self._end = self.tell_end()
         if self.clock() > self._end:
             raise SystemExit(0)
-        if self._to_warm_up:
-            self._warm_up()
-        elif self._left:
-            self._left = False
-            self.switch(self._now)
-            self._frame = -SETTLING
-        elif self._frame < -1:
-            self._frame += 1
-        elif self._frame == -1:
-            self.synchronize()
-            self._begin, self._frame = self.clock(), 0
-        else:
-            self._frame += 1
-            if self._frame >= self._frames_of_block:
-                self._end_block()
+        self._course.send(False)
 
     def end(self) -> None:
-        """The loop is left, perhaps to be entered again: a block that is not full ends here if it lasted
-        long enough, else it starts over there."""
-        if self._frame >= 0 and not self._left and not self._to_warm_up:
-            self._frame += 1
-            self.synchronize()
-            if self._frame >= LEAST_FRAMES and self.clock() - self._begin >= LEAST_SECONDS:
-                self._end_block()
+        """The loop is left, perhaps to be entered again."""
+        self._course.send(True)
         self.switch(self.contestants[0])
-        self._to_warm_up, self._left = 2 * (self._to_warm_up > 0), self._to_warm_up == 0
 
-    def _warm_up(self) -> None:
+    def _rounds(self) -> Generator[None, bool]:
+        """Goes on where a frame begins or, with True, where the loop is left."""
+        frames = yield from self._warm_up()
+        order = random.Random(self.process)
+        for number in count():
+            names = order.sample(self.contestants, len(self.contestants))
+            for place, name in enumerate(names):
+                while not (timed := (yield from self._block(name, frames))):
+                    pass
+                block = {"process": self.process, "round": number, "place": place, "contestant": name}
+                self.blocks.append(TrialBlock.model_validate({**block, **timed}))
+
+    def _warm_up(self) -> Generator[None, bool, int]:
         """The first frames time nothing; the last of them tells how many frames a block takes."""
-        self._to_warm_up -= 1
-        if self._to_warm_up == 1:
+        for _ in range(WARM_UP - 1):
+            if (yield):
+                break
+        is_left = True
+        while is_left:
+            yield from self._entered()
             self.synchronize()
-            self._warm_up_begin = self.clock()
-        elif self._to_warm_up == 0:
-            self.synchronize()
-            seconds = max(self.clock() - self._warm_up_begin, 1e-9)
-            most = self.frames / (ROUNDS * len(self.contestants)) - SETTLING
-            fitting = max(most, LEAST_SECONDS / seconds)
-            frames = round(min(BLOCK_SECONDS / seconds, fitting))
-            self._frames_of_block = min(max(LEAST_FRAMES, frames), MOST_FRAMES)
-            self._next()
-
-    def _end_block(self) -> None:
+            begin = self.clock()
+            is_left = yield
         self.synchronize()
-        self.blocks.append(
-            TrialBlock(
-                process=self.process,
-                round=self._round,
-                place=len(self.contestants) - len(self._order) - 1,
-                contestant=self._now,
-                frames=self._frame,
-                seconds=max(self.clock() - self._begin, 1e-9),
-            )
-        )
-        self._next()
+        seconds = max(self.clock() - begin, 1e-9)
+        most = self.frames / (ROUNDS * len(self.contestants)) - SETTLING
+        frames = round(min(BLOCK_SECONDS / seconds, max(most, LEAST_SECONDS / seconds)))
+        return min(max(LEAST_FRAMES, frames), MOST_FRAMES)
 
-    def _next(self) -> None:
-        """The next contestant, of a new round where this one is over."""
-        if not self._order:
-            self._round += 1
-            self._order = self._random.sample(self.contestants, len(self.contestants))
-        self._now = self._order.pop(0)
-        self.switch(self._now)
-        self._frame = -SETTLING
+    def _entered(self) -> Generator[None, bool]:
+        """Until a frame begins."""
+        while (yield):
+            pass
+
+    def _block(self, name: str, most: int) -> Generator[None, bool, dict[str, float]]:
+        """Frames and seconds of a contestant. One that the loop leaves ends there if it lasted long enough;
+        else it has none, and starts over where the loop is entered again."""
+        self.switch(name)
+        for _ in range(SETTLING):
+            if (yield):
+                yield from self._entered()
+                return {}
+        self.synchronize()
+        begin, frames, is_left = self.clock(), 0, False
+        while frames < most and not is_left:
+            is_left = yield
+            frames += 1
+        self.synchronize()
+        seconds = self.clock() - begin
+        if is_left:
+            yield from self._entered()
+            if frames < LEAST_FRAMES or seconds < LEAST_SECONDS:
+                return {}
+        return {"frames": frames, "seconds": max(seconds, 1e-9)}
 
     @property
     def whole_rounds(self) -> list[TrialBlock]:
         """Blocks of rounds in which each contestant has one."""
-        counts: dict[int, int] = {}
-        for block in self.blocks:
-            counts[block.round] = counts.get(block.round, 0) + 1
+        counts = Counter(block.round for block in self.blocks)
         return [block for block in self.blocks if counts[block.round] == len(self.contestants)]
 
 
