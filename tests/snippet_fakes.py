@@ -1,4 +1,4 @@
-"""Stand-ins for CuPy, cuda-bindings, PyTorch and Numba that run the code to copy, on one GPU or several.
+"""Stand-ins for CuPy, cuda-bindings, PyTorch and Numba, and what runs the code to copy on one GPU or several.
 
 Each GPU has its own memory, streams work only when waited for, and every call asserts that the GPU it is for
 is the current one: a missing event, wait or copy gives wrong results. A log holds what was called on streams.
@@ -7,6 +7,8 @@ is the current one: a missing event, wait or copy gives wrong results. A log hol
 from __future__ import annotations
 
 import ctypes
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -18,6 +20,51 @@ import numpy as np
 MAPPED, WRITE_COMBINED = 2, 4
 ALIAS = 1 << 40
 """How far a device's address of mapped memory lies from the host's, once more for each GPU."""
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "add": lambda xp, a, b, c: xp.add(a, b, out=c),
+    "first": lambda xp, a, b, c: xp.add(*(x[: len(x) // 2] for x in (a, b)), out=c[: len(c) // 2]),
+    "second": lambda xp, a, b, c: xp.add(*(x[len(x) // 2 :] for x in (a, b)), out=c[len(c) // 2 :]),
+    "scale": lambda xp, image, features: xp.multiply(image, image, out=features),
+    "root": lambda xp, features, result: xp.sqrt(features, out=result),
+    "join": lambda xp, c, total: xp.multiply(c, c, out=total),
+}
+"""The device stages of the workloads, by name; `xp` is a library."""
+Launch = Callable[[Callable[..., object], dict[str, Any], dict[str, Any]], object]
+"""Gets a kernel, its arrays, and the names of the code that launches it."""
+
+
+def computed(text: str, launch: Launch, frames: int = 4) -> list[Any]:
+    """What the consumer sees in each frame, with the stages of the workload in place of their comments."""
+    results: list[Any] = []
+    calls = Counter[str]()
+
+    def stage(name: str, arrays: dict[str, Any]) -> None:
+        calls[name] += 1
+        if name in KERNELS:
+            launch(KERNELS[name], arrays, names)
+            return
+        host = [array.numpy() if hasattr(array, "numpy") else array for array in arrays.values()]
+        for i, array in enumerate(host if name == "produce" else ()):
+            array.fill(calls[name] - 1 + i)
+        results.extend(map(np.array, host if name == "consume" else ()))
+
+    def call(comment: re.Match[str]) -> str:
+        used = dict.fromkeys(re.findall(r"[\w.]+", re.sub(r"\b(reads|writes)\b", "", comment["arrays"])))
+        given = {name.rpartition(".")[2].partition("_device")[0]: name for name in used}
+        return f"stage({comment['name']!r}, dict({', '.join(f'{k}={v}' for k, v in given.items())}))"
+
+    text = re.sub(r"# your (?P<name>\w+), on [\w ]+: (?P<arrays>.*)", call, text)
+    assert "# your" not in text
+    names: dict[str, Any] = {"stage": stage}
+    exec(compile(text, "snippet", "exec"), names)
+    if "frames" in names:
+        names["frames"](frames)
+    else:
+        for _ in range(frames):
+            names["frame"]()
+    return results
 
 
 class Memory:
@@ -187,6 +234,17 @@ class Gpus:
         made = array.view(Array)
         made.gpu, made.gpus, made.pinned = gpu, self, pinned
         return made
+
+
+def launching(gpus: Gpus, library: str = "") -> Launch:
+    """Kernels on the stream in use; those of Numba on the one that they are given."""
+
+    def launch(kernel: Callable[..., object], arrays: dict[str, Any], names: dict[str, Any]) -> None:
+        assert all(getattr(a, "gpu", gpus.now) == gpus.now for a in arrays.values()), "arrays of another GPU"
+        stream = names[f"stream{gpus.now or ''}"] if library == "Numba" else gpus.streams[-1]
+        stream.later(lambda: kernel(np, **arrays))
+
+    return launch
 
 
 def fake_cupy(gpus: Gpus) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 from builders import cuda_device
 from every import every
 from running import REPOSITORY
-from snippet_fakes import Gpus, fake_cupy, fake_numba, fake_torch
+from snippet_fakes import Gpus, computed, fake_cupy, fake_numba, fake_torch, launching
 
 from advisor.profiles.schema import Device, WorkloadRecord
 from advisor.rules.snippets.writing import snippet, variants
@@ -28,17 +26,6 @@ ALL = ("CuPy", "PyTorch", "Numba")
 IN_PLACE = ("zero-copy", "zero-copy-wc", "managed")
 LIBRARIES = {"pinned": ALL, "peer": ALL, **dict.fromkeys(("staged", "write-combined", *IN_PLACE), ALL[:1])}
 """What has code of its own to copy, by strategy."""
-KERNELS: dict[str, Callable[..., Any]] = {
-    "first": lambda xp, a, b, c: xp.add(a[: N // 2], b[: N // 2], out=c[: N // 2]),
-    "second": lambda xp, a, b, c: xp.add(a[N // 2 :], b[N // 2 :], out=c[N // 2 :]),
-    "scale": lambda xp, image, features: xp.multiply(image, image, out=features),
-    "root": lambda xp, features, result: xp.sqrt(features, out=result),
-    "join": lambda xp, c, total: xp.multiply(c, c, out=total),
-}
-HOST: dict[str, Callable[..., Any]] = {
-    "produce": lambda frame, *made: [np.asarray(a).fill(frame + i) for i, a in enumerate(made)],
-    "consume": lambda frame, found: np.array(found),
-}
 
 
 def record(name: str) -> WorkloadRecord:
@@ -61,33 +48,6 @@ CASES = [
 ]
 
 
-def run(text: str, launch: Callable[[str, dict[str, Any]], None], frames: int = 4) -> list[Any]:
-    """What the consumer finds in each frame, with the stages of the workload in place of their comments."""
-    found: list[Any] = []
-
-    def stage(name: str, arrays: dict[str, Any], frame: int) -> None:
-        if name in HOST:
-            arrays = {key: a.numpy() if hasattr(a, "numpy") else a for key, a in arrays.items()}
-            done = HOST[name](frame, *arrays.values())
-            found.append(done) if name == "consume" else None
-        else:
-            launch(name, arrays)
-
-    def call(told: re.Match[str]) -> str:
-        used = re.findall(r"\w+", re.sub(r"\b(reads|writes)\b", "", told["arrays"]))
-        given = ", ".join(f"{name.partition('_device')[0]!r}: {name}" for name in dict.fromkeys(used))
-        return f"stage({told['name']!r}, {{{given}}}, number[0])"
-
-    text = re.sub(r"# your (?P<name>\w+), on [\w ]+: (?P<arrays>.*)", call, text)
-    assert "# your" not in text
-    names: dict[str, Any] = {"stage": stage, "number": [0]}
-    exec(compile(text, "snippet", "exec"), names)
-    for number in range(frames):
-        names["number"][0] = number
-        names["frame"]()
-    return found
-
-
 def expected(name: str, frame: int) -> Any:
     added = np.full(N, 2 * frame + 1, np.float32)
     return {"two_gpus_split": added, "two_gpus_pipeline": np.full(N, frame), "halves_joined": added**2}[name]
@@ -104,15 +64,7 @@ def test_frames_compute_the_right_results(
     text = texts(strategy, record(name))[library]
     assert max(map(len, text.splitlines())) <= 120
 
-    def launch(stage: str, arrays: dict[str, Any]) -> None:
-        assert all(a.gpu == gpus.now for a in arrays.values()), "arrays of another GPU"
-        queue = numba_stream(text, stage) if library == "Numba" else gpus.streams[-1]
-        queue.later(lambda: KERNELS[stage](np, **arrays))
-
-    def numba_stream(text: str, stage: str) -> Any:
-        return sys._getframe(3).f_globals["stream" if gpus.now == 0 else f"stream{gpus.now}"]
-
-    found = run(text, launch)
+    found = computed(text, launching(gpus, library))
     assert len(found) == 4
     for frame, values in enumerate(found):
         np.testing.assert_array_equal(values, expected(name, frame))
@@ -151,5 +103,5 @@ def test_on_two_gpus(name: str, strategy: str, library: str) -> None:
     if text is None:
         pytest.skip("not available on this device")
     xp = pytest.importorskip("torch") if library == "PyTorch" else cupy
-    for frame, values in enumerate(run(text, lambda stage, arrays: KERNELS[stage](xp, **arrays))):
+    for frame, values in enumerate(computed(text, lambda kernel, arrays, _: kernel(xp, **arrays))):
         np.testing.assert_array_equal(values, expected(name, frame))

@@ -90,6 +90,7 @@ def test_a_loop_that_is_entered_again_goes_on() -> None:
         blocks = loop.run(11)
         loop.now += 10
     assert len({block.round for block in blocks}) > 20
+    assert {block.frames for block in blocks} == {2}, "none that the loop cut short after a frame"
     for block in blocks:
         assert block.seconds / block.frames == pytest.approx(loop.seconds[block.contestant])
 
