@@ -156,24 +156,37 @@ CRASHED = Problem(cause="device", message="the process was killed by SIGSEGV")
 
 @dataclass
 class FakeSession:
-    """A process of the final. `seconds` of a frame by strategy; `fails`: who leaves, dies or is cut off."""
+    """A process of the final. `seconds` of a frame by strategy; `fails`: who leaves, dies or is cut off, in
+    every round or in that one of a process."""
 
     job: FinalJob
     seconds: Mapping[str, float] = field(default_factory=dict)
-    fails: Mapping[str, str] = field(default_factory=dict)
+    fails: Mapping[str, str] | Mapping[tuple[int, int, str], str] = field(default_factory=dict)
     wait: Callable[[float], object] = time.sleep
-    """Each round takes 20 ms of it, a window for energy its length."""
+    """Each block takes `each` of it, a window for energy its length too."""
     starts: bool = True
     joules: Mapping[str, float] | None = None
     """Of a frame by strategy, above 50 W while idle; without them nothing counts energy."""
+    each: float = 0.005
+    over: Callable[[], bool] = lambda: False
+    """Whether its time is over."""
+    warming: tuple[float, ...] = ()
+    asked: list[FinalRound] = field(default_factory=list)
+    closed: bool = False
 
     def ready(self) -> bool:
         return self.starts
 
     def round(self, request: FinalRound) -> Iterator[Message]:
-        self.wait(0.02 + self.job.energy_seconds * len(request.order))
+        assert not self.closed
+        assert set(request.order) <= self.job.contestants.keys()
+        self.asked.append(request)
+        failing: Mapping[Any, str] = self.fails
         for place, name in enumerate(request.order):
-            how = self.fails.get(name)
+            self.wait(self.each + self.job.energy_seconds)
+            if self.over():
+                return
+            how = failing.get(name) or failing.get((self.job.process, request.round, name))
             if how == "ctrl-c":
                 raise KeyboardInterrupt
             if how:
@@ -184,10 +197,10 @@ class FakeSession:
             if self.job.energy_seconds and self.joules is None:
                 yield Unmeasurable(reason="no counter")
                 continue
-            yield BlockDone(block=self._block(request, place), warming_seconds=())
+            yield BlockDone(block=self._block(request, place), warming_seconds=self.warming)
 
     def close(self) -> None:
-        pass
+        self.closed = True
 
     def _block(self, request: FinalRound, place: int) -> Block:
         name, frames = request.order[place], self.job.frames

@@ -2,74 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 from every import every
-from fakes import FakeClock
+from fakes import FakeClock, job
+from running import CRASHED, FakeSession
 
 from advisor.measure.final import FinalLoop, Look
-from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem
+from advisor.measure.jobs import FinalJob
 from advisor.profiles.figures import Block
 from advisor.verdicts.final import Step
 
-DIED = Problem(cause="device", message="the process was killed by SIGSEGV")
 SECONDS = {"pinned": 0.010, "zero-copy": 0.012, "pageable": 0.020}
 AGAIN = " (again)"
 
 
-def block(process: int, request: FinalRound, place: int) -> Block:
-    name = request.order[place]
-    seconds = SECONDS[name.removesuffix(AGAIN)]
-    return Block(
-        process=process, round=request.round, place=place, contestant=name, frames=5,
-        seconds=5 * seconds, frame_seconds=(seconds,) * 5,
-    )  # fmt: skip
-
-
-@dataclass
-class FakeSession:
-    """Each block takes a second of the clock; `fails` says in which process and round who leaves how, or that
-    it does wherever it is by itself."""
-
-    process: int
-    names: tuple[str, ...]
-    clock: FakeClock
-    fails: Mapping[tuple[int, int, str] | str, str]
-    starts: bool = True
-    warming: tuple[float, ...] = ()
-    closed: bool = False
-    asked: list[FinalRound] = field(default_factory=list)
-
-    def ready(self) -> bool:
-        return self.starts
-
-    def round(self, request: FinalRound) -> Iterator[Message]:
-        assert not self.closed
-        assert set(request.order) <= set(self.names)
-        self.asked.append(request)
-        for place, name in enumerate(request.order):
-            self.clock.now += 1.0
-            how = self.fails.get(name if len(self.names) == 1 else (self.process, request.round, name))
-            if how == "ctrl-c":
-                raise KeyboardInterrupt
-            if how:
-                yield Left(contestant=name, problem=DIED, broken=how == "died")
-                if how == "died":
-                    return
-                continue
-            yield BlockDone(block=block(self.process, request, place), warming_seconds=self.warming)
-
-    def close(self) -> None:
-        self.closed = True
-
-
 @dataclass
 class Hall:
-    """A final with fake processes, and all that were ever started. A start takes a second too."""
+    """A final with fake processes, and all that were ever started. A start takes a second, and so does each
+    block. `fails`: in which process and round who leaves how; `alone`: who does by itself."""
 
-    fails: Mapping[tuple[int, int, str] | str, str] = field(default_factory=dict)
+    fails: Mapping[tuple[int, int, str], str] = field(default_factory=dict)
+    alone: Mapping[str, str] = field(default_factory=dict)
     dead: tuple[int, ...] = ()
     settle_at: int = 99
     drops: frozenset[str] = frozenset()
@@ -79,19 +35,15 @@ class Hall:
     kept: list[Block] = field(default_factory=list)
     held: FinalLoop = field(init=False)
     warming: tuple[float, ...] = ()
-    mute: frozenset[str] = frozenset()
-    """Whose processes of their own do not start."""
     shares: list[float] = field(default_factory=list)
-    frame_seconds: float = 0.01
 
     def run(self, seconds: float, names: Sequence[str] = tuple(SECONDS), processes: int = 2) -> FinalLoop:
-        contestants = {name: name.removesuffix(AGAIN) for name in names}
         self.held = FinalLoop(
             start=self._start,
             clock=lambda: self.clock.now,
             seed=7,
-            contestants=contestants,
-            frame_seconds=self.frame_seconds,
+            contestants={name: name.removesuffix(AGAIN) for name in names},
+            frame_seconds=0.01,
             least_processes=processes,
             keep=self.kept.append,
         )
@@ -103,20 +55,20 @@ class Hall:
     def _start(self, process: int, names: Sequence[str]) -> FakeSession:
         assert all(session.closed for session in self.sessions), "one process at a time"
         self.clock.now += 1.0
+        request = FinalJob(
+            base=job(), process=process, contestants={name: name.removesuffix(AGAIN) for name in names},
+            frames=5, block_seconds=0.05, directory="",
+        )  # fmt: skip
         session = FakeSession(
-            process,
-            tuple(names),
-            self.clock,
-            self.fails,
-            process not in self.dead and set(names) != self.mute,
-            self.warming,
-        )
+            request, SECONDS, self.alone if len(names) == 1 else self.fails, self.clock.advance,
+            process not in self.dead, each=1.0, warming=self.warming,
+        )  # fmt: skip
         self.sessions.append(session)
         return session
 
     def _look(self, blocks: Sequence[Block]) -> Look:
         assert blocks == self.held.blocks
-        numbers = {session.process for session in self.sessions}
+        numbers = {session.job.process for session in self.sessions}
         assert self.held.pace.process_seconds == len(self.sessions) / len(numbers)
         self.shares.append(self.held.share)
         return Look(self.held.looks >= self.settle_at, self.drops, self.steps[self.held.looks])
@@ -168,26 +120,26 @@ def test_who_is_dropped_is_not_measured_again() -> None:
     assert {name for s in hall.sessions[2:] for r in s.asked for name in r.order} == {"pinned", "zero-copy"}
 
 
-@every("how", ["left", "died"])
+@every("how", ["leaves", "dies"])
 def test_who_breaks_alone_too_leaves_the_final_and_that_goes_on(how: str) -> None:
-    hall = Hall(fails={(1, 2, "pinned"): how, "pinned": how})
+    hall = Hall(fails={(1, 2, "pinned"): how}, alone={"pinned": how})
     held = hall.run(1000)
-    assert (held.left, held.alone) == ({"pinned": DIED}, {})
+    assert (held.left, held.alone) == ({"pinned": CRASHED}, {})
     assert {b.contestant for b in held.blocks if b.process > 1} == {"zero-copy", "pageable"}
     rounds = len(hall.sessions[1].asked)
-    assert rounds == (3 if how == "died" else len(hall.sessions[0].asked)), "a dead process is replaced"
-    alone = [session for session in hall.sessions if session.names == ("pinned",)]
+    assert rounds == (3 if how == "dies" else len(hall.sessions[0].asked)), "a dead process is replaced"
+    alone = [session for session in hall.sessions if [*session.job.contestants] == ["pinned"]]
     assert [len(session.asked) for session in alone] == [1], "it is not tried a third time"
 
 
-@every("how", ["left", "died"])
+@every("how", ["leaves", "dies"])
 def test_who_breaks_in_company_goes_on_in_processes_of_its_own(how: str) -> None:
     hall = Hall(fails={(1, 2, "pinned"): how})
     held = hall.run(1000)
-    assert (held.left, held.alone) == ({}, {"pinned": DIED})
+    assert (held.left, held.alone) == ({}, {"pinned": CRASHED})
     later = {b.process for b in held.blocks} - {0, 1}
     for process in later - {max(later)}:  # the time may cut the last one short
-        rounds = [[r.order for r in s.asked] for s in hall.sessions if s.process == process]
+        rounds = [[r.order for r in s.asked] for s in hall.sessions if s.job.process == process]
         assert [{name for order in each for name in order} for each in rounds] == [
             {"zero-copy", "pageable"}, {"pinned"},
         ]  # fmt: skip
@@ -197,7 +149,7 @@ def test_who_breaks_in_company_goes_on_in_processes_of_its_own(how: str) -> None
 
 
 def test_what_broke_is_tried_alone_though_the_others_have_settled() -> None:
-    hall = Hall(fails={(1, 1, "pinned"): "left"}, settle_at=0)
+    hall = Hall(fails={(1, 1, "pinned"): "leaves"}, settle_at=0)
     held = hall.run(1000)
     assert (held.settled, held.looks, list(held.alone), held.left) == (True, 2, ["pinned"], {})
     assert {b.contestant for b in held.blocks if b.process > 1} == set(SECONDS)
@@ -205,10 +157,10 @@ def test_what_broke_is_tried_alone_though_the_others_have_settled() -> None:
 
 def test_a_second_name_leaves_with_its_own_and_is_not_tried_alone() -> None:
     names = (*SECONDS, "pinned (again)")
-    hall = Hall(fails={(0, 1, "pinned"): "left"})
+    hall = Hall(fails={(0, 1, "pinned"): "leaves"})
     held = hall.run(1000, names)
     assert (list(held.left), list(held.alone)) == (["pinned (again)"], ["pinned"])
-    hall = Hall(fails={(0, 1, "pinned (again)"): "died"})
+    hall = Hall(fails={(0, 1, "pinned (again)"): "dies"})
     held = hall.run(1000, names)
     assert (list(held.left), held.alone) == (["pinned (again)"], {})
     assert "pinned" in {b.contestant for b in held.blocks if b.process > 1}

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fakes
 import pytest
 from running import MISBEHAVING, environment, eventually, is_gone
 from shared_server import server
@@ -20,21 +21,10 @@ from tests.faults.case import workload
 
 
 def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assignments: str) -> Job:
-    return Job.model_validate(
-        {
-            "task": task,
-            "file": str(file),
-            "workload": None,
-            "assignments": assignments,
-            "backend": "cpu",
-            "gpu": 0,
-            "strategy": "zero-copy",
-            "seconds": 0.02,
-            "seed": 0,
-            "directory": str(directory / task),
-            "reference": str(directory / "results"),
-        }
-    )
+    return fakes.job(
+        task=task, file=str(file), assignments=assignments, backend="cpu", strategy="zero-copy", seconds=0.02,
+        directory=str(directory / task), reference=str(directory / "results"),
+    )  # fmt: skip
 
 
 def launched(directory: Path, launcher: ProcessLauncher | None = None, **assignments: str) -> Ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import running
 from builders import footprint, vector_add_workload
 from every import every
 
@@ -24,17 +25,14 @@ def frame(**parts: float) -> dict[str, float]:
 
 
 def sample(**parts: Any) -> Sample:
-    row: dict[str, Any] = {
-        "frame_seconds": (9.0, 10.0, 11.0),
-        "stopped": "precise",
-        "breakdown": (frame(to_device=2, device_add=3, to_host=0.5),),
-        "host_seconds": {"produce": 1, "consume": 1.5},
-        "transfer_bytes": {"to-device": 8, "to-host": 4},
-        "setup_seconds": 0.5,
-        "footprint": footprint(pageable=16),
-        "verified": True,
-    }
-    return Sample(**{**row, **parts})
+    return running.sample(
+        **{
+            "frame_seconds": (9.0, 10.0, 11.0),
+            "breakdown": (frame(to_device=2, device_add=3, to_host=0.5),),
+            "host_seconds": {"produce": 1, "consume": 1.5},
+            **parts,
+        }
+    )
 
 
 def combined(*samples: Sample) -> Any:
@@ -42,7 +40,7 @@ def combined(*samples: Sample) -> Any:
 
 
 def test_samples_are_kept_in_order_with_their_process() -> None:
-    row = combined(sample(), sample(frame_seconds=(5.0, 4.0), stopped="time is up"))
+    row = combined(sample(stopped="precise"), sample(frame_seconds=(5.0, 4.0)))
     assert row.strategy == "pinned"
     assert row.frame_seconds == (9.0, 10.0, 11.0, 5.0, 4.0)
     assert row.frames_per_round == (3, 2)

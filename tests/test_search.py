@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,7 @@ from running import REPOSITORY, FakeLauncher, FakeSession, asked, measured_run, 
 from advisor import pipeline
 from advisor.measure import measurement
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import FinalJob, FinalRound, Job, Message
+from advisor.measure.jobs import FinalJob, FinalRound, Job
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Measurement
 from advisor.measure.progress import Silent
@@ -47,30 +47,6 @@ MIXED: Costs = {
 POOL = ("pageable", "pinned", "zero-copy", "managed-prefetch")
 
 
-@dataclass
-class Slow:
-    """A session whose blocks take 0.3 s each, one after another, until its time is over."""
-
-    of: FakeSession
-    clock: FakeClock
-
-    def __post_init__(self) -> None:
-        self.end = self.clock.now + self.of.job.limit_seconds
-
-    def ready(self) -> bool:
-        return self.of.ready()
-
-    def round(self, request: FinalRound) -> Iterator[Message]:
-        for message in self.of.round(request):
-            self.clock.advance(0.3)
-            if self.clock.now > self.end:
-                return
-            yield message
-
-    def close(self) -> None:
-        self.of.close()
-
-
 def seconds_of(job: Job, name: str, costs: Costs) -> float:
     strategy = known(name, job.mixes)
     placed = {s: s for s in POOL}
@@ -82,6 +58,12 @@ def seconds_of(job: Job, name: str, costs: Costs) -> float:
 def session(made: FinalJob, costs: Costs, clock: FakeClock | None = None) -> FakeSession:
     seconds = {s: seconds_of(made.base, s, costs) for s in made.contestants.values()}
     return FakeSession(made, seconds, wait=clock.advance if clock else time.sleep)
+
+
+def slow(made: FinalJob, clock: FakeClock) -> FakeSession:
+    """Its blocks take 0.3 s each, until its time is over."""
+    end = clock.now + made.limit_seconds
+    return replace(session(made, MIXED, clock), each=0.3, over=lambda: clock.now > end)
 
 
 def searched(costs: Costs, seconds: float = 30.0, **options: object) -> tuple[object, list[dict[str, str]]]:
@@ -125,9 +107,7 @@ def test_exhaustively_it_tries_every_mix() -> None:
 @every(("mode", "seconds"), [("auto", 3.0), ("exhaustive", 3.0), ("exhaustive", 8.0)])
 def test_it_ends_within_its_time_whatever_a_block_takes(mode: str, seconds: float) -> None:
     clock = FakeClock()
-    record, _ = searched(
-        MIXED, seconds, mode=mode, clock=clock, session=lambda made: Slow(session(made, MIXED, clock), clock)
-    )
+    record, _ = searched(MIXED, seconds, mode=mode, clock=clock, session=lambda made: slow(made, clock))
     assert record.seconds <= seconds + 0.5, "the block that runs ends"
     assert 0 < len(record.tried) < record.mixes
     assert record.reason == "time ran out"
@@ -289,7 +269,7 @@ def test_the_search_is_inside_the_time_of_the_command(
         clock.advance(1.2)
         return Ended(sample(seconds_of(job, job.strategy, MIXED)), "finished")
 
-    launcher = FakeLauncher(measure, session=lambda made: Slow(session(made, MIXED, clock), clock))
+    launcher = FakeLauncher(measure, session=lambda made: slow(made, clock))
     settings = asked("w.py", backend="cuda", rounds=2, search=mode, **asked_for)
     found = measured_run(settings, launcher, Silent(), tmp_path, clock=clock)
     assert found.search.tried
