@@ -35,6 +35,8 @@ EQUIVALENCE = 0.05
 """Strategies within 5 % of one another count as equal: no change of code is worth less than that. It is a
 choice, not a measurement: about the run-to-run spread of one machine (Hoefler and Belli, section 4)."""
 
+_SURE = 0.95
+"""Of each bound of a quantile."""
 _GAUSSIAN = 1.4826
 """From a median absolute deviation to a standard one, of normal noise."""
 
@@ -141,18 +143,16 @@ def student_upper(tail: float, freedom: float) -> float:
     return _student_quantile(1 - 2 * tail, freedom)
 
 
-def fewest_frames(probability: float, confidence: float = 0.95) -> int:
+def fewest_frames(probability: float) -> int:
     """Frames from which on a quantile has an upper bound: 59 for the 95th percentile, 299 for the 99th.
 
-    Only then is the largest of them above the quantile with that confidence (David and Nagaraja, 7.1).
+    Only then is the largest of them above the quantile in 95 % (David and Nagaraja, 7.1).
     """
-    return math.ceil(math.log(1 - confidence) / math.log(probability))
+    return math.ceil(math.log(1 - _SURE) / math.log(probability))
 
 
-def quantile_by_blocks(
-    blocks: Rounds, probability: float, *, confidence: float = 0.95
-) -> tuple[float, float, float] | None:
-    """A quantile of all frames with a lower and an upper bound, each of that confidence.
+def quantile_by_blocks(blocks: Rounds, probability: float) -> tuple[float, float, float] | None:
+    """A quantile of all frames with a lower and an upper bound, each of 95 %.
 
     Frames of a block follow one another, so the share of frames above the quantile is judged by how it varies
     from block to block: that gives the number of independent frames they are worth, whose order statistics
@@ -164,33 +164,33 @@ def quantile_by_blocks(
     values = np.sort(np.concatenate(checked))
     value = values[math.ceil(probability * len(values)) - 1]
     above = np.array([float((frames > value).sum()) for frames in checked])
-    worth = _worth(above, np.array([len(frames) for frames in checked]), confidence)
-    if worth < fewest_frames(probability, confidence):
+    worth = _worth(above, np.array([len(frames) for frames in checked]))
+    if worth < fewest_frames(probability):
         return None
-    first, last = ((rank + 1) / worth for rank in _quantile_ranks(worth, probability, confidence))
+    first, last = ((rank + 1) / worth for rank in _quantile_ranks(worth, probability))
     low, high = max(0, math.floor(first * len(values)) - 1), math.ceil(last * len(values)) - 1
     return float(value), float(min(values[low], value)), float(max(values[high], value))
 
 
-def _worth(above: Floats, sizes: NDArray[np.int64], confidence: float) -> int:
+def _worth(above: Floats, sizes: NDArray[np.int64]) -> int:
     """How many independent frames know the share `above` as well as these blocks; fewer for few blocks."""
     blocks, frames, share = len(sizes), int(sizes.sum()), float(above.sum() / sizes.sum())
     if blocks < 2:
         return 0
     variance = float(((above - share * sizes) ** 2).sum()) * blocks / (blocks - 1) / frames**2
     known = min(frames, share * (1 - share) / variance) if variance > 0 else frames
-    ratio = NormalDist().inv_cdf(confidence) / student_upper(1 - confidence, blocks - 1)
+    ratio = NormalDist().inv_cdf(_SURE) / student_upper(1 - _SURE, blocks - 1)
     return int(known * ratio**2)
 
 
-def _quantile_ranks(count: int, probability: float, confidence: float) -> tuple[int, int]:
+def _quantile_ranks(count: int, probability: float) -> tuple[int, int]:
     """Places of the order statistics that bound a quantile of independent frames from below and above."""
     upto = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count + 1)))])
     k = np.arange(count + 1)
     logs = upto[-1] - upto - upto[::-1] + k * math.log(probability) + (count - k) * math.log1p(-probability)
     below = np.cumsum(np.exp(logs))
-    first = int(np.searchsorted(below, 1 - confidence, side="right"))
-    return max(0, first - 1), int(np.searchsorted(below, confidence))
+    first = int(np.searchsorted(below, 1 - _SURE, side="right"))
+    return max(0, first - 1), int(np.searchsorted(below, _SURE))
 
 
 def _checked(rounds: Rounds) -> list[Floats]:

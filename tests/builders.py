@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from script_runs import script_run
 
 from advisor.profiles.conclusions import Advice, Evidence, Gain, Recommendation
-from advisor.profiles.figures import Method
+from advisor.profiles.figures import Block, FinalRecord, Method
 from advisor.profiles.schema import (
     AccessMode,
     BufferRecord,
@@ -166,6 +166,19 @@ def measured(
         "stopped": ("precise",) * rounds,
     }
     return Measured(strategy=strategy, **{**row, **fields})
+
+
+def final_block(process: int, round_: int, contestant: str, seconds: float, **fields: Any) -> Block:
+    """A block of a final: one frame of that length, unless it is told otherwise."""
+    given = {"place": 0, "frames": 1, "frame_seconds": (), **fields}
+    return Block(process=process, round=round_, contestant=contestant, seconds=seconds, **given)
+
+
+def final_record(names: Iterable[str], **fields: Any) -> FinalRecord:
+    given = {
+        "processes": 3, "rounds": 15, "looks": 1, "settled": True, "frames": 1, "kept_setup": False, **fields
+    }  # fmt: skip
+    return FinalRecord(**{"contestants": {name: name for name in names}, **given})
 
 
 def profile(**fields: Any) -> Profile:

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from builders import cuda_device, footprint, vector_add_workload
+from builders import cuda_device, final_block, footprint, vector_add_workload
 from shared_server import launching
 
 from advisor import configuration
@@ -208,30 +208,18 @@ class FakeSession:
         frame = self.seconds.get(self.job.contestants[name], 0.001) * noise
         if self.job.energy_seconds:
             return self._window(request, place, frame, noise)
-        return Block(
-            process=self.job.process,
-            round=request.round,
-            place=place,
-            contestant=name,
-            frames=frames,
-            seconds=frame * frames,
-            frame_seconds=(frame,) * frames,
-            host_seconds={"produce": frame / 2},
-            cpu_seconds=frame / 4,
-        )
+        return final_block(
+            self.job.process, request.round, name, frame * frames, place=place, frames=frames,
+            frame_seconds=(frame,) * frames, host_seconds={"produce": frame / 2}, cpu_seconds=frame / 4,
+        )  # fmt: skip
 
     def _window(self, request: FinalRound, place: int, frame: float, noise: float) -> Block:
         name, frames = request.order[place], max(1, round(self.job.energy_seconds / frame))
         above = self.joules[self.job.contestants[name]] * noise * frames
-        return Block(
-            process=self.job.process,
-            round=request.round,
-            place=place,
-            contestant=name,
-            frames=frames,
-            seconds=frame * frames,
-            frame_seconds=(),
-            energy=Energy(joules=above + 50 * frame * frames, idle_watts=50, source="a fake"),
+        energy = Energy(joules=above + 50 * frame * frames, idle_watts=50, source="a fake")
+        seconds = frame * frames
+        return final_block(
+            self.job.process, request.round, name, seconds, place=place, frames=frames, energy=energy
         )
 
 

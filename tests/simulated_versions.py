@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from builders import cuda_device
+from builders import cuda_device, final_block
 from fakes import FakeClock
 from running import FakeLauncher, asked, sample
 
@@ -20,7 +20,6 @@ from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
 from advisor.measure.version_measurement import VersionMeasurement, Versions
-from advisor.profiles.figures import Block
 from advisor.profiles.schema import Device, Measured
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts.versions import BASE, HEAD, Question
@@ -97,11 +96,8 @@ class SimulatedSession:
             if self.generator.random() < self.disturbed:
                 off += self.generator.exponential(DISTURBANCE)
             frame = FRAME.get(strategy, OTHERS) * (1 + self.share * name.startswith(HEAD))
-            made = Block(
-                process=self.job.process, round=request.round, place=place, contestant=name, frames=1,
-                seconds=frame * float(np.exp(off + self.generator.normal(0, own))),
-                frame_seconds=(),
-            )  # fmt: skip
+            seconds = frame * float(np.exp(off + self.generator.normal(0, own)))
+            made = final_block(self.job.process, request.round, name, seconds, place=place)
             yield BlockDone(block=made, warming_seconds=())
 
     def close(self) -> None:

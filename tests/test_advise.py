@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
+
 import numpy as np
 import pytest
-from builders import MIB, cpu_profile, failed, footprint, measured, prediction, profile, skipped
+from builders import (
+    MIB,
+    cpu_profile,
+    failed,
+    final_block,
+    final_record,
+    footprint,
+    measured,
+    prediction,
+    profile,
+    skipped,
+)
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.profiles.conclusions import Preferences, Recommendation
-from advisor.profiles.figures import Block, FinalRecord, Row
+from advisor.profiles.figures import Block, Row
 from advisor.profiles.schema import Measured
 from advisor.rules.advise import advise
 from advisor.stats import EQUIVALENCE
@@ -111,36 +125,18 @@ SECONDS = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.019}
 
 def blocks(seconds: dict[str, float], processes: int = 3, **latency: float) -> tuple[Block, ...]:
     """Five rounds a process; processes and rounds differ by a third, contestants of one round by 0.2 %."""
-    return tuple(
-        Block(
-            process=process,
-            round=number,
-            place=place,
-            contestant=name,
-            frames=10,
-            seconds=10 * time * drift * (1 + 0.002 * ((process + 2 * number + 3 * place) % 3 - 1)),
-            frame_seconds=(time,) * 10,
-            latency_seconds=latency.get(name.replace("-", "_")),
-        )
-        for process in range(processes)
-        for number in range(5)
-        for drift in (1 + 0.3 * ((process + number) % 2),)
-        for place, (name, time) in enumerate(seconds.items())
-    )
+    made = []
+    for process, number in product(range(processes), range(5)):
+        for place, (name, time) in enumerate(seconds.items()):
+            noise = (1 + 0.3 * ((process + number) % 2)) * (
+                1 + 0.002 * ((process + 2 * number + 3 * place) % 3 - 1)
+            )
+            more = {"latency_seconds": latency.get(name.replace("-", "_")), "frame_seconds": (time,) * 10}
+            made.append(final_block(process, number, name, 10 * time * noise, place=place, frames=10, **more))
+    return tuple(made)
 
 
-def final(**fields: object) -> FinalRecord:
-    told: dict[str, object] = {
-        "contestants": {name: name for name in SECONDS},
-        "processes": 3,
-        "rounds": 15,
-        "looks": 1,
-        "settled": True,
-        "frames": 10,
-        "kept_setup": False,
-    }
-    return FinalRecord(**{**told, **fields})  # type: ignore[arg-type]
-
+final = partial(final_record, SECONDS, frames=10)
 
 ROWS = tuple(measured(name, seconds) for name, seconds in SECONDS.items())
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from builders import cuda_device, measured
+from builders import cuda_device, final_block, measured
 from every import every
 from fakes import FakeClock, RecordingBackend, job
 from field import InProcess
@@ -27,7 +27,6 @@ from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import WINDOW_SECONDS, window
 from advisor.profiles.conclusions import Preferences
-from advisor.profiles.figures import Block
 from advisor.verdicts.final import Pace
 from advisor.workloads.loading import prepare
 
@@ -218,12 +217,10 @@ def windows(seconds: float) -> Contest:
     made = Contest(
         settings(), job(), rows, Path(), lambda asked: FakeSession(asked, wait=clock.advance, **given), clock
     )
-    made.loop.blocks.append(block := Block(
-        process=2, round=0, place=0, contestant="pinned", frames=1, seconds=0.01, frame_seconds=()
-    ))  # fmt: skip
+    made.loop.blocks.append(final_block(2, 0, "pinned", 0.01))
     made.loop.deadline = clock.now + seconds
     made.take_windows(Pace(0.5, 0.1))
-    assert {window.process for window in made.windows.blocks} <= {block.process + 1}
+    assert {window.process for window in made.windows.blocks} <= {3}
     return made
 
 

@@ -250,7 +250,7 @@ def test_too_few_frames_have_no_quantile(probability, fewest):
 
 @every(("count", "probability"), [(59, 0.95), (200, 0.95), (299, 0.99), (5000, 0.99)])
 def test_ranks_are_those_of_the_binomial(count, probability):
-    first, last = stats._quantile_ranks(count, probability, 0.95)
+    first, last = stats._quantile_ranks(count, probability)
     below = scipy.stats.binom(count, probability)
     assert below.cdf(last) >= 0.95 > below.cdf(last - 1)
     assert below.cdf(first) <= 0.05 < below.cdf(first + 1)

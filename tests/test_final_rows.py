@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from builders import measured, profile
+from builders import final_block, final_record, measured, profile
 from every import every
 from test_final_estimate import NAMES, drawn, made
 
 from advisor.profiles.conclusions import Preferences
-from advisor.profiles.figures import Block, FinalRecord
 from advisor.profiles.schema import Profile
 from advisor.report.answering import measured_answer, speeds
 from advisor.report.tables import more_figures
@@ -27,18 +26,14 @@ def held(left: str = "", latency: float | None = None, objective: str = "time") 
     logs = 0.02 * np.random.default_rng(1).normal(size=(4, 6, len(SECONDS)))
     logs += 0.3 * np.random.default_rng(2).normal(size=(4, 1, 1))
     blocks = [
-        Block(
-            process=int(p), round=int(r), place=int(k), contestant=name, frames=1, frame_seconds=(),
-            seconds=SECONDS[name] * math.exp(logs[p, r, k]),
+        final_block(
+            int(p), int(r), name, SECONDS[name] * math.exp(logs[p, r, k]), place=int(k),
             latency_seconds=latency * math.exp(logs[p, r, k]) if latency and name == "pinned" else None,
         )
         for p, r, k in np.ndindex(logs.shape)
         for name in [list(SECONDS)[k]]
     ]  # fmt: skip
-    record = FinalRecord(
-        contestants={name: name for name in SECONDS}, processes=4, rounds=24, looks=1, settled=True, frames=1,
-        kept_setup=False, left={left: "it broke"} if left else {},
-    )  # fmt: skip
+    record = final_record(SECONDS, processes=4, rounds=24, left={left: "it broke"} if left else {})
     results = tuple(measured(name, seconds) for name, seconds in SECONDS.items())
     run = profile(
         results=(*results, measured("managed", 0.05, rounds=1)), blocks=tuple(blocks), final=record,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import measured, predicted, prediction, profile
+from builders import final_block, final_record, measured, predicted, prediction, profile
 from every import every
 from fakes import FakeClock, job
 from running import FakeSession, asked
@@ -27,18 +27,16 @@ from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.scores import rounds_of_a_score, scores
 
 
-def block(process: int, round_: int, name: str, frames: list[float], **fields: object) -> Block:
-    given = {"seconds": sum(frames), "frames": len(frames), "frame_seconds": tuple(frames), **fields}
-    return Block(process=process, round=round_, place=0, contestant=name, **given)
-
-
 def window(process: int, round_: int, name: str, joules: float, seconds: float = 2.0) -> Block:
     """100 frames that take so much above 50 W."""
     energy = Energy(joules=100 * joules + 50 * seconds, idle_watts=50.0, source="a fake")
-    return Block(
-        process=process, round=round_, place=0, contestant=name, frames=100, seconds=seconds,
-        frame_seconds=(), energy=energy,
-    )  # fmt: skip
+    return final_block(process, round_, name, seconds, frames=100, energy=energy)
+
+
+def frames_of(process: int, round_: int, name: str, frames: list[float], **fields: object) -> Block:
+    return final_block(
+        process, round_, name, sum(frames), frames=len(frames), frame_seconds=tuple(frames), **fields
+    )
 
 
 def drawn(
@@ -55,15 +53,12 @@ def drawn(
                 seconds = here * np.exp(generator.normal(0, 0.01, frames))
                 seconds *= 1 - 0.02 * (tail - 1)  # all have the same mean
                 seconds[generator.random(frames) < 0.02] *= tail
-                made.append(block(process, number, name, seconds.tolist()))
+                made.append(frames_of(process, number, name, seconds.tolist()))
     return made
 
 
 def record(*names: str) -> FinalRecord:
-    return FinalRecord(
-        contestants={name: name for name in names}, processes=4, rounds=40, looks=1, settled=True,
-        frames=100, kept_setup=False, process_seconds=1.0, round_seconds=0.5,
-    )  # fmt: skip
+    return final_record(names, processes=4, rounds=40, frames=100, process_seconds=1.0, round_seconds=0.5)
 
 
 def verdict(blocks: list[Block], objective: str, *rows: Measured) -> Recommendation:
@@ -94,7 +89,7 @@ def test_percentiles_are_of_as_many_rounds_as_an_upper_bound_needs() -> None:
 
 
 def test_of_frames_that_overlap_the_delays_count() -> None:
-    late = [block(0, r, "pipelined", [0.01] * 100, frame_latencies=(0.02,) * 100) for r in range(3)]
+    late = [frames_of(0, r, "pipelined", [0.01] * 100, frame_latencies=(0.02,) * 100) for r in range(3)]
     (found,) = scores(late, "latency-p99")
     assert found.seconds == 0.02
 
@@ -127,7 +122,7 @@ def test_too_few_rounds_for_a_percentile_ask_for_as_many_as_it_takes() -> None:
 
 @every("objective", ["latency-p99", "energy"])
 def test_without_a_figure_it_is_open_and_says_what_is_missing(objective: str) -> None:
-    found = verdict([block(0, 0, name, [0.01] * 5) for name in ("pageable", "pinned")], objective)
+    found = verdict([frames_of(0, 0, name, [0.01] * 5) for name in ("pageable", "pinned")], objective)
     assert (found.verdict, found.strategy) == ("open", None)
     assert headline(found) in (
         "Undecided: too few frames were timed for a 99th percentile",
@@ -196,7 +191,7 @@ def test_percentiles_of_a_row_have_bounds() -> None:
 @every(("frames", "absent"), [(5, {"p95", "p99"}), (20, {"p99"}), (100, set())])
 def test_too_few_frames_for_an_upper_bound_are_absent_with_the_reason(frames: int, absent: set[str]) -> None:
     generator = np.random.default_rng(3)
-    blocks = [block(0, r, "a", generator.normal(1, 0.01, frames).tolist()) for r in range(10)]
+    blocks = [frames_of(0, r, "a", generator.normal(1, 0.01, frames).tolist()) for r in range(10)]
     found = figures(blocks, [window(0, 0, "a", 0.5)], "")
     assert {name for name in ("p95", "p99") if found[name] is None} == absent
     assert found["absent"].keys() == absent
@@ -207,9 +202,9 @@ def test_too_few_frames_for_an_upper_bound_are_absent_with_the_reason(frames: in
 
 
 def test_cpu_time_is_the_mean_of_the_blocks() -> None:
-    blocks = [block(0, r, "a", [0.01] * 5, cpu_seconds=0.002 * (r + 1)) for r in range(3)]
+    blocks = [frames_of(0, r, "a", [0.01] * 5, cpu_seconds=0.002 * (r + 1)) for r in range(3)]
     assert figures(blocks, [], "")["cpu_seconds"] == pytest.approx(0.004)
-    assert "cpu_seconds" not in figures([block(0, 0, "a", [0.01])], [], ""), "that of the screening stays"
+    assert "cpu_seconds" not in figures([frames_of(0, 0, "a", [0.01])], [], ""), "that of the screening stays"
 
 
 def test_energy_is_above_the_idle_power_and_says_how_much_that_was() -> None:

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from builders import MIB, footprint, measured, profile
+from builders import MIB, final_block, final_record, footprint, measured, profile
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import missing
 
 from advisor.profiles.conclusions import Objective, Preferences
-from advisor.profiles.figures import Block, FinalRecord
 from advisor.profiles.schema import Profile
 from advisor.report import pages
 from advisor.report.answering import measured_answer
@@ -131,14 +130,11 @@ def against_a_mix(ratio: float, noise: float = 0.002, **sizes: int) -> Profile:
     """`pinned` takes that many times as long as the mix; eight processes of four rounds; sizes in MiB."""
     random, seconds = np.random.default_rng(1), {"pageable": 4.0, "pinned": ratio, "hybrid-1": 1.0}
     blocks = tuple(
-        Block(process=p, round=r, place=k, contestant=name, frames=1, frame_seconds=(),
-              seconds=seconds[name] * math.exp(random.normal(0, noise)))
-        for p, r in np.ndindex(8, 4) for k, name in enumerate(seconds)
-    )  # fmt: skip
-    record = FinalRecord(
-        contestants={name: name for name in seconds}, processes=8, rounds=32, looks=1, settled=True, frames=1,
-        kept_setup=False,
-    )  # fmt: skip
+        final_block(p, r, name, seconds[name] * math.exp(random.normal(0, noise)), place=k)
+        for p, r in np.ndindex(8, 4)
+        for k, name in enumerate(seconds)
+    )
+    record = final_record(seconds, processes=8, rounds=32)
     rows = [
         measured(name, 1.0, samples="blocks", footprint=footprint(pinned=sizes.get(name, 64) * MIB))
         for name in seconds
@@ -206,18 +202,14 @@ def finals(draw: st.DrawFn) -> Profile:
     longer = random.uniform(0.5, 0.8, logs.shape)
     left_at = {name: draw(st.integers(1, 2 * processes)) for name in NAMES[1:]}
     blocks = tuple(
-        Block(
-            process=p, round=r, place=k, contestant=NAMES[k], frames=1, frame_seconds=(),
-            seconds=math.exp(logs[p, r, k]),
+        final_block(
+            p, r, NAMES[k], math.exp(logs[p, r, k]), place=k,
             latency_seconds=math.exp(logs[p, r, k] + longer[p, r, k]) if NAMES[k] == "pinned" else None,
         )
         for p, r, k in np.ndindex(logs.shape)
         if p < left_at.get(NAMES[k], processes)
     )  # fmt: skip
-    record = FinalRecord(
-        contestants={name: name for name in NAMES}, processes=processes, rounds=processes * rounds, looks=1,
-        settled=True, frames=1, kept_setup=False,
-    )  # fmt: skip
+    record = final_record(NAMES, processes=processes, rounds=processes * rounds)
     rows = [measured(name, 1.0, samples="blocks") for name in NAMES]
     rows[-1] = rows[-1].model_copy(update={"placements": {"a": "pinned", "b": "zero-copy"}})
     objective: Objective = draw(st.sampled_from(["time", "throughput"]))

@@ -10,6 +10,8 @@ from builders import (
     catalogue_device,
     cuda_device,
     failed,
+    final_block,
+    final_record,
     gpu_state,
     host_state,
     measured,
@@ -21,7 +23,7 @@ from every import every
 from judging import CARDS, Cases, bet, judge, on, predicted_run, restless, row
 from rendering import Accepted
 
-from advisor.profiles.figures import Block, FinalRecord, HostPages
+from advisor.profiles.figures import Block, HostPages
 from advisor.profiles.reading import load
 from advisor.profiles.schema import WRONG_RESULTS, Profile, Side, WorkloadRecord
 from advisor.profiles.system_state import CpuClocks, NumaNode
@@ -68,18 +70,10 @@ def wrong(strategy: str) -> Any:
     return failed(strategy, f"{WRONG_RESULTS}'c'")
 
 
-def block(index: int, host: float, rest: float) -> Block:
+def host_block(index: int, host: float, rest: float) -> Block:
     """Ten frames with so much in the host's stages, most of it in `produce`, and in the rest."""
-    return Block(
-        process=index // 6,
-        round=index % 6,
-        place=0,
-        contestant="pinned",
-        frames=10,
-        seconds=10 * (host + rest),
-        frame_seconds=(),
-        host_seconds={"produce": host * 0.9, "consume": 0.001 + host * 0.1},
-    )
+    hosts = {"produce": host * 0.9, "consume": 0.001 + host * 0.1}
+    return final_block(index // 6, index % 6, "pinned", 10 * (host + rest), frames=10, host_seconds=hosts)
 
 
 def held(host_noise: float, rest_noise: float, **machine: Any) -> Profile:
@@ -87,7 +81,7 @@ def held(host_noise: float, rest_noise: float, **machine: Any) -> Profile:
     steps = [(-1, 1, 0)[i % 3] for i in range(18)]
     turns = [(1, -1, -1, 1, 0, 0)[i % 6] for i in range(18)]
     noisy = [
-        block(i, 0.010 + host_noise * a, 0.010 + rest_noise * b)
+        host_block(i, 0.010 + host_noise * a, 0.010 + rest_noise * b)
         for i, (a, b) in enumerate(zip(steps, turns, strict=True))
     ]
     restless_row = restless(PINNED, 0.2).model_copy(
@@ -96,10 +90,7 @@ def held(host_noise: float, rest_noise: float, **machine: Any) -> Profile:
     rows = (PAGEABLE, restless_row, row("zero-copy", 0.0195, kernels=0.004))
     open_verdict = recommendation("pinned", verdict="open", tied_with=("zero-copy",))
     run = on_machine(profile(results=rows, recommendation=open_verdict), **machine)
-    final = FinalRecord(
-        contestants={"pinned": "pinned", "zero-copy": "zero-copy"}, processes=3, rounds=18, looks=2,
-        settled=False, frames=10, kept_setup=False,
-    )  # fmt: skip
+    final = final_record(("pinned", "zero-copy"), rounds=18, looks=2, settled=False, frames=10)
     other = [b.model_copy(update={"contestant": "zero-copy", "place": 1}) for b in reversed(noisy)]
     moved = [b.model_copy(update={"process": i // 6, "round": i % 6}) for i, b in enumerate(other)]
     return run.model_copy(update={"blocks": (*noisy, *moved), "final": final})

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from builders import cuda_device, measured
+from builders import cuda_device, final_block, measured
 from every import every
 from fakes import attempted, bench, job
 from field import InProcess
@@ -218,34 +218,25 @@ def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path) -> 
     assert not sample.verified
 
 
-def block(contestant: str, mean: float, seconds: float = 1.0, number: int = 0) -> Block:
-    return Block(
-        process=0,
-        round=number,
-        place=0,
-        contestant=contestant,
-        frames=2,
-        seconds=seconds,
-        frame_seconds=(),
-        iterations={"the loop with until='done'": mean},
-    )
+def loop_block(contestant: str, mean: float, number: int = 0) -> Block:
+    return final_block(0, number, contestant, 1.0, frames=2, iterations={"the loop with until='done'": mean})
 
 
 def test_unequal_work_over_the_same_frames_leaves_the_final() -> None:
     """The baseline's counts are those of the reference run; another round has other frames."""
     names = {name: name.partition(" ")[0] for name in ("pinned", "pageable", "managed", "pinned (again)")}
     blocks = [
-        block("pinned", 11.5),
-        block("pageable", 11.5),
-        block("managed", 12),
-        block("pinned (again)", 11.5),
+        loop_block("pinned", 11.5),
+        loop_block("pageable", 11.5),
+        loop_block("managed", 12),
+        loop_block("pinned (again)", 11.5),
     ]
     ((name, problem),) = unequal(blocks, 0, 0, names)
     assert name == "managed"
     assert problem.cause == "differs"
     assert not missing(problem.message, "'done'", "12", "11.5", "pageable")
     assert not list(unequal(blocks, 0, 1, names))
-    assert not list(unequal([block("pinned", 3), block("pageable", 4, number=1)], 0, 0, names))
+    assert not list(unequal([loop_block("pinned", 3), loop_block("pageable", 4, number=1)], 0, 0, names))
 
 
 def test_times_over_other_frames_are_noted() -> None:

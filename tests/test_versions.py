@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from builders import cuda_device, measured, profile, recommendation, vector_add_workload
+from builders import cuda_device, final_block, measured, profile, recommendation, vector_add_workload
 from every import every
 from fakes import FakeClock, RecordingBackend, job
 from rendering import Accepted, markup
@@ -217,16 +217,7 @@ def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None
 
 def steps(process: int, round_: int, name: str, frame: float = 0.010, **seconds: float) -> Block:
     steps = {label.replace("_", ":", 1): spent for label, spent in seconds.items()}
-    return Block(
-        process=process,
-        round=round_,
-        place=0,
-        contestant=name,
-        frames=1,
-        seconds=frame,
-        frame_seconds=(),
-        host_seconds=steps,
-    )
+    return final_block(process, round_, name, frame, host_seconds=steps)
 
 
 def test_parts_of_a_frame_are_told_with_what_is_new_and_gone() -> None:
@@ -327,10 +318,8 @@ class FakeSession:
                 continue
             version = name.partition(" ")[0]
             assert self.job.jobs[name].file == f"{version}.py"
-            made = Block(
-                process=self.job.process, round=request.round, place=place, contestant=name, frames=1,
-                seconds=SECONDS[version] * (1 + 0.001 * self.job.process), frame_seconds=(),
-            )  # fmt: skip
+            seconds = SECONDS[version] * (1 + 0.001 * self.job.process)
+            made = final_block(self.job.process, request.round, name, seconds, place=place)
             yield BlockDone(block=made, warming_seconds=(), steps={"host:a": made.seconds})
 
     def close(self) -> None:

@@ -74,7 +74,6 @@ class Contest:
     directory: Path
     session: Callable[[FinalJob], Session]
     clock: Clock = time.monotonic
-    block_seconds: float = BLOCK_SECONDS
     period: int = 1
     """Frames after which the pattern of stages that skip frames repeats: a block is whole periods."""
     gpus: int = 1
@@ -100,7 +99,7 @@ class Contest:
         self.entered = [row for name, row in rows if over[name] <= limits.get(name, SCREENED_OUT)]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
         least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
-        self.frames = frames_of_block(self.quickest, self.block_seconds, self.period, least)
+        self.frames = frames_of_block(self.quickest, BLOCK_SECONDS, self.period, least)
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
@@ -179,7 +178,7 @@ class Contest:
             process=process,
             contestants={name: self.names[name] for name in names},
             frames=self.frames,
-            block_seconds=self.block_seconds,
+            block_seconds=BLOCK_SECONDS,
             energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
             compare=1 + int(COMPARED_SECONDS / self.quickest) if single or not self.loop.rounds else 0,
             limit_seconds=max(self.loop.deadline - self.clock(), 0.0),

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import pickle
 import sys
-import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +27,6 @@ from advisor.measure.cupy_mock.tracing import first_line
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.sampling import Clock
 from advisor.measure.tasks import (
     Counts,
     capped,
@@ -51,13 +50,13 @@ Begin = Callable[..., AbstractContextManager[PlacedWorkload]]
 """The workload loaded afresh, on its buffers; with `again=True` by a further call of its function."""
 
 
-def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf_counter) -> ReferenceRun:
+def reference(job: Job, backend: Backend, begin: Begin) -> ReferenceRun:
     """Keeps the results that all strategies must give, and checks the annotations. Raises `WorkloadError`
     where those do not hold, and where the user's check refuses the results."""
     results = KeptResults(Path(job.reference))
     seconds = comparing_seconds(job)
     try:
-        frames, counts, limited, unwritten, nan = _checked(begin, results, backend, clock, seconds)
+        frames, counts, limited, unwritten, nan = _checked(begin, results, backend, seconds)
     except RegionViolation as stray:
         with begin() as run:
             line = first_line(stray, run, job.seed, LEAST_FRAMES)
@@ -85,14 +84,14 @@ def reference(job: Job, backend: Backend, begin: Begin, clock: Clock = time.perf
 
 
 def _checked(
-    begin: Begin, reference: KeptResults, backend: Backend, clock: Clock, seconds: float
+    begin: Begin, reference: KeptResults, backend: Backend, seconds: float
 ) -> tuple[int, Counts, dict[str, int], WorkloadError | None, dict[str, int]]:
     """The number of frames whose results were kept, the iterations of their loops, the loops that only their
     limit ended, the error of an output that looks unwritten, and each result's first frame with NaN."""
     nan: dict[str, int] = {}
     with begin() as run:
         run.serial.run_setup()
-        inspector, end, frames = run.inspector, clock() + seconds, 0
+        inspector, end, frames = run.inspector, perf_counter() + seconds, 0
 
         def look(index: int) -> bool:
             nonlocal frames
@@ -102,7 +101,7 @@ def _checked(
             for name in (name for name, array in results.items() if nans(array)[0]):
                 nan.setdefault(name, index)
             frames = index + 1
-            return frames < MOST_FRAMES and clock() < end
+            return frames < MOST_FRAMES and perf_counter() < end
 
         unwritten = inspector.check_annotations(run.serial, look)
         counts = run.serial.iterations

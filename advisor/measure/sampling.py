@@ -58,7 +58,7 @@ class Spending:
         self._counters = counters
         self._before = {name: read() for name, read in counters.items()}
 
-    def per_frame(self, frames: int = 1) -> dict[str, Any]:
+    def per_frame(self, frames: int) -> dict[str, Any]:
         return {name: (read() - self._before[name]) / frames for name, read in self._counters.items()}
 
 
@@ -115,15 +115,9 @@ def sample(
     counters: Counters = COUNTERS,
 ) -> Samples:
     """Times frames one by one for so many seconds, with the garbage collector at rest."""
-    times: list[float] = []
     with quiet():
-        spending, end = Spending(counters), clock() + seconds
-        after = -math.inf
-        while len(times) < MAX_FRAMES and (after < end or len(times) < min_frames):
-            before = clock()
-            frame(first + len(times))
-            after = clock()
-            times.append(round(after - before, _CLOCK_DIGITS))
+        spending = Spending(counters)
+        times = timed_block(frame, clock, first, MAX_FRAMES, most=seconds, least=min_frames)
         stopped = f"{MAX_FRAMES} frames" if len(times) == MAX_FRAMES else "time is up"
         return Samples(tuple(times), stopped, spending.per_frame(len(times)))
 
@@ -134,16 +128,18 @@ def timed_block(
     first: int,
     count: int,
     *,
-    most: float = math.inf,
+    most: float,
+    least: int = 1,
     period: int = 1,
 ) -> list[float]:
     """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time. most:
-    after so many seconds it ends with the period that runs."""
+    after so many seconds, and `least` frames, it ends with the period that runs."""
     marks = [clock()]
     for index in range(first, first + count):
         frame(index)
         marks.append(clock())
-        if marks[-1] - marks[0] >= most and (index + 1 - first) % period == 0:
+        ran = index + 1 - first
+        if marks[-1] - marks[0] >= most and ran >= least and ran % period == 0:
             break
     return [round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks)]
 
@@ -236,17 +232,11 @@ def window(
     return Window(end - start, ended - began, joules)
 
 
-def idle_watts(
-    meters: Sequence[Meter],
-    clock: Clock,
-    sleep: Callable[[float], None] = time.sleep,
-    seconds: float = IDLE_SECONDS,
-) -> tuple[float, ...]:
-
+def idle_watts(meters: Sequence[Meter], clock: Clock, sleep: Callable[[float], None]) -> tuple[float, ...]:
     def wait(_: int) -> None:
         sleep(_LOOK_SECONDS)
 
-    idle = window(wait, 0, meters, clock, seconds)
+    idle = window(wait, 0, meters, clock, IDLE_SECONDS)
     return tuple(max(joules, 0.0) / idle.seconds for joules in idle.joules)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -55,28 +54,23 @@ class FirstFrames:
 
 
 def first_frames(
-    loop: FrameLoop,
-    look: Look = lambda *_: None,
-    *,
-    most: int = MOST_FRAMES,
-    seconds: float = SECONDS,
-    clock: Clock = time.perf_counter,
+    loop: FrameLoop, look: Look = lambda *_: None, *, most: int, seconds: float = SECONDS
 ) -> FirstFrames:
     """Set-up, then frames from 0 on with a look after each: as many as so many seconds hold, two at least.
     Nothing is under way after the last one."""
-    begin = clock()
+    begin = perf_counter()
     loop.run_setup()
-    ready = clock()
+    ready = perf_counter()
     loop.first_frame()
-    began = clock()
+    began = perf_counter()
     look(0, True)
     index = 0
     while True:
         index += 1
-        last = index + 1 >= max(most, LEAST_FRAMES) or clock() >= began + seconds
-        started = clock()
+        last = index + 1 >= max(most, LEAST_FRAMES) or perf_counter() >= began + seconds
+        started = perf_counter()
         (loop.frame_alone if last else loop.frame)(index)
-        spent = clock() - started
+        spent = perf_counter() - started
         look(index, last or not loop.overlaps)
         if last:
             return FirstFrames(index + 1, ready - begin, began - ready, spent)
