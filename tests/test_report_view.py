@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,63 +34,17 @@ from advisor.profiles.conclusions import Gain, Objective, Preferences, Recommend
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report import answering, profile_page, words
-from advisor.report.advising import findings, with_code
 from advisor.report.answer import MOST, Answer, Answers, Part, legend, parts_of, where_time_goes
-from advisor.report.blocks import Banners, Table, TableCell
+from advisor.report.blocks import Banners, Findings, Table, TableCell
 from advisor.report.markdown import escape, prose
 from advisor.report.mixes import buffers
 from advisor.report.pages import page_of, render
-from advisor.report.recommendations import excerpt, failures, headline, prediction_verdict, verdicts
+from advisor.report.recommendations import excerpt, failures, headline, verdicts
 from advisor.report.tables import break_even, more_figures
 from advisor.stats import Ratio, ratio_interval
 from advisor.verdicts.measured import speeds
 from advisor.verdicts.reasons import with_reason
 from advisor.verdicts.scores import counted
-
-
-@every(("more", "seconds"), [(None, 240), (40.0, 110)])
-def test_an_open_one_gives_the_command_that_would_settle_it(more: float | None, seconds: int) -> None:
-    run = profile(
-        recommendation=recommendation(verdict="open", bound=0.08, seconds_more=more),
-        command="advisor profile w.py --max-seconds 5 -q",
-    )
-    run = run.model_copy(update={"method": run.method.model_copy(update={"max_seconds": 60.0})})
-    command = f"`advisor profile w.py -q --max-seconds {seconds}`"
-    assert verdicts(run)[0].next_step == f"Run again: {command}"
-
-
-def test_a_bet_is_not_worded_as_a_verdict() -> None:
-    bet = recommendation("zero-copy", verdict="open", interval=(0.6, 3.1), tied_with=("pinned",))
-    verdict = prediction_verdict(cpu_profile(), prediction(recommendation=bet))
-    assert verdict.headline == "Predicted: likely `zero-copy`, 2.00× faster than `pageable` (0.60 to 3.1)"
-    kept = recommendation("pageable", verdict="open", speedup=1.0, interval=(1.0, 1.0))
-    assert (
-        prediction_verdict(cpu_profile(), prediction(recommendation=kept)).headline
-        == "Predicted: likely `pageable`"
-    )
-    sure = recommendation("pageable", verdict="keep", bound=0.05, speedup=1.0, interval=(1.0, 1.0))
-    verdict = prediction_verdict(cpu_profile(), prediction(recommendation=sure))
-    assert verdict.headline == "Predicted: keep `pageable`: no other gains more than 5.0 %"
-    assert verdict.remark == ""
-
-
-def test_verdicts_of_measured_and_predicted_runs() -> None:
-    verdict = verdicts(profile(results=(skipped(), failed(reason="killed by signal 9"))))[0]
-    assert verdict.headline == "Nothing could be measured: killed by signal 9"
-    assert not verdict.next_step, "the failure above it has one"
-    both = verdicts(profile(results=(failed(), failed("pinned", "no memory"), skipped())))[0]
-    assert both.headline == "Nothing could be measured: 2 failed, 1 skipped"
-    assert both.reason == "`zero-copy`: ended with a bus error"
-    told = verdicts(cpu_profile())
-    assert [v.device for v in told] == [p.device.name for p in cpu_profile().predictions]
-    assert all(v.basis == "predicted" and v.headline.startswith("Predicted: ") for v in told)
-    first = next(iter(bars(cpu_profile()).values()))
-    assert (first.value, first.between) == ("45.0 ms", "31.5 to 58.5 ms")
-    assert told[0].headline.endswith("faster than `pageable` (1.3 to 3.1)")
-    declined = prediction(results=(skipped("managed", "no figures"),), recommendation=None)
-    verdict = prediction_verdict(cpu_profile(), declined)
-    assert verdict.reason == "`managed`: no figures"
-    assert blocks(page_of(cpu_profile(predictions=(declined,))), Table, "predictions") == []
 
 
 def pair(frame: float, setup: float, spread: float = 0.001) -> tuple[Measured, Measured, Ratio]:
@@ -130,46 +86,6 @@ def test_baseline_has_no_break_even_and_ratio_one() -> None:
     chosen = recommendation(speedup=1.9, interval=(1.5, 2.5))
     bar = bars(profile(recommendation=chosen))["pinned"]
     assert (bar.chosen, bar.ratio, bar.ratio_between) == (True, "1.90×", "1.50–2.50×")
-
-
-def test_what_several_devices_share_is_said_once() -> None:
-    found = findings(cpu_profile())
-    assert [(f.rule, f.where) for f in found] == [
-        ("pageable-transfer", "NVIDIA GeForce RTX 4090 and NVIDIA H200"),
-        ("zero-copy-reread", "NVIDIA Jetson Orin Nano 8GB"),
-    ]
-    assert [f.fired for f in found] == [True, False]
-    told = (
-        advice(device="a", detail="first", snippet="x = 1"),
-        advice(device="b", detail="second", snippet="x = 1", gain=None),
-        advice(device="c", snippet="y = 1"),
-    )
-    run = profile(advice=told)
-    first, other = findings(run)
-    assert (first.devices, first.detail, other.devices) == (("a", "b"), "On a: first", ("c",))
-    assert [f.snippet for f in with_code(run, (first, other, first), none=False)] == ["x = 1", "y = 1", ""]
-    assert [f.snippet for f in with_code(run, (first, other), none=True)] == ["", ""]
-
-
-@every("kept", [recommendation("pageable", verdict="near"), recommendation("pageable", verdict="keep")])
-def test_where_the_baseline_is_kept_no_code_leads_away_from_it(kept: Recommendation) -> None:
-    cards = (prediction("a"), prediction("b", recommendation=kept))
-    told = (advice(device="b"), advice("pin-per-frame", device="b", strategy=None), advice(device="a"))
-    run = profile(predictions=cards, advice=told)
-    away = profile(predictions=cards, advice=told[:1])
-    assert [bool(f.snippet) for f in with_code(run, findings(run), none=False)] == [True, False]
-    assert [f.snippet for f in with_code(away, findings(away), none=False)] == [""]
-    here = profile(recommendation=kept, advice=(advice(),))
-    (told,) = blocks(page_of(here), Answers)[0].items
-    assert (told.change, told.unchanged) == (None, "Nothing to change: keep `pageable`.")
-
-
-def test_advice_for_the_recommended_strategy_comes_first() -> None:
-    other = advice("b-rule", strategy="managed", snippet="b = 1")
-    quiet = advice("c-rule", outcome="pass", snippet="c = 1")
-    run = profile(recommendation=recommendation(), advice=(quiet, other, advice("a-rule", snippet="a = 1")))
-    assert [f.rule for f in findings(run)] == ["a-rule", "b-rule", "c-rule"]
-    assert [f.snippet for f in with_code(run, findings(run)[:2], none=False)] == ["a = 1", "b = 1"]
 
 
 def test_words_are_cut_with_a_mark() -> None:
@@ -258,32 +174,6 @@ def test_many_parts_are_joined_and_none_is_lost(amounts: list[float]) -> None:
     assert all(isinstance(part, Part) and part.amount > 0 for part in parts)
 
 
-# Failures come before any verdict, and what is in doubt is no recommendation
-
-
-def doubtful(run: Profile) -> bool:
-    return any(banner.label == "doubtful" for banner in blocks(page_of(run), Banners))
-
-
-def changed(run: Profile) -> bool:
-    return any(answer.change for told in blocks(page_of(run), Answers) for answer in told.items)
-
-
-def test_which_failures_leave_doubt_and_which_are_one() -> None:
-    assert doubtful(broken())
-    assert not changed(broken()), "no code to change before the workload runs"
-    assert changed(cpu_profile())
-    run = cpu_profile(results=(measured("pageable", 0.06), late("zero-copy")))
-    assert not doubtful(run)
-    assert verdicts(run)[0].headline.startswith("Predicted: use `zero-copy`")
-    assert [f.headline for f in failures(run)] == ["`zero-copy` failed: ValueError: late"]
-    first, second = (failed(s, f"{n} of 1000 elements differ") for s, n in (("a", 999), ("b", 1000)))
-    (told,) = failures(profile(results=(first, second)))
-    assert told.headline == "Every strategy that was run (`a` and `b`) failed: 999 of 1000 elements differ"
-    assert told.next_step
-    assert len(failures(profile(results=(first, failed("b", "killed"))))) == 2
-
-
 def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
     assert excerpt(TRACEBACK).splitlines() == [
         '  File "/home/w.py", line 12, in use',
@@ -298,43 +188,9 @@ def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
     assert max(map(len, excerpt(long).splitlines())) <= 74
 
 
-@every("dies", ["was killed by SIGKILL", "exited with code 0 without a result"])
-def test_nothing_predicted_gives_the_reason(dies: str) -> None:
-    declined = prediction(results=(skipped("pinned", "nothing was traced"),), recommendation=None)
-    run = cpu_profile(results=(failed("pageable", f"the process {dies}"),), predictions=(declined,))
-    assert verdicts(run)[0].headline == f"Nothing predicted: the process {dies}"
-    assert not doubtful(run), "there are no predictions to doubt"
-    run = cpu_profile(predictions=(declined,))
-    assert verdicts(run)[0].headline == "Nothing predicted: nothing was traced"
-
-
-def test_one_strategy_is_compared_with_nothing() -> None:
-    chosen = recommendation(speedup=None, interval=None, baseline=None)
-    (told,) = verdicts(profile(results=(measured("pinned", 0.02),), recommendation=chosen))
-    assert told.headline == "Only `pinned` was run: nothing was compared"
-    assert "--strategy" in told.next_step
-    only = prediction(results=(predicted("pinned", 0.02),), recommendation=chosen)
-    run = cpu_profile(predictions=(only,))
-    assert verdicts(run)[0].headline == "Only `pinned` was predicted: nothing was compared"
-    assert "→" not in shown(run, "txt")
-    left = profile(results=(measured("pinned", 0.02), failed("pageable")), recommendation=chosen)
-    assert verdicts(left)[0].headline == "Only `pinned` has figures: nothing was compared"
-    assert [bar.baseline for bar in bars(profile()).values()] == [False, True]
-    assert [(bar.chosen, bar.baseline) for bar in bars(left).values()] == [(False, False)]
-
-
 def host_only(run: Profile) -> Profile:
     stages = tuple(s for s in vector_add_workload().stages if s.side == "host")
     return run.model_copy(update={"workload": run.workload.model_copy(update={"stages": stages})})
-
-
-@every("run", [profile(recommendation=recommendation()), cpu_profile()])
-def test_without_device_stages_no_strategy_matters(run: Profile) -> None:
-    (told,) = verdicts(host_only(run))
-    assert told.headline == "No stage of a frame runs on the device, so the memory strategy does not matter"
-    assert "device(...)" in told.next_step
-    assert "→" not in shown(host_only(run), "txt")
-    assert "→" in shown(run, "txt")
 
 
 def over(*made: Profile | None) -> ProfileSet:
@@ -350,20 +206,6 @@ def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
     assert "No stage of a frame runs on the device" in text
     alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())
     assert "Only `pinned` was run: nothing was compared" in render(page_of(over(alone, alone)), "txt")
-
-
-def test_a_gain_is_counted_once() -> None:
-    gain = Gain(seconds_per_frame=827e-6, bytes=1 << 20, basis="estimated")
-    copies = advice(gain=gain, title="Drop the copies")
-    once = advice("duplicate-allocation", gain=gain, title="Hold each buffer once")
-    other = advice("zero-copy-reread", gain=gain, title="Elsewhere", strategy="managed")
-    run = profile(advice=(copies, once, other), recommendation=recommendation())
-    found = findings(run)
-    assert [f.gain for f in found] == [
-        "827 µs less per frame and 1.00 MiB less memory (estimated)",
-        "827 µs less per frame and 1.00 MiB less memory (estimated), already counted above",
-        "827 µs less per frame and 1.00 MiB less memory (estimated)",
-    ]
 
 
 @every(
@@ -525,6 +367,115 @@ VERDICTS: dict[str, Recommendation] = {
         for verdict in ("fastest", "near", "keep", "open")
     },
 }
+
+
+NOT_TRACED = prediction(results=(skipped("pinned", "nothing was traced"),), recommendation=None)
+NO_FIGURES = prediction(results=(skipped("managed", "no figures"),), recommendation=None)
+KEPT = recommendation("pageable", verdict="keep")
+AB = (prediction("a"), prediction("b", recommendation=KEPT))
+SAVED = Gain(seconds_per_frame=827e-6, bytes=1 << 20, basis="estimated")
+unadvised = partial(cpu_profile, advice=())
+brief = partial(advice, detail="Because.", snippet="x = 1", evidence=())
+ALONE = recommendation(speedup=None, interval=None, baseline=None)
+
+
+def left_open(more: float | None) -> Profile:
+    run = profile(
+        recommendation=recommendation(verdict="open", bound=0.08, seconds_more=more),
+        command="advisor profile w.py --max-seconds 5 -q",
+    )
+    return run.model_copy(update={"method": run.method.model_copy(update={"max_seconds": 60.0})})
+
+
+def predicting(**fields: Any) -> Profile:
+    """One device, predicted by that recommendation."""
+    return unadvised(predictions=(prediction(recommendation=recommendation(**fields)),))
+
+
+def dying(how: str) -> Profile:
+    return unadvised(results=(failed("pageable", f"the process {how}"),), predictions=(NOT_TRACED,))
+
+
+SITUATIONS: dict[str, Profile] = {
+    "open, for four times the time": left_open(None),
+    "open, for 40 s": left_open(40.0),
+    "a bet": predicting(strategy="zero-copy", verdict="open", interval=(0.6, 3.1), tied_with=("pinned",)),
+    "a bet on the baseline": predicting(
+        strategy="pageable", verdict="open", speedup=1.0, interval=(1.0, 1.0)
+    ),
+    "the baseline is kept": predicting(
+        strategy="pageable", verdict="keep", bound=0.05, speedup=1.0, interval=(1.0, 1.0)
+    ),
+    "three devices": cpu_profile(),
+    "one failure": profile(results=(skipped(), failed(reason="killed by signal 9"))),
+    "two failures": profile(results=(failed(), failed("pinned", "no memory"), skipped())),
+    "declined": unadvised(predictions=(NO_FIGURES,)),
+    "killed, not predicted": dying("was killed by SIGKILL"),
+    "ended, not predicted": dying("exited with code 0 without a result"),
+    "not traced": unadvised(predictions=(NOT_TRACED,)),
+    "one was run": profile(results=(measured("pinned", 0.02),), recommendation=ALONE),
+    "one is left": profile(results=(measured("pinned", 0.02), failed("pageable")), recommendation=ALONE),
+    "one was predicted": unadvised(
+        predictions=(prediction(results=(predicted("pinned", 0.02),), recommendation=ALONE),)
+    ),
+    "measured, no device stage": host_only(profile(recommendation=recommendation())),
+    "predicted, no device stage": host_only(unadvised()),
+    "a failure, and the other is predicted": unadvised(
+        results=(measured("pageable", 0.06), late("zero-copy"))
+    ),
+    "all failed, and are predicted": broken(),
+    "two failed alike": profile(results=tuple(failed(n, f"{n} of 10 elements differ") for n in "12")),
+    "two failed": profile(results=(failed("a", "1 of 10 elements differs"), failed("b", "killed"))),
+    "kept": profile(recommendation=KEPT, advice=(advice(),)),
+    "kept, as near": profile(recommendation=recommendation("pageable", verdict="near"), advice=(advice(),)),
+    "kept on one of two": profile(
+        predictions=AB, advice=(brief(device="b"), brief("pin-per-frame", device="b", strategy=None), brief())
+    ),
+    "kept on the one that is advised": profile(predictions=AB, advice=(brief(device="b"),)),
+    "advice that devices share": profile(
+        advice=(
+            brief(device="a", detail="first"),
+            brief(device="b", detail="second", gain=None),
+            brief(device="c", snippet="y = 1"),
+        )
+    ),
+    "the recommended one's advice comes first": profile(
+        recommendation=recommendation(),
+        advice=(
+            brief("c-rule", outcome="pass"),
+            brief("b-rule", strategy="managed"),
+            brief("a-rule", snippet="a = 1"),
+        ),
+    ),
+    "a gain is counted once": profile(
+        recommendation=recommendation(),
+        advice=(
+            brief(gain=SAVED),
+            brief("duplicate-allocation", gain=SAVED),
+            brief("zero-copy-reread", gain=SAVED, strategy="managed"),
+        ),
+    ),
+}
+
+
+def conclusions(run: Profile) -> Iterator[str]:
+    """Banners and failures, each device's verdict with its chart and code, and what the rules conclude."""
+    page = page_of(run)
+    yield from (f"{each.label}: {text}" for each in blocks(page, Banners) for text in each.texts)
+    yield from (f"{each.headline} Next: {each.next_step}" for each in failures(run))
+    for verdict, answer in zip(verdicts(run), blocks(page, Answers)[0].items, strict=True):
+        yield f"{verdict.basis}, {verdict.tone}: {verdict.device}"
+        yield from filter(None, (verdict.headline, verdict.remark, verdict.reason, verdict.next_step))
+        code = f"code for {answer.change.strategy}" if answer.change else answer.unchanged or "no code"
+        yield f"{words.count(len(answer.bars), 'bar')}, {answer.chosen or 'none'} marked; {code}"
+    for one in (one for each in blocks(page, Findings, "advice") for one in each.items):
+        yield f"- {one.outcome} of {one.rule} on {one.where}: {one.detail} [{one.gain}]"
+        yield from one.snippet.splitlines()
+
+
+def test_each_situation_has_its_words(accepted: Accepted) -> None:
+    text = ("\n".join([f"## {name}", *conclusions(run), ""]) for name, run in SITUATIONS.items())
+    accepted("\n".join(text), "situations.txt")
 
 
 def test_each_kind_has_its_words(accepted: Accepted) -> None:

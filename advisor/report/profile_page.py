@@ -66,12 +66,11 @@ def with_headlines(profile: Profile) -> Profile:
     def headed(chosen: Recommendation | None, verdict: blocks.Verdict) -> Recommendation | None:
         return chosen and chosen.model_copy(update={"headline": described(verdict, profile).headline})
 
-    first, host_only = verdicts(profile)[0], doubt(profile) == "host only"
     predictions = []
     for each in profile.predictions:
-        verdict = first if host_only else prediction_verdict(profile, each)
-        predictions.append(each.model_copy(update={"recommendation": headed(each.recommendation, verdict)}))
-    chosen = headed(profile.recommendation, first)
+        chosen = headed(each.recommendation, prediction_verdict(profile, each))
+        predictions.append(each.model_copy(update={"recommendation": chosen}))
+    chosen = headed(profile.recommendation, verdicts(profile)[0])
     return profile.model_copy(update={"recommendation": chosen, "predictions": tuple(predictions)})
 
 

@@ -37,11 +37,6 @@ TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {"fastest": "clear",
 
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
     """The measured verdict of a GPU run; without a GPU, one predicted verdict per target device."""
-    device = words.name(profile.device.name)
-    if doubt(profile) == "host only":
-        why = "The buffers never leave the host: every strategy runs the same frame."
-        step = "Wrap the stages that should run on the GPU in device(...) in Workload(frame=[...])."
-        return (nothing(device, HOST_ONLY, why, step),)
     if profile.device.kind != "cpu":
         return (measured_verdict(profile),)
     if profile.predictions:
@@ -49,14 +44,23 @@ def verdicts(profile: Profile) -> tuple[Verdict, ...]:
     headline = "Nothing was measured on a GPU, and nothing was predicted for one"
     why = "No target device was given." if profile.measured() else _first_reason(profile.results)
     step = "Name a device with --target, or run the same command on a machine with a CUDA GPU."
-    return (nothing(device, headline, why, step, UNSURE),)
+    device = words.name(profile.device.name)
+    return (_host_only(device) if doubt(profile) else nothing(device, headline, why, step, UNSURE),)
+
+
+def _host_only(device: str) -> Verdict:
+    why = "The buffers never leave the host: every strategy runs the same frame."
+    step = "Wrap the stages that should run on the GPU in device(...) in Workload(frame=[...])."
+    return nothing(device, HOST_ONLY, why, step)
 
 
 def measured_verdict(profile: Profile) -> Verdict:
-    chosen, method = profile.recommendation, profile.method
+    chosen, method, against = profile.recommendation, profile.method, doubt(profile)
+    if against == "host only":
+        return _host_only(words.name(profile.device.name))
     if chosen is None:
         return _unmeasured(profile)
-    if chosen.strategy and doubt(profile) == "alone":
+    if chosen.strategy and against == "alone":
         return _alone(profile, None, chosen)
     chosen = with_gain(chosen, profile)
     verdict = _verdict(
@@ -83,6 +87,8 @@ def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
     """The predicted verdict for one device, or why this run does not support one."""
     against, chosen = doubt(profile, prediction), prediction.recommendation
     device, failed = words.name(prediction.device.name), first_reason(profile)
+    if against == "host only":
+        return _host_only(device)
     if chosen is None:
         reasons = Counter(row.reason for row in prediction.results if isinstance(row, Skipped))
         most = max(reasons, key=reasons.__getitem__, default="")
