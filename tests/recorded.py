@@ -15,7 +15,8 @@ from fakes import FakeClock
 from advisor.measure.recording.assembling import Assembler
 from advisor.measure.recording.host_memory import Contents, Origins
 from advisor.measure.recording.loops import NAME, Lines, Loops
-from advisor.measure.recording.recorder import Event, ScriptRecorder
+from advisor.measure.recording.recorder import NEW, ScriptRecorder
+from advisor.measure.recording.records import Event
 from advisor.profiles.crossings import ScriptRun
 
 
@@ -56,6 +57,7 @@ class Recording:
             exec(self.loops.compiled(source, str(file)), names)
         self.recorder.stop()
         self.loops.settle()
+        self.recorder.settle()
         return names
 
     def record(self, named: int | None = None) -> ScriptRun:
@@ -66,9 +68,11 @@ class Recording:
     def _crossed(
         self, kind: Any, host: Any, seconds: float, device: int | None = None, call: str = ""
     ) -> None:
+        nbytes = host.nbytes if host is not None else 0
+        if self.recorder.repeated(kind, nbytes, self.clock.advance, (seconds,), {}) is not NEW:
+            return
         begin = self.clock.now
         self.clock.advance(seconds)
-        nbytes = host.nbytes if host is not None else 0
         event = Event(kind, call or kind, "cupy", memory="pageable", host_seconds=seconds, kernel_seconds=0.0)
         event.bytes, event.locate = nbytes, lambda place: (place, None)
         marks = (begin, self.clock.now) if self.recorder.is_sampled(event) else None

@@ -15,8 +15,9 @@ from recorded import Recording
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.cupy_calls import CupyCalls
+from advisor.measure.recording.host_memory import host_bytes
 from advisor.measure.recording.played_cupy import modules
-from advisor.measure.recording.recorder import Event
+from advisor.measure.recording.records import Event
 from advisor.measure.recording.torch_calls import TorchCalls
 from advisor.profiles.crossings import LineLoop
 from advisor.verdicts.ceilings import ceilings
@@ -39,7 +40,7 @@ class Machine:
         self.options = options
         costs = recording.recorder.copy_costs
         costs.is_possible, costs._pages = True, self
-        for module in ("calls", "recorder"):
+        for module in ("calls", "records"):
             name = f"advisor.measure.recording.{module}.perf_counter"
             monkeypatch.setattr(name, lambda: self.clock.now)
         event = partial(SimpleNamespace, record=lambda _: None)
@@ -253,5 +254,7 @@ def test_pytorch_copies_into_a_tensor_that_can_be_resized() -> None:
     (place, size), copy = calls._direct("Tensor.cpu", torch.Tensor.cpu, (on_gpu,), {})
     result = copy()
     assert (result.data_ptr(), size, result.tolist()) == (place, 24, [[0, 1, 2], [3, 4, 5]])
+    assert host_bytes(result).view("f4").tolist() == [0, 1, 2, 3, 4, 5]
+    assert host_bytes(result.T) is None
     assert result.resize_(20).numel() == 20
     assert calls._direct("Tensor.to", torch.Tensor.to, (on_gpu, "cpu", torch.float64), {}) is None

@@ -8,7 +8,8 @@ import pytest
 
 from advisor.measure.recording import calls as calls_module
 from advisor.measure.recording.calls import Calls, Gpu, replace
-from advisor.measure.recording.recorder import Depth, Event
+from advisor.measure.recording.recorder import Depth
+from advisor.measure.recording.records import Event
 
 
 class Heard:

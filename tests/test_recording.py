@@ -19,6 +19,7 @@ from recorded import Recording
 from running import Command, advisor, missing
 
 from advisor.measure.recording.calls import Calls, Gpu
+from advisor.measure.recording.host_memory import Contents
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.measure.recording.numba_calls import NumbaCalls
 from advisor.profiles import reading
@@ -456,6 +457,50 @@ def test_events_of_a_line_are_added_up_by_frame(recording: Recording) -> None:
     assert up.place.text == "gpu.up()"
 
 
+REPEATS = {
+    "alike": ("gpu.up()", 8 * 3000, 1),
+    "of two sizes": ("gpu.up(large if n % 701 == 0 else None)", 8 * 3000 + 72 * 4, 1),
+    "of a size from then on": ("gpu.up(large if n > 2000 else None)", 8 * 3000 + 72 * 1000, 1),
+    "in a function of two callers": ("send() if n % 2 else send()", 8 * 3000, 1),
+    "of two kinds": ("gpu.up() if n % 701 else gpu.down()", 8 * 3000, 2),
+}
+
+
+@pytest.mark.parametrize(("call", "nbytes", "kinds"), REPEATS.values(), ids=REPEATS)
+def test_crossings_that_are_only_counted_are_all_counted(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, call: str, nbytes: int, kinds: int
+) -> None:
+    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
+    recording.run(
+        "large = np.zeros(20, np.int32)\n"
+        "def send():\n"
+        "    gpu.up()\n"
+        "for n in range(1, 3001):\n"
+        f"    {call}\n"
+        "    gpu.pause(0.01)\n"
+    )
+    lines = recording.record().crossings
+    (loop,) = recording.record().loops
+    assert len(lines) == kinds
+    assert sum(line.count for line in lines) == sum(line.frames for line in lines) == loop.frames == 3000
+    assert sum(line.bytes for line in lines) == nbytes
+    assert sum(record.repeats for record in recording.recorder.records.values()) > 2000
+
+
+def test_a_copy_that_fails_is_not_counted(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
+    recording.run(
+        "for n in range(1000):\n"
+        "    try:\n"
+        "        gpu.up(seconds=0.001 if n % 10 else 'late')\n"
+        "    except TypeError:\n"
+        "        pass\n"
+    )
+    (line,) = recording.record().crossings
+    assert line.count == 900
+    assert recording.recorder.depth.value == 0
+
+
 def test_shares_are_of_the_same_frames_where_these_differ(recording: Recording) -> None:
     """The slow ones are those timed after the first 256: in a median of all frames, copies would be 100 %."""
     recording.run(
@@ -467,7 +512,7 @@ def test_shares_are_of_the_same_frames_where_these_differ(recording: Recording) 
     )
     run = recording.record()
     (loop,) = run.loops
-    timed = [0.009 if n % 13 == 0 else 0.001 for n in range(2, 1001) if n <= 256 or n % 13 == 0]
+    timed = [0.009 if n % 13 == 0 else 0.001 for n in range(2, 1001) if n <= 256 or 0 in (n % 13, n % 31)]
     assert loop.frame_seconds == pytest.approx(fmean(timed) + 0.002, rel=0.01)
     assert run.crossings[0].host_seconds == pytest.approx(1000 * fmean(timed), rel=0.01)
     assert loop.frame_seconds

@@ -16,7 +16,8 @@ from advisor import stats
 from advisor.measure.recording.calls import wrapper_costs
 from advisor.measure.recording.host_memory import LineContents, Origins, Source
 from advisor.measure.recording.loops import Loop, Loops, Site, head_cost
-from advisor.measure.recording.recorder import Record, ScriptRecorder
+from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.records import Record
 from advisor.profiles.crossings import (
     ACCOUNTED,
     CopyCost,
@@ -315,13 +316,17 @@ def overheads(
 ) -> Callable[[Loop | None], float]:
     """Estimates, at the end of a run of so many seconds: what recording took of a loop, or of the run (None),
     over which allocations are taken as even."""
-    wrapper, launch = wrapper_costs(recorder)
+    wrapper, launch, repeat = wrapper_costs(loops)
     head, allocations = head_cost(), origins.cost() / seconds
 
     def crossings(record: Record) -> float:
-        """The others of a line as those that were timed, but not in detail."""
+        """Crossings of a line that were neither timed nor only counted cost what timed ones do, without
+        detail."""
         each = record.noting / record.noted if record.noted else 0.0
-        return record.overhead + (record.count - record.detailed) * each + record.count * wrapper
+        noted = record.count - record.detailed - record.repeats
+        return (
+            record.overhead + noted * (each + wrapper) + record.detailed * wrapper + record.repeats * repeat
+        )
 
     def overhead(loop: Loop | None) -> float:
         whole = loop.seconds if loop else seconds

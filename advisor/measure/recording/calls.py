@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from advisor.measure.recording.copy_costs import PENDING
-from advisor.measure.recording.loops import LAUNCH_SAMPLE
-from advisor.measure.recording.recorder import Event, ScriptRecorder
+from advisor.measure.recording.loops import LAUNCH_SAMPLE, Lines, Loop, Loops, Site
+from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.records import Event, InLoop, Record
 from advisor.profiles.crossings import CrossingKind, Library
 
 Call = Callable[..., Any]
@@ -294,18 +296,32 @@ class _Scope(threading.local):
             setattr(event, name, None if None in seconds else sum(seconds))
 
 
-def wrapper_costs(recorder: ScriptRecorder) -> tuple[float, float]:
-    """Seconds that a wrapped call takes longer which is not recorded: one that crosses, and a launch."""
-    calls, plain, listens = Calls("cupy", recorder, Gpu()), "".startswith, recorder.listens
-    recorder.recording = recorder.listens = False
-    costs = []
-    for call in (plain, calls.around(plain)(plain), calls.launching()(plain)):
+def wrapper_costs(loops: Loops) -> tuple[float, float, float]:
+    """Seconds that a wrapped call takes longer: one that crosses and a launch, without what is noted of them,
+    and one of a line's repeated crossings."""
+    loop = Loop("", 1, 1, 1, [], perf_counter)
+    site = Site("", 1, (loop,), (), at_head=False, size=1, kind="wait", repeats_until=1 << 62)
+    site.only = Record(site, Event("wait", "", "cupy"), (InLoop(loop),))
+
+    class OneLine(Lines):
+        def site(self, frame: FrameType | None) -> Site:
+            super().site(frame)
+            loop.turns += 1
+            return site
+
+    nothing: Any = None
+    recorder = ScriptRecorder(loops, OneLine(loops), nothing, nothing, perf_counter, has_gpu=False)
+    calls, plain = Calls("cupy", recorder, Gpu()), "".startswith
+    repeat = calls.around(lambda call, *args: recorder.repeated("wait", 1, call, args, {}))
+    costs: list[float] = []
+    for wrapped in (plain, calls.around(plain)(plain), calls.launching()(plain), repeat(plain)):
+        recorder.recording = len(costs) == 3
         begin = perf_counter()
         for _ in range(_TURNS):
-            call("")
+            wrapped("")
         costs.append((perf_counter() - begin) / _TURNS)
-    recorder.listens = listens
-    return max(costs[1] - costs[0], 0.0), max(costs[2] - costs[0], 0.0)
+    crossing, launch, repeated = (max(cost - costs[0], 0.0) for cost in costs[1:])
+    return crossing, launch, repeated
 
 
 def replace(owner: Any, name: str, wrap: Wrap) -> None:

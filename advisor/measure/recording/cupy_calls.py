@@ -26,7 +26,8 @@ from advisor.measure.recording.calls import (
     owners,
     replace,
 )
-from advisor.measure.recording.recorder import Event, Location, ScriptRecorder
+from advisor.measure.recording.recorder import NEW, ScriptRecorder
+from advisor.measure.recording.records import Event, Location
 from advisor.profiles.crossings import SHARED, HostMemory, Library
 
 _UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
@@ -134,6 +135,10 @@ class CupyCalls:
         number is an argument of a kernel."""
         if type(obj) is not np.ndarray and _is_on_gpu(obj):
             return call(obj, *args, **options)
+        if type(obj) is np.ndarray and obj.ndim:
+            result = self._recorder.repeated("upload", obj.nbytes, call, (obj, *args), options)
+            if result is not NEW:
+                return result
         blocking = bool(options and options.get("blocking"))
         event = Event("upload", name, "cupy")
         event.asynchronous = not blocking
@@ -160,6 +165,9 @@ class CupyCalls:
 
     def _set(self, call: Call, array: Any, arr: Any, stream: Any = None) -> Any:
         """ndarray.set: never waits, and copies from the caller's memory."""
+        result = self._recorder.repeated("upload", array.nbytes, call, (array, arr, stream), {})
+        if result is not NEW:
+            return result
         event = Event("upload", "ndarray.set", "cupy")
         event.non_blocking = stream is not None
         result = self._calls.run(event, call, (array, arr, stream), {}, False, stream)
@@ -176,6 +184,9 @@ class CupyCalls:
             return call(array, *args, **options)
         if nbytes <= _NUMBER and not args and not options and array.size == 1:
             return self._value(name, call, array)
+        result = self._recorder.repeated("download", nbytes, call, (array, *args), options)
+        if result is not NEW:
+            return result
         event = Event("download", name, "cupy")
         stream = out = None
         blocks = True

@@ -258,11 +258,16 @@ def is_tensor(value: Any) -> bool:
 
 
 def host_bytes(host: Any) -> Any:
-    """The bytes of a contiguous array or tensor of the host, without a copy; None of others."""
+    """The bytes of a contiguous array or tensor of the host, without a copy; None of others.
+
+    `Tensor.numpy` would make a tensor's storage one that cannot be resized any more.
+    """
     try:
-        array = host.numpy(force=False) if is_tensor(host) else host
-        if not isinstance(array, np.ndarray) or not array.flags.forc:
+        if is_tensor(host):
+            size = host.numel() * host.itemsize if host.is_contiguous() and host.device.type == "cpu" else 0
+            return np.ctypeslib.as_array((c_uint8 * size).from_address(host.data_ptr())) if size else None
+        if not isinstance(host, np.ndarray) or not host.flags.forc:
             return None
-        return array.reshape(-1, order="A").view(np.uint8)
+        return host.reshape(-1, order="A").view(np.uint8)
     except (TypeError, ValueError, RuntimeError):  # a dtype or a tensor without plain bytes
         return None

@@ -21,6 +21,7 @@ NAME = "__advisor__"
 """In `builtins`, the list that the transformed code calls into."""
 MOST_FRAMES = 64
 """Stack frames of the user's code that are looked at, from the innermost on."""
+_LASTI_BITS = 32
 MOST_TIMES = 65_536
 """Iterations whose times are kept; of more, every second, fourth and so on."""
 LAUNCH_SAMPLE = 31
@@ -344,6 +345,15 @@ class Site:
     """How often something was about to cross."""
     records: dict[Any, Any] = field(default_factory=dict)
     """Records by what tells crossings of a line apart."""
+    only: Any = None
+    """The record of all its crossings, if they were alike."""
+    kind: str = ""
+    size: int = 0
+    """Bytes of the last one that was noted in full."""
+    repeats_until: int = 0
+    """Up to this one, crossings like the last are only counted."""
+    noted: int = 0
+    """The last one that its records have."""
 
 
 class Lines:
@@ -351,38 +361,40 @@ class Lines:
 
     def __init__(self, loops: Loops) -> None:
         self._loops = loops
-        self._sites: dict[tuple[int, ...], Site] = {}
+        self._sites: dict[int, Any] = {}
+        """By each frame's place in its code, from the innermost: the next such dict, and the site under 0."""
         self.bottom: CodeType | None = None
         """The code that runs the script: frames beyond it are none of the script's."""
 
     def site(self, frame: FrameType | None) -> Site | None:
         """None where no line of the user's is running, as in a thread of a library's own."""
         files, bottom, innermost = self._loops.files, self.bottom, frame
-        key: list[int] = []
+        sites: Any = self._sites
         while frame is not None:
             code = frame.f_code
             if code.co_filename in files:
-                key += (id(code), frame.f_lasti)
-                if len(key) == 2 * MOST_FRAMES:
-                    break
+                sites = sites.get((id(code) << _LASTI_BITS) + frame.f_lasti)
+                if sites is None:
+                    return self._new(innermost)
             elif code is bottom:
                 break
             frame = frame.f_back
-        if not key:
-            return None
-        known = self._sites.get(whole := tuple(key))
-        if known is None:
-            known = self._sites[whole] = self._new(innermost)
-        return known
+        return sites.get(0) or (self._new(innermost) if sites is not self._sites else None)
 
     def _new(self, frame: FrameType | None) -> Site:
         lines: list[tuple[CodeType, int]] = []
+        sites: Any = self._sites
         while frame is not None and len(lines) < MOST_FRAMES:
             if (code := frame.f_code).co_filename in self._loops.files:
                 lines.append((code, frame.f_lineno or code.co_firstlineno))
+                sites = sites.setdefault((id(code) << _LASTI_BITS) + frame.f_lasti, {})
             frame = frame.f_back
+        known: Site | None = sites.get(0)
+        if known is not None:
+            return known
         around = [(loop, line) for code, line in reversed(lines) for loop in self._loops.around(code, line)]
         (code, line), codes = lines[0], tuple(code for code, _ in lines)
         at_head = any(line < loop.body or loop.body == loop.first for loop, line in around)
         loops = tuple(dict.fromkeys(loop for loop, _ in around))
-        return Site(code.co_filename, line, loops, codes, at_head)
+        sites[0] = site = Site(code.co_filename, line, loops, codes, at_head)
+        return site

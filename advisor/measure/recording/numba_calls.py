@@ -32,7 +32,8 @@ from advisor.measure.recording.calls import (
     replace,
 )
 from advisor.measure.recording.played import NAN, Device, fact, values_of
-from advisor.measure.recording.recorder import Event, ScriptRecorder
+from advisor.measure.recording.recorder import NEW, ScriptRecorder
+from advisor.measure.recording.records import Event
 from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Library
 
 MOST_THREADS = 1 << 16
@@ -132,6 +133,9 @@ class NumbaCalls:
     def _download(self, call: Call, array: Any, ary: Any = None, stream: Any = 0) -> Any:
         if isinstance(ary, _Reached):
             return call(array, ary, stream)
+        again = self._recorder.repeated("download", array.nbytes, call, (array, ary, stream), {})
+        if again is not NEW:
+            return again
         event = self._calls.event("download", "DeviceNDArray.copy_to_host", non_blocking=bool(stream))
         result = self._calls.run(event, call, (array, ary, stream), {}, not stream, stream)
         self._recorder.read(_place(array))
@@ -149,6 +153,9 @@ class NumbaCalls:
     def _upload(self, call: Call, array: Any, ary: Any, stream: Any = 0) -> Any:
         if not isinstance(ary, np.ndarray):
             return call(array, ary, stream)
+        again = self._recorder.repeated("upload", ary.nbytes, call, (array, ary, stream), {})
+        if again is not NEW:
+            return again
         event = self._calls.event("upload", "DeviceNDArray.copy_to_device", non_blocking=bool(stream))
         result = self._calls.run(event, call, (array, ary, stream), {}, not stream, stream)
         self._cross(event, array, ary)

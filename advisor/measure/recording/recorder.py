@@ -8,18 +8,14 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 from weakref import ref as weakref
 
 from advisor.measure.recording.copy_costs import WARM_UP, CopyCosts
-from advisor.measure.recording.host_memory import Contents, LineContents, Origins, Source
+from advisor.measure.recording.host_memory import Contents, LineContents, Origins
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Clock, Lines, Loop, Loops, Site
-from advisor.profiles.crossings import CrossingKind, HostMemory, Library
-
-Location = tuple[int, "weakref[Any] | None"]
-"""Where an array's allocation on the GPU begins, and what its views keep alive."""
+from advisor.measure.recording.records import Event, InLoop, Location, Record
+from advisor.profiles.crossings import CrossingKind, HostMemory
 
 
 class _Alone:
@@ -30,45 +26,6 @@ class _Alone:
 
 _alone = _Alone()
 _REFERENCES = _alone.references()
-
-
-class Event:
-    """One crossing, as a library's recorder saw it. Times in seconds.
-
-    A plain class whose defaults are its own attributes: thousands are made in a second.
-    """
-
-    bytes: int = 0
-    memory: HostMemory = "unknown"
-    staged: bool = False
-    asynchronous: bool | None = None
-    non_blocking: bool = False
-    """The call asked for an asynchronous copy: non_blocking=True, a stream."""
-    host_seconds: float | None = None
-    """Duration of the call, without `kernel_seconds` where that is known. None: it was not timed."""
-    kernel_seconds: float | None = None
-    """Time that the call waited for earlier kernels; None if the two were not measured apart."""
-    marks: tuple[Any, Any] | None = None
-    """CUDA events before and after the copy on its stream, where this one is timed."""
-    host: Any = None
-    """The NumPy array (or tensor on the host) of the copy: its origin and its bytes are looked at."""
-    device: Any = None
-    """An upload's array on the GPU, which `locate` takes: finds uploads that nothing reads."""
-    locate: Callable[[Any], Location | None]
-    site: Any = None
-    """The script's line, where it has been looked up."""
-    created: float | None
-    """When its recorder began with it: what is not the call's time since is overhead. None if not timed."""
-    is_subtracted: bool = False
-    """Its frame is timed without it: all since `created` but `kernel_seconds`."""
-
-    def __init__(self, kind: CrossingKind, call: str, library: Library, **details: Any) -> None:
-        self.kind = kind
-        self.call = call
-        self.library = library
-        self.created = perf_counter()
-        if details:
-            self.__dict__.update(details)
 
 
 class Depth(threading.local):
@@ -92,7 +49,7 @@ SOON = 1300
 """After so many calls of a line, fewer are measured in detail."""
 FIRST_LOOKED = 32
 """Crossings of a line whose origin is looked up; then that of one in `THEN_TIMED`."""
-FIRST_CLOCKED, THEN_CLOCKED = 256, 13
+FIRST_CLOCKED, THEN_CLOCKED = 256, 31
 """Calls that are timed at all: reading the clock is much of what recording costs."""
 LOOKS = 3
 """Crossings of each line whose bytes are looked at in any case."""
@@ -100,83 +57,10 @@ LOOKING = 0.0025
 """Share of the time so far that further ones may take."""
 UNREAD_LAUNCHES = 256
 """After so many launches, uploads that none of them read are no longer watched: nothing is said of them."""
+NEW = object()
 _COPIES = ("upload", "download")
 _THREADS = "The lines that allocate host arrays in other threads than the first"
 _LIBRARY_THREADS = "{} crossings ({} bytes) in threads that run no line of the script"
-
-
-@dataclass(slots=True)
-class InLoop:
-    """In which iterations of a loop a line's crossings are."""
-
-    loop: Loop
-    last: int = -1
-    first: int = 0
-    frames: int = 0
-
-    def cross(self, site: Site) -> None:
-        loop = self.loop
-        if loop.fast is not None:
-            loop.slow_down()
-        if (turn := loop.turns) != self.last or site.at_head:
-            loop.quiet, loop.active = 0, True
-        if turn != loop.last_crossed:
-            loop.last_crossed = turn
-            loop.crossed += 1
-        if turn != self.last:
-            self.last = turn
-            self.frames += 1
-            self.first = self.first or turn
-
-
-@dataclass(slots=True)
-class Times:
-    """Seconds of calls, of those whose waits for kernels were measured apart, and of copies."""
-
-    calls: int = 0
-    seconds: float = 0.0
-    apart: int = 0
-    host_seconds: float = 0.0
-    stream_seconds: float = 0.0
-    timed: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Record:
-    """Crossings of one line that are alike, in the same loops."""
-
-    site: Site
-    event: Event
-    """The first, without what it held."""
-    loops: tuple[InLoop, ...]
-    count: int = 0
-    bytes: int = 0
-    times: tuple[Times, Times] = field(default_factory=lambda: (Times(), Times()))
-    """In the first iteration of the innermost loop, which compiles and allocates, and later ones."""
-    marks: list[tuple[Any, Any, Times]] = field(default_factory=list)
-    contents: LineContents | None = None
-    sources: Counter[Source] = field(default_factory=Counter)
-    """Where the host memory came from, of those looked at."""
-    fresh: int = 0
-    allocated: int = 0
-    """Arrays allocated since the look before, and the count of allocations at the last one."""
-    held: list[weakref[Any]] = field(default_factory=list)
-    kept: int = 0
-    """The last two downloads looked at, and how many were still held two later."""
-    varies: bool = False
-    looked: int = 0
-    next_look: int = 1
-    """Which crossing is looked at next."""
-    watched: int = 0
-    unread: int = 0
-    """Uploads that were watched, and those of them that nothing read."""
-    holds_back: Site | None = None
-    noting: float = 0.0
-    noted: int = 0
-    """Seconds spent on noting those that were timed, and how many these are."""
-    detailed: int = 0
-    overhead: float = 0.0
-    """Crossings with marks, and seconds spent on noting them and on all looks."""
 
 
 class ScriptRecorder:
@@ -195,6 +79,8 @@ class ScriptRecorder:
         self._loops, self._lines, self._origins, self._contents = loops, lines, origins, contents
         self._clock, self._began = clock, clock()
         self._waiting: list[Record] = []
+        self._alike: list[Site] = []
+        """Lines of which all crossings were alike, some of them only for a while."""
         self._unseen: Counter[str] = Counter()
         self._elsewhere = [0, 0]
         self._uploads: dict[int, tuple[Record, weakref[Any] | None]] = {}
@@ -223,7 +109,8 @@ class ScriptRecorder:
         event.site = site = self._lines.site(sys._getframe(3))  # none of the first three is the script's
         if site is None:
             return False
-        site.crossings = number = site.crossings + 1
+        self._count_repeats(site)
+        site.crossings = site.noted = number = site.crossings + 1
         if self.copy_costs.is_on and self.copy_costs.is_around(site):
             event.is_subtracted = event.kind in _COPIES
             event.created = event.created if event.is_subtracted else None
@@ -235,6 +122,36 @@ class ScriptRecorder:
         if number % THEN_TIMED == WARM_UP + 1:
             self.copy_costs.consider(site)
         return is_sampled
+
+    def repeated(
+        self, kind: CrossingKind, size: int, call: Callable[..., Any], args: Any, options: Any
+    ) -> Any:
+        """The result of a call that crosses and only has to be counted; NEW, before it is called, if there is
+        more to note: the line's crossings were not all alike, or this one is to be timed or looked at."""
+        site = self._lines.site(sys._getframe(3))  # none of the first three is the script's
+        if site is None or site.crossings >= site.repeats_until or site.size != size or site.kind != kind:
+            return NEW
+        if self._uploads or self._waiting or self.copy_costs.is_on:
+            return NEW
+        depth = self.depth
+        depth.value = 1
+        try:
+            result = call(*args, **options)
+        finally:
+            depth.value = 0
+        site.crossings += 1
+        for each in site.only.loops:
+            each.cross(site)
+        return result
+
+    def _count_repeats(self, site: Site) -> None:
+        """Adds the crossings since the line's last that was noted in full."""
+        repeats, record = site.crossings - site.noted, site.only
+        if repeats and record is not None:
+            record.count += repeats
+            record.repeats += repeats
+            record.bytes += repeats * site.size
+            site.noted = site.crossings
 
     def crossed(self, event: Event) -> None:
         """Takes note of a crossing on the script's line that is running."""
@@ -265,6 +182,18 @@ class ScriptRecorder:
             self._overwrite(event.locate(event.device))
         if event.created is not None:
             self._subtract(record, event, event.created, looks * self._look_seconds)
+        if site.only is record:
+            site.kind, site.size = event.kind, event.bytes
+            self._plan_repeats(site, record)
+
+    def _plan_repeats(self, site: Site, record: Record) -> None:
+        """Until which crossing of the line others like this one are only counted."""
+        number = site.crossings
+        if number > FIRST_CLOCKED:
+            every = SOON_TIMED if number < SOON else THEN_CLOCKED
+            steps = (every, 0), (THEN_TIMED, 0), (THEN_TIMED, WARM_UP + 1)
+            full = min(step - (number - first) % step for step, first in steps)
+            site.repeats_until = number - 1 + min(full, record.next_look - record.count)
 
     def _subtract(self, record: Record, event: Event, created: float, looked: float) -> None:
         """Takes recording, and a copy that is subtracted, off its frame: all since `created` but the call.
@@ -294,7 +223,12 @@ class ScriptRecorder:
             if event.kind == "wait":
                 self._waiting.append(record)
                 self.listens = True
+        self._count_repeats(site)
         site.records[key] = record
+        site.only, site.repeats_until = None, 0
+        if len(site.records) == 1 and not site.at_head:
+            site.only = record
+            self._alike.append(site)
         return record
 
     def _time(self, record: Record, event: Event, seconds: float) -> None:
@@ -397,6 +331,8 @@ class ScriptRecorder:
 
     def settle(self) -> None:
         """At the end of the script: arrays that are gone were never read."""
+        for site in self._alike:
+            self._count_repeats(site)
         while self._uploads:
             self._count_unread(self._uploads.popitem()[1])
 

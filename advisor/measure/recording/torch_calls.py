@@ -13,8 +13,9 @@ import numpy as np
 
 from advisor.measure.recording import played_torch
 from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, Wrap, hide_items, is_on_gpu, replace
-from advisor.measure.recording.recorder import Event, ScriptRecorder
-from advisor.profiles.crossings import HostMemory, Library
+from advisor.measure.recording.recorder import NEW, ScriptRecorder
+from advisor.measure.recording.records import Event
+from advisor.profiles.crossings import CrossingKind, HostMemory, Library
 
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__", "is_nonzero")
 _SIZED = ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "equal", "allclose")
@@ -86,7 +87,12 @@ class TorchCalls:
         if self._goes_to_gpu(name, tensor, (*args, *options.values())) != up:
             return call(tensor, *args, **options)
         asks = bool(options.get("non_blocking")) or any(arg is True for arg in args[1:3])
-        event = self._calls.event("upload" if up else "download", f"Tensor.{name}", non_blocking=asks)
+        kind: CrossingKind = "upload" if up else "download"
+        size = tensor.numel() * tensor.itemsize
+        result = self._recorder.repeated(kind, size, call, (tensor, *args), options)
+        if result is not NEW:
+            return result
+        event = self._calls.event(kind, f"Tensor.{name}", non_blocking=asks)
         result = self._calls.run(event, call, (tensor, *args), options, not asks)
         if result.is_cuda == up:
             self._cross(event, tensor, result)
@@ -129,10 +135,13 @@ class TorchCalls:
     def _copy(self, call: Call, tensor: Any, src: Any, non_blocking: bool = False) -> Any:
         if tensor.is_cuda == getattr(src, "is_cuda", tensor.is_cuda):
             return call(tensor, src, non_blocking)
+        kind: CrossingKind = "upload" if tensor.is_cuda else "download"
+        size = tensor.numel() * tensor.itemsize
+        result = self._recorder.repeated(kind, size, call, (tensor, src, non_blocking), {})
+        if result is not NEW:
+            return result
         asks = bool(non_blocking)
-        event = self._calls.event(
-            "upload" if tensor.is_cuda else "download", "Tensor.copy_", non_blocking=asks
-        )
+        event = self._calls.event(kind, "Tensor.copy_", non_blocking=asks)
         result = self._calls.run(event, call, (tensor, src, non_blocking), {}, not asks)
         self._cross(event, src, tensor)
         return result
