@@ -40,7 +40,6 @@ MOST_KINDS = 1000
 _MOST_NAMES = 10_000
 LONGEST = 2000
 """Characters of a name that are read."""
-_NEAR = 1_000_000
 _LARGEST_VALUE = 10_000_000
 """Bytes: SQLite would take a GB."""
 _SECONDS, _BYTES_PER_SECOND = 6.0, 20e6
@@ -127,14 +126,18 @@ class Database:
     def lacks(self, table: str) -> list[str]:
         return [c for c in NEEDED[table] if table in self._columns and c not in self._columns[table]]
 
-    def names(self, enumeration: str) -> dict[int, str]:
+    def names(self, enumeration: str, column: str = "name") -> dict[int, str]:
         """Symbolic names of an ENUM_ table by number; empty where there is no such table."""
-        return self._pairs(enumeration, "name")
+        if not self.has(enumeration, "id", column):
+            known = _COPY_KINDS if enumeration == "ENUM_CUDA_MEMCPY_OPER" else {}
+            return {number: pair[column == "label"] for number, pair in known.items()}
+        query = f"SELECT id, substr({column}, 1, {LONGEST}) FROM {enumeration} WHERE id NOT NULL"
+        return {int(number): str(text) for number, text in self._run(f"{query} LIMIT {_MOST_NAMES}")}
 
     def labels(self, enumeration: str) -> dict[int, str]:
         """Labels of an ENUM_ table by number, in lower case."""
         column = "name" if self.has(enumeration, "name") and not self.has(enumeration, "label") else "label"
-        return {number: text.lower() for number, text in self._pairs(enumeration, column).items()}
+        return {number: text.lower() for number, text in self.names(enumeration, column).items()}
 
     def strings(self, numbers: Sequence[int]) -> dict[int, str]:
         if not self.has("StringIds", "id", "value"):
@@ -183,13 +186,6 @@ class Database:
                 block = block[usable]
             yield {column: np.ascontiguousarray(block[column]) for column in columns}
 
-    def _pairs(self, enumeration: str, column: str) -> dict[int, str]:
-        if not self.has(enumeration, "id", column):
-            known = _COPY_KINDS if enumeration == "ENUM_CUDA_MEMCPY_OPER" else {}
-            return {number: pair[column == "label"] for number, pair in known.items()}
-        query = f"SELECT id, substr({column}, 1, {LONGEST}) FROM {enumeration} WHERE id NOT NULL"
-        return {int(number): str(text) for number, text in self._run(f"{query} LIMIT {_MOST_NAMES}")}
-
 
 def _usable(block: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     usable: npt.NDArray[np.bool_] = block["start"] != UNKNOWN
@@ -201,10 +197,7 @@ def _usable(block: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
 
 def distinct(values: Integers) -> list[int]:
     """The numbers that occur. Raises ValueError for more than `MOST_KINDS`."""
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    near = len(values) and high - low < _NEAR  # counted, since sorting them all takes longer
-    occurring = np.flatnonzero(np.bincount(values - low)) + low if near else np.unique(values)
-    numbers: list[int] = occurring.tolist()
+    numbers: list[int] = np.unique(values).tolist()
     if len(numbers) > MOST_KINDS:
         raise ValueError(f"it has more than {MOST_KINDS} processes or kinds of memory")
     return numbers

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from advisor.devices.catalogue import named
 from advisor.errors import FileProblem, UsageError, nearest
@@ -93,8 +94,8 @@ def _notes(database: Database, version: str) -> list[str]:
     return notes
 
 
-Names = Mapping[tuple[int, int], tuple[int, str | None, bool | None, int | None]]
-"""Number, name, whether it has its own memory and its copy engines, of what a process calls a CUDA device."""
+Known = dict[tuple[int, int], dict[str, Any]]
+"""What is known of each GPU, by the process and its number of the CUDA device."""
 _ANY = -1
 """In place of the process, where no table has it."""
 _GAP = 10_000
@@ -135,7 +136,8 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
         alone = [each for each, _ in places].count(process) == 1
         # Its work is given away, and its memory free for the next.
         trace = GpuFigures(database, works.pop(0), calls.get(process), named, elsewhere, alone).trace()
-        gpus.append(_named(trace, device, devices))
+        known = devices.get((process % THREAD_BITS, device)) or devices.get((_ANY, device))
+        gpus.append(trace.model_copy(update=known or {"label": f"GPU {device}"}))
     return ProgramTrace(
         gpus=_labelled(gpus),
         allocations=allocations(database, None),
@@ -154,14 +156,6 @@ def _elsewhere(works: Sequence[GpuWork]) -> list[Intervals]:
     return unions
 
 
-def _named(gpu: GpuTrace, device: int, devices: Names) -> GpuTrace:
-    key, unknown = (gpu.process % THREAD_BITS, device), (device, None, None, None)
-    number, name, discrete, engines = devices.get(key, devices.get((_ANY, device), unknown))
-    shares = None if discrete is None else not discrete
-    named = {"label": f"GPU {number}", "name": name, "shares_dram": shares, "copy_engines": engines}
-    return gpu.model_copy(update={**named, "links": _links(name)})
-
-
 def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:
     """In order; where two have one number, with their processes too."""
     labels = [gpu.label for gpu in gpus]
@@ -173,24 +167,24 @@ def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:
     )
 
 
-def _devices(database: Database) -> Names:
-    gpus: dict[int, tuple[int, str | None, bool | None, int | None]] = {}
+def _devices(database: Database) -> Known:
+    devices: Known = {}
     if database.has("TARGET_INFO_GPU", "id", "name"):
         more = (c if database.has("TARGET_INFO_GPU", c) else "NULL" for c in ("isDiscrete", "asyncEngines"))
         columns = ", ".join(("id, name", *more))
         rows = database.rows(f"SELECT {columns} FROM TARGET_INFO_GPU WHERE id NOT NULL LIMIT 1000")
-        gpus = {
-            int(n): (int(n), name and str(name), None if own is None else bool(own), engines and int(engines))
-            for n, name, own, engines in rows
-        }
-    devices = {(_ANY, number): gpu for number, gpu in gpus.items()}
+        for number, text, own, engines in rows:
+            name = text and str(text)
+            shares, engines = None if own is None else not own, engines and int(engines)
+            known = {"label": f"GPU {int(number)}", "name": name, "links": _links(name)}
+            devices[_ANY, int(number)] = {**known, "shares_dram": shares, "copy_engines": engines}
     if database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
-        known = "pid NOT NULL AND cudaId NOT NULL AND gpuId NOT NULL"
         rows = database.rows(
-            f"SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE {known} LIMIT 10000"
+            "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE "
+            "WHERE pid NOT NULL AND cudaId NOT NULL AND gpuId NOT NULL LIMIT 10000"
         )
         for pid, device, gpu in rows:
-            devices[int(pid), int(device)] = gpus.get(int(gpu), (int(gpu), None, None, None))
+            devices[int(pid), int(device)] = devices.get((_ANY, int(gpu)), {"label": f"GPU {int(gpu)}"})
     return devices
 
 
