@@ -74,7 +74,7 @@ def export_of(path: Path, strategy: str = "pageable") -> Path:
 
 def captured(path: Path | None, *jobs: Job, **options: object) -> NsysTrace:
     captures = NsysCaptures(path, **options)  # type: ignore[arg-type]
-    return captures(jobs, CPU, lambda what: None, lambda: None)
+    return captures(jobs, CPU, Silent())
 
 
 # Where it is
@@ -244,7 +244,7 @@ def profiled(tmp_path: Path, captures: object) -> Profile:
 def test_the_measured_strategies_are_traced_after_everything_else(tmp_path: Path) -> None:
     asked: list[list[tuple[str, str, int]]] = []
 
-    def captures(jobs: list[Job], device: Device, begin: object, end: object) -> NsysTrace:
+    def captures(jobs: list[Job], device: Device, progress: object) -> NsysTrace:
         asked.append([(j.task, j.strategy, j.frames) for j in jobs])
         return NsysTrace(tool="nsys 1.2.3")
 

@@ -191,8 +191,8 @@ _NO_IMPORTER = (
 )
 
 
-Captures = Callable[[Sequence[Job], Device, Callable[[str], None], Callable[[], None]], NsysTrace]
-"""Runs jobs under a tool and reads what it recorded; the callables begin and end a step of the progress."""
+Captures = Callable[[Sequence[Job], Device, Progress], NsysTrace]
+"""Runs jobs under a tool and reads what it recorded."""
 
 
 def traced(
@@ -210,7 +210,7 @@ def traced(
     settings = replace(settings, strategies=(*settings.strategies, *new))
     jobs = [_capture(settings, row, scratch) for row in frames]
     try:
-        trace = captures(jobs, complete.device, progress.begin, progress.end)
+        trace = captures(jobs, complete.device, progress)
     except KeyboardInterrupt:
         note = "Interrupted while tracing with nsys. The measurements are complete."
         trace = NsysTrace(reason="interrupted")
@@ -219,16 +219,11 @@ def traced(
 
 
 def _capture(settings: Settings, row: Measured, scratch: Path) -> Job:
-    """The set-up and a few frames, in what that takes without a tool."""
+    """The set-up and a few steady frames, of long ones fewer, in what that takes without a tool."""
     job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
-    frames = frames_to_capture(row)
+    frames = max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))
     seconds = row.setup_seconds + 2 * frames * row.median_seconds
     return job.model_copy(update={"frames": frames, "seconds": seconds})
-
-
-def frames_to_capture(row: Measured) -> int:
-    """How many steady frames to watch: few, and of long frames fewer."""
-    return max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))
 
 
 @dataclass(frozen=True)
@@ -241,9 +236,7 @@ class NsysCaptures:
     left: Callable[[], float] = lambda: math.inf
     """Seconds of the run's time that are left."""
 
-    def __call__(
-        self, jobs: Sequence[Job], device: Device, begin: Callable[[str], None], end: Callable[[], None]
-    ) -> NsysTrace:
+    def __call__(self, jobs: Sequence[Job], device: Device, progress: Progress) -> NsysTrace:
         """The trace of every job; when nsys itself fails, the others are not tried."""
         try:
             nsys = find(self.path)
@@ -254,7 +247,7 @@ class NsysCaptures:
         notes: dict[str, None] = {}
         broken = ""
         for job in jobs:
-            begin(f"nsys, {job.strategy}")
+            progress.begin(f"nsys, {job.strategy}")
             try:
                 if self.left() <= 0:
                     raise _Untraced(LATE)
@@ -269,7 +262,7 @@ class NsysCaptures:
             except (_Untraced, FileProblem, OSError) as problem:
                 reason = problem.message if isinstance(problem, FileProblem) else str(problem)
                 lost.append(NoTrace(strategy=job.strategy, reason=reason))
-            end()
+            progress.end()
         reason = "" if traces else (lost[0].reason if lost else "no strategy was measured")
         return NsysTrace(
             reason=reason, tool=nsys.name, strategies=tuple(traces), missing=tuple(lost), notes=tuple(notes)
@@ -300,26 +293,21 @@ class NsysCaptures:
             raise _Untraced(f"the workload failed under nsys: {outcome.message}")
         if not isinstance(outcome, Done):
             raise _Untraced("the process ended under nsys before its frames had run")
-        seconds = min(EXPORT_SECONDS, self.left())
-        return _read(nsys, report, directory / "capture.sqlite", seconds)
+        export = directory / "capture.sqlite"
+        try:
+            nsys.export(report, export, min(EXPORT_SECONDS, self.left()))
+            trace = exports.read(export)
+        finally:
+            for file in (report, export):  # which are large
+                with suppress(OSError):
+                    file.unlink()
+        if not trace.strategies:
+            raise _Untraced(_TOO_NEW)
+        return trace
 
 
 class _Untraced(Exception):
     """One strategy could not be traced; the text says why."""
-
-
-def _read(nsys: Nsys, report: Path, export: Path, seconds: float) -> exports.FileTrace:
-    """Reads a report of our own, and removes its files, which are large."""
-    try:
-        nsys.export(report, export, seconds)
-        trace = exports.read(export)
-    finally:
-        for file in (report, export):
-            with suppress(OSError):
-                file.unlink()
-    if trace.strategies:
-        return trace
-    raise _Untraced(_TOO_NEW)
 
 
 def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None = None) -> exports.FileTrace:
