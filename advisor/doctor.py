@@ -24,7 +24,7 @@ from advisor.devices.host import (
     tegra_state,
 )
 from advisor.errors import AdvisorError
-from advisor.extras import driver_version
+from advisor.extras import dotted, driver_version
 from advisor.measure.backends import gpu_count, open_backend
 from advisor.measure.jobs import CalibrationJob, Probe
 from advisor.measure.launcher import Ended, ProcessLauncher
@@ -196,7 +196,7 @@ def _driver(facts: Facts) -> Finding:
             "no GPU measurements; `advisor profile` runs the workload on the CPU and predicts other devices",
             "If there is a GPU, install its driver; start containers with --gpus all.",
         )
-    supports = f"the driver supports CUDA up to {_version(facts.driver)}"
+    supports = f"the driver supports CUDA up to {dotted(facts.driver)}"
     if not facts.gpus:
         return missing(
             "driver",
@@ -229,7 +229,7 @@ def _cupy(facts: Facts) -> Finding:
         major = facts.driver // 1000
         return missing(
             "CuPy",
-            f"{versions}, but the driver supports CUDA up to {_version(facts.driver)}",
+            f"{versions}, but the driver supports CUDA up to {dotted(facts.driver)}",
             "CuPy cannot run a kernel",
             f"pip uninstall {name}, then pip install cupy-cuda{major}x; or update the driver.",
         )
@@ -280,10 +280,6 @@ def _system(device: Device) -> Finding:
         "the strategy `system` is skipped",
         "" if device.attributes.get("integrated") else _HMM,
     )
-
-
-def _version(cuda: int) -> str:
-    return f"{cuda // 1000}.{cuda % 1000 // 10}"
 
 
 def _tool_findings(facts: Facts) -> Iterator[Finding]:

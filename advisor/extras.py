@@ -18,6 +18,11 @@ def driver_version() -> int | None:
     return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
 
 
+def dotted(version: int) -> str:
+    """13.0 from 13000."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
 def cuda_extra() -> str:
     """The extra for the CUDA version that the installed driver supports; empty without a driver."""
     version = driver_version() or 0

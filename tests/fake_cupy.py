@@ -20,11 +20,10 @@ class CUDARuntimeError(RuntimeError):
 class FakeCupy(types.ModuleType):
     """A `cupy` with as much as `advisor.measure.backends.cuda` uses; `calls` holds the runtime's calls."""
 
-    def __init__(self, *, count: int = 1, attributes: dict[str, int] | None = None, cc: str = "89") -> None:
+    def __init__(self, *, count: int = 1) -> None:
         super().__init__("cupy")
         self.calls: list[tuple[Any, ...]] = []
-        self.capability = cc
-        self.known = {"Integrated": 0, "L2CacheSize": 4096} if attributes is None else attributes
+        self.known = {"ClockRate": 1_980_000}
         self.broken: set[str] = set()
         self._streams = 0
         self.current_device = 0
@@ -70,10 +69,8 @@ class FakeCupy(types.ModuleType):
 
     def _runtime(self, count: int) -> Any:
         pointers = types.SimpleNamespace(devicePointer=0xD00)
-        properties = {"name": b"Fake RTX \xff", "totalGlobalMem": 8 << 30}
         results = {
             "getDeviceCount": count,
-            "getDeviceProperties": properties,
             "driverGetVersion": 13020,
             "runtimeGetVersion": 12060,
             "malloc": 0xA00,
@@ -126,9 +123,7 @@ class FakeCupy(types.ModuleType):
             self.calls.append(("use device", index))
             self.current_device = index
 
-        return types.SimpleNamespace(
-            attributes=self.known, compute_capability=self.capability, pci_bus_id="0000:3B:00.0", use=use
-        )
+        return types.SimpleNamespace(attributes=self.known, pci_bus_id="0000:3B:00.0", use=use)
 
     def _make_stream(self, *, non_blocking: bool) -> Any:
         self.calls.append(("Stream", non_blocking))

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from advisor.devices.entries import memory_class
 from advisor.devices.gpus import by_number
 from advisor.errors import NothingMeasured
-from advisor.measure.backends.cuda_calls import ATTRIBUTES, ManagedCalls, watching
+from advisor.extras import dotted
+from advisor.measure.backends.cuda_calls import Driver, ManagedCalls, watching
 from advisor.profiles.schema import Device, MemoryKind, Side
 from advisor.strategies.backend import INSTALL, Hint, HostFlag, PageLocks
 from advisor.strategies.parts import Span
@@ -137,27 +137,12 @@ class CudaBackend:
 
     @cached_property
     def _described(self) -> Device:
-        """Asked once: CuPy asks the runtime for each of more than a hundred attributes."""
-        known = {name.lower(): value for name, value in self._device.attributes.items()}
-        attributes: dict[str, int | float | str | bool] = {
-            name: int(known[key]) for name in ATTRIBUTES if (key := name.replace("_", "")) in known
-        }
-        capability = str(self._device.compute_capability)
-        attributes["compute_capability"] = f"{capability[:-1]}.{capability[-1]}"
-        properties = self._runtime.getDeviceProperties(self.index)
-        attributes["total_global_mem"] = int(properties["totalGlobalMem"])
-        name = properties["name"].decode(errors="replace")
-        return Device(name=name, kind="cuda", memory_class=memory_class(attributes), attributes=attributes)
+        return Driver(self.index).device()
 
     def environment(self) -> dict[str, str | int | float]:
-        """CUDA versions as CUDA writes them, 13000 being 13.0, and the GPU's place on the PCI bus."""
-        runtime = self._runtime
-        versions = {"cuda_driver": runtime.driverGetVersion(), "cuda_runtime": runtime.runtimeGetVersion()}
-        facts: dict[str, str | int | float] = {
-            name: f"{value // 1000}.{value % 1000 // 10}" for name, value in versions.items()
-        }
-        facts["pci_bus_id"] = str(self._device.pci_bus_id)
-        return facts | self._joined
+        """Versions of CUDA, and the GPU's place on the PCI bus."""
+        runtime = dotted(self._runtime.runtimeGetVersion())
+        return {**Driver(self.index).environment(), "cuda_runtime": runtime, **self._joined}
 
     @cached_property
     def _joined(self) -> dict[str, str | int | float]:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from advisor.devices.entries import memory_class
 from advisor.errors import NothingMeasured
+from advisor.extras import dotted
 from advisor.profiles.schema import Device, Side
 from advisor.strategies.backend import INSTALL, Hint, PageLocks
 
@@ -29,7 +30,7 @@ ATTRIBUTES = {
     "direct_managed_mem_access_from_host": 101,
     "memory_pools_supported": 115,
 }
-"""CUdevice_attribute of cuda.h, by CUDA's names in snake case; CuPy's have the same letters."""
+"""CUdevice_attribute of cuda.h, by CUDA's names in snake case."""
 _MAJOR, _MINOR = 75, 76
 
 
@@ -60,7 +61,7 @@ class Driver:
     def environment(self) -> dict[str, str | int | float]:
         version = self._number("cuDriverGetVersion")
         place = self._text("cuDeviceGetPCIBusId", 32)
-        return {"cuda_driver": f"{version // 1000}.{version % 1000 // 10}", "pci_bus_id": place}
+        return {"cuda_driver": dotted(version), "pci_bus_id": place}
 
     def uuid(self) -> str:
         """Empty where the driver has none; version 2 of the call distinguishes the parts of a GPU (MIG)."""
