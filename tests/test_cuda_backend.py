@@ -6,6 +6,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import Mock
@@ -15,10 +16,10 @@ import pytest
 from every import every
 from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures, pooled
 from fakes import bench
+from rendering import Accepted, refusals
 from running import missing
 
 from advisor import Buffer, In, Out, Workload, device, host
-from advisor.errors import NothingMeasured
 from advisor.fleets import remote
 from advisor.measure import backends
 from advisor.measure.backends import cuda
@@ -112,13 +113,6 @@ def test_further_gpus_are_opened_and_the_first_stays_current(installed: Callable
     ]
     assert not missing(str(first.environment()), "gpu0_pci_bus_id", "'gpu1_peers': '0'")
     assert not any(name.startswith("gpu") for name in CudaBackend(0).environment())
-
-
-@pytest.mark.parametrize(("chosen", "said"), [((), "CUDA sees 1"), ((0,), "--gpus names 1")])
-def test_too_few_gpus(cupy: FakeCupy, chosen: tuple[int, ...], said: str) -> None:
-    with pytest.raises(NothingMeasured) as problem:
-        CudaBackend(0).open_gpus(2, chosen)
-    assert problem.value.message == f"the workload runs on 2 GPUs; {said}"
 
 
 def test_memory_comes_from_the_runtime(cupy: FakeCupy, gpu: CudaBackend) -> None:
@@ -363,15 +357,6 @@ def test_a_call_that_is_refused_is_named(bindings: FakeCudaBindings, second: Cud
             call()
 
 
-def test_without_cuda_bindings_the_user_is_told(cupy: FakeCupy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cuda", None)
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    gpu = CudaBackend(0)
-    with pytest.raises(NothingMeasured, match="cuda-bindings") as raised:
-        gpu.prefetch(0xC00, 64, "host")
-    assert "gpu-memory-advisor[cuda13]" in raised.value.next_step
-
-
 def test_the_fake_bindings_take_what_the_real_ones_take() -> None:
     real = pytest.importorskip("cuda.bindings.runtime")
     version: Literal[12, 13] = 12 if hasattr(real, "cudaMemPrefetchAsync_v2") else 13
@@ -398,27 +383,37 @@ def test_the_fake_bindings_take_what_the_real_ones_take() -> None:
 # Where there is none
 
 
-def test_a_machine_without_cupy_or_driver(monkeypatch: pytest.MonkeyPatch, cupy: FakeCupy) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(NothingMeasured) as raised:
-        CudaBackend(0)
-    assert "CuPy" in raised.value.message
-    assert "gpu-memory-advisor[cuda13]" in raised.value.next_step
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    cupy.broken.add("getDeviceCount")
-    with pytest.raises(NothingMeasured) as raised:
-        CudaBackend(0)
-    assert "cudaError in getDeviceCount" in raised.value.message
-    assert "nvidia-smi" in raised.value.next_step
+def test_what_is_not_there_is_refused(
+    installed: Callable[..., FakeCupy], monkeypatch: pytest.MonkeyPatch, accepted: Accepted
+) -> None:
+    def on(module: str, fake: object, call: Callable[[], object]) -> Callable[[], object]:
+        def run() -> object:
+            with monkeypatch.context() as changed:
+                changed.setitem(sys.modules, module, fake)
+                return call()
 
+        return run
 
-@pytest.mark.parametrize("index", [2, 3, -1])
-def test_a_gpu_that_is_not_there(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", FakeCupy(count=2))
-    with pytest.raises(NothingMeasured) as raised:
-        CudaBackend(index)
-    assert not missing(raised.value.message, f"GPU {index}", "2")
-    assert raised.value.next_step.startswith("Choose --gpu 0 to 1;")
+    def no_library(_: str) -> Any:
+        raise OSError("no libcuda.so.1")
+
+    installed()
+    broken = FakeCupy()
+    broken.broken.add("getDeviceCount")
+    two = {f"GPU {n} of two": on("cupy", FakeCupy(count=2), partial(CudaBackend, n)) for n in (2, -1)}
+    calls = {
+        "two GPUs where there is one": lambda: CudaBackend(0).open_gpus(2),
+        "two GPUs where one is chosen": lambda: CudaBackend(0).open_gpus(2, (0,)),
+        **two,
+        "CuPy is not installed": on("cupy", None, partial(CudaBackend, 0)),
+        "CUDA finds no GPU": on("cupy", broken, partial(CudaBackend, 0)),
+        "cuda-bindings is not installed": on(
+            "cuda.bindings", None, lambda: CudaBackend(0).prefetch(0xC00, 64, "host")
+        ),
+        "there is no driver": partial(driver.Driver, 7, no_library),
+        "the driver refuses": partial(driver.Driver, 7, lambda _: FakeDriver("cuDeviceGet")),
+    }
+    accepted(refusals(calls), "gpus-refused.txt")
 
 
 # Choosing a backend
@@ -540,12 +535,3 @@ def test_the_gpus_of_a_fleet_s_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = remote.machine().gpus
     assert [gpu.uuid for gpu in gpus] == ["GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "MIG-7"]
     assert [gpu.place for gpu in gpus] == [gpu.uuid for gpu in gpus]
-
-
-def test_a_gpu_that_the_driver_does_not_show_is_refused() -> None:
-    def missing(_: str) -> Any:
-        raise OSError("no libcuda.so.1")
-
-    for library, says in ((missing, "no CUDA driver"), (lambda _: FakeDriver("cuDeviceGet"), "returned 101")):
-        with pytest.raises(NothingMeasured, match=says):
-            driver.Driver(7, library)
