@@ -170,24 +170,21 @@ EVERY_HASTE: tuple[Haste, ...] = ("eager", "lazy", "lazy kernels", "lazy copies"
 class RecordingBackend:
     """A GPU in ordinary memory. Every call is in `calls`, as its name and its arguments.
 
-    fail_at: the n-th call (from 1) raises, and with broken_after every call after it. deferred: copies and
-    kernels happen only when the host waits for them, the latest moment CUDA allows; else at once, the
-    earliest; `haste` tells streams apart. Memory is never really given back, so that a use after free is
-    found here and does not end the process.
+    fail_at: the n-th call (from 1) raises, and with broken_after every call after it. haste: whether copies
+    and kernels happen only when the host waits for them, the latest moment CUDA allows, or at once.
+    Memory is never really given back, so that a use after free is found here and does not end the process.
     """
 
     def __init__(
         self,
         *,
         device: Device | None = None,
-        deferred: bool = False,
-        haste: Haste | None = None,
+        haste: Haste = "eager",
         fail_at: int | None = None,
         broken_after: bool = False,
         copy_seconds: float = 0.0,
         kernel_seconds: float = 0.0,
         gpus: int = 1,
-        peers: bool = True,
         beside: RecordingBackend | None = None,
     ) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -201,7 +198,7 @@ class RecordingBackend:
         self.free_bytes: int | None = 1 << 30
         self.discards = False
         self.marks: Counter[str] = Counter()
-        self._haste: Haste = haste or ("lazy" if deferred else "eager")
+        self._haste: Haste = haste
         self._fail_at = fail_at
         self._broken_after = broken_after
         self._device = device or cuda_device(**CAPABLE)
@@ -209,7 +206,7 @@ class RecordingBackend:
         self._memory: list[Any] = []
         self._freed: set[int] = set()
         self._streams: list[FakeStream] = []
-        self._count, self.peers, self.reached = gpus, peers, set[int]()
+        self._count, self.reached = gpus, set[int]()
         self.number, self.gpus = 0, (self,)
         self.first, self.active = self, 0
         if beside is not None:  # one machine: memory, calls and streams are known to all of its GPUs
@@ -245,7 +242,6 @@ class RecordingBackend:
                 haste=self._haste,
                 copy_seconds=self._cost["copy"],
                 kernel_seconds=self._cost["kernel"],
-                peers=self.peers,
                 beside=self,
             )
             everyone = (*self.gpus, made)
@@ -265,7 +261,7 @@ class RecordingBackend:
         self.first.active = 0
 
     def reach_peers(self, gpus: Sequence[int]) -> None:
-        self.reached |= set(gpus) - {self.number} if self.peers else set()
+        self.reached |= set(gpus) - {self.number}
 
     def copy_from_peer(self, span: Span, source_gpu: int, target: int, source: int) -> None:
         self._call("copy_from_peer", self.number, source_gpu, span.width * span.height)
@@ -273,11 +269,7 @@ class RecordingBackend:
             kind, size = self.live[pointer & ~ON_DEVICE]
             assert (kind, self.owner(pointer)) == ("device", owner), "memory of another GPU"
             assert span.end <= size
-        moves = [
-            (target & ~ON_DEVICE, source & ~ON_DEVICE, span.offset + row * span.pitch)
-            for row in range(span.height)
-        ]
-        self.submit("copy", lambda: [ctypes.memmove(t + at, s + at, span.width) for t, s, at in moves])
+        self._move(span, target, source, self.stream)
 
     def owner(self, pointer: int) -> int:
         """The GPU that device memory was taken on."""
@@ -379,32 +371,26 @@ class RecordingBackend:
         return pointer | ON_DEVICE
 
     def copy_to_device(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
-        stream = stream or self.stream
-        self._call("copy_to_device", target, source, nbytes, stream.name)
         self._require_device_memory(target, nbytes)
-        real = target & ~ON_DEVICE
-        self.submit("copy", lambda: ctypes.memmove(real, source, nbytes), stream)
+        self.copy_span(Span(0, nbytes, nbytes), "device", source, target, stream)
 
     def copy_to_host(self, target: int, source: int, nbytes: int, stream: Any = None) -> None:
-        stream = stream or self.stream
-        self._call("copy_to_host", target, source, nbytes, stream.name)
         self._require_device_memory(source, nbytes)
-        real = source & ~ON_DEVICE
-        self.submit("copy", lambda: ctypes.memmove(target, real, nbytes), stream)
+        self.copy_span(Span(0, nbytes, nbytes), "host", target, source, stream)
 
     def copy_span(self, span: Span, to: Side, host: int, device: int, stream: Any = None) -> None:
         stream = stream or self.stream
         target, source = (device, host) if to == "device" else (host, device)
         self._call(f"copy_to_{to}", target, source, span.width * span.height, stream.name)
-        self._require_device_memory(device, self.live[device & ~ON_DEVICE][1])
-        assert span.end <= self.live[device & ~ON_DEVICE][1]
-        moves = [
-            (target & ~ON_DEVICE, source & ~ON_DEVICE, span.offset + row * span.pitch)
-            for row in range(span.height)
-        ]
-        self.submit(
-            "copy", lambda: [ctypes.memmove(t + at, s + at, span.width) for t, s, at in moves], stream
-        )
+        _, size = self.live.get(device & ~ON_DEVICE, ("of the pool", span.end))
+        self._require_device_memory(device, size)
+        assert span.end <= size
+        self._move(span, target, source, stream)
+
+    def _move(self, span: Span, target: int, source: int, stream: FakeStream) -> None:
+        to, back = target & ~ON_DEVICE, source & ~ON_DEVICE
+        rows = range(span.offset, span.end, span.pitch)
+        self.submit("copy", lambda: [ctypes.memmove(to + at, back + at, span.width) for at in rows], stream)
 
     def device_array(self, pointer: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         self._call("device_array", pointer, nbytes, shape, dtype)

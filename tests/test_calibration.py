@@ -12,6 +12,7 @@ import pytest
 from builders import cuda_device
 from calibrating import CAPABLE, MIB, QUICK, SIZES, CpuWithKernels, FakeClock, KnownGpu, bench_on, measured
 from every import every
+from fakes import Haste
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import REPOSITORY
@@ -90,9 +91,9 @@ def test_a_call_that_fails_costs_figures_and_no_memory(group: Group) -> None:
 
 
 @ids
-@pytest.mark.parametrize("deferred", [False, True])
-def test_no_group_takes_more_than_its_sizes(group: Group, deferred: bool) -> None:
-    backend = KnownGpu(deferred=deferred)
+@pytest.mark.parametrize("haste", ["eager", "lazy"])
+def test_no_group_takes_more_than_its_sizes(group: Group, haste: Haste) -> None:
+    backend = KnownGpu(haste=haste)
     measured(group.measure, backend)
     assert backend.requested["managed"] <= 2 * SIZES.managed
     assert backend.requested["device"] <= 3 * SIZES.transfer

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from every import every
-from fakes import Bench, FakeClock, FakeRanges, RecordingBackend, bench
+from fakes import Bench, FakeClock, FakeRanges, Haste, RecordingBackend, bench
 
 from advisor.measure.backends import CpuBackend
 from advisor.measure.frames import LEAST_HELD, Ranges
@@ -61,12 +61,12 @@ def test_steps_in_order_with_the_labels_of_their_ranges() -> None:
 
 
 @every("listening", [False, True])
-@every("deferred", [False, True])
+@every("haste", ["eager", "lazy"])
 @every("strategy", STRATEGY_NAMES)
 @every("external", [False, True])
 @every("concurrent", [0, 1])
 def test_every_strategy_computes_the_same(
-    strategy: str, deferred: bool, external: bool, concurrent: int, listening: bool
+    strategy: str, haste: Haste, external: bool, concurrent: int, listening: bool
 ) -> None:
     """Weights, a state on the device, turns, and a host that runs ahead; copies come early and late."""
     seen: list[tuple[float, float, float]] = []
@@ -99,7 +99,7 @@ def test_every_strategy_computes_the_same(
         setup=[host(weights), device(clear)],
         frame=[host(produce), device(step), host(ahead), host(turn), device(finish), host(check)],
     )
-    backend = RecordingBackend(deferred=deferred)
+    backend = RecordingBackend(haste=haste)
     backend._device.attributes["concurrent_managed_access"] = concurrent
     with bench(workload, strategy, backend, listening=listening) as run:
         run.loop.run_setup()
@@ -247,7 +247,7 @@ def test_a_timed_frame_adds_up() -> None:
         xp.add(b, 1, out=c)
 
     workload = Workload(buffers("a", "b", "c"), frame=[host(slow), device(twice), device(third), host(read)])
-    backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
+    backend = RecordingBackend(haste="lazy", copy_seconds=2, kernel_seconds=3)
     with bench(workload, "pinned", backend, clock=clock) as run:
         run.loop.first_frame()
         clock.now = 100
@@ -265,7 +265,7 @@ def test_a_timed_frame_adds_up() -> None:
 @every("strategy", ["pageable", "staged"])
 def test_copies_in_which_the_cpu_takes_part_are_timed_by_its_clock(strategy: str) -> None:
     """Each reading of the clock is a second after the last: a copy takes one, whatever the stream says."""
-    backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
+    backend = RecordingBackend(haste="lazy", copy_seconds=2, kernel_seconds=3)
     with bench(FRESH, strategy, backend, clock=FakeClock(step=1.0)) as run:
         timed = run.loop.timed_frame(1)
         assert (timed["to-device"], timed["device:double"], timed["to-host"]) == (1, 3, 1)
@@ -282,7 +282,7 @@ def test_the_stream_is_held_for_twice_as_long_as_launching_took() -> None:
         a[...] = 1
 
     workload = Workload(buffers("a", "b"), frame=[host(produce), device(slowly_launched)])
-    backend = RecordingBackend(deferred=True)
+    backend = RecordingBackend(haste="lazy")
     with bench(workload, "zero-copy", backend, clock=clock) as run:
         run.loop.first_frame()
         assert "hold" not in backend.names, "scored frames are as they are"
@@ -292,9 +292,9 @@ def test_the_stream_is_held_for_twice_as_long_as_launching_took() -> None:
     assert held == pytest.approx([LEAST_HELD, LEAST_HELD + 2e-4])
 
 
-@every("deferred", [True, False])
-def test_contents_that_are_overwritten_are_discarded_and_results_are_the_same(deferred: bool) -> None:
-    backend = RecordingBackend(deferred=deferred)
+@every("haste", ["lazy", "eager"])
+def test_contents_that_are_overwritten_are_discarded_and_results_are_the_same(haste: Haste) -> None:
+    backend = RecordingBackend(haste=haste)
     backend.discards = True
     with bench(FRESH, "managed-prefetch", backend) as run:
         run.loop.first_frame()
@@ -303,7 +303,7 @@ def test_contents_that_are_overwritten_are_discarded_and_results_are_the_same(de
         moved = [call[0] for call in backend.calls if call[0] in ("discard", "prefetch")]
         assert {"discard", "prefetch"} == set(moved)
         want = {name: placed.host.copy() for name, placed in run.placed.items() if placed.host is not None}
-    with bench(FRESH, "managed-prefetch", RecordingBackend(deferred=deferred)) as run:
+    with bench(FRESH, "managed-prefetch", RecordingBackend(haste=haste)) as run:
         run.loop.first_frame()
         for index in range(1, 4):
             run.loop.frame(index)

@@ -240,7 +240,7 @@ def test_tensors_on_the_gpu_share_memory_and_run_on_the_program_s_stream(
         seen.append((torch.current, stream))
         b.fill_(frame)
 
-    backend = RecordingBackend(deferred=True)
+    backend = RecordingBackend(haste="lazy")
     result, _ = run_once(one_stage(device(fill, arrays="torch")), backend, "pinned")
     assert (result == 3).all()
     assert seen == [(("external", backend.stream.ptr),) * 2] * 2

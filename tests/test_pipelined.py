@@ -249,7 +249,7 @@ def test_frames_that_overlap_are_ordered_by_marks_without_time() -> None:
 
 
 def test_the_breakdown_is_that_of_one_frame_by_itself() -> None:
-    backend = RecordingBackend(deferred=True, copy_seconds=2, kernel_seconds=3)
+    backend = RecordingBackend(haste="lazy", copy_seconds=2, kernel_seconds=3)
     with bench(made(FRESH, {}), "pinned-pipelined", backend) as run:
         run_frames(run, 3)
         run.loop.frame(4)

@@ -60,7 +60,7 @@ def refusal(*frame: Stage, names: str = "ab", backend: Any = None, dtype: Any = 
 def test_verification_waits_for_the_device(strategy: str) -> None:
     """Copies and kernels happen as late as they may."""
     workload = Workload(buffers("a", "b"), frame=[host(fill), device(double), host(consume)])
-    with bench(workload, strategy, RecordingBackend(deferred=True)) as run:
+    with bench(workload, strategy, RecordingBackend(haste="lazy")) as run:
         inspect(run)
         assert (run.inspector.results()["b"] == 2).all()
         run.loop.frame(2)
@@ -142,7 +142,7 @@ def test_poison_does_not_reach_later_frames() -> None:
     workload = Workload(
         buffers("w", "b", "state"), setup=[host(weights), device(start)], frame=[device(step), host(consume)]
     )
-    with bench(workload, backend=RecordingBackend(deferred=True)) as run:
+    with bench(workload, backend=RecordingBackend(haste="lazy")) as run:
         inspect(run)
         run.loop.frame(2)
         assert (run.inspector.results()["b"] == 9).all()  # three frames of 3
@@ -165,7 +165,7 @@ def test_a_hidden_write_on_the_device() -> None:
 
     for strategy in ("pageable", "zero-copy"):
         workload = Workload(buffers("a", "b"), frame=[host(fill), device(sneaky), host(consume)])
-        backend = RecordingBackend(deferred=True)
+        backend = RecordingBackend(haste="lazy")
         with bench(workload, strategy, backend) as run, pytest.raises(WorkloadError) as raised:
             inspect(run)
         assert not missing(raised.value.message, "'sneaky'", "'a'", "In")
@@ -198,7 +198,7 @@ def test_the_newest_contents_come_from_the_side_that_wrote_last(strategy: str) -
         b.fill(6)
 
     workload = Workload(buffers("a", "b"), frame=[host(fill), device(on_device), host(on_host)])
-    with bench(workload, strategy, RecordingBackend(deferred=True)) as run:
+    with bench(workload, strategy, RecordingBackend(haste="lazy")) as run:
         run.loop.first_frame()
         assert (run.inspector.newest("a") == 2).all()
         assert (run.inspector.newest("b") == 6).all()
@@ -209,7 +209,7 @@ def test_the_newest_contents_come_from_the_side_that_wrote_last(strategy: str) -
 
 def checked(check: Any, backend: Any = None) -> None:
     workload = Workload(buffers("a", "b"), frame=[host(fill), device(double)], check=check)
-    with bench(workload, "pinned", backend or RecordingBackend(deferred=True)) as run:
+    with bench(workload, "pinned", backend or RecordingBackend(haste="lazy")) as run:
         run.loop.first_frame()
         run.inspector.run_check(3)
 

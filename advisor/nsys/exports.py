@@ -136,8 +136,8 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
         alone = [each for each, _ in places].count(process) == 1
         # Its work is given away, and its memory free for the next.
         trace = GpuFigures(database, works.pop(0), calls.get(process), named, elsewhere, alone).trace()
-        known = devices.get((process % THREAD_BITS, device)) or devices.get((_ANY, device))
-        gpus.append(trace.model_copy(update=known or {"label": f"GPU {device}"}))
+        listed = devices.get((process % THREAD_BITS, device)) or devices.get((_ANY, device))
+        gpus.append(trace.model_copy(update=listed or {"label": f"GPU {device}"}))
     return ProgramTrace(
         gpus=_labelled(gpus),
         allocations=allocations(database, None),
