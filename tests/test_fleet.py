@@ -21,7 +21,8 @@ from advisor.fleets.planning import Answer, Machine, Task, parse_where
 from advisor.fleets.planning import Device as FleetDevice
 from advisor.fleets.request import Package, Request, Selection, gather, unpack
 from advisor.fleets.storage import slug, write_placements
-from advisor.measure.progress import Silent
+from advisor.measure.options import Options
+from advisor.profiles import outputs
 from advisor.profiles.fleets import Row
 from advisor.profiles.schema import Device, Profile
 from advisor.report import pages
@@ -32,6 +33,7 @@ SOURCE = b"pass\n"
 EVERY = Selection(each=True)
 ALONE = Selection(each=True, one_per_host=True)
 ONE_OF_EACH = Selection()
+QUIET = Options(quiet=True, formats="json")
 
 
 def gpu(uuid: str, name: str = "NVIDIA H200") -> dict[str, Any]:
@@ -147,30 +149,18 @@ def request(wanted: Selection = ONE_OF_EACH, values: tuple[str, ...] = ("",), **
     package = Package("w.py", {"w.py": SOURCE})
     files, command = package.packed(), "advisor fleet w.py"
     task = Task(file="w.py", options=options, files=files, seconds=50, command=command)
-    return Request(package, "vector_add", task, {value: value for value in values}, wanted, wait=2, another=3)
+    shown = {value: value for value in values}
+    return Request(package, "vector_add", task, shown, wanted, wait=2, another=3, options=QUIET)
 
 
 def run(
     cluster: Imitated, folder: Path, asked: Request | None = None, *, resume: bool = False
 ) -> fleet.Outcome:
-    def write(one: Profile, where: Path) -> None:
-        one.save(where / "profile.json")
-
-    folder.mkdir(exist_ok=True)
-    return fleet.run(
-        asked or request(),
-        lambda: cluster,
-        folder,
-        Silent(),
-        write=write,
-        tell=lambda _: None,
-        resume=resume,
-        clock=cluster.clock,
-    )
+    return fleet.run(asked or request(), lambda: cluster, folder, resume=resume, clock=cluster.clock)
 
 
 def statuses(outcome: fleet.Outcome) -> list[str]:
-    return sorted(row.status for row in outcome.rows)
+    return sorted(row.status for row in outcome.record.rows)
 
 
 def test_one_task_for_each_model_and_with_each_one_for_every_gpu(tmp_path: Path) -> None:
@@ -180,11 +170,11 @@ def test_one_task_for_each_model_and_with_each_one_for_every_gpu(tmp_path: Path)
         "tcp://2": machine(gpu("GPU-2"), gpu("GPU-1")),
         "tcp://3": machine(gpu("GPU-3", "NVIDIA L4"), host="b"),
     }
-    one = Imitated(dict(there))
-    assert sorted(row.device for row in run(one, tmp_path / "one").rows) == ["NVIDIA H200", "NVIDIA L4"]
+    found = run(Imitated(dict(there)), tmp_path / "one")
+    assert sorted(row.device for row in found.record.rows) == ["NVIDIA H200", "NVIDIA L4"]
     every = Imitated(dict(there))
     found = run(every, tmp_path / "each", request(EVERY))
-    assert sorted(row.device for row in found.rows) == ["NVIDIA H200", "NVIDIA H200 #2", "NVIDIA L4"]
+    assert sorted(row.device for row in found.record.rows) == ["NVIDIA H200", "NVIDIA H200 #2", "NVIDIA L4"]
     assert sorted(task.gpu or "" for _, task in every.calls) == ["GPU-1", "GPU-2", "GPU-3"]
     assert len({worker for worker, _ in every.calls}) == 3
 
@@ -253,7 +243,7 @@ def test_what_is_lost_for_good_or_wrong_is_a_failed_row(
 ) -> None:
     found = run(Imitated({"1": machine(gpu("GPU-1"))}, ends=lambda *_: end), tmp_path)
     assert statuses(found) == ["failed"]
-    assert reason in found.rows[0].reason
+    assert reason in found.record.rows[0].reason
 
 
 @pytest.mark.parametrize(
@@ -270,7 +260,7 @@ def test_a_machine_that_cannot_take_part_is_a_row_with_the_next_step(
 ) -> None:
     found = run(Imitated({"1": told, "2": machine(gpu("GPU-2"), host="b")}), tmp_path)
     assert statuses(found) == ["profiled", "unfit"]
-    row = next(row for row in found.rows if row.status == "unfit")
+    row = next(row for row in found.record.rows if row.status == "unfit")
     assert reason in row.reason
     assert step in row.next_step
     assert "tcp" not in pages.render(fleet_page(found.record), "html").replace("http", "")
@@ -286,7 +276,7 @@ def test_what_is_done_is_kept_and_resumed(end: str, tmp_path: Path) -> None:
     again = Imitated(dict(there))
     assert statuses(run(again, tmp_path, asked, resume=True)) == ["profiled"] * 6
     assert len(again.calls) == 3
-    assert len({row.folder for row in run(Imitated({}), tmp_path, asked, resume=True).rows}) == 6
+    assert len({row.folder for row in run(Imitated({}), tmp_path, asked, resume=True).record.rows}) == 6
 
 
 def test_resuming_something_else_is_refused(tmp_path: Path) -> None:
@@ -295,7 +285,7 @@ def test_resuming_something_else_is_refused(tmp_path: Path) -> None:
     run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path)
     with pytest.raises(UsageError, match="other files, options"):
         run(Imitated({}), tmp_path, request(rounds=4), resume=True)
-    (tmp_path / "fleet.json").write_text("{", encoding="utf-8")
+    outputs.write(tmp_path, "fleet.json", "{")
     with pytest.raises(FileProblem, match="damaged"):
         run(Imitated({}), tmp_path, resume=True)
 
@@ -319,7 +309,7 @@ def test_a_row_that_leads_out_of_its_folder_is_refused(what: str, tmp_path: Path
 
 def test_profiles_without_any_figure_are_no_success(tmp_path: Path) -> None:
     found = run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path)
-    none = tuple(row.model_copy(update={"basis": "none"}) for row in found.rows)
+    none = tuple(row.model_copy(update={"basis": "none"}) for row in found.record.rows)
     without = replace(found, record=found.record.model_copy(update={"rows": none}))
     fleets._end(found, tmp_path)
     with pytest.raises(NothingMeasured, match="measured or predicted on any device"):
@@ -331,13 +321,13 @@ def test_a_fleet_leaves_what_is_the_users(tmp_path: Path) -> None:
     there = {"1": machine(gpu("GPU-1"))}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/row.json").write_text("mine")
-    (one,) = run(Imitated(dict(there)), tmp_path).rows
+    (one,) = run(Imitated(dict(there)), tmp_path).record.rows
     (tmp_path / one.folder / "row.json").write_text("changed")
-    (two,) = run(Imitated(dict(there)), tmp_path).rows
+    (two,) = run(Imitated(dict(there)), tmp_path).record.rows
     assert two.folder == f"{one.folder}-2"
     assert (tmp_path / "mine/row.json").read_text() == "mine"
     assert (tmp_path / one.folder / "row.json").read_text() == "changed"
-    assert run(Imitated({}), tmp_path, resume=True).rows == (two,)
+    assert run(Imitated({}), tmp_path, resume=True).record.rows == (two,)
 
 
 def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> None:
@@ -442,7 +432,7 @@ def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path)
     exec(reader.partition("```")[0], scope)
     guess = {"device": "NVIDIA L4", "strategy": "zero-copy", "verdict": "near"}
     rows = (row('Odd "name" \\ é 🛰'), row("CPU", strategy=None, costs={}, predicted=(guess,)))
-    write_placements(tmp_path / "p.toml", "vector_add", rows)
+    write_placements(tmp_path / "p.toml", request().record().model_copy(update={"rows": rows}))
     assert scope["strategy"](str(tmp_path / "p.toml"), 'Odd "name" \\ é 🛰') == "pinned"
     assert scope["strategy"](str(tmp_path / "p.toml"), "NVIDIA L4") == "zero-copy"
     assert scope["strategy"](str(tmp_path / "p.toml"), "unknown") == "pageable"

@@ -37,9 +37,8 @@ from advisor.fleets.dask_cluster import DaskCluster, connected, local
 from advisor.fleets.fleet import SchedulerLost
 from advisor.fleets.planning import Answer, Task
 from advisor.fleets.request import Request, Selection, gather
-from advisor.measure.progress import Silent
+from advisor.measure.options import Options
 from advisor.profiles.fleets import Row
-from advisor.profiles.schema import Profile
 
 WORKERS = Path(__file__).parent / "fleet_workers.py"
 SOURCE = one(top="from mine import LEVEL", produce="a.fill(LEVEL)").replace("def work(", "def tiny(")
@@ -123,16 +122,11 @@ def until_joined(address: str, count: int) -> None:
 def run(address: str, file: Path, out: Path, *, resume: bool = False) -> fleet.Outcome:
     package = gather(file)
     task = Task(file=package.file, options=QUICK, files=package.packed(), seconds=300)
-    request = Request(package, "tiny", task, {"": ""}, Selection(), another=2, joining=0.5)
-    out.mkdir(exist_ok=True)
+    options = Options(quiet=True, formats="json")
+    values = {"": ""}
+    request = Request(package, "tiny", task, values, Selection(), another=2, joining=0.5, options=options)
     with connected(address, None, None) as cluster:
-        return fleet.run(
-            request, lambda: cluster, out, Silent(), write=save, tell=lambda _: None, resume=resume
-        )
-
-
-def save(made: Profile, folder: Path) -> None:
-    made.save(folder / "profile.json")
+        return fleet.run(request, lambda: cluster, out, resume=resume)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +142,7 @@ def sixteen(workload: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[f
 
 def by_status(outcome: fleet.Outcome) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
-    for row in outcome.rows:
+    for row in outcome.record.rows:
         found.setdefault(row.status, []).append(row)
     return found
 
@@ -191,7 +185,7 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
     with scheduler() as (address, _), workers(address, workload, tmp_path, "c:plain", "a:dies"):
         until_joined(address, 2)
         again = run(address, workload, out, resume=True)
-    assert [row.status for row in again.rows] == ["profiled"] * 3
+    assert [row.status for row in again.record.rows] == ["profiled"] * 3
 
 
 def test_local_workers_listen_to_this_machine_only() -> None:

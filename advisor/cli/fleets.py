@@ -121,7 +121,8 @@ def _folders(out: Path, requests: Sequence[Request], emit: Path | None) -> tuple
 def _run(
     request: Request, reach: Callable[[], Cluster], out: Path, emit: Path | None, *, resume: bool
 ) -> Outcome:
-    from advisor.fleets import api, storage
+    from advisor.fleets import storage
+    from advisor.fleets.fleet import run
     from advisor.profiles import outputs
 
     quiet = request.options.quiet
@@ -133,13 +134,13 @@ def _run(
     tell(f"to the workers: {request.package.contents}")
     if emit is not None:
         outputs.require_free(emit.parent, [emit.name], "--emit")
-    outcome, page, paths = api.run(request, reach, out, resume=resume, tell=tell)
+    outcome = run(request, reach, out, resume=resume, tell=tell)
     if emit is not None:
-        emit = storage.write_placements(emit, outcome.record.workload, outcome.rows)
-    show(page, paths, details=request.options.details, quiet=quiet)
+        emit = storage.write_placements(emit, outcome.record)
+    show(outcome.page, outcome.files, details=request.options.details, quiet=quiet)
     if emit is not None and not quiet:
         say(f"wrote {emit}", written=True)
-    summarize(page)
+    summarize(outcome.page)
     return outcome
 
 

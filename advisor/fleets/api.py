@@ -1,9 +1,9 @@
-"""`advisor.fleet` for programs, and what the command shares with it: the cluster, the run, its outcome."""
+"""`advisor.fleet` for programs, and what the command shares with it: the cluster, and when a run failed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,15 +14,10 @@ from pydantic import BaseModel, Field, ValidationError
 from advisor import configuration
 from advisor.api import Profile, Shown, assignments, load, naming_arguments
 from advisor.errors import NothingMeasured, UsageError
-from advisor.fleets import fleet as fleets
-from advisor.fleets import storage
-from advisor.fleets.fleet import Cluster, Outcome
+from advisor.fleets.fleet import Cluster, Outcome, run
 from advisor.fleets.planning import parse_where
-from advisor.fleets.request import Request, Selection, make_request
-from advisor.measure.progress import make_progress
-from advisor.profiles import outputs, schema
+from advisor.fleets.request import Selection, make_request
 from advisor.profiles.fleets import FleetRecord, Row
-from advisor.report import pages
 from advisor.report.page import Page
 from advisor.report.several_pages import fleet_page
 
@@ -97,7 +92,7 @@ def fleet(
         request = make_request(source, selection, command, send=own.send, wait=wait)
         reach = clusters(scheduler, None, local, (None, None, None))
         with ExitStack() as stack:
-            outcome, _, _ = run(request, partial(stack.enter_context, reach), own.out, resume=resume)
+            outcome = run(request, partial(stack.enter_context, reach), own.out, resume=resume)
         if outcome.stopped:
             raise outcome.stopped
         require_figures(outcome)
@@ -137,41 +132,14 @@ def clusters(
     return dask_cluster.local(local, security) if local else dask_cluster.connected(scheduler, file, security)
 
 
-def run(
-    request: Request,
-    reach: Callable[[], Cluster],
-    out: Path,
-    *,
-    resume: bool,
-    tell: Callable[[str], None] = lambda _: None,
-) -> tuple[Outcome, Page, list[Path]]:
-    """Runs a request and writes its folder. Returns the outcome, the combined page and its files.
-
-    reach: connects to the cluster, or starts it, once the folder is known to be free.
-    """
-    formats = configuration.parse_formats(request.options.formats)
-
-    def write(profile: schema.Profile, folder: Path) -> None:
-        outputs.set_aside(folder)
-        pages.write(pages.page_of(profile), folder, tuple(dict.fromkeys((*formats, "json"))))
-
-    forms = [form for form in formats if form in pages.PAGES]
-    names = [storage.RECORD, *pages.names("fleet", forms)]
-    with outputs.output_directory(out, names) as directory:
-        with make_progress(quiet=request.options.quiet) as progress:
-            outcome = fleets.run(request, reach, directory, progress, write=write, tell=tell, resume=resume)
-        page = fleet_page(outcome.record)
-        return outcome, page, pages.write(page, directory, forms)
-
-
 def require_figures(outcome: Outcome) -> None:
     """Raises the error of the first device where all failed, `NothingMeasured` without any figure."""
-    bases = {row.basis for row in outcome.rows if row.status == "profiled"}
+    bases = {row.basis for row in outcome.record.rows if row.status == "profiled"}
     if bases == {"none"}:
         step = "The report of each device lists the reasons."
         raise NothingMeasured("no strategy could be measured or predicted on any device", next_step=step)
     if not bases:
-        unfit = next((row for row in outcome.rows if row.status == "unfit"), None)
+        unfit = next((row for row in outcome.record.rows if row.status == "unfit"), None)
         if outcome.problems or unfit is None:
             raise next(iter(outcome.problems), NothingMeasured("no device could be profiled"))
         raise NothingMeasured(f"no worker can take part: {unfit.reason}", next_step=unfit.next_step)

@@ -21,11 +21,15 @@ from advisor.errors import AdvisorError, NothingMeasured
 from advisor.fleets import planning
 from advisor.fleets.planning import Answer, Device, Item, Machine
 from advisor.fleets.request import Request
-from advisor.fleets.storage import Results, Write
-from advisor.measure.progress import Progress
+from advisor.fleets.storage import RECORD, Results
+from advisor.measure.progress import make_progress
+from advisor.profiles import outputs
 from advisor.profiles.base import first_error
-from advisor.profiles.fleets import FleetRecord, Row
+from advisor.profiles.fleets import FleetRecord
 from advisor.profiles.redaction import hidden
+from advisor.report import pages
+from advisor.report.page import Page
+from advisor.report.several_pages import fleet_page
 from advisor.version import __version__
 
 Clock = Callable[[], float]
@@ -100,8 +104,8 @@ class Dispatcher:
         """The call on any worker, while there is none."""
         self._began = self._joined = clock()
 
-    def run(self) -> None:
-        """Returns when every device's tasks have ended. Ctrl-C and a lost scheduler cancel the calls."""
+    def run(self) -> BaseException | None:
+        """Returns when every device's tasks have ended, or what cancelled them: Ctrl-C, a lost scheduler."""
         try:
             while self._turn():
                 for reply in self._cluster.replies(_TURN_SECONDS):
@@ -110,11 +114,14 @@ class Dispatcher:
                         self._inspected(reply)
                     elif running is not None:
                         self._answered(running, _answer(reply))
+        except (KeyboardInterrupt, SchedulerLost) as end:
+            return end
         finally:
             for call in (*self._calls, self._scaling):
                 self._cluster.cancel(call)
                 if call in self._calls and (device := self._calls[call].device):
                     self._cluster.unlock(device.lock)
+        return None
 
     @property
     def unfinished(self) -> Iterator[Item]:
@@ -257,31 +264,41 @@ class Outcome:
     record: FleetRecord
     stopped: BaseException | None
     problems: tuple[AdvisorError, ...]
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        return self.record.rows
+    page: Page
+    files: Sequence[Path]
+    """What the page was written to."""
 
 
 def run(
     request: Request,
     reach: Callable[[], Cluster],
-    directory: Path,
-    progress: Progress,
+    out: Path,
     *,
-    write: Write,
-    tell: Callable[[str], None],
+    tell: Callable[[str], None] = lambda _: None,
     resume: bool = False,
     clock: Clock = time.monotonic,
 ) -> Outcome:
-    results = Results(request, directory, progress, write, tell)
-    results.begin(resume=resume)
-    dispatcher = Dispatcher(reach(), request, results, clock)
-    stopped: BaseException | None = None
-    try:
-        dispatcher.run()
-    except (KeyboardInterrupt, SchedulerLost) as end:
-        stopped = end
+    """Runs a request and writes its folder.
+
+    reach: connects to the cluster, or starts it, once the folder is known to be free.
+    """
+    names = [RECORD, *pages.names("fleet", request.formats)]
+    with outputs.output_directory(out, names) as directory:
+        with make_progress(quiet=request.options.quiet) as progress:
+            results = Results(request, directory, progress, tell)
+            results.begin(resume=resume)
+            dispatcher = Dispatcher(reach(), request, results, clock)
+            stopped = dispatcher.run()
+        record = _record(request, results, dispatcher, stopped)
+        page = fleet_page(record)
+        written = pages.write(page, directory, request.formats)
+    return Outcome(record, stopped, tuple(results.errors), page, written)
+
+
+def _record(
+    request: Request, results: Results, dispatcher: Dispatcher, stopped: BaseException | None
+) -> FleetRecord:
+    """Raises `NothingMeasured` where there is no device."""
     why = stopped.message if isinstance(stopped, AdvisorError) else "the run was interrupted"
     rows = [*results.rows.values(), *results.unfit_rows]
     rows += [item.row.model_copy(update={"reason": why}) for item in dispatcher.unfinished]
@@ -290,7 +307,7 @@ def run(
     rows.sort(key=lambda row: (row.status != "profiled", row.kind, row.device))
     notes = tuple(planning.differing(dispatcher.machines))
     record = results.record.model_copy(update={"rows": tuple(rows), "notes": notes})
-    return Outcome(hidden(record, results.redactor), stopped, tuple(results.errors))
+    return hidden(record, results.redactor)
 
 
 def _no_device(request: Request, dispatcher: Dispatcher) -> NothingMeasured:

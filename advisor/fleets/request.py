@@ -171,6 +171,11 @@ class Request:
     options: Options = field(default_factory=Options)
 
     @property
+    def formats(self) -> tuple[str, ...]:
+        """Forms of a page. Raises `UsageError`."""
+        return tuple(form for form in configuration.parse_formats(self.options.formats) if form != "json")
+
+    @property
     def digest(self) -> str:
         """Identifies files, options and values, which `--resume` must not change."""
         template = self.template.model_dump_json(

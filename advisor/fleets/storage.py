@@ -27,24 +27,22 @@ from advisor.profiles.files import read_bytes
 from advisor.profiles.fleets import FleetRecord, PredictedChoice, Row
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
+from advisor.report import pages
 from advisor.texts import printable, toml_string
 from advisor.version import __version__
 
 RECORD, ROW, FAILURE = "fleet.json", "row.json", "failure.txt"
 _FILES = (ROW, FAILURE, "profile.json", "report.html", "report.md")
 _LARGEST = 1_000_000
-Write = Callable[[Profile, Path], object]
-"""Writes a device's report and profile into its folder."""
 
 
 class Results:
     """The rows of one run and of the one it resumes; saved and reported as they arrive."""
 
     def __init__(
-        self, request: Request, directory: Path, progress: Progress, write: Write, tell: Callable[[str], None]
+        self, request: Request, directory: Path, progress: Progress, tell: Callable[[str], None]
     ) -> None:
-        self._request, self._path, self._progress = request, directory, progress
-        self._write, self._tell = write, tell
+        self._request, self._path, self._progress, self._tell = request, directory, progress, tell
         self._waits: set[str] = set()
         self.record = request.record()
         self.redactor = here(include_host=request.template.include_host)
@@ -131,7 +129,8 @@ class Results:
             try:
                 profile = self._checked(answer.profile, row)
                 folder.mkdir(parents=True, exist_ok=True)
-                self._write(profile, folder)
+                outputs.set_aside(folder)
+                pages.write(pages.page_of(profile), folder, (*self._request.formats, "json"))
                 row = concluded(row, profile)
             except FileProblem as problem:
                 answer = Answer(status="failed", reason=problem.message, next_step=problem.next_step)
@@ -220,10 +219,11 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9=.,+]+", "-", text.lower()).strip("-.")[:100] or "device"
 
 
-def write_placements(path: Path, workload: str, rows: Sequence[Row]) -> Path:
+def write_placements(path: Path, record: FleetRecord) -> Path:
     """Writes the strategy of each device as TOML, and returns the path. Raises `FileProblem`."""
     lines = [f"# The memory strategy of each device, by `advisor fleet` {__version__}. See docs/fleet.md."]
-    lines.append(f"workload = {toml_string(workload)}")
+    lines.append(f"workload = {toml_string(record.workload)}")
+    rows = record.rows
     measured = [(r, r.device, r.strategy, r.verdict, "measured") for r in rows if r.strategy is not None]
     predicted = [(row, p.device, p.strategy, p.verdict, "predicted") for row in rows for p in row.predicted]
     pairs = {(row.device, row.value) for row, *_ in measured}
