@@ -102,19 +102,18 @@ class Unmeasured(Checked):
 HERE = InProcess()
 
 
-def profiled(
-    directory: Path, name: str, *assignments: str, launcher: Launcher = HERE, **options: object
-) -> Profile:
-    """The profile of an example under both strategies of the CPU device."""
-    settings = cpu_settings(EXAMPLES / f"{name}.py", *assignments, **options)
-    return pipeline.profile(settings, Silent(), keep_in=directory, launcher=launcher)
+def profiled(target: str | Path, *assignments: str, launcher: Launcher = HERE, **options: object) -> Profile:
+    """The profile under both strategies of the CPU device; an example by its name."""
+    file = target if ".py" in str(target) else EXAMPLES / f"{target}.py"
+    with scratch() as folder:
+        settings = cpu_settings(file, *assignments, **options)
+        return pipeline.profile(settings, Silent(), keep_in=folder, launcher=launcher)
 
 
 @cache
 def traced(name: str, *assignments: str) -> Profile:
     """An example's profile without times, for all tests: what is concluded hangs on the device."""
-    with scratch() as folder:
-        return profiled(folder, name, *assignments, launcher=Unmeasured(), strategies=EVERY)
+    return profiled(name, *assignments, launcher=Unmeasured(), strategies=EVERY)
 
 
 class Concluded:
@@ -141,5 +140,5 @@ class Concluded:
 def main(arguments: list[str]) -> None:
     """In a forked process: saves the profile of an example in that folder."""
     directory, given, options, _parent = arguments
-    made = profiled(Path(directory), *json.loads(given), **json.loads(options))
+    made = profiled(*json.loads(given), **json.loads(options))
     made.save(Path(directory, "saved.json"))

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -117,8 +118,8 @@ def test_it_runs_and_is_right(name: str, tmp_path: Path) -> None:
     if missing(name):
         pytest.skip(missing(name) or "")
     forks = name == "pinned_across_processes"  # not the tests' own process, which has others' threads
-    make = in_a_process if forks else profiled
-    profile = make(tmp_path, name, *SMALL[name], targets=["rtx-4090"])
+    make = partial(in_a_process, tmp_path) if forks else profiled
+    profile = make(name, *SMALL[name], targets=["rtx-4090"])
     assert all(isinstance(row, Measured) and row.verified for row in profile.results), profile.results
     assert not any("different results" in note for note in profile.notes)
     assert profile.predictions[0].recommendation is not None or profile.workload.gpus > 1
@@ -229,9 +230,9 @@ def test_strides_punish_zero_copy_and_coalesced_reads_do_not(target: str) -> Non
 
 
 @pytest.mark.parametrize("wrong", ["polls=262145"])
-def test_polling_is_bounded(wrong: str, tmp_path: Path) -> None:
+def test_polling_is_bounded(wrong: str) -> None:
     with pytest.raises(WorkloadError, match=wrong.partition("=")[0]):
-        profiled(tmp_path, "flag_polling", wrong)
+        profiled("flag_polling", wrong)
 
 
 def test_turns_cannot_overlap_and_need_no_copy_on_one_dram() -> None:
@@ -292,21 +293,21 @@ def test_opencv_debayers_and_resizes_alike() -> None:
     assert np.abs(small - our_small).max() <= 1
 
 
-def test_onnx_runtime_labels_alike(tmp_path: Path) -> None:
+def test_onnx_runtime_labels_alike() -> None:
     for library in ("onnx", "onnxruntime"):
         pytest.importorskip(library, reason=f"{library} is not installed")
-    profile = profiled(tmp_path, "inference", "batch=12", "engine=onnxruntime")
+    profile = profiled("inference", "batch=12", "engine=onnxruntime")
     assert all(isinstance(row, Measured) and row.verified for row in profile.results)
     assert {t.source for t in profile.traffic.traffic if t.stage == "classify"} == {"assumed"}
 
 
-def test_an_engine_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(WorkloadError, match="onnxruntime") as raised:
-        profiled(tmp_path, "inference", "batch=12", "engine=onnxruntime")
+        profiled("inference", "batch=12", "engine=onnxruntime")
     assert "gpu-memory-advisor[onnx]" in raised.value.next_step
     with pytest.raises(WorkloadError, match="fast"):
-        profiled(tmp_path, "inference", "batch=12", "engine=fast")
+        profiled("inference", "batch=12", "engine=fast")
 
 
 class Session:
@@ -372,11 +373,11 @@ def test_a_runtime_without_a_gpu_leaves_the_work_to_cupy(monkeypatch: pytest.Mon
     assert "onnxruntime-gpu" in raised.value.next_step
 
 
-def test_pytorch_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytorch_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "parts.pytorch", raising=False)
     with pytest.raises(WorkloadError, match="PyTorch") as raised:
-        profiled(tmp_path, "dataloader", "batch=8")
+        profiled("dataloader", "batch=8")
     assert "gpu-memory-advisor[torch]" in raised.value.next_step
 
 

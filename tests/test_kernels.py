@@ -17,14 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 from every import every
-from field import InProcess
+from field import profiled
 from rendering import Accepted, refusals
-from running import FILES, REPOSITORY, cpu_settings
+from running import FILES, REPOSITORY
 
 import advisor
-from advisor import pipeline
 from advisor.errors import WorkloadError
-from advisor.measure.progress import Silent
 from advisor.workloads.kernels import Kernel, KernelNeedsGpu, Signature, Source, find_source, read_signatures
 
 
@@ -208,12 +206,10 @@ def test_on_the_cpu_it_is_refused(cupy: FakeCupy) -> None:
             kernel(given, given, 3, 1)
 
 
-def test_without_a_twin_the_cpu_says_so(tmp_path: Path) -> None:
-    settings = cpu_settings(FILES / "cuda_file.py")
-    assert len(pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess()).measured()) == 2
-    settings = cpu_settings(FILES / "cuda_file.py", "twin=False")
+def test_without_a_twin_the_cpu_says_so() -> None:
+    assert len(profiled(FILES / "cuda_file.py").measured()) == 2
     with pytest.raises(WorkloadError, match="'scale' runs only on a GPU") as caught:
-        pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+        profiled(FILES / "cuda_file.py", "twin=False")
     assert "cpu=" in caught.value.next_step
 
 

@@ -12,14 +12,12 @@ import pytest
 from builders import cuda_device
 from every import every
 from fakes import EVERY_HASTE, RecordingBackend, attempted, bench
-from field import InProcess
-from running import FILES, cpu_settings, missing
+from field import profiled
+from running import FILES, missing
 
-from advisor import pipeline
 from advisor.devices import catalogue
 from advisor.errors import WorkloadError
 from advisor.measure.jobs import ReferenceRun, Sample
-from advisor.measure.progress import Silent
 from advisor.model.predict import predict
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules.snippets.writing import snippet, variants
@@ -127,15 +125,10 @@ def test_the_host_touches_a_row_and_a_column_of_a_state(strategy: str, waits: in
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_without_a_gpu(program: str, tmp_path: Path) -> None:
-    made = profiled(FILE, program, tmp_path)
+def test_without_a_gpu(program: str) -> None:
+    made = profiled(f"{FILE}::{program}")
     assert all(isinstance(row, Measured) and row.verified for row in made.results), made.results
     assert not [note for note in made.notes if "could not" in note]
-
-
-def profiled(file: Path, program: str, directory: Path, *given: str, **options: Any) -> Profile:
-    asked = cpu_settings(f"{file}::{program}", *given, targets=("h200",), **options)
-    return pipeline.profile(asked, Silent(), keep_in=directory, launcher=InProcess())
 
 
 def to_host(made: Profile, strategy: str = "pageable") -> float:
@@ -144,7 +137,7 @@ def to_host(made: Profile, strategy: str = "pageable") -> float:
 
 
 def test_predictions_take_the_mean_of_what_was_valid(tmp_path: Path) -> None:
-    made = profiled(FILE, "compaction", tmp_path, "n=600000", max_seconds=20.0)
+    made = profiled(f"{FILE}::compaction", "n=600000", targets=("h200",), max_seconds=20.0)
     assert made.traffic.valid_bytes == {"kept": 1_600_000.0}
     more = made.traffic.model_copy(update={"valid_bytes": {"kept": 4_800_000.0}})
     whole = predict(made.model_copy(update={"traffic": more, "results": ()}), catalogue.load("h200"))
@@ -302,7 +295,7 @@ def test_a_stage_that_leaves_its_part_is_named_with_its_line(name: str, tmp_path
     place, body, stage, buffer, what, part = STRAY[name]
     path = program(tmp_path, COUNT="3 + frame % 5", **{place: body})
     with pytest.raises(WorkloadError) as raised:
-        profiled(path, "program", tmp_path)
+        profiled(path)
     told = raised.value.message
     assert not missing(told, f"stage {stage!r} {what}", f"buffer {buffer!r} outside", part, line_of(place))
 
@@ -318,14 +311,14 @@ INSIDE = [
 
 
 def test_a_stage_that_stays_in_its_part_is_right(tmp_path: Path) -> None:
-    profiled(program(tmp_path, COUNT="3 + frame % 5", STEER="; ".join(INSIDE)), "program", tmp_path)
+    profiled(program(tmp_path, COUNT="3 + frame % 5", STEER="; ".join(INSIDE)))
 
 
 @pytest.mark.parametrize(("count", "value", "frame"), [("7 + frame", 9, 2), ("1 - 2 * frame", -1, 1)])
 def test_a_length_that_cannot_be(count: str, value: int, frame: int, tmp_path: Path) -> None:
     path = program(tmp_path, COUNT=f"{count}; n = min(max(n, 0), rows)")
     with pytest.raises(WorkloadError) as raised:
-        profiled(path, "program", tmp_path)
+        profiled(path)
     told = f"buffer 'count' holds {value} in frame {frame}"
     assert not missing(raised.value.message, told, "'data'", "0 to 8")
 
@@ -342,7 +335,7 @@ def test_a_length_that_goes_wrong_late_fails_the_strategy(tmp_path: Path) -> Non
 def test_valid_rows_that_stay_unwritten_are_counted(tmp_path: Path) -> None:
     path = program(tmp_path, COUNT="6; n = 2")
     with pytest.raises(WorkloadError) as raised:
-        profiled(path, "program", tmp_path)
+        profiled(path)
     assert "stage 'fill' leaves 4 of 6 elements of buffer 'data' unwritten" in raised.value.message
     assert 'valid="count"' in (raised.value.next_step or "")
 

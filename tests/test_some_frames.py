@@ -10,15 +10,13 @@ import pytest
 from builders import cuda_device, profile, vector_add_trace
 from every import every
 from fakes import RecordingBackend, attempted, bench
-from field import InProcess
+from field import profiled
 from mixing import device_, host_
-from running import FILES, cpu_settings, missing
+from running import FILES, missing
 from test_schedule import ASYNC, spelled, words
 
-from advisor import pipeline
 from advisor.devices import catalogue
 from advisor.measure.jobs import ReferenceRun, Sample
-from advisor.measure.progress import Silent
 from advisor.measure.sampling import breakdown, by_period
 from advisor.model import steady_frame
 from advisor.model.predict import predict
@@ -144,14 +142,9 @@ def test_periods_follow_one_another() -> None:
     assert index == 13
 
 
-def test_a_profile_charges_a_stage_its_share(tmp_path: Path) -> None:
-    def profile(*given: str) -> Any:
-        asked = cpu_settings(FILE, "n=100000", *given, targets=("h200",))
-        directory = tmp_path / given[0]
-        directory.mkdir()
-        return pipeline.profile(asked, Silent(), keep_in=directory, launcher=InProcess())
-
-    always, seldom = profile("look_every=1"), profile("look_every=5")
+def test_a_profile_charges_a_stage_its_share() -> None:
+    counts = ("look_every=1", "look_every=5")
+    always, seldom = (profiled(FILE, "n=100000", count, targets=("h200",)) for count in counts)
     for made in (always, seldom):
         assert all(isinstance(row, Measured) and row.verified for row in made.results), made.results
         assert not [note for note in made.notes if "never read" not in note]

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from field import InProcess
+from field import profiled
 from rendering import Accepted, refusals
-from running import QUICK, REPOSITORY, Command, Said, cpu_settings, eventually
+from running import QUICK, REPOSITORY, Command, Said, eventually
 from shared_server import server
 
-from advisor import pipeline
 from advisor.errors import UsageError
 from advisor.measure import observed
 from advisor.measure.observed import CallJob, observe
 from advisor.measure.processes import start
-from advisor.measure.progress import Silent
 from advisor.measure.stretches import Stretch, function_at
 from advisor.profiles.schema import Profile
 from advisor.workloads import starters
@@ -31,10 +29,9 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observed, "start", partial(start, server=server()))
 
 
-def profiled(file: str, folder: Path) -> Profile:
+def verified(file: str) -> Profile:
     """Under both strategies of the CPU device, whose results are right."""
-    settings = cpu_settings(Path(file), targets=["rtx-4090"], max_seconds=30.0)
-    profile = pipeline.profile(settings, Silent(), keep_in=folder, launcher=InProcess())
+    profile = profiled(file, targets=["rtx-4090"], max_seconds=30.0)
     assert {row.verified for row in profile.measured().values()} == {True}
     return profile
 
@@ -125,7 +122,7 @@ def test_a_workload_from_one_call_of_a_function(tmp_path: Path, command: Command
         "result": ((3, 4), "bool", "out"),
         "result_2": ((1,), "float64", "out"),
     }
-    profiled("w.py", tmp_path)
+    verified("w.py")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +139,7 @@ def test_each_returned_array_has_a_buffer(
     text = f"import numpy as np\ndef two(a):\n    a += 1\n    return {returned}\n"
     Path("two.py").write_text(text + "if __name__ == '__main__':\n    two(np.ones(64))\n", encoding="utf-8")
     assert command("new", "w.py", "--from", "two.py::two").code == 0
-    profile = profiled("w.py", tmp_path)
+    profile = verified("w.py")
     assert [buffer.name for buffer in profile.workload.buffers] == buffers
 
 
@@ -195,7 +192,7 @@ def test_a_function_of_tensors_gets_its_buffers_as_tensors(tmp_path: Path, comma
     pytest.importorskip("torch")
     Path("relu.py").write_text(TENSORS, encoding="utf-8")
     assert command("new", "w.py", "--from", "relu.py::step").code == 0
-    profile = profiled("w.py", tmp_path)
+    profile = verified("w.py")
     assert {b.name: b.access for b in profile.workload.buffers} == {
         "batch": {"produce": "out", "run": "in"},
         "state": {"load": "out", "run": "inout"},
@@ -268,7 +265,7 @@ def test_arrays_on_the_gpu_stay_there(returned: str, tmp_path: Path, command: Co
     """They come once, in set-up, and outputs do not go to the host; the inputs of every frame do come."""
     Path("gpu.py").write_text(ON_GPU.replace("HOST(image)", returned), encoding="utf-8")
     assert command("new", "w.py", "--from", "gpu.py::step").code == 0
-    profile = profiled("w.py", tmp_path)
+    profile = verified("w.py")
     access = {b.name: (b.access, b.scratch) for b in profile.workload.buffers}
     whole = returned == "None"
     assert access == {
@@ -326,7 +323,7 @@ def test_a_workload_from_a_line_keeps_on_the_gpu_what_lives_there(
     Path("camera.py").write_text(source, encoding="utf-8")
     said = command("new", f"{stem}.py", "--from", f"camera.py:{line}")
     assert (said.code, said.out) == (0, f"{stem}.py\n{stem}_part.py\n{stem}.npz\n")
-    profile = profiled(f"{stem}.py", tmp_path)
+    profile = verified(f"{stem}.py")
     access = {b.name: b.access for b in profile.workload.buffers}
     assert access["model"] == {"load": "out", "run": "in"}
     assert access["result"] == {"run": "out", "use": "in"}, "the next line downloads it"

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 from fakes import RecordingBackend, attempted
-from field import InProcess
-from running import FILES, MISBEHAVING, cpu_settings, missing
+from field import profiled
+from running import FILES, MISBEHAVING, missing
 from test_worker import of, refusal
 
-from advisor import pipeline
 from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.kept_results import MOST_FRAMES, KeptResults
-from advisor.measure.progress import Silent
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
 from advisor.strategies.registry import STRATEGIES
 
@@ -24,9 +22,8 @@ NAMES = ("kalman", "training", "simulation", "on_the_host")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_state_needs_no_declaration(name: str, tmp_path: Path) -> None:
-    asked = cpu_settings(f"{STATE}::{name}")
-    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
+def test_a_state_needs_no_declaration(name: str) -> None:
+    profile = profiled(f"{STATE}::{name}")
     assert all(isinstance(row, Measured) and row.verified for row in profile.results), profile.results
     assert not [note for note in profile.notes if "never read" not in note]
 
@@ -104,10 +101,9 @@ def test_of_large_results_some_elements_are_kept(tmp_path: Path, monkeypatch: py
     assert (repeated.frames > 2, repeated.unlike) == (True, {}), "as many as a second holds"
 
 
-def test_what_gave_wrong_results_is_recommended_nowhere(tmp_path: Path) -> None:
+def test_what_gave_wrong_results_is_recommended_nowhere() -> None:
     given = ("how=differ", "at=12", "only_shared=true")
-    asked = cpu_settings(MISBEHAVING, *given, targets=("agx-orin", "h200"))
-    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
+    profile = profiled(MISBEHAVING, *given, targets=("agx-orin", "h200"))
     for prediction in profile.predictions:
         row = next(row for row in prediction.results if row.strategy == "zero-copy")
         assert isinstance(row, Skipped)

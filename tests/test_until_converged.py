@@ -11,16 +11,15 @@ import pytest
 from builders import cuda_device, final_block, measured
 from every import every
 from fakes import attempted, bench, job
-from field import InProcess
-from running import FILES, cpu_settings, missing
+from field import profiled
+from running import FILES, missing
 from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spelled, words
 
-from advisor import pipeline, repeat
+from advisor import repeat
 from advisor.devices import catalogue
 from advisor.measure import worker
 from advisor.measure.final import unequal
 from advisor.measure.jobs import Problem, ReferenceRun, Sample, TraceRun
-from advisor.measure.progress import Silent
 from advisor.measure.results import uneven
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
@@ -250,13 +249,8 @@ def test_times_over_other_frames_are_noted() -> None:
 
 
 @pytest.fixture(scope="module")
-def profiles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    made = {}
-    for workload in PROGRAMS:
-        directory = tmp_path_factory.mktemp(workload)
-        asked = cpu_settings(f"{FILE}::{workload}", strategies=STRATEGIES_ASKED)
-        made[workload] = pipeline.profile(asked, Silent(), keep_in=directory, launcher=InProcess())
-    return made
+def profiles() -> dict[str, Any]:
+    return {name: profiled(f"{FILE}::{name}", strategies=STRATEGIES_ASKED) for name in PROGRAMS}
 
 
 @pytest.mark.parametrize("workload", PROGRAMS)
@@ -370,6 +364,5 @@ def test_a_loop_that_only_its_limit_ends_is_noted(flag: str, notes: int, tmp_pat
         "    loop = repeat([device(step), host(check)], until='done', at_most=7)\n"
         "    return Workload({'x': Buffer(64, 'f4'), 'done': Buffer(1, '?')}, frame=[host(produce), loop])\n"
     )
-    settings = cpu_settings(file, targets=["rtx-4090"], max_seconds=30.0)
-    found = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=InProcess())
+    found = profiled(file, targets=["rtx-4090"], max_seconds=30.0)
     assert sum("Only at_most=7 ended the loop with until='done'" in note for note in found.notes) == notes
