@@ -120,12 +120,12 @@ def test_a_change_that_was_tried_promises_what_it_gave_then(rule: str, is_tried:
 def test_nothing_was_promised_to_an_advised_line_that_moved_only() -> None:
     """Its rule still fires, on the line's new text; on another GPU no time is comparable."""
     renamed = place(DOWNLOAD).model_copy(update={"text": "shown = m.get()"})
-    assert not promises(compare_lines(BASE, of(script_run(upload(), download(place=renamed), wait()))))
+    assert not [*promises(compare_lines(BASE, of(script_run(upload(), download(place=renamed), wait()))))]
     pinned = script_run(upload(), download(place=REUSED, memory="pinned"), wait())
     head = of(pinned)
     other = head.model_copy(update={"device": head.device.model_copy(update={"name": "Another GPU"})})
-    assert promises(compare_lines(BASE, head))
-    assert not promises(compare_lines(BASE, other))
+    assert [*promises(compare_lines(BASE, head))]
+    assert not [*promises(compare_lines(BASE, other))]
 
 
 def test_the_command_has_the_exit_codes_of_gates(command: Command, tmp_path: Path) -> None:

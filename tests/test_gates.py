@@ -17,7 +17,6 @@ from builders import (
     profile,
     recommendation,
     skipped,
-    vector_add_workload,
 )
 from every import every
 from hypothesis import given, settings
@@ -30,7 +29,7 @@ from advisor.errors import UsageError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured, Profile
 from advisor.verdicts.comparing.comparisons import compare, require_gateable
-from advisor.verdicts.comparing.gates import judge, of_versions, parse_gates, require_of_profiles
+from advisor.verdicts.comparing.gates import judge, parse_gates, require_of_profiles
 
 
 def ruled(text: str, base: Profile, head: Profile, **options: Any) -> tuple[str, tuple[str, ...]]:
@@ -169,28 +168,9 @@ def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
     assert reasons[0].startswith("b ")
 
 
-def test_gates_do_not_apply_to_frames_of_other_work_but_where_that_is_asked_for() -> None:
-    found = compare(profile(), later(workload=vector_add_workload(4)))
-    require_gateable(found.base, found.head, found.conditions, anyway=False)
-    (ruling,) = judge(found, parse_gates(["slower=5%"]))
-    assert ruling.status == "not applicable"
-    assert ruling.reasons[0].startswith("Frames do different work: `n` is 4 instead of 16777216; ")
-    (ruling,) = judge(found, parse_gates(["slower=5%"]), anyway=True)
-    assert ruling.status == "passed"
-
-
 def test_what_is_far_beyond_the_limit_fails_however_few_the_rounds() -> None:
     for factor, status in ((1.5, "inconclusive"), (3.0, "failed")):
         sides = [one(seconds, spread=0.95, rounds=2, frames=3) for seconds in (0.020, 0.020 * factor)]
         told, reasons = ruled("slower=5%", profile(results=sides[0]), later(results=sides[1]))
         assert told == status, reasons
     assert reasons == ("`pinned`: 3.00× the time of BASE; limit +5 %",)
-
-
-def test_results_need_a_run_of_both_versions() -> None:
-    assert [gate.kind for gate in of_versions(parse_gates(["slower=5%"]), anyway=False)] == [
-        "slower",
-        "results-differ",
-    ]
-    for gates, anyway in ((["slower=5%"], True), ([], False)):
-        assert of_versions(parse_gates(gates), anyway=anyway) == parse_gates(gates)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ def conditions(base: Profile, head: Profile) -> tuple[Condition, ...]:
         *(_condition(what, read(base), read(head), "subject") for what, read in _SUBJECTS.items()),
         *([_condition("arguments", arguments(base), arguments(head), "subject")] if head.script else []),
         *(_condition(what, read(base), read(head), "condition") for what, read in _CONDITIONS.items()),
-        _clocks(base, head),
+        _clocks(*map(_hertz, (base, head))),
         *(
             Condition(name, "differs", here.get(name, "not installed"), there.get(name, "not installed"))
             for name in sorted({*here, *there})
@@ -129,14 +128,6 @@ _CONDITIONS: dict[str, Callable[[Profile], str | None]] = {
 }
 
 
-def _clocks(base: Profile, head: Profile) -> Condition:
-    here, there = _hertz(base), _hertz(head)
-    if here is None or there is None:
-        return Condition("clocks", "not known", _mhz(here), _mhz(there))
-    apart = max(here, there) / max(min(here, there), 1) - 1
-    return Condition("clocks", "differs" if apart > CLOCK_MARGIN else "same", _mhz(here), _mhz(there))
-
-
 def _hertz(profile: Profile) -> float | None:
     """The GPU's clock under load: an idle GPU clocks down."""
     machine = profile.environment
@@ -145,5 +136,9 @@ def _hertz(profile: Profile) -> float | None:
     return min(filter(None, clocks), default=None)
 
 
-def _mhz(hertz: float | None) -> str:
-    return "not known" if hertz is None or not math.isfinite(hertz) else f"{hertz / 1e6:.0f} MHz"
+def _clocks(base: float | None, head: float | None) -> Condition:
+    before, now = ("not known" if hertz is None else f"{hertz / 1e6:.0f} MHz" for hertz in (base, head))
+    status: Status = "not known"
+    if base is not None and head is not None:
+        status = "differs" if max(base, head) / max(min(base, head), 1) > 1 + CLOCK_MARGIN else "same"
+    return Condition("clocks", status, before, now)

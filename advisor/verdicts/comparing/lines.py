@@ -195,33 +195,27 @@ class Promise:
     between: Interval
 
 
-def promises(comparison: LineComparison) -> tuple[Promise, ...]:
+def promises(comparison: LineComparison) -> Iterator[Promise]:
     """One for each loop in which HEAD follows advice of BASE, where both frames were measured alike."""
     failed = any(side.script and side.script.exit_code for side in (comparison.base, comparison.head))
     if failed or any(c.what in DECIDING for c in differing(comparison.conditions)):
-        return ()
-    return tuple(filter(None, (_promise(comparison, frames) for frames in comparison.frames)))
-
-
-def _promise(comparison: LineComparison, frames: ComparedFrames) -> Promise | None:
-    before, now = frames.base.loop, frames.head.loop
-    if not (before and now and before.frame_seconds and now.frame_seconds):
-        return None
-    gains = dict(_followed(comparison, frames))
-    if not (gains and before.interval_seconds and now.interval_seconds):
-        return None
-    (low, high), (least, most) = before.interval_seconds, now.interval_seconds
-    seconds, tried = _together(comparison.base, frames.base, gains)
-    saved = before.frame_seconds - now.frame_seconds
-    places = tuple(dict.fromkeys(place for place, _ in gains))
-    return Promise(places, seconds, tried, saved, (low - most, high - least))
+        return
+    for frames in comparison.frames:
+        gains, sides = _followed(comparison, frames), (frames.base.loop, frames.head.loop)
+        times = [(side.frame_seconds, side.interval_seconds) for side in sides if side]
+        timed = [(seconds, *interval) for seconds, interval in times if seconds and interval]
+        if gains and len(timed) == len(sides):
+            (before, low, high), (now, least, most) = timed
+            seconds, tried = _together(comparison.base, frames.base, gains)
+            places = tuple(dict.fromkeys(place for place, _ in gains))
+            yield Promise(places, seconds, tried, before - now, (low - most, high - least))
 
 
 Followed = tuple[Place, str]
 """A line, and the rule whose advice HEAD follows there: other findings of the line promise nothing of it."""
 
 
-def _followed(comparison: LineComparison, frames: ComparedFrames) -> Iterator[tuple[Followed, float]]:
+def _followed(comparison: LineComparison, frames: ComparedFrames) -> dict[Followed, float]:
     """Advice that HEAD follows, with the gain that the rule promised for all crossings of the line."""
     assert comparison.base.script is not None
     assert comparison.head.script is not None
@@ -241,7 +235,7 @@ def _followed(comparison: LineComparison, frames: ComparedFrames) -> Iterator[tu
         if gain and gain.seconds_per_frame and not fires:
             key = line.place, line.advice.rule
             gains[key] = gains.get(key, 0.0) + gain.seconds_per_frame
-    yield from gains.items()
+    return gains
 
 
 def _use(crossing: Crossing) -> tuple[object, ...]:
