@@ -166,23 +166,23 @@ def test_what_is_open_says_how_long_it_would_take() -> None:
     assert sum(each.seconds_more is not None for each in found) > len(found) / 2
 
 
-@pytest.mark.parametrize(
-    ("ends", "limits", "answered"),
+@every(
+    ("low", "high", "limits", "answered"),
     [
-        ((1.01, 1.03), (), True),
-        ((0.95, 0.99), (), True),
-        ((0.99, 1.015), (), True),
-        ((0.99, 1.03), (), False),
-        ((0.99, 1.03), (0.05,), True),
-        ((1.01, 1.06), (0.05,), False),
-        ((1.06, 1.09), (0.05,), True),
-        ((1.06, 1.09), (0.05, 0.08), False),
+        (1.01, 1.03, (), True),
+        (0.95, 0.99, (), True),
+        (0.99, 1.015, (), True),
+        (0.99, 1.03, (), False),
+        (0.99, 1.03, (0.05,), True),
+        (1.01, 1.06, (0.05,), False),
+        (1.06, 1.09, (0.05,), True),
+        (1.06, 1.09, (0.05, 0.08), False),
     ],
 )
 def test_the_question_of_the_gate_ends_it(
-    ends: tuple[float, float], limits: tuple[float, ...], answered: bool
+    low: float, high: float, limits: tuple[float, ...], answered: bool
 ) -> None:
-    assert Question(limits).answered(stats.Ratio(sum(ends) / 2, *ends)) == answered
+    assert Question(limits).answered(stats.Ratio((low + high) / 2, low, high)) == answered
 
 
 @pytest.mark.parametrize(("off", "claimed"), [(1.05, True), (3.0, False)])
@@ -215,24 +215,19 @@ def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None
     assert judged(blocks, ENTRY, Question(), 1.0, withdrawn=[ENTRY.control]).noise is None
 
 
-def steps(process: int, round_: int, name: str, frame: float = 0.010, **seconds: float) -> Block:
-    steps = {label.replace("_", ":", 1): spent for label, spent in seconds.items()}
-    return final_block(process, round_, name, frame, host_seconds=steps)
+def steps(process: int, number: int, name: str, frame: float = 0.010, **seconds: float) -> Block:
+    parts = {label.replace("_", ":", 1): spent for label, spent in seconds.items()}
+    return final_block(process, number, name, frame, host_seconds=parts)
 
 
 def test_parts_of_a_frame_are_told_with_what_is_new_and_gone() -> None:
     entry = Entry(("pinned",))
-    told = [
-        each
-        for process in range(4)
-        for number in range(5)
-        for each in (
-            steps(
-                process, number, "BASE pinned", host_blend=0.004 + 1e-6 * number, host_old=0.001, length=1.0
-            ),
-            steps(process, number, "HEAD pinned", host_blend=0.005 + 1e-6 * number, host_new=0.002),
-        )
-    ]
+    told = []
+    for process, number in product(range(4), range(5)):
+        more = {"host_blend": 0.004 + 1e-6 * number, "host_old": 0.001, "length": 1.0}
+        told.append(steps(process, number, "BASE pinned", **more))
+        more = {"host_blend": 0.005 + 1e-6 * number, "host_new": 0.002}
+        told.append(steps(process, number, "HEAD pinned", **more))
     found = {change.part: change for change in changes(told, entry, "pinned")}
     assert found["host:blend"].seconds == pytest.approx(0.001)
     assert all(found[part].sure for part in ("host:blend", "host:new"))
@@ -241,11 +236,16 @@ def test_parts_of_a_frame_are_told_with_what_is_new_and_gone() -> None:
     assert changes(told[::2], entry, "pinned") == ()
 
 
-@pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize("rounds", [1, 2, 5])
-@pytest.mark.parametrize(("factor", "status"), [(43.0, "failed"), (1.0, "inconclusive"), (1 / 43, "passed")])
+@every(
+    ("apart", "rounds", "factor", "status"),
+    [
+        (apart, rounds, *case)
+        for apart, rounds in product((False, True), (1, 2, 5))
+        for case in ((43.0, "failed"), (1.0, "inconclusive"), (1 / 43, "passed"))
+    ],
+)
 def test_few_rounds_tell_a_large_difference_and_have_an_interval_with_ends(
-    factor: float, status: str, rounds: int, apart: bool
+    apart: bool, rounds: int, factor: float, status: str
 ) -> None:
     """On a busy machine, where a round is 20 % off: the gate fails for 43 times, and is open for the same."""
     generator = np.random.default_rng(3)
@@ -416,15 +416,16 @@ def test_versions_have_the_same_memory_in_a_round_and_other_in_the_next(tmp_path
 
 
 def test_a_version_that_breaks_by_itself_too_is_told(tmp_path: Path) -> None:
-    one = Hall(tmp_path / "one", frozenset({"BASE pinned"}), always=True).run()
+    def run(*breaks: str) -> VersionFinal:
+        return Hall(tmp_path / f"{len(breaks)}{breaks[-1]}", frozenset(breaks), always=True).run()
+
+    one = run("BASE pinned")
     assert set(one.judged().ratios) == {"pageable"}
     require_both(one)
-    both = Hall(tmp_path / "both", frozenset({"BASE pinned", "HEAD pageable"}), always=True).run()
     with pytest.raises(WorkloadError, match="failed in the comparison: ops"):
-        require_both(both)
-    base = Hall(tmp_path / "base", frozenset(map("BASE {}".format, ENTRY.strategies)), always=True).run()
+        require_both(run("BASE pinned", "HEAD pageable"))
     with pytest.raises(NothingToCompare, match="BASE pageable failed"):
-        require_both(base)
+        require_both(run("BASE pinned", "BASE pageable"))
 
 
 def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -> None:
@@ -439,23 +440,17 @@ def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -
     assert final.row(HEAD, "pageable", judged) == final.rows[HEAD]["pageable"]
 
 
-def test_a_comparison_whose_time_ends_with_screening_stays_open(tmp_path: Path) -> None:
-    """Both versions were measured, so it is not said that nothing was compared."""
-    final, ended = simulated(tmp_path, 1, 0.0, KINDS["mid"], 7.0, CPU)
-    assert final.screened
-    assert final.why_apart
-    assert final.judged().open == ("pageable",)
-    assert ended < 7.0
-
-
 def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tmp_path: Path) -> None:
     """One that takes 40 times as long of a core is, though each was measured in one process alone."""
-    final, _ = simulated(tmp_path, 1, 0.0, KINDS["mid"], 7.0, CPU)
+    final, ended = simulated(tmp_path, 1, 0.0, KINDS["mid"], 7.0, CPU)
+    assert (final.screened, bool(final.why_apart), ended < 7.0) == (True, True, True)
+    assert final.judged().open == ("pageable",), "both versions were measured: it stays open"
     row = final.rows[HEAD][BASELINE]
-    for cpu_seconds, claimed in ((1.2, False), (40.0, True), (None, True)):
-        waited = {"median_seconds": 40 * row.median_seconds, "cpu_seconds": cpu_seconds}
-        if cpu_seconds:
-            waited["cpu_seconds"] = cpu_seconds * row.median_seconds
+    for times, claimed in ((1.2, False), (40.0, True), (None, True)):
+        waited = {
+            "median_seconds": 40 * row.median_seconds,
+            "cpu_seconds": times and times * row.median_seconds,
+        }
         rows = {**final.rows, HEAD: {BASELINE: row.model_copy(update=waited)}}
         again = replace(final, rows=rows)
         again._compare_screening()
@@ -507,12 +502,14 @@ def test_what_a_change_of_code_may_bring_is_told() -> None:
 
 # The page.
 
+EVEN, SLOWER = (1.0, 0.99, 1.01), (1.07, 1.05, 1.09)
+
 
 def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -> VersionComparison:
     question = changes.pop("question", Question())
     found = {name: stats.Ratio(*ends) for name, ends in ratios.items()}
     waiting = tuple(name for name, ratio in found.items() if not question.answered(ratio))
-    noise, processes = changes.pop("noise", stats.Ratio(1.0, 0.99, 1.01)), changes.pop("processes", 4)
+    noise, processes = changes.pop("noise", stats.Ratio(*EVEN)), changes.pop("processes", 4)
     used = tuple(name for name in found if name in question.strategies) or tuple(found)
     undecided = tuple(name for name in used if question.undecided(found[name]))
     told = Judged(found, noise, waiting, processes, 24, spread=0.031, used=used, undecided=undecided)
@@ -537,19 +534,19 @@ def compared(ratios: Mapping[str, tuple[float, float, float]], **changes: Any) -
 
 
 ANSWERS: dict[str, Any] = {
-    "slower": {"pinned": (1.07, 1.05, 1.09)},
+    "slower": {"pinned": SLOWER},
     "faster": {"pinned": (0.93, 0.91, 0.95)},
     "a factor": {"pinned": (2.4, 2.2, 2.6)},
-    "the same": {"pinned": (1.0, 0.99, 1.01), "pageable": (1.0, 0.99, 1.01)},
+    "the same": {"pinned": EVEN, "pageable": EVEN},
     "open": ({"pinned": (1.0, 0.95, 1.05)}, {"seconds_more": 41.0}),
     "the same within 5 %": ({"pinned": (1.0, 0.96, 1.04)}, {"seconds_more": 41.0}),
     "open for good": ({"pinned": (1.0, 0.96, 1.04)}, {"question": Question((), 0.03, 0.03)}),
     "open for the gate": ({"pinned": (1.0, 0.97, 1.03)}, {"question": Question((0.02,))}),
     "below the gate": ({"pinned": (0.99, 0.94, 1.04)}, {"question": Question((0.05,))}),
-    "both": {"pinned": (1.0, 0.99, 1.01), "pageable": (1.07, 1.05, 1.09)},
+    "both": {"pinned": EVEN, "pageable": SLOWER},
     "touches 1": {"pinned": (1.03, 1.0, 1.06)},
     "few blocks": ({"pinned": (1.1, 1e-9, 1e300)}, {"processes": 1}),
-    "untrusted": ({"pinned": (1.07, 1.05, 1.09)}, {"noise": stats.Ratio(1.05, 1.03, 1.07)}),
+    "untrusted": ({"pinned": SLOWER}, {"noise": stats.Ratio(1.05, 1.03, 1.07)}),
 }
 
 
@@ -568,7 +565,7 @@ def test_answers_read_as_accepted_and_are_the_first_line(accepted: Accepted) -> 
 @pytest.mark.parametrize("form", ["html", "md", "txt"])
 def test_the_page_looks_as_accepted(form: str, accepted: Accepted) -> None:
     found = compared(
-        {"pageable": (1.07, 1.05, 1.09), "pinned": (1.01, 0.97, 1.06)},
+        {"pageable": SLOWER, "pinned": (1.01, 0.97, 1.06)},
         apart="both have the compiled extension fast",
         left={"BASE zero-copy": "the process was killed by SIGBUS"},
         notes=("HEAD is the working tree, with uncommitted changes: w.py.",),
@@ -591,7 +588,7 @@ def test_the_page_looks_as_accepted(form: str, accepted: Accepted) -> None:
 def test_a_strategy_that_the_code_does_not_use_fails_a_gate_but_leaves_none_open(
     low: float, high: float, used: tuple[str, ...], status: str
 ) -> None:
-    ratios = {"pinned": (1.0, 0.99, 1.01), "zero-copy": (1.07, low, high)}
+    ratios = {"pinned": EVEN, "zero-copy": (1.07, low, high)}
     result = compared(ratios, question=Question((0.05,), strategies=used))
     (ruling,) = judge(result, parse_gates(["slower=5%"]))
     assert ruling.status == status
@@ -600,18 +597,13 @@ def test_a_strategy_that_the_code_does_not_use_fails_a_gate_but_leaves_none_open
 
 
 def test_one_that_was_chosen_from_fewer_is_not_known_to_be_recommended_still() -> None:
-    found = compared({"pageable": (1.0, 0.99, 1.01), "pinned": (1.0, 0.99, 1.01)})
-    (ruling,) = judge(found, parse_gates(["recommendation-changes"]))
+    found, gates = compared({"pageable": EVEN, "pinned": EVEN}), parse_gates(["recommendation-changes"])
+    (ruling,) = judge(found, gates)
     assert ruling.status == "passed"
-    more = (*found.head.results, measured("zero-copy", 0.02))
-    (ruling,) = judge(
-        compare_versions(found.base, found.head.model_copy(update={"results": more}), found.run, Results()),
-        parse_gates(["recommendation-changes"]),
-    )
-    assert (ruling.status, "BASE ran under 2 strategies, HEAD under 3" in ruling.reasons[0]) == (
-        "inconclusive",
-        True,
-    )
+    head = found.head.model_copy(update={"results": (*found.head.results, measured("zero-copy", 0.02))})
+    (ruling,) = judge(compare_versions(found.base, head, found.run, Results()), gates)
+    assert ruling.status == "inconclusive"
+    assert "BASE ran under 2 strategies, HEAD under 3" in ruling.reasons[0]
 
 
 @every(
@@ -628,7 +620,7 @@ def test_what_a_baseline_promised_is_told_with_what_head_gains(
     strategies: tuple[str, ...], changes: Any, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The baseline has the name of the revision; the user says which strategy HEAD uses."""
-    found = compared({"pageable": (1.0, 0.99, 1.01), "pinned": (1.0, 0.99, 1.01)})
+    found = compared({"pageable": EVEN, "pinned": EVEN})
     judged = replace(found.run.judged, gains={"pinned": stats.Ratio(1.69, 1.65, 1.73)})
     found = replace(found, run=replace(found.run, judged=judged))
     saved = profile(
