@@ -38,8 +38,8 @@ _INERT = (
     (re.compile(r"\b(www|mailto|xmpp)(?=\\*[.:])", re.IGNORECASE), rf"\1{_APART}"),
     (re.compile(r"\$"), "&#36;"),
     (re.compile(r"(?<!\\)((?:\\\\)*)\["), r"\1\["),
-    (re.compile(r"`{3,}|~{3,}"), lambda found: "".join(f"\\{mark}" for mark in found[0])),
-    (re.compile(r"^\s*/"), lambda found: found[0][:-1] + "\\/"),
+    (re.compile(r"`{3,}|~{3,}"), lambda match: "".join(f"\\{mark}" for mark in match[0])),
+    (re.compile(r"^\s*/"), lambda match: match[0][:-1] + "\\/"),
 )
 
 
@@ -78,14 +78,13 @@ def _parts(lines: list[str]) -> Iterator[str]:
 
 def _line(line: str) -> str:
     """One line of prose."""
-    pieces = [
+    text = "".join(
         piece if _TAG.fullmatch(piece) else _ENTITY.sub("&amp;", piece).replace("<", "&lt;")
         for piece in _TAG.split(line)
-    ]
-    made = "".join(pieces)
+    )
     for pattern, instead in _INERT:
-        made = pattern.sub(instead, made)
-    return made
+        text = pattern.sub(instead, text)
+    return text
 
 
 def read(folder: int, name: str) -> str | None:
@@ -106,8 +105,8 @@ def main(mark: str, folder: str, last: str) -> int:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         outcome, compared, report = (read(opened, name) for name in names)
     parts = [mark]
-    if told := _told(outcome or "", there=report is not None or compared is not None):
-        parts.append(f"{told}\n")
+    if sentence := _sentence(outcome or "", there=report is not None or compared is not None):
+        parts.append(f"{sentence}\n")
     if compared is not None:
         parts.append(inert(compared))
     if report is not None:
@@ -119,13 +118,13 @@ def main(mark: str, folder: str, last: str) -> int:
     return 1 if outcome is None and report is None else 0
 
 
-def _told(outcome: str, *, there: bool) -> str:
+def _sentence(outcome: str, *, there: bool) -> str:
     """The outcome in one line, with the error that ended the comparison."""
     first, _, error = outcome.strip().partition("\n")
-    told = _OUTCOMES.get(first, "")
+    sentence = _OUTCOMES.get(first, "")
     if not there and not error:
-        told = "**No report of this push**: the job ended before it was written. See its log."
-    return f"{told} {inert(error.removeprefix('error: ')[:500]).strip()}".strip()
+        sentence = "**No report of this push**: the job ended before it was written. See its log."
+    return f"{sentence} {inert(error.removeprefix('error: ')[:500]).strip()}".strip()
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ class Kept:
             file.write(self._content)
 
 
-def _place(found: os.stat_result) -> tuple[int, int, bool]:
-    return found.st_dev, found.st_ino, stat.S_ISREG(found.st_mode)
+def _place(status: os.stat_result) -> tuple[int, int, bool]:
+    return status.st_dev, status.st_ino, stat.S_ISREG(status.st_mode)
 
 
 def main(command: list[str]) -> int:
@@ -106,13 +106,13 @@ def _end_all() -> None:
 
 
 def _children() -> list[int]:
-    found = []
+    children = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
             fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             if int(fields[1]) == os.getpid():
-                found.append(int(path.parent.name))
-    return found
+                children.append(int(path.parent.name))
+    return children
 
 
 if __name__ == "__main__":
