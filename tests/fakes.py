@@ -568,6 +568,19 @@ class Bench:
     hints: dict[str, tuple[str, ...]]
 
 
+def loaded_from(workload: Workload) -> Loaded:
+    bound = bind(workload)
+    record = WorkloadRecord(
+        name="w",
+        file="w.py",
+        sha256="0" * 64,
+        parameters={},
+        buffers=bound.buffer_records(),
+        stages=tuple(stage.record() for stage in bound.stages),
+    )
+    return Loaded(bound=bound, record=record)
+
+
 @contextmanager
 def bench(
     workload: Workload,
@@ -583,16 +596,7 @@ def bench(
     With `listening` a tool is attached, and each step has its range.
     """
     backend = backend or RecordingBackend()
-    bound, ranges = bind(workload), FakeRanges(listening=listening)
-    record = WorkloadRecord(
-        name="w",
-        file="w.py",
-        sha256="0" * 64,
-        parameters={},
-        buffers=bound.buffer_records(),
-        stages=tuple(stage.record() for stage in bound.stages),
-    )
-    loaded = Loaded(bound=bound, record=record)
+    ranges, loaded = FakeRanges(listening=listening), loaded_from(workload)
     with place(
         job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges), clock=clock
     ) as run:

@@ -11,70 +11,22 @@ import numpy as np
 import pytest
 from builders import cuda_device
 from every import every
-from fakes import EVERY_HASTE, RecordingBackend, attempted, bench
+from fakes import RecordingBackend, attempted, bench
 from field import profiled
 from running import FILES, missing
 
 from advisor.devices import catalogue
 from advisor.errors import WorkloadError
-from advisor.measure.jobs import ReferenceRun, Sample
 from advisor.model.predict import predict
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.parts import Region, cells, joined, spans
-from advisor.strategies.registry import STRATEGIES, by_name
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Buffer, InOut, Workload, host
 from advisor.workloads.loading import load
 
 FILE = FILES / "parts_of_buffers.py"
 PROGRAMS = ("ragged", "compaction", "large_state", "ring")
-
-
-def outcome(
-    program: str,
-    strategy: str,
-    directory: Path,
-    backend: Any = None,
-    reference: Path | None = None,
-    **changes: Any,
-) -> Any:
-    return attempted(
-        FILE, strategy, directory, backend=backend, reference=reference, workload=program, **changes
-    )
-
-
-@pytest.fixture(scope="module", params=PROGRAMS)
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A program, and where its reference run left the results."""
-    folder = tmp_path_factory.mktemp(request.param)
-    assert outcome(request.param, "pageable", folder, task="reference", seconds=0.05) == ReferenceRun()
-    return request.param, folder / "results"
-
-
-NAMES = [s.name for s in STRATEGIES if not s.several_gpus]
-
-
-@pytest.mark.parametrize("strategy", NAMES)
-def test_every_strategy_gives_the_right_results(
-    kept: tuple[str, Path], strategy: str, tmp_path: Path
-) -> None:
-    """Each program's own check knows what must be in all frames, to the end of the process.
-
-    A Latin square: every strategy meets every haste in one of the four programs, every program every haste.
-    What overlaps frames meets all of them in the programs that it suits: there they tell races apart.
-    """
-    program, results = kept
-    if reason := by_name(strategy).unsuited(load(FILE, program, {}).record):
-        assert "carries data between frames" in reason
-        assert program in ("large_state", "ring")
-        return
-    turn = EVERY_HASTE[(PROGRAMS.index(program) + NAMES.index(strategy)) % len(EVERY_HASTE)]
-    for haste in EVERY_HASTE if "pipelined" in strategy else (turn,):
-        backend = RecordingBackend(haste=haste)
-        sample = outcome(program, strategy, tmp_path, backend, results, seconds=0.02)
-        assert isinstance(sample, Sample), sample
-        assert sample.verified
 
 
 def moved(program: str, strategy: str, frames: int = 1) -> list[tuple[str, int]]:

@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import EVERY_HASTE, FakeClock, Haste, RecordingBackend, bench
+from fakes import EVERY_HASTE, FakeClock, Haste, RecordingBackend, bench, loaded_from
 from several import expected, mix
 
 from advisor import Buffer, In, Out, Workload, device, host
 from advisor.measure import footprint
 from advisor.measure.backends import CpuBackend
 from advisor.measure.tasks import timeline as timeline_of
-from advisor.profiles.schema import WorkloadRecord
 from advisor.profiles.traces import lanes
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name, concerning
 from advisor.strategies.schedule import StageUse, Step, Traits
-from advisor.workloads.binding import bind
 
 COPIES = Traits(moves="copies")
 PEER = Traits(moves="copies", peer=True)
@@ -199,20 +197,8 @@ def test_memory_is_told_by_gpu() -> None:
     assert (places["gpu0"].steady_bytes, places["gpu1"].steady_bytes) == (100, 10)
 
 
-def _record(workload: Workload) -> WorkloadRecord:
-    bound = bind(workload)
-    return WorkloadRecord(
-        name="w",
-        file="w.py",
-        sha256="0" * 64,
-        parameters={},
-        buffers=bound.buffer_records(),
-        stages=tuple(stage.record() for stage in bound.stages),
-    )
-
-
 def test_peer_is_for_what_crosses_and_of_one_gpu_there_is_no_row() -> None:
-    split = _record(_split())
+    split = loaded_from(_split()).record
     peer = by_name("peer")
     assert "no GPU reads" in (peer.unsuited(split) or "")
     one = split.model_copy(update={"stages": tuple(s.model_copy(update={"gpu": 0}) for s in split.stages)})

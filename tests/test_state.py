@@ -15,7 +15,6 @@ from test_worker import of, refusal
 from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.kept_results import MOST_FRAMES, KeptResults
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
-from advisor.strategies.registry import STRATEGIES
 
 STATE = FILES / "state.py"
 NAMES = ("kalman", "training", "simulation", "on_the_host")
@@ -44,24 +43,6 @@ def outcome(
 ) -> Any:
     given = {"workload": name, "seconds": 0.03, **changes}
     return attempted(STATE, strategy, directory, backend=device(haste="lazy"), **given)
-
-
-@pytest.fixture(scope="module", params=["background", "alarm"])
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A workload, and where its reference run left the results."""
-    folder = tmp_path_factory.mktemp(request.param)
-    assert outcome(request.param, "pageable", folder, task="reference") == ReferenceRun()
-    return request.param, folder / "results"
-
-
-@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
-def test_every_strategy_gives_the_same_frame_by_frame(
-    kept: tuple[str, Path], strategy: str, tmp_path: Path
-) -> None:
-    name, results = kept
-    sample = outcome(name, strategy, tmp_path, reference=results)
-    assert isinstance(sample, Sample), sample
-    assert sample.verified
 
 
 def test_a_race_is_found_while_frames_overlap(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from advisor.profiles.reading import load as read
 from advisor.profiles.schema import Loop, Measured, Skipped
 from advisor.rules.snippets.writing import snippet
 from advisor.strategies.planning import plan
-from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import StageUse, Traits
 from advisor.workloads import definition
 from advisor.workloads.definition import Buffer, InOut, Out, Workload
@@ -100,24 +100,6 @@ def test_a_flag_of_the_gpu_is_copied_and_waited_for_in_each_iteration(traits: Tr
 
 def outcome(workload: str, strategy: str, directory: Path, file: Path = FILE, **changes: Any) -> Any:
     return attempted(file, strategy, directory, **{"workload": workload, "seconds": 0.03, **changes})
-
-
-@pytest.mark.parametrize("workload", PROGRAMS)
-def test_every_strategy_gives_the_right_results_and_counts(workload: str, tmp_path: Path) -> None:
-    """The workload's own check computes each frame anew."""
-    assert outcome(workload, "pageable", tmp_path, task="reference") == ReferenceRun()
-    counts = set()
-    for strategy in (s for s in STRATEGIES if not s.several_gpus):
-        loaded = load(FILE, workload, {})
-        if reason := strategy.unsuited(loaded.record):
-            assert strategy.pipelined
-            assert not missing(reason, "loop", repr(loaded.record.loops[0].until))
-            continue
-        sample = outcome(workload, strategy.name, tmp_path, timeline=True)
-        assert isinstance(sample, Sample), (strategy.name, sample)
-        assert sample.verified
-        counts.add(tuple(ran.counts[:2] for ran in sample.iterations))
-    assert len(counts) == 1
 
 
 def test_counts_vary_by_frame(tmp_path: Path) -> None:
