@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 from cupy_cases import REFUSED, RUNS, Case
 from every import every
+from test_traffic import run as traced
 
 from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule
 from advisor.measure.cupy_mock.checks import Refusal, Unknowable, Watch, coverage
-from advisor.measure.cupy_mock.traced import trace_buffer
-from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.measure.jobs import Job, TraceRun
 from advisor.measure.routines import gathered_beyond
 from advisor.measure.worker import attempt
-from advisor.strategies.schedule import StageUse
 
 
 def stand_in() -> tuple[Watch, Any, DeviceArray]:
@@ -96,14 +94,15 @@ def test_coverage_goes_by_version() -> None:
 
 def test_the_mock_counts_what_a_device_stage_moves() -> None:
     """Checks and traffic come from one run: the memory of a mocked array is traced."""
-    recorder, watch = TrafficRecorder(), Watch(coverage("14.2"), {})
-    buffers = {name: np.ones((8, 8), np.float32) for name in "ab"}
-    a, b = (DeviceArray(trace_buffer(recorder, name, array), watch) for name, array in buffers.items())
-    with recorder.stage("s"):
+    watch = Watch(coverage("14.2"), {})
+
+    def stage(**buffers: Any) -> None:
+        a, b = (DeviceArray(buffers[name], watch) for name in "ab")
         b[...] = MockModule(watch).sqrt(a) + a[0]
         assert float(b.sum()) == 128
-    use = StageUse("s", "device", {"a": "in", "b": "inout"})
-    trace = recorder.trace([use], {}, {}, dict.fromkeys("ab", 256.0))
+
+    buffers = {name: np.ones((8, 8), np.float32) for name in "ab"}
+    trace = traced(stage, "device", {"a": "in", "b": "inout"}, **buffers)
     first, second = trace.traffic
     assert (first.bytes_read, second.bytes_written, second.bytes_read) == (256 + 32, 256, 256)
     assert [call for _, _, call, _ in watch.waits] == ["float()"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,7 @@ from advisor.strategies.schedule import StageUse
 N = 256
 
 
-def device_trace(function: Callable[..., Any], **buffers: Any) -> Trace:
-    recorder = TrafficRecorder()
-    traced = {name: trace_buffer(recorder, name, array) for name, array in buffers.items()}
-    with recorder.stage("s"):
-        function(**traced)
-    use = StageUse("s", "device", dict.fromkeys(buffers, "inout"))
-    return recorder.trace([use], {}, {}, {n: a.nbytes for n, a in buffers.items()})
+device_trace = partial(run, side="device")
 
 
 def again(function: Callable[..., Any], **buffers: Any) -> dict[str, float]:

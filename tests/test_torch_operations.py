@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from every import every
+from test_traffic import run
 
-from advisor.measure.cupy_mock.traced import trace_buffer
-from advisor.measure.cupy_mock.traffic import TrafficRecorder
 from advisor.profiles.schema import Trace
-from advisor.strategies.schedule import StageUse
 
 torch: Any = None
 N = 64
@@ -26,12 +24,10 @@ def imported() -> None:
 
 
 def seen(function: Callable[..., Any], **arrays: Any) -> Trace:
-    recorder = TrafficRecorder()
-    tensors = {name: torch.from_numpy(trace_buffer(recorder, name, array)) for name, array in arrays.items()}
-    with recorder.stage("s"):
-        function(**tensors)
-    use = StageUse("s", "device", dict.fromkeys(arrays, "inout"))
-    return recorder.trace([use], {}, {}, {n: float(a.nbytes) for n, a in arrays.items()})
+    def stage(**traced: Any) -> None:
+        function(**{name: torch.from_numpy(array) for name, array in traced.items()})
+
+    return run(stage, "device", **arrays)
 
 
 def square() -> Any:

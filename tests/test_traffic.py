@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable
 from itertools import accumulate, chain
 from typing import Any
@@ -23,36 +24,30 @@ N = 1000
 F4 = 4 * N  # bytes of a float32 buffer of N elements
 
 
-def run(function: Callable[..., Any], **buffers: Any) -> Trace:
-    """Traces one stage over the buffers, all annotated InOut; declares and assumes nothing unseen."""
+def run(
+    function: Callable[..., Any],
+    side: Side = "host",
+    access: dict[str, AccessMode] | None = None,
+    *,
+    passes: dict[str, float] | None = None,
+    flops: float | None = None,
+    twin: bool = False,
+    **buffers: Any,
+) -> Trace:
+    """Traces one stage over the buffers, all annotated InOut unless `access` says otherwise."""
     recorder = TrafficRecorder()
-    traced = {name: trace_buffer(recorder, name, array) for name, array in buffers.items()}
     with recorder.stage("s"):
-        function(**traced)
-    return trace_of(recorder, dict.fromkeys(buffers, "inout"), {n: a.nbytes for n, a in buffers.items()})
-
-
-def trace_of(recorder: TrafficRecorder, access: dict[str, AccessMode], bytes_of: dict[str, int]) -> Trace:
-    use = StageUse("s", "host", access)
-    return recorder.trace([use], {}, {}, bytes_of)
+        function(**{name: trace_buffer(recorder, name, array) for name, array in buffers.items()})
+    use = StageUse("s", side, access or dict.fromkeys(buffers, "inout"))
+    sizes = {name: array.nbytes for name, array in buffers.items()}
+    declared = {"s": passes} if passes else {}, {} if flops is None else {"s": flops}
+    return recorder.trace([use], *declared, sizes, ["s"] if twin else [])
 
 
 def seen(function: Callable[..., Any], **buffers: Any) -> tuple[float, float]:
     """Bytes read and written of the first buffer; what was not seen is 0."""
-    recorder = TrafficRecorder()
-    traced = {name: trace_buffer(recorder, name, array) for name, array in buffers.items()}
-    with recorder.stage("s"):
-        function(**traced)
-    first = next(iter(buffers))
-    (record,) = trace_of(recorder, {first: "in"}, {first: 0}).traffic
-    (written,) = trace_of(recorder, {first: "out"}, {first: 0}).traffic
-    return (0.0 if record.source == "assumed" else record.bytes_read), written.bytes_written
-
-
-def work(function: Callable[..., Any], **buffers: Any) -> tuple[float | None, float]:
-    """Arithmetic and bytes of temporaries."""
-    (stage,) = run(function, **buffers).work
-    return stage.flops, stage.temporary_bytes
+    first = run(function, **buffers).traffic[0]
+    return (0.0, 0.0) if first.source == "assumed" else (first.bytes_read, first.bytes_written)
 
 
 def zeros(n: int = N) -> Any:
@@ -64,11 +59,7 @@ def test_a_gpu_merges_what_it_sorts_in_its_own_memory() -> None:
     size = 4 * (1 << 14)
 
     def sorted_on(side: Side, function: Callable[..., Any]) -> float:
-        recorder = TrafficRecorder()
-        with recorder.stage("s"):
-            function(trace_buffer(recorder, "a", zeros(1 << 14)))
-        trace = recorder.trace([StageUse("s", side, {"a": "inout"})], {}, {}, {"a": size})
-        return trace.work[0].temporary_bytes
+        return run(lambda a: function(a), side, a=zeros(1 << 14)).work[0].temporary_bytes
 
     assert sorted_on("device", lambda a: a.sort()) == 2 * 2 * size
     assert sorted_on("host", lambda a: a.sort()) == 0
@@ -76,32 +67,8 @@ def test_a_gpu_merges_what_it_sorts_in_its_own_memory() -> None:
     assert sorted_on("device", np.sort) == 2 * 2 * size + size
 
 
-def put(a: Any) -> None:
-    a.put([1, 2], 5)
-
-
 def setslice(a: Any) -> None:
     a[10:20] = 1
-
-
-def fancy_set(a: Any) -> None:
-    a[np.array([1, 5, 7])] = 2
-
-
-def mask_set(a: Any) -> None:
-    a[np.arange(N) < 100] = 2
-
-
-def iadd(a: Any) -> None:
-    a += 1
-
-
-def add_at(a: Any) -> None:
-    np.add.at(a, np.array([1, 1, 3]), 2.0)
-
-
-def sort(a: Any) -> None:
-    a.sort()
 
 
 COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
@@ -124,7 +91,7 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
     ("item", lambda a: a.item(3), 4, 0),
     ("nonzero", lambda a: a.nonzero(), F4, 0),
     ("take", lambda a: a.take([1, 2, 3]), 12, 0),
-    ("sort in place", sort, F4, F4),
+    ("sort in place", lambda a: a.sort(), F4, F4),
     ("np.sort", lambda a: np.sort(a), F4, 0),
     ("dot", lambda a: a.dot(np.ones(N, np.float32)), F4, 0),
     ("matmul", lambda a: a @ np.ones(N, np.float32), F4, 0),
@@ -136,13 +103,13 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
     ("reduceat", lambda a: np.add.reduceat(a, [0, 10]), F4, 0),
     ("accumulate", lambda a: np.add.accumulate(a), F4, 0),
     ("outer", lambda a: np.multiply.outer(a, np.ones(2)), F4, 0),
-    ("at", add_at, 12, 12),
+    ("at", lambda a: np.add.at(a, np.array([1, 1, 3]), 2.0), 12, 12),
     ("where", lambda a: np.where(a > 0, a, 0), 2 * F4, 0),
     ("masked ufunc", lambda a: np.add(a, 1, out=a, where=np.arange(N) < 100), F4 / 10, F4 / 10),
-    ("in place", iadd, F4, F4),
+    ("in place", lambda a: operator.iadd(a, 1), F4, F4),
     ("copyto", lambda a: np.copyto(a, 1), 0, F4),
     ("copyto masked", lambda a: np.copyto(a, 1, where=np.arange(N) < 100), 0, F4 / 10),
-    ("put", put, 0, 8),
+    ("put", lambda a: a.put([1, 2], 5), 0, 8),
     ("np.place", lambda a: np.place(a, np.arange(N) < 100, 1), 0, F4 / 10),
     ("scalar", lambda a: a[3], 4, 0),
     ("slice", lambda a: a[10:20], 0, 0),
@@ -153,8 +120,8 @@ COUNTED: list[tuple[str, Callable[..., Any], float, float]] = [
     ("fancy", lambda a: a[[1, 2, 3]], 12, 0),
     ("boolean", lambda a: a[np.arange(N) < 100], F4 / 10, 0),
     ("set slice", setslice, 0, 40),
-    ("set fancy", fancy_set, 0, 12),
-    ("set boolean", mask_set, 0, F4 / 10),
+    ("set fancy", lambda a: operator.setitem(a, np.array([1, 5, 7]), 2), 0, 12),
+    ("set boolean", lambda a: operator.setitem(a, np.arange(N) < 100, 2), 0, F4 / 10),
     ("view of a view", lambda a: a[10:30][::2].sum(), 40, 0),
     ("broadcast", lambda a: np.broadcast_to(a, (50, N)).sum(), F4, 0),
     ("out of a function", lambda a: np.sum(np.ones((N, 2)), axis=1, out=a), 0, F4),
@@ -185,72 +152,63 @@ def test_a_buffer_may_run_backwards_in_memory() -> None:
     assert seen(lambda a: a[5:].sum(), a=zeros()[::-1]) == (F4 - 20, 0)
 
 
-def test_a_stage_within_a_stage_gives_way_again() -> None:
-    recorder = TrafficRecorder()
-    a = trace_buffer(recorder, "a", zeros())
-    with recorder.stage("s"):
-        with recorder.stage("t"):
-            a.fill(0)
-        a.sum()
-    (record,) = trace_of(recorder, {"a": "in"}, {"a": F4}).traffic
-    assert (record.bytes_read, record.bytes_written, record.source) == (F4, 0, "traced")
-
-
-def test_arithmetic_of_products() -> None:
+@every(
+    ("product", "times"),
+    [
+        (operator.matmul, 1),
+        (np.dot, 1),
+        (lambda a, b: np.tensordot(a, b, 1), 1),
+        (lambda a, b: np.einsum("ij,jk->ik", a, b), 1),
+        (lambda a, b: np.matmul(np.stack([a] * 3), b), 3),
+    ],
+)
+def test_arithmetic_of_products(product: Callable[..., Any], times: int) -> None:
     a, b = np.ones((10, 20), np.float32), np.ones((20, 30), np.float32)
-    expected = 2 * 10 * 20 * 30
-    assert work(lambda a, b: a @ b, a=a, b=b)[0] == expected
-    assert work(lambda a, b: np.dot(a, b), a=a, b=b)[0] == pytest.approx(expected)
-    assert work(lambda a, b: np.tensordot(a, b, 1), a=a, b=b)[0] == pytest.approx(expected)
-    assert work(lambda a, b: np.einsum("ij,jk->ik", a, b), a=a, b=b)[0] == expected
-    assert work(lambda a, b: np.matmul(np.stack([a] * 3), b), a=a, b=b)[0] == 3 * expected
+    (work,) = run(lambda a, b: product(a, b), a=a, b=b).work
+    assert work.flops == pytest.approx(times * 2 * 10 * 20 * 30)
 
 
 def test_the_arithmetic_of_factorizations_is_unknown_unless_it_is_declared() -> None:
     """A solve of 1024 x 1024 takes milliseconds on an H200, where its bytes take microseconds."""
-    (stage,) = run(lambda a: np.linalg.solve(a, a) + np.linalg.norm(a), a=np.eye(8, dtype=np.float32)).work
-    assert stage.uncounted == ("solve",)
-    recorder = TrafficRecorder()
-    a = trace_buffer(recorder, "a", np.eye(8, dtype=np.float32))
-    with recorder.stage("s"):
-        np.linalg.inv(a)
-    trace = recorder.trace([StageUse("s", "device", {"a": "in"})], {}, {"s": 1e9}, {"a": 256.0})
-    assert (trace.work[0].flops, trace.work[0].uncounted) == (1e9, ())
+    (work,) = run(lambda a: np.linalg.solve(a, a) + np.linalg.norm(a), a=np.eye(8, dtype=np.float32)).work
+    assert work.uncounted == ("solve",)
+    (work,) = run(lambda a: np.linalg.inv(a), "device", flops=1e9, a=np.eye(8, dtype=np.float32)).work
+    assert (work.flops, work.uncounted) == (1e9, ())
 
 
 def test_each_stage_has_its_own_figures_for_one_run() -> None:
+    """Also where one runs within another."""
     recorder = TrafficRecorder()
     a = trace_buffer(recorder, "a", zeros())
     for _ in range(3):
         with recorder.stage("s"):
+            with recorder.stage("t"):
+                a.fill(0)
             a.sum()
-        with recorder.stage("t"):
-            a.fill(0)
     uses = [StageUse("s", "host", {"a": "in"}), StageUse("t", "device", {"a": "out"})]
     s, t = recorder.trace(uses, {}, {}, {"a": F4}).traffic
     assert (s.bytes_read, s.bytes_written, s.source) == (F4, 0, "traced")
     assert (t.bytes_read, t.bytes_written, t.source) == (0, F4, "traced")
 
 
+READS_A: dict[str, AccessMode] = {"a": "in", "b": "out"}
+
+
 def test_what_tracing_cannot_see_is_assumed_to_be_one_pass() -> None:
-    recorder = TrafficRecorder()
-    a, b = trace_buffer(recorder, "a", zeros()), trace_buffer(recorder, "b", zeros())
-    with recorder.stage("s"):
+    def unseen(a: Any, b: Any) -> None:
         memoryview(np.asarray(a)).tolist()
         np.random.default_rng(0).random(out=b, dtype=np.float32)
-    read, written = trace_of(recorder, {"a": "in", "b": "out"}, {"a": F4, "b": F4}).traffic
+
+    read, written = run(unseen, access=READS_A, a=zeros(), b=zeros()).traffic
     assert (read.bytes_read, read.source) == (F4, "assumed")
     assert (written.bytes_written, written.source) == (F4, "assumed")
 
 
 def test_declared_passes_and_arithmetic_win_over_the_twin() -> None:
-    recorder = TrafficRecorder()
-    a, b = trace_buffer(recorder, "a", zeros()), trace_buffer(recorder, "b", zeros())
-    with recorder.stage("s"):
-        for _ in range(8):
-            b += a * 2
-    use = StageUse("s", "device", {"a": "in", "b": "out"})
-    trace = recorder.trace([use], {"s": {"a": 8.0}}, {"s": 123.0}, {"a": F4, "b": F4})
+    def twin(a: Any, b: Any) -> None:
+        b += a * 2
+
+    trace = run(twin, "device", READS_A, passes={"a": 8.0}, flops=123.0, a=zeros(), b=zeros())
     read, written = trace.traffic
     assert (read.bytes_read, read.bytes_written, read.source) == (8 * F4, 0, "declared")
     assert (written.bytes_read, written.bytes_written, written.source) == (0, F4, "declared")
@@ -262,7 +220,7 @@ def test_a_read_only_array_stays_so_with_the_same_error() -> None:
     plain.setflags(write=False)
     a = trace_buffer(TrafficRecorder(), "a", plain)
     assert not a.flags.writeable
-    for change in (iadd, setslice, sort, lambda x: x.fill(1), lambda x: np.copyto(x, 1)):
+    for change in (setslice, np.ndarray.sort, lambda x: x.fill(1), lambda x: np.copyto(x, 1)):
         with pytest.raises(ValueError) as of_plain:
             change(plain)
         with pytest.raises(ValueError) as of_traced:
@@ -334,16 +292,14 @@ BINARY: list[Callable[[Any, Any], Any]] = [
 
 def test_fields_of_a_structured_array_are_views() -> None:
     points = np.zeros(10, [("x", "f4"), ("t", "u2")])
-    recorder = TrafficRecorder()
-    traced = trace_buffer(recorder, "points", points)
-    with recorder.stage("s"):
-        traced["x"] = 2.5
-        traced["t"][2:4] = 7
-        total = float(traced["x"].sum())
-    use = StageUse("s", "host", {"points": "inout"})
-    (row,) = recorder.trace([use], {}, {}, {"points": points.nbytes}).traffic
+
+    def move(points: Any) -> None:
+        points["x"] = 2.5
+        points["t"][2:4] = 7
+        assert float(points["x"].sum()) == 25.0
+
+    (row,) = run(move, points=points).traffic
     assert (row.bytes_written, row.bytes_read, row.source) == (40 + 4, 40, "traced")
-    assert total == 25.0
     assert points["t"].sum() == 14
 
 
@@ -376,35 +332,25 @@ def test_random_expressions_have_the_same_values(values: list[int], steps: list[
 def test_a_batched_product_that_repeats_an_operand_takes_the_host_longer(
     shape: tuple[int, ...], seconds: float
 ) -> None:
-    a = np.ones((3, 4, 4))
-    recorder = TrafficRecorder()
-    x = trace_buffer(recorder, "a", a)
-    with recorder.stage("s"):
-        np.matmul(np.ones(shape), x)
-    (work,) = recorder.trace([StageUse("s", "device", {"a": "in"})], {}, {}, {"a": a.nbytes}).work
+    (work,) = run(lambda a: np.matmul(np.ones(shape), a), "device", a=np.ones((3, 4, 4))).work
     assert work.issue_seconds == pytest.approx(seconds)
 
 
 def test_calls_that_do_work_are_counted() -> None:
-    a, b = np.ones(8), np.zeros(8)
-    recorder = TrafficRecorder()
-    x, y = trace_buffer(recorder, "a", a), trace_buffer(recorder, "b", b)
-    with recorder.stage("s"):
-        y[...] = x
+    def stage(a: Any, b: Any) -> None:
+        b[...] = a
         for _ in range(5):
-            y += 1
-        y[2:4].reshape(2, 1).T  # noqa: B018
-        np.add(x, y).sum()
-    use = StageUse("s", "device", {"a": "in", "b": "out"})
-    sizes = {"a": a.nbytes, "b": b.nbytes}
-    (work,) = recorder.trace([use], {}, {}, sizes).work
-    assert work.calls == 8
+            b += 1
+        b[2:4].reshape(2, 1).T  # noqa: B018
+        np.add(a, b).sum()
+
+    given: dict[str, Any] = {"side": "device", "access": READS_A, "a": np.ones(8), "b": np.zeros(8)}
+    (work,) = run(stage, **given).work
+    (twin,) = run(stage, twin=True, **given).work
+    (raw,) = run(stage, passes={"a": 2}, **given).work
+    assert (work.calls, twin.calls, raw.calls) == (8, None, None)
     # A write, six ufuncs, a reduction, and two views that launch nothing.
     assert work.issue_seconds == pytest.approx(6.6e-6 + 6 * 9.5e-6 + 16e-6 + 2 * 1.8e-6)
-    (twin,) = recorder.trace([use], {}, {}, sizes, {"s"}).work
-    assert twin.calls is None
-    (raw,) = recorder.trace([use], {"s": {"a": 2}}, {}, sizes).work
-    assert raw.calls is None
     assert twin.issue_seconds is raw.issue_seconds is None
     # What the twin keeps in temporary arrays its kernel need not.
     assert (work.temporary_bytes > 0, twin.temporary_bytes, raw.temporary_bytes) == (True, 0, 0)
