@@ -113,10 +113,16 @@ class Origins:
         malloc, calloc = _MALLOC(old.malloc), _CALLOC(old.calloc)
 
         def allocate(context: int, size: int) -> int:
-            return self._note(malloc(context, size), size)
+            if size < LEAST:
+                self.small += 1
+                return malloc(context, size)
+            return self._note(malloc(context, size))
 
         def clear(context: int, count: int, size: int) -> int:
-            return self._note(calloc(context, count, size), count * size)
+            if count * size < LEAST:
+                self.small += 1
+                return calloc(context, count, size)
+            return self._note(calloc(context, count, size))
 
         self._callbacks = allocate.__code__, clear.__code__
         calls = _MALLOC(allocate), _CALLOC(clear)
@@ -145,10 +151,7 @@ class Origins:
         with self.watching():
             return max(cost() - plain, 0.0)
 
-    def _note(self, address: int, size: int) -> int:
-        if size < LEAST:
-            self.small += 1
-            return address
+    def _note(self, address: int) -> int:
         self.large += 1
         self._allocations.pop(address, None)
         self._allocations[address] = self._lines.site(sys._getframe(2)), self.large

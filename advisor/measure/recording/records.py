@@ -69,8 +69,10 @@ class InLoop:
         loop = self.loop
         if loop.fast is not None:
             loop.slow_down()
-        if (turn := loop.turns) != self.last or site.at_head:
-            loop.quiet, loop.active = 0, True
+        turn = loop.turns
+        if turn == self.last and not site.at_head:
+            return
+        loop.quiet, loop.active = 0, True
         if turn != loop.last_crossed:
             loop.last_crossed = turn
             loop.crossed += 1
