@@ -112,13 +112,13 @@ class Origins:
         old = _Handler.from_address(_pointer(before, b"mem_handler")).allocator
         malloc, calloc = _MALLOC(old.malloc), _CALLOC(old.calloc)
 
-        def allocate(context: int, size: int) -> int:
+        def allocate(context: int, size: int) -> Any:
             if size < LEAST:
                 self.small += 1
                 return malloc(context, size)
             return self._note(malloc(context, size))
 
-        def clear(context: int, count: int, size: int) -> int:
+        def clear(context: int, count: int, size: int) -> Any:
             if count * size < LEAST:
                 self.small += 1
                 return calloc(context, count, size)
