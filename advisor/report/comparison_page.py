@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from advisor import units
+from advisor.profiles.crossings import LineAdvice
 from advisor.report import blocks, words
 from advisor.report.blocks import row
 from advisor.report.page import Page, Section, filled, lead, panels
@@ -29,7 +30,7 @@ _OUTCOMES = ("slower", "faster", "cannot tell", "same")
 _STATUSES = ("failed", "inconclusive", "not applicable", "passed")
 """The order in which gates are listed: short forms have room for the first of them."""
 _SHARED = "the machine, or code that every strategy runs"
-_UNCHANGED = "No difference was recorded: the ratios show how repeatable the figures are."
+_UNCHANGED = "No difference was recorded: the figures show how repeatable they are."
 _MORE_ROUNDS = "Profile both again with --rounds 10, on an idle machine."
 
 
@@ -65,11 +66,7 @@ def _sections(
     rulings: Sequence[Ruling],
     sides: tuple[blocks.Fact, ...],
 ) -> Iterator[Section]:
-    apart = [
-        replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
-        for c in differing(comparison.conditions)
-    ]
-    changed = blocks.Fact("Changed", _changed(apart))
+    changed = blocks.Fact("Changed", _changed(_apart(comparison.conditions)))
     opening = blocks.Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
     tables = [figures(device, name, comparison) for name, device in devices]
@@ -80,7 +77,11 @@ def _sections(
     )
     yield from gated(rulings, first, opening)
     yield changed_rows(devices, comparison)
-    yield _comparable(comparison, apart, sides)
+    notes = [words.line(note, _LIMIT) for note in comparison.notes]
+    if comparison.unmatched_devices:
+        names = words.listing(map(words.name, comparison.unmatched_devices))
+        notes.append(f"Predicted in only one of the profiles: {names}.")
+    yield comparable(comparison.conditions, sides, notes)
     for i, ((name, device), parts) in enumerate(zip(devices, tables, strict=True), 1):
         yield Section(f"device-{i}", name, parts, badge=device.basis, brief=True, forms="txt")
     yield Section("all", "All strategies", sum(tables, ()), folded=True, forms="md")
@@ -128,20 +129,24 @@ def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) ->
     return tuple(facts)
 
 
-def _comparable(
-    comparison: Comparison, apart: Sequence[Condition], sides: tuple[blocks.Fact, ...]
+def _apart(conditions: Sequence[Condition]) -> list[Condition]:
+    """What differs, as a page shows it."""
+    return [
+        replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
+        for c in differing(conditions)
+    ]
+
+
+def comparable(
+    conditions: Sequence[Condition], sides: tuple[blocks.Fact, ...], notes: Sequence[str] = ()
 ) -> Section:
-    """Differences between the two profiles, whose effect the ratios may show."""
-    around = {"condition": "run condition"}
+    """Differences between the two profiles, whose effect the figures may show."""
+    around, apart = {"condition": "run condition"}, _apart(conditions)
     rows = tuple(row(c.what, c.base, c.head, note=around.get(c.kind, "")) for c in apart)
     columns = blocks.Column("BASE", figures=False), blocks.Column("HEAD", figures=False)
-    notes = [words.line(note, _LIMIT) for note in comparison.notes]
-    if comparison.unmatched_devices:
-        names = words.listing(map(words.name, comparison.unmatched_devices))
-        notes.append(f"Predicted in only one of the profiles: {names}.")
     alike = []
     for status, label in (("same", "The same"), ("not known", "Not known for both")):
-        same = words.listing((c.what for c in comparison.conditions if c.status == status), limit=20)
+        same = words.listing((c.what for c in conditions if c.status == status), limit=20)
         alike += [f"{label}: {same}."] if same else []
     table = blocks.Table("conditions", "differs", columns, rows, label="What differs", codes=False)
     parts = filled(
@@ -236,13 +241,16 @@ def _bytes(row: Compared) -> str:
     return now if row.base_bytes == row.head_bytes else f"{before} to {now}"
 
 
-def advice(comparison: Comparison) -> Section:
+def advice(comparison: Comparison | LineComparison) -> Section:
     parts: list[blocks.Block] = []
     for title, label, fired in (
         ("New in HEAD", "New advice", comparison.new_advice),
         ("Gone since BASE", "Advice gone", comparison.gone_advice),
     ):
-        titled = [(a, f"{words.line(a.title, 200)} on {words.name(a.device)}") for a in fired]
+        named = [
+            (a.advice, f" on line {a.place.line}") if isinstance(a, LineAdvice) else (a, "") for a in fired
+        ]
+        titled = [(a, f"{words.line(a.title, 200)}{at or f' on {words.name(a.device)}'}") for a, at in named]
         brief = tuple(blocks.Item((words.name(a.rule),), "", text) for a, text in titled)
         whole = tuple(
             blocks.Item((words.name(a.rule),), "", f"{text}. {words.line(a.detail)}") for a, text in titled

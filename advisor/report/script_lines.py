@@ -8,13 +8,12 @@ from functools import partial
 from typing import Literal
 
 from advisor import units
-from advisor.profiles.crossings import Crossing, LineAdvice, LineLoop, LinePrediction, Place, ScriptRun
+from advisor.profiles.crossings import Crossing, LineLoop, LinePrediction, Place, ScriptRun
 from advisor.report import blocks, records, words
 from advisor.report.blocks import NOTHING, Column, Fact, TableCell, columns, row
-from advisor.report.comparison_page import gated, sides_of
+from advisor.report.comparison_page import advice, comparable, gated, sides_of
 from advisor.report.page import Page, Section, filled
 from advisor.verdicts.ceilings import Scope, ceiling_of, line_seconds
-from advisor.verdicts.comparing.conditions import differing
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison, promises
 
@@ -173,32 +172,19 @@ def lines_comparison_page(
     )
     tables = tuple(map(_compared_table, comparison.frames))
     changed = (replace(t, rows=tuple(row for row in t.rows if row.cells[0].mark != "same")) for t in tables)
-    new, gone = map(_items, (comparison.new_advice, comparison.gone_advice))
-    advice = (
-        blocks.Items(new, "New in HEAD", label="New advice"),
-        blocks.Items(gone, "Gone since BASE", label="Advice gone"),
-        blocks.Prose("Both profiles have the same advice." * (not new and not gone)),
-    )
-    pairs = ((c.what, f"{c.base}; now {c.head}") for c in differing(comparison.conditions))
-    apart = [Fact(words.name(what), words.line(change, 240)) for what, change in pairs]
-    conditions = blocks.Facts(tuple(apart), title="What differs:" if apart else "No difference was recorded.")
+    sides = sides_of(comparison, files)
     sections = (
         *gated(rulings, first),
         Section("changed", "Changed", filled(*changed), forms="md"),
         Section("lines", "All lines", tables, nav="Lines", brief=True, folded=True),
-        Section("advice", "Advice", filled(*advice), nav="Advice", folded=True),
-        Section("comparable", "Comparable?", (conditions,), nav="Comparable?", folded=True, closed=True),
+        advice(comparison),
+        comparable(comparison.conditions, sides),
     )
     title = f"{words.name(comparison.head.workload.file)}, HEAD vs. BASE"
     where = f"on {words.name(comparison.head.device.name)}"
-    meta = tuple(f"{side.label} {side.value}" for side in sides_of(comparison, files))
+    meta = tuple(f"{side.label} {side.value}" for side in sides)
     figures = records.sides_of(comparison.base, comparison.head)
     return Page("compare", "comparison of lines", title, sections, where=where, meta=meta, records=figures)
-
-
-def _items(advice: Sequence[LineAdvice]) -> tuple[blocks.Item, ...]:
-    titles = ((one, f"line {one.place.line}: {words.line(one.advice.title, 200)}") for one in advice)
-    return tuple(blocks.Item((words.name(one.advice.rule),), "", title) for one, title in titles)
 
 
 def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict:
