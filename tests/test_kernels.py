@@ -162,7 +162,7 @@ def test_it_is_compiled_once_for_each_device(cupy: FakeCupy) -> None:
         cupy.device = device
         kernel(A, B, 1, 1)
     options = ("-DTILE=32", f"-I{Path(__file__).resolve().parent}")
-    assert cupy.compiled == [(SCALE, options, None)] * 2
+    assert cupy.compiled == [(SCALE, options, ("scale",))] * 2
 
 
 def test_a_template_s_name_is_a_cplusplus_expression(cupy: FakeCupy) -> None:
@@ -275,7 +275,7 @@ def read(source: str) -> Signature:
 
 def test_a_signature_is_read_through_comments_and_attributes() -> None:
     (found,) = read_signatures((FILES / "scale.cu").read_text(encoding="utf-8")).values()
-    assert (found.name, found.mangled) == ("scale", False)
+    assert found.name == "scale"
     told = [(p.name, p.pointer, str(p.dtype)) for p in found.parameters]
     assert told[1:] == [("b", True, "float32"), ("factor", False, "float32"), ("n", False, "int64")]
 
@@ -300,14 +300,12 @@ def test_types_are_c_s_on_64_bit_linux(declared: str, dtype: str) -> None:
     assert (parameter.name, str(parameter.dtype)) == ("n", dtype)
 
 
-def test_linkage_and_several_kernels() -> None:
+def test_several_kernels() -> None:
     found = read_signatures(
         'extern "C" {\n__global__ void a() {}\n__global__ void __launch_bounds__(64, 2) b(void) {}\n}\n'
         "template <int N> __global__ void c(int* p) {}"
     )
     assert [(name, len(s.parameters)) for name, s in found.items()] == [("a", 0), ("b", 0), ("c", 1)]
-    assert [s.mangled for s in found.values()] == [False, False, True]
-    assert read("__global__ void k(int n) { f(n); }").mangled
     assert Kernel(Source("#define K __global__\n", None), "anything", ()).name == "anything"
 
 

@@ -121,11 +121,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's name and parameters; `mangled` where it has C++ linkage."""
+    """A kernel's name and parameters."""
 
     name: str
     parameters: tuple[Parameter, ...]
-    mangled: bool
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(p.text for p in self.parameters)})"
@@ -145,8 +144,7 @@ def read_signatures(source: str) -> dict[str, Signature]:
     for kernel in _KERNEL.finditer(plain):
         texts = (" ".join(text.split()) for text in re.split(r",(?![^<(]*[>)])", kernel["parameters"]))
         parameters = tuple(_parameter(text) for text in texts if text not in ("", "void"))
-        linked = _has_c_linkage(plain, kernel.start())
-        signatures[kernel["name"]] = Signature(kernel["name"], parameters, mangled=not linked)
+        signatures[kernel["name"]] = Signature(kernel["name"], parameters)
     return signatures
 
 
@@ -195,14 +193,6 @@ def _parameter(text: str) -> Parameter:
     kind, _, name = re.sub(r"[*&\[\]\d]*\]|[*&]", " ", plain).strip().rpartition(" ")
     dtype = _SCALARS.get(" ".join(kind.split()).removesuffix(" int") or kind, _SCALARS.get(kind.strip()))
     return Parameter(text, name, pointer, None if dtype is None else np.dtype(dtype))
-
-
-def _has_c_linkage(plain: str, start: int) -> bool:
-    """extern "C" before the very function, or a block of it that begins before."""
-    if re.search(r'extern\s+"C"[^;{}]*$', plain[:start]):
-        return True
-    blocks = [block.end() for block in re.finditer(r'extern\s+"C"\s*\{', plain[:start])]
-    return any(plain.count("{", end, start) >= plain.count("}", end, start) for end in blocks)
 
 
 LOOK = "Check the order of the arguments against the kernel's parameters."
@@ -328,10 +318,8 @@ class Kernel:
 
         file = self._source.file
         options = (*self._options, *([f"-I{file.resolve().parent}"] if file else ()))
-        mangled = "<" in self.name or (self._signature is not None and self._signature.mangled)
-        # A name that is a C++ expression, such as scale<float>, is given to the compiler.
-        names = (self.name,) if mangled else None
-        module = cupy.RawModule(code=self._source.text, options=options, name_expressions=names)
+        # The compiler is asked for the name, which may be a C++ expression, such as scale<float>.
+        module = cupy.RawModule(code=self._source.text, options=options, name_expressions=(self.name,))
         try:
             module.compile()
         except cupy.cuda.compiler.CompileException as problem:
