@@ -50,86 +50,65 @@ def workload(
     buffers: Mapping[str, Mapping[str, AccessMode]],
     *,
     size: int = 64 * MIB,
+    dtype: str = "uint8",
     external: Collection[str] = (),
+    setup: Collection[str] = (),
+    **fields: Any,
 ) -> WorkloadRecord:
-    """Stages of a frame with their side, or the number of their GPU, and what they do to each buffer.
+    """Stages with their side, or the number of their GPU, and what they do to each buffer.
 
-    All buffers are of one size.
+    All buffers are of so many bytes. setup: the stages that are not of a frame.
     """
-    return WorkloadRecord(
-        name="test",
-        file="test.py",
-        sha256="0" * 64,
-        parameters={},
-        buffers=tuple(
-            BufferRecord(
-                name=name,
-                shape=(size,),
-                dtype="uint8",
-                bytes=size,
-                access=dict(access),
-                external=name in external,
-            )
-            for name, access in buffers.items()
-        ),
-        stages=tuple(
-            StageRecord(name=name, side=side, phase="frame")
-            if isinstance(side, str)
-            else StageRecord(name=name, side="device", phase="frame", gpu=side)
-            for name, side in stages.items()
-        ),
+    shape, made = (size // (4 if dtype == "float32" else 1),), []
+    for name, side in stages.items():
+        where: dict[str, Any] = {"side": side} if isinstance(side, str) else {"side": "device", "gpu": side}
+        made.append(StageRecord(name=name, phase="setup" if name in setup else "frame", **where))
+    records = (
+        BufferRecord(name=n, shape=shape, dtype=dtype, bytes=size, access=dict(modes), external=n in external)
+        for n, modes in buffers.items()
     )
+    parts = {"name": "test", "file": "test.py", "sha256": "0" * 64, "parameters": {}, **fields}
+    return WorkloadRecord(**parts, buffers=tuple(records), stages=tuple(made))
+
+
+def traced(
+    ran: WorkloadRecord, passes: Mapping[str, float] | None = None, work: Iterable[StageWork] = ()
+) -> Trace:
+    """What tracing sees of the stages of a frame; those of `passes` are declared to read so many times."""
+    traffic = []
+    for stage, buffer in ((s, b) for s in ran.frame_stages() for b in ran.buffers if s.name in b.access):
+        mode, declared = buffer.access[stage.name], (passes or {}).get(stage.name)
+        traffic.append(
+            Traffic(
+                stage=stage.name,
+                buffer=buffer.name,
+                bytes_read=0.0 if mode == "out" else (declared or 1.0) * buffer.bytes,
+                bytes_written=0.0 if mode == "in" else buffer.bytes,
+                source="declared" if declared else "traced",
+            )
+        )
+    return Trace(traffic=tuple(traffic), work=tuple(work))
 
 
 def vector_add_workload(n: int = 1 << 24) -> WorkloadRecord:
     """a and b written by the host, c by the device, c read by the host."""
-    access: dict[str, dict[str, Any]] = {
-        "a": {"produce": "out", "add": "in"},
-        "b": {"produce": "out", "add": "in"},
-        "c": {"add": "out", "consume": "in"},
-    }
-    return WorkloadRecord(
+    read: dict[str, AccessMode] = {"produce": "out", "add": "in"}
+    return workload(
+        {"produce": "host", "add": "device", "consume": "host"},
+        {"a": read, "b": read, "c": {"add": "out", "consume": "in"}},
+        size=4 * n,
+        dtype="float32",
         name="vector_add",
         file="workloads/vector_add.py",
-        sha256="0" * 64,
         summary="Adds two float32 vectors.",
         parameters={"n": n},
-        buffers=tuple(
-            BufferRecord(name=name, shape=(n,), dtype="float32", bytes=4 * n, access=modes)
-            for name, modes in access.items()
-        ),
-        stages=(
-            StageRecord(name="produce", side="host", phase="frame"),
-            StageRecord(name="add", side="device", phase="frame"),
-            StageRecord(name="consume", side="host", phase="frame"),
-        ),
     )
 
 
 def vector_add_trace(n: int = 1 << 24, passes: float = 1.0) -> Trace:
     """What tracing sees of `vector_add_workload`, its kernel reading both inputs so many times."""
-    size = 4.0 * n
-    seen = (
-        ("produce", "a", 0.0, size),
-        ("produce", "b", 0.0, size),
-        ("add", "a", passes * size, 0.0),
-        ("add", "b", passes * size, 0.0),
-        ("add", "c", 0.0, size),
-        ("consume", "c", size, 0.0),
-    )
-    return Trace(
-        traffic=tuple(
-            Traffic(
-                stage=stage,
-                buffer=buffer,
-                bytes_read=read,
-                bytes_written=written,
-                source="traced" if passes == 1 or stage != "add" else "declared",
-            )
-            for stage, buffer, read, written in seen
-        ),
-        work=tuple(StageWork(stage=stage, flops=passes * n) for stage in ("produce", "add", "consume")),
-    )
+    work = (StageWork(stage=stage, flops=passes * n) for stage in ("produce", "add", "consume"))
+    return traced(vector_add_workload(n), {"add": passes} if passes != 1 else {}, work)
 
 
 def footprint(**reserved: int) -> Footprint:

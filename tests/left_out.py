@@ -16,15 +16,14 @@ from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
-from published_cases import Case, timed
+from published_cases import Case, simulated, timed
 
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.entries import Figure as DeviceFigure
 from advisor.model.machines import Default, Defaults, Layer, Machine, defaults
-from advisor.model.simulate import Simulated, simulate
+from advisor.model.simulate import Simulated
 from advisor.model.terms import Values, constant
-from advisor.strategies.registry import by_name
 
 Array = npt.NDArray[np.float64]
 Key = tuple[int, str]
@@ -293,14 +292,12 @@ def refitted(cases: Sequence[Case], rounds: int) -> Fit:
 
 def seconds_of(case: Case, machine: Machine) -> dict[str, Values]:
     """The timed parts of a case's strategies that the device can do."""
-    return {name: timed(s, case) for name, s in simulated(case, machine).items()}
+    return {name: timed(s, case) for name, s in simulations(case, machine).items()}
 
 
-def simulated(case: Case, machine: Machine) -> dict[str, Simulated]:
-    chosen = [by_name(name) for name in dict.fromkeys(f.strategy for f in case.figures)]
-    profile = case.profile
-    found = simulate(profile.workload, profile.traffic, machine, chosen, first_frames=case.first_frames)
-    return {n: s for n, s in found.items() if isinstance(s, Simulated)}
+def simulations(case: Case, machine: Machine) -> dict[str, Simulated]:
+    names = dict.fromkeys(f.strategy for f in case.figures)
+    return simulated(case.profile, machine, *names, first_frames=case.first_frames)
 
 
 # Writing the file

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from left_out import simulated
+from left_out import simulations
 from published_cases import Case, Figure, timed
 
 from advisor.model.machines import Machine, shares_memory
@@ -43,7 +43,7 @@ class Outcome:
 def outcome(case: Case, machine: Machine | None = None) -> Outcome:
     """The case on its device as the catalogue has it, or on another form of it."""
     machine = machine or Machine(case.entry)
-    found = {n: (s, timed(s, case)) for n, s in simulated(case, machine).items()}
+    found = {n: (s, timed(s, case)) for n, s in simulations(case, machine).items()}
     rows = [_row(name, *pair) for name, pair in found.items()]
     choice = recommend_predicted(rows, {n: seconds[1:] for n, (_, seconds) in found.items()})
     return Outcome(

@@ -7,8 +7,8 @@ it, where its source stands, it was computed. docs/accuracy.md says how.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -16,19 +16,13 @@ import builders
 
 from advisor.devices.catalogue import System, load, under
 from advisor.devices.entries import CatalogueEntry
+from advisor.model.machines import Machine
 from advisor.model.predict import predict
-from advisor.model.simulate import Simulated
+from advisor.model.simulate import Simulated, simulate
 from advisor.model.terms import Values, constant
-from advisor.profiles.schema import (
-    AccessMode,
-    BufferRecord,
-    Predicted,
-    Profile,
-    StageRecord,
-    Trace,
-    WorkloadRecord,
-)
-from advisor.profiles.traces import StageWork, Traffic
+from advisor.profiles.schema import AccessMode, Predicted, Profile, Side
+from advisor.profiles.traces import StageWork
+from advisor.strategies.registry import STRATEGIES, by_name
 
 DATA = Path(__file__).parent / "data"
 
@@ -82,55 +76,17 @@ class Case:
         return under(load(self.device), self.system)
 
 
-@dataclass
-class _Builder:
-    """A workload of stages over buffers of one size, and what each stage does with them."""
-
-    size: float
-    access: dict[str, dict[str, AccessMode]] = field(default_factory=dict)
-    stages: dict[str, str] = field(default_factory=dict)
-    traffic: list[Traffic] = field(default_factory=list)
-    work: list[StageWork] = field(default_factory=list)
-
-    def stage(
-        self, name: str, side: str, *, passes: float | None = None, work: StageWork | None = None,
-        **modes: AccessMode,
-    ) -> _Builder:  # fmt: skip
-        self.stages[name] = side
-        for buffer, mode in modes.items():
-            self.access.setdefault(buffer, {})[name] = mode
-            self.traffic.append(
-                Traffic(
-                    stage=name,
-                    buffer=buffer,
-                    bytes_read=0.0 if mode == "out" else (passes or 1.0) * self.size,
-                    bytes_written=0.0 if mode == "in" else float(self.size),
-                    source="traced" if passes is None else "declared",
-                )
-            )
-        if work:
-            self.work.append(work)
-        return self
-
-    def profile(self) -> Profile:
-        workload = WorkloadRecord(
-            name="published",
-            file="published.py",
-            sha256="0" * 64,
-            parameters={},
-            buffers=tuple(
-                BufferRecord(
-                    name=n, shape=(int(self.size) // 4,), dtype="float32", bytes=int(self.size), access=modes
-                )
-                for n, modes in self.access.items()
-            ),
-            stages=tuple(
-                StageRecord(name=n, side="host" if side == "host" else "device", phase="frame")
-                for n, side in self.stages.items()
-            ),
-        )
-        trace = Trace(traffic=tuple(self.traffic), work=tuple(self.work))
-        return builders.cpu_profile(workload=workload, traffic=trace, results=(), predictions=(), advice=())
+def _profile_of(
+    size: float,
+    stages: Mapping[str, Side],
+    buffers: Mapping[str, Mapping[str, AccessMode]],
+    passes: Mapping[str, float] | None = None,
+    work: Iterable[StageWork] = (),
+) -> Profile:
+    """Stages over buffers of one size, and what each does with them."""
+    ran = builders.workload(stages, buffers, size=int(size), dtype="float32")
+    trace = builders.traced(ran, passes, work)
+    return builders.cpu_profile(workload=ran, traffic=trace, results=(), predictions=(), advice=())
 
 
 def predicted(profile: Profile, device: str) -> dict[str, Predicted]:
@@ -138,6 +94,15 @@ def predicted(profile: Profile, device: str) -> dict[str, Predicted]:
     path = DATA / "devices" / f"{device}.toml"
     results = predict(profile, load(str(path) if path.exists() else device)).results
     return {r.strategy: r for r in results if isinstance(r, Predicted)}
+
+
+def simulated(
+    profile: Profile, machine: Machine, *names: str, first_frames: bool = False
+) -> dict[str, Simulated]:
+    """The strategies that the device can do, of these names or of all."""
+    chosen = [by_name(name) for name in names] or STRATEGIES
+    outcomes = simulate(profile.workload, profile.traffic, machine, chosen, first_frames=first_frames)
+    return {name: each for name, each in outcomes.items() if isinstance(each, Simulated)}
 
 
 def device_path(row: Predicted) -> float:
@@ -156,63 +121,51 @@ def table(name: str) -> list[dict[str, str]]:
 
 def matrix_product(n: int) -> Profile:
     """UnifiedMemoryPerf: copies in two n x n float32 inputs, multiplies in tiles of 32, checks the result."""
-    size = 4 * n * n
-    return (
-        _Builder(size)
-        .stage("fill", "host", a="out", b="out", work=StageWork(stage="fill", temporary_bytes=2 * size))
-        .stage("product", "device", passes=n / 32, a="in", b="in", c="out",
-               work=StageWork(stage="product", flops=2.0 * n**3))
-        .stage("verify", "host", c="in",
-               work=StageWork(stage="verify", temporary_bytes=size, seconds=VERIFY_SECONDS * n * n))
-        .profile()
-    )  # fmt: skip
+    size, inputs = 4 * n * n, {"fill": "out", "product": "in"}
+    return _profile_of(
+        size,
+        {"fill": "host", "product": "device", "verify": "host"},
+        {"a": inputs, "b": inputs, "c": {"product": "out", "verify": "in"}},
+        {"product": n / 32},
+        (
+            StageWork(stage="fill", temporary_bytes=2 * size),
+            StageWork(stage="product", flops=2.0 * n**3),
+            StageWork(stage="verify", temporary_bytes=size, seconds=VERIFY_SECONDS * n * n),
+        ),
+    )
 
 
 def vector(size: float, *, in_place: bool = False) -> Profile:
     """c = a op b, or b = a op b; the inputs written by the host, everything read by it afterwards."""
+    inputs = {"init": "out", "compute": "in"}
+    read, result = {**inputs, "access": "in"}, {"compute": "out", "access": "in"}
+    buffers = {"a": read, "b": read, "c": result}
     if in_place:
-        return (
-            _Builder(size)
-            .stage("init", "host", a="out", b="out")
-            .stage("compute", "device", a="in", b="inout")
-            .stage("access", "host", b="in")
-            .profile()
-        )
-    return (
-        _Builder(size)
-        .stage("init", "host", a="out", b="out")
-        .stage("compute", "device", a="in", b="in", c="out")
-        .stage("access", "host", a="in", b="in", c="in")
-        .profile()
-    )
+        buffers = {"a": inputs, "b": {"init": "out", "compute": "inout", "access": "in"}}
+    return _profile_of(size, {"init": "host", "compute": "device", "access": "host"}, buffers)
 
 
 def vector_streamed(size: float) -> Profile:
     """The same with a result that stays on the device."""
-    return (
-        _Builder(size)
-        .stage("init", "host", a="out", b="out")
-        .stage("compute", "device", a="in", b="in", c="out")
-        .profile()
-    )
+    inputs = {"init": "out", "compute": "in"}
+    buffers = {"a": inputs, "b": inputs, "c": {"compute": "out"}}
+    return _profile_of(size, {"init": "host", "compute": "device"}, buffers)
 
 
 def touched(
     size: float, mode: AccessMode, passes: float | None = None, access: StageWork | None = None
 ) -> Profile:
     """The host writes a buffer, one kernel reads, writes or changes it in place, the host reads it."""
-    return (
-        _Builder(size)
-        .stage("init", "host", a="out")
-        .stage("kernel", "device", passes=passes, a=mode)
-        .stage("access", "host", work=access, a="in")
-        .profile()
-    )
+    buffers = {"a": {"init": "out", "kernel": mode, "access": "in"}}
+    stages = {"init": "host", "kernel": "device", "access": "host"}
+    declared = {"kernel": passes} if passes else {}
+    return _profile_of(size, stages, buffers, declared, [access] if access else [])
 
 
 def row_of_a_state(row: float, size: float) -> Profile:
     """The host writes one row of a state that a kernel reads as a whole."""
-    made = _Builder(size).stage("write", "host", state="out").stage("read", "device", state="in").profile()
+    buffers = {"state": {"write": "out", "read": "in"}}
+    made = _profile_of(size, {"write": "host", "read": "device"}, buffers)
     written = made.traffic.traffic[0].model_copy(update={"bytes_read": 0.0, "bytes_written": row})
     traffic = made.traffic.model_copy(update={"traffic": (written, *made.traffic.traffic[1:])})
     return made.model_copy(update={"traffic": traffic})

@@ -19,17 +19,8 @@ from advisor.model.machines import Machine
 from advisor.model.predict import predict
 from advisor.model.simulate import Simulated, simulate
 from advisor.model.terms import constant
-from advisor.profiles.schema import (
-    BufferRecord,
-    Predicted,
-    Prediction,
-    Profile,
-    Skipped,
-    StageRecord,
-    Trace,
-    WorkloadRecord,
-)
-from advisor.profiles.traces import HostRates, StageWork, Traffic
+from advisor.profiles.schema import Predicted, Prediction, Profile, Skipped
+from advisor.profiles.traces import HostRates, StageWork
 from advisor.strategies.registry import STRATEGIES, by_name
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
@@ -136,27 +127,16 @@ def test_copies_and_waits_of_a_frame() -> None:
 
 
 def test_uploads_of_weights_cost_nothing_in_steady_frames() -> None:
-    access: dict[str, dict[str, Any]] = {
-        "weights": {"load": "out", "apply": "in"},
-        "x": {"produce": "out", "apply": "inout", "consume": "in"},
-    }
-    stages = (("load", "host", "setup"), ("produce", "host", "frame"), ("apply", "device", "frame"))
-    workload = WorkloadRecord(
-        name="weights", file="w.py", sha256="0" * 64, parameters={},
-        buffers=tuple(
-            BufferRecord(name=n, shape=(N,), dtype="float32", bytes=4 * N, access=access[n]) for n in access
-        ),
-        stages=tuple(
-            StageRecord(name=n, side=side, phase=phase)  # type: ignore[arg-type]
-            for n, side, phase in (*stages, ("consume", "host", "frame"))
-        ),
-    )  # fmt: skip
-    seen = [("produce", "x", 0, 1), ("apply", "weights", 1, 0), ("apply", "x", 1, 1), ("consume", "x", 1, 0)]
-    traffic = tuple(
-        Traffic(stage=s, buffer=b, bytes_read=r * 4.0 * N, bytes_written=w * 4.0 * N, source="traced")
-        for s, b, r, w in seen
+    workload = builders.workload(
+        {"load": "host", "produce": "host", "apply": "device", "consume": "host"},
+        {
+            "weights": {"load": "out", "apply": "in"},
+            "x": {"produce": "out", "apply": "inout", "consume": "in"},
+        },
+        size=4 * N,
+        setup=("load",),
     )
-    rows = predicted(builders.profile(workload=workload, traffic=Trace(traffic=traffic)), "rtx-4090")
+    rows = predicted(builders.profile(workload=workload, traffic=builders.traced(workload)), "rtx-4090")
     assert rows["pinned"].terms["to-device"] == pytest.approx(4.6e-6 + 4 * N / 26.1e9)
     # Managed weights stay on the card: only x comes and goes.
     up = 4 * N / 26.1e9 + 4 * N / (2 << 20) * 6 * 28e-6
@@ -289,18 +269,14 @@ def test_foreign_memory_pays_a_copy_by_the_cpu() -> None:
 
 
 def test_caches_are_written_back_once_at_launch_and_at_synchronise() -> None:
-    workload = builders.vector_add_workload()
-    more = StageRecord(name="again", side="device", phase="frame")
-    stages = (*workload.stages[:2], more, workload.stages[2])
-    buffers = tuple(
-        b.model_copy(update={"access": {**b.access, "again": "inout"} if b.name == "c" else b.access})
-        for b in workload.buffers
+    read = {"produce": "out", "add": "in"}
+    workload = builders.workload(
+        {"produce": "host", "add": "device", "again": "device", "consume": "host"},
+        {"a": read, "b": read, "c": {"add": "out", "again": "inout", "consume": "in"}},
+        size=4 * N,
     )
-    profile = vector_add().model_copy(
-        update={"workload": workload.model_copy(update={"stages": stages, "buffers": buffers})}
-    )
-    again = Traffic(stage="again", buffer="c", bytes_read=4 * N, bytes_written=4 * N, source="traced")
-    rows = predicted(with_trace(profile, traffic=(*profile.traffic.traffic, again)), "orin-nano")
+    profile = vector_add().model_copy(update={"workload": workload, "traffic": builders.traced(workload)})
+    rows = predicted(profile, "orin-nano")
     extra = {k: s - rows["zero-copy"].terms[k] for k, s in rows["managed"].terms.items()}
     assert extra["device:add"] == pytest.approx(4e6 / 20.4e9)
     assert extra["device:again"] == pytest.approx(0)

@@ -8,7 +8,7 @@ from typing import Any
 import builders
 import pytest
 from every import every
-from published_cases import DATA, touched, vector, vector_streamed
+from published_cases import DATA, simulated, touched, vector, vector_streamed
 from test_model import N, external
 from test_model_measured import measured_on
 
@@ -18,7 +18,6 @@ from advisor.model import terms
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.predict import predict
-from advisor.model.simulate import Simulated, simulate
 from advisor.model.terms import span
 from advisor.profiles.schema import Device, Predicted, Profile, Trace
 from advisor.profiles.traces import Again
@@ -45,11 +44,9 @@ def with_figures(**values: float) -> CatalogueEntry:
 
 def rows(profile: Profile, entry: CatalogueEntry) -> dict[str, Mapping[str, Any]]:
     """Likely seconds by part, of each strategy."""
-    found = simulate(profile.workload, profile.traffic, Machine(entry))
     return {
         name: {part: float(seconds[0]) for part, seconds in s.parts.items()}
-        for name, s in found.items()
-        if isinstance(s, Simulated)
+        for name, s in simulated(profile, Machine(entry)).items()
     }
 
 
@@ -189,9 +186,7 @@ def test_narrow_reads_of_memory_that_no_cache_holds_take_an_access_each() -> Non
     figures = nano.figures.model_copy(update={"host_uncached_access_seconds": alone})
 
     def reads(strategy: str, entry: CatalogueEntry) -> tuple[float, float, float]:
-        found = simulate(profile.workload, profile.traffic, Machine(entry))[strategy]
-        assert isinstance(found, Simulated)
-        return span(found.parts["host:access"])
+        return span(simulated(profile, Machine(entry))[strategy].parts["host:access"])
 
     measured = nano.model_copy(update={"figures": figures})
     wide, narrow = (reads("pinned", entry) for entry in (nano, measured))
@@ -264,10 +259,7 @@ def test_a_calibrated_jetson_runs_at_the_clocks_it_was_measured_at() -> None:
     measured = entry.model_copy(update={"attributes": {**entry.attributes, "total_global_mem": memory}})
 
     def width(found: CatalogueEntry) -> float:
-        run = vector(float(1 << 24))
-        simulated = simulate(run.workload, run.traffic, Machine(found))["pinned"]
-        assert isinstance(simulated, Simulated)
-        low, _, high = span(simulated.seconds)
+        low, _, high = span(simulated(vector(float(1 << 24)), Machine(found))["pinned"].seconds)
         return high / low
 
     assert width(measured) < 0.7 * width(entry)

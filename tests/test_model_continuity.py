@@ -6,17 +6,16 @@ import numpy as np
 from every import every
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from published_cases import DATA, matrix_product, touched, vector
+from published_cases import DATA, matrix_product, simulated, touched, vector
 
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.model import terms
 from advisor.model.machines import Machine
-from advisor.model.simulate import Simulated, simulate
 from advisor.model.terms import span
 from advisor.profiles.schema import Profile, Trace
 from advisor.profiles.traces import Again, StageWork
-from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.registry import STRATEGIES
 
 NANOSECONDS_A_BYTE = 0.1
 STEEP = 2000.0
@@ -56,12 +55,9 @@ WORKLOADS = {
 
 def ends(profile: Profile, entry: CatalogueEntry, strategy: str, *, first: bool) -> np.ndarray:
     """Low end, likely value and high end of a frame; nothing where the device cannot do it."""
-    found = simulate(
-        profile.workload, profile.traffic, Machine(entry), [by_name(strategy)], first_frames=first
-    )[strategy]
-    assume(isinstance(found, Simulated))
-    assert isinstance(found, Simulated)
-    return np.array(span(found.seconds))
+    found = simulated(profile, Machine(entry), strategy, first_frames=first)
+    assume(strategy in found)
+    return np.array(span(found[strategy].seconds))
 
 
 @given(

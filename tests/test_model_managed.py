@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from every import every
 from field import Concluded
-from published_cases import DATA, row_of_a_state, touched, vector
+from published_cases import DATA, row_of_a_state, simulated, touched, vector
 
 from advisor.devices.catalogue import DEFAULT_TARGETS, System, default_targets, load, under
 from advisor.devices.entries import CatalogueEntry
@@ -17,7 +17,6 @@ from advisor.errors import UsageError
 from advisor.model.context import Context
 from advisor.model.machines import Machine, describe_one
 from advisor.model.predict import predict
-from advisor.model.simulate import Simulated, simulate
 from advisor.model.steady_frame import LAPSE, by_part, timed_steps
 from advisor.model.terms import Values
 from advisor.profiles.schema import Predicted, Profile
@@ -28,23 +27,9 @@ TINY, SMALL, MIDDLE, LARGE, HUGE = 1 << 14, 1 << 22, 1 << 24, 1 << 26, 1 << 28
 ROW = 1 << 12
 
 
-def simulated(
-    profile: Profile, strategy: str = "managed", device: str = "h200", *, first_frames: bool = True
-) -> Simulated:
-    """Faults in every frame, as before the driver finds out what thrashes, unless told otherwise."""
-    found = simulate(
-        profile.workload,
-        profile.traffic,
-        Machine(load(device)),
-        [by_name(strategy)],
-        first_frames=first_frames,
-    )[strategy]
-    assert isinstance(found, Simulated)
-    return found
-
-
 def parts(profile: Profile, strategy: str = "managed") -> dict[str, Values]:
-    return simulated(profile, strategy).parts
+    """With faults in every frame, as before the driver finds out what thrashes."""
+    return simulated(profile, Machine(load("h200")), strategy, first_frames=True)[strategy].parts
 
 
 # Quick turns
@@ -54,9 +39,10 @@ def parts(profile: Profile, strategy: str = "managed") -> dict[str, Values]:
 def test_pages_that_thrash_or_move() -> None:
     def seconds(size: int, strategy: str = "managed", device: str = "rtx-4090") -> tuple[Values, Values]:
         """Of steady frames and of the first ones."""
-        profile = vector(size)
+        machine = Machine(load(device))
         steady, first = (
-            simulated(profile, strategy, device, first_frames=early).seconds for early in (False, True)
+            simulated(vector(size), machine, strategy, first_frames=early)[strategy].seconds
+            for early in (False, True)
         )
         return steady, first
 

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from builders import workload
 from every import every
 
 from advisor.devices.catalogue import load, of_device
@@ -13,48 +14,47 @@ from advisor.devices.entries import CatalogueEntry
 from advisor.errors import UsageError
 from advisor.model.machines import Machine
 from advisor.model.simulate import Simulated, simulate
-from advisor.profiles.schema import BufferRecord, StageRecord, Trace, WorkloadRecord
+from advisor.profiles.schema import Trace, WorkloadRecord
 from advisor.strategies.mixes import mix
 
 SIZE = 1 << 28
 COPYING = ("pageable", "staged", "pinned", "registered", "zero-copy")
 
 
-def _stage(name: str, gpu: int | None = None) -> StageRecord:
-    if gpu is None:
-        return StageRecord(name=name, side="host", phase="frame")
-    return StageRecord(name=name, side="device", phase="frame", gpu=gpu, passes={"a": 1, "b": 1, "c": 1})
-
-
-def _workload(stages: list[StageRecord], *buffers: BufferRecord) -> WorkloadRecord:
-    return WorkloadRecord(
-        name="w", file="w.py", sha256="0" * 64, parameters={}, buffers=buffers, stages=tuple(stages)
-    )
-
-
-def _buffer(name: str, regions: dict[str, int] | None = None, **access: str) -> BufferRecord:
-    half = SIZE // 2
-    spans = {stage: ((gpu * half, (gpu + 1) * half),) for stage, gpu in (regions or {}).items()}
-    return BufferRecord(name=name, shape=(SIZE,), dtype="uint8", bytes=SIZE, access=access, regions=spans)
+def declared(ran: WorkloadRecord) -> WorkloadRecord:
+    """Each kernel passes over its buffers once."""
+    passes = dict.fromkeys("abc", 1.0)
+    stages = (s.model_copy(update={"passes": passes if s.side == "device" else {}}) for s in ran.stages)
+    return ran.model_copy(update={"stages": tuple(stages)})
 
 
 def split(gpus: int) -> WorkloadRecord:
     """Each half of a to the same half of c, on one GPU or on two."""
-    halves = {"first": 0, "second": 1}
-    return _workload(
-        [_stage("produce"), _stage("first", 0), _stage("second", gpus - 1), _stage("consume")],
-        _buffer("a", halves, produce="out", first="in", second="in"),
-        _buffer("c", halves, first="out", second="out", consume="in"),
+    ran = workload(
+        {"produce": "host", "first": 0, "second": gpus - 1, "consume": "host"},
+        {
+            "a": {"produce": "out", "first": "in", "second": "in"},
+            "c": {"first": "out", "second": "out", "consume": "in"},
+        },
+        size=SIZE,
     )
+    halves = {"first": ((0, SIZE // 2),), "second": ((SIZE // 2, SIZE),)}
+    buffers = tuple(b.model_copy(update={"regions": halves}) for b in ran.buffers)
+    return declared(ran.model_copy(update={"buffers": buffers}))
 
 
 def pipeline() -> WorkloadRecord:
     """One GPU makes b of a, the other c of b."""
-    return _workload(
-        [_stage("produce"), _stage("make", 0), _stage("finish", 1), _stage("consume")],
-        _buffer("a", produce="out", make="in"),
-        _buffer("b", make="out", finish="in"),
-        _buffer("c", finish="out", consume="in"),
+    return declared(
+        workload(
+            {"produce": "host", "make": 0, "finish": 1, "consume": "host"},
+            {
+                "a": {"produce": "out", "make": "in"},
+                "b": {"make": "out", "finish": "in"},
+                "c": {"finish": "out", "consume": "in"},
+            },
+            size=SIZE,
+        )
     )
 
 

@@ -8,15 +8,14 @@ from typing import Any
 import builders
 import pytest
 from every import every
-from published_cases import DATA, device_path, predicted, touched
+from published_cases import DATA, device_path, predicted, simulated, touched
 from test_model import vector_add, with_trace
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import Attribute
 from advisor.model.machines import Machine
 from advisor.model.predict import predict
-from advisor.model.simulate import Simulated, simulate
-from advisor.profiles.schema import Predicted, Profile, Skipped, StageRecord, Trace, WorkloadRecord
+from advisor.profiles.schema import Predicted, Profile, Skipped, StageRecord
 from advisor.profiles.traces import StageWork
 from advisor.strategies.registry import STRATEGIES, by_name
 
@@ -66,25 +65,13 @@ def test_prefetched_memory_crosses_the_link_once_each_way_without_faults() -> No
 
 
 def test_what_all_only_read_is_kept_on_both_sides_when_advised() -> None:
-    access = {"w": {"add": "in", "consume": "in"}, "c": {"add": "out", "consume": "in"}}
-    buffers = tuple(
-        builders.BufferRecord(name=n, shape=(N,), dtype="float32", bytes=SIZE, access=modes)  # type: ignore[arg-type]
-        for n, modes in access.items()
+    workload = builders.workload(
+        {"load": "host", "add": "device", "consume": "host"},
+        {"w": {"load": "out", "add": "in", "consume": "in"}, "c": {"add": "out", "consume": "in"}},
+        size=SIZE,
+        setup=("load",),
     )
-    stages = (
-        StageRecord(name="load", side="host", phase="setup"),
-        *builders.vector_add_workload().stages[1:],
-    )
-    buffers = (buffers[0].model_copy(update={"access": {"load": "out", **access["w"]}}), buffers[1])
-    workload = WorkloadRecord(
-        name="w", file="w.py", sha256="0" * 64, parameters={}, buffers=buffers, stages=stages
-    )
-    seen = [("add", "w", 1, 0), ("add", "c", 0, 1), ("consume", "w", 1, 0), ("consume", "c", 1, 0)]
-    traffic = tuple(
-        builders.Traffic(stage=s, buffer=b, bytes_read=r * SIZE, bytes_written=w * SIZE, source="traced")
-        for s, b, r, w in seen
-    )
-    rows = predicted(builders.cpu_profile(workload=workload, traffic=Trace(traffic=traffic)), "rtx-4090")
+    rows = predicted(builders.cpu_profile(workload=workload, traffic=builders.traced(workload)), "rtx-4090")
     moved = rows["managed-prefetch"].terms["to-device"] - rows["managed-advised"].terms["to-device"]
     assert by_name("managed-advised").placements(workload)["w"].hints == ("read-mostly",)
     assert moved == pytest.approx(SIZE / 26.1e9 / 0.85)
@@ -216,16 +203,8 @@ def test_rows_carry_their_ratio_to_the_recommended_one_and_the_baseline() -> Non
     assert found.recommendation.interval[0] == pytest.approx(1 / high, rel=0.02)
 
 
-# Each of these holds in every draw, or in the figures that a term is made of
-
-
-def simulated(profile: Profile, device: str) -> dict[str, Simulated]:
-    found = simulate(profile.workload, profile.traffic, Machine(load(device)))
-    return {name: s for name, s in found.items() if isinstance(s, Simulated)}
-
-
 def test_what_holds_in_every_draw() -> None:
-    rows = simulated(vector_add(), "rtx-4090")
+    rows = simulated(vector_add(), Machine(load("rtx-4090")))
     for name in ("pinned", "zero-copy", "staged"):
         assert (rows[name].parts["host:produce"] == rows["pageable"].parts["host:produce"]).all()
     consume = rows["managed-prefetch"].parts["host:consume"]
@@ -234,7 +213,7 @@ def test_what_holds_in_every_draw() -> None:
         rows = predicted(vector_add(), device)
         plain = rows["pageable"].terms["host:produce"]
         assert rows["managed-prefetch"].terms["host:produce"] - plain == pytest.approx(extra, abs=1e-12)
-    rows = simulated(vector_add(), "orin-nano")
+    rows = simulated(vector_add(), Machine(load("orin-nano")))
     ratio = rows["managed"].seconds / rows["zero-copy"].seconds
     assert 1.0 <= ratio.min() <= ratio.max() < 1.1
 
