@@ -220,9 +220,10 @@ def failing(at: Callable[[Any], Stage]) -> Workload:
     return Workload(buffers("a", "b"), frame=[host(produce), device(double), at(fail)])
 
 
+@every("strategy", ["pageable", "pinned-pipelined"])
 @every("side", [host, device])
-def test_ranges_are_closed_when_a_stage_raises(side: Any) -> None:
-    with bench(failing(side)) as run:
+def test_ranges_are_closed_when_a_stage_raises(side: Any, strategy: str) -> None:
+    with bench(failing(side), strategy) as run:
         for go in (run.loop.first_frame, lambda: run.loop.frame(1), lambda: run.loop.timed_frame(1)):
             with pytest.raises(KeyError):
                 go()

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from builders import final_block, final_record, measured, predicted, prediction, profile
 from every import every
-from fakes import FakeClock, job
-from running import FakeSession, asked
+from fakes import FakeClock
+from running import FakeSession
+from test_contest import contest, held, results
 
 from advisor import stats
 from advisor.measure.contest import NO_TIME, TAIL_FRAMES, Contest
-from advisor.measure.progress import Silent
+from advisor.measure.jobs import FinalJob
 from advisor.measure.results import OUTSIDE, figures
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.figures import Block, Energy, FinalRecord
@@ -220,30 +221,20 @@ def test_energy_is_above_the_idle_power_and_says_how_much_that_was() -> None:
 # In a contest
 
 
-def contest(directory: Path, objective: str, **options: object) -> Contest:
+def contested(directory: Path, objective: str) -> Contest:
     clock, seconds = FakeClock(), {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}
-    settings = asked(
-        "w.py", backend="cuda", strategies=(*seconds, "managed"), rounds=2, max_seconds=90.0, seed=3,
-        objective=objective,
-    )  # fmt: skip
-    rows = {name: measured(name, s, rounds=1) for name, s in {**seconds, "managed": 0.05}.items()}
-    given = {"joules": {"pageable": 0.9, "pinned": 0.5, "zero-copy": 0.3}, **options}
-    made = Contest(
-        settings, job(), rows, directory,
-        lambda asked: FakeSession(asked, seconds, wait=clock.advance, **given),  # type: ignore[arg-type]
-        clock,
-    )  # fmt: skip
-    made.run(clock.now + 80.0, Silent(), lambda _: None)
-    return made
+    joules = {"pageable": 0.9, "pinned": 0.5, "zero-copy": 0.3}
 
+    def session(final: FinalJob) -> FakeSession:
+        return FakeSession(final, seconds, wait=clock.advance, joules=joules)
 
-def rows_of(made: Contest) -> dict[str, Measured]:
-    return {row.strategy: row for row in made.results(tuple(made.rows.values())) if isinstance(row, Measured)}
+    rows = {**seconds, "managed": 0.05}
+    return held(contest(directory, rows, session, clock, max_seconds=90.0, objective=objective), 80.0)
 
 
 def test_after_the_final_every_contestant_has_its_energy(tmp_path: Path) -> None:
-    made = contest(tmp_path, "time")
-    rows = rows_of(made)
+    made = contested(tmp_path, "time")
+    rows = results(made)
     assert {name: bool(row.energy) for name, row in rows.items()} == {
         "pageable": True, "pinned": True, "zero-copy": True, "managed": False,
     }  # fmt: skip
@@ -254,10 +245,10 @@ def test_after_the_final_every_contestant_has_its_energy(tmp_path: Path) -> None
 
 
 def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> None:
-    made = contest(tmp_path, "energy")
+    made = contested(tmp_path, "energy")
     assert all(block.energy for block in made.loop.blocks)
     assert made.windows.blocks == []
-    rows = rows_of(made)
+    rows = results(made)
     assert rows["zero-copy"].energy.joules == pytest.approx(0.3, rel=0.01)
     assert rows["zero-copy"].p95 is None
     wanted = Preferences(objective="energy")
@@ -266,5 +257,5 @@ def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> Non
 
 
 def test_blocks_hold_a_hundred_frames_where_their_tail_counts(tmp_path: Path) -> None:
-    assert contest(tmp_path, "latency-p99").frames == TAIL_FRAMES
-    assert contest(tmp_path, "time").frames < TAIL_FRAMES
+    assert contested(tmp_path, "latency-p99").frames == TAIL_FRAMES
+    assert contested(tmp_path, "time").frames < TAIL_FRAMES

@@ -6,16 +6,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from every import every
 from fakes import EVERY_HASTE, Bench, FakeClock, FakeStream, Haste, Mark, RecordingBackend, bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixing import FRESH, SHAPES, Log, device_, host_, made
 
-from advisor.measure.frames import Action
-from advisor.measure.pipelined import cut
-from advisor.measure.steps import Lines
 from advisor.profiles.schema import AccessMode, Side
 from advisor.strategies.schedule import StageUse, obstacle
 from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
@@ -256,37 +252,3 @@ def test_the_breakdown_is_that_of_one_frame_by_itself() -> None:
         timed = run.loop.timed_frame(6)
         assert (timed["to-device"], timed["device:kernel"], timed["to-host"]) == (2, 3, 2)
         assert run.backend.idle
-
-
-def test_ranges_are_closed_also_when_a_stage_raises() -> None:
-    def produce(a: Out, frame: int) -> None:
-        if frame == 3:
-            raise KeyError("of the user")
-
-    def kernel(xp: Any, a: In) -> None:
-        xp.launch(lambda a: None, a)
-
-    workload = Workload({"a": Buffer(4, "f4")}, frame=[host(produce), device(kernel)])
-    with bench(workload, "pinned-pipelined") as run:
-        run.loop.first_frame()
-        run.loop.frame(1)
-        assert run.ranges.depth == 0
-        with pytest.raises(KeyError):
-            run.loop.frame(2)
-        assert run.ranges.depth == 0
-        assert run.ranges.seen[-1] == ("frame 2", "host:produce")
-
-
-def test_where_a_frame_is_cut() -> None:
-    def actions(text: str) -> list[Action]:
-        return [Action(label, Lines((), {})) for label in text.split()]
-
-    def labels(part: Sequence[Action]) -> str:
-        return " ".join(action.label for action in part)
-
-    whole = "host:a host-copy to-device device:k to-device device:l to-host synchronize host:b device:m"
-    head, body, tail = cut(actions(whole))
-    assert labels(head) == "host:a host-copy to-device"
-    assert labels(body) == "device:k to-device device:l to-host"
-    assert labels(tail) == "synchronize host:b device:m"
-    assert list(map(labels, cut(actions("device:k")))) == ["", "device:k", ""]
