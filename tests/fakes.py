@@ -567,6 +567,13 @@ class Bench:
     arena: Arena
     hints: dict[str, tuple[str, ...]]
 
+    def start(self, frames: int = 1) -> None:
+        """Set-up, and so many frames."""
+        self.loop.run_setup()
+        self.loop.first_frame()
+        for index in range(1, frames):
+            self.loop.frame(index)
+
 
 def loaded_from(workload: Workload) -> Loaded:
     bound = bind(workload)

@@ -125,8 +125,7 @@ def test_what_a_frame_takes_by_place_at_most_and_in_the_end(strategy: str, proc:
     before = read(backend, proc)
     setup, frame = SHAPES["weights"]
     with bench(made(frame, {}, setup=setup), strategy, backend=backend) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         found = footprint.over_frames(run.loop, 1, backend, before, 1, proc)
     assert found == {
         "host": PlaceMemory(steady_bytes=43 * KIB, peak_bytes=43 * KIB),
@@ -139,8 +138,7 @@ def test_one_memory_is_the_hosts_and_what_cannot_be_read_is_no_place(proc: Path)
     before = read(backend, proc)
     setup, frame = SHAPES["weights"]
     with bench(made(frame, {}, setup=setup), "managed", backend=backend) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         assert footprint.over_frames(run.loop, 1, backend, before, 0, proc).keys() == {"host"}
         assert footprint.over_frames(run.loop, 3, backend, NOTHING, 0, proc) == {}
 

@@ -102,10 +102,7 @@ def test_every_strategy_computes_the_same(
     backend = RecordingBackend(haste=haste)
     backend._device.attributes["concurrent_managed_access"] = concurrent
     with bench(workload, strategy, backend, listening=listening) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
-        for index in (1, 2):
-            run.loop.frame(index)
+        run.start(3)
         run.loop.frame_alone(3)
         assert run.backend.idle
     assert seen == [(0, 1, 0), (1, 12, 1), (2, 23, 3), (3, 34, 6)]
@@ -298,16 +295,12 @@ def test_contents_that_are_overwritten_are_discarded_and_results_are_the_same(ha
     backend = RecordingBackend(haste=haste)
     backend.discards = True
     with bench(FRESH, "managed-prefetch", backend) as run:
-        run.loop.first_frame()
-        for index in range(1, 4):
-            run.loop.frame(index)
+        run.start(4)
         moved = [call[0] for call in backend.calls if call[0] in ("discard", "prefetch")]
         assert {"discard", "prefetch"} == set(moved)
         want = {name: placed.host.copy() for name, placed in run.placed.items() if placed.host is not None}
     with bench(FRESH, "managed-prefetch", RecordingBackend(haste=haste)) as run:
-        run.loop.first_frame()
-        for index in range(1, 4):
-            run.loop.frame(index)
+        run.start(4)
         for name, placed in run.placed.items():
             assert np.array_equal(want[name], placed.host)
 

@@ -45,8 +45,7 @@ def one_stage(stage: Stage, dtype: Any = np.float32) -> Workload:
 def run_once(workload: Workload, backend: Any = None, strategy: str = "pageable") -> tuple[Any, Any]:
     """The host's buffer after frame 3, and the placed buffers' addresses by name."""
     with bench(workload, strategy, backend or CpuBackend()) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         run.loop.frame_alone(3)
         addresses = {name: (lies(p.host), lies(p.device)) for name, p in run.placed.items()}
         return run.inspector.newest("b"), addresses

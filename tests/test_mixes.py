@@ -98,10 +98,7 @@ def logged(frame: str, chosen: Mapping[str, str], backend: RecordingBackend, *, 
     setup, stages = SHAPES[frame]
     told = {"hybrid-1": MixRecord(chosen=dict(chosen), rest="pinned", pipelined=pipelined)}
     with bench(made(stages, log, setup=setup), "hybrid-1", backend, mixes=told, listening=False) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
-        for index in range(1, 5):
-            run.loop.frame(index)
+        run.start(5)
         run.loop.frame_alone(5)
     assert not backend.live
     return log

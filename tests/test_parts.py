@@ -33,8 +33,7 @@ def moved(program: str, strategy: str, frames: int = 1) -> list[tuple[str, int]]
     """The copies and prefetches of steady frames, with their bytes, as the backend was asked for them."""
     loaded = load(FILE, program, {})
     with bench(loaded.bound.workload, strategy, RecordingBackend()) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         run.loop.frame_alone(1)
         run.backend.calls.clear()
         for index in range(2, 2 + frames):

@@ -19,10 +19,7 @@ from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
 
 def run_frames(run: Bench, last: int) -> None:
     """Set-up and frames 0 to `last`, the last one by itself."""
-    run.loop.run_setup()
-    run.loop.first_frame()
-    for index in range(1, last):
-        run.loop.frame(index)
+    run.start(last)
     run.loop.frame_alone(last)
 
 
@@ -167,10 +164,7 @@ def calls_of_frame(frame: Sequence[StageUse], index: int = 3, **options: Any) ->
                 backend.calls.append(("host", key[1], key[0]))
 
     with bench(made(frame, Telling(), **options), "pinned-pipelined", backend) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
-        for number in range(1, index):
-            run.loop.frame(number)
+        run.start(index)
         backend.calls.clear()
         run.loop.frame(index)
         return list(backend.calls)

@@ -102,10 +102,7 @@ def test_results_are_right_whatever_dawdles(strategy: str, haste: Haste) -> None
     for seed in range(6):
         workload = mix(seed)
         with bench(workload, strategy, RecordingBackend(gpus=3, haste=haste), listening=seed % 2 == 0) as run:
-            run.loop.run_setup()
-            run.loop.first_frame()
-            for index in (1, 2):
-                run.loop.frame(index)
+            run.start(3)
             found = {name: array.copy() for name, array in run.inspector.results(2).items()}
             assert run.backend.idle, "something was left under way"
         for name, array in expected(workload, 3).items():
@@ -116,8 +113,7 @@ def test_results_are_right_whatever_dawdles(strategy: str, haste: Haste) -> None
 def test_the_cpu_device_has_as_many_gpus_as_a_workload_wants(strategy: str) -> None:
     workload = mix(3)
     with bench(workload, strategy, CpuBackend(), listening=False) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         found = run.inspector.results(0)
         for name, array in expected(workload, 1).items():
             np.testing.assert_array_equal(found[name], array)
@@ -149,8 +145,7 @@ def _split(n: int = N) -> Workload:
 @pytest.mark.parametrize("strategy", SERIAL)
 def test_halves_of_a_buffer_on_two_gpus(strategy: str) -> None:
     with bench(_split(), strategy, RecordingBackend(gpus=2, haste="lazy")) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         run.loop.frame(1)
         assert run.inspector.results(1)["c"].tolist() == [2] * 4 + [13] * 4
         run.inspector.check_annotations(run.serial)
@@ -171,8 +166,7 @@ def test_each_gpu_prefers_the_managed_memory_that_it_alone_touches() -> None:
 def test_a_timeline_says_on_which_gpu() -> None:
     backend = RecordingBackend(gpus=2, copy_seconds=5.0, kernel_seconds=5.0)
     with bench(_split(), "pinned", backend) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         timeline = timeline_of(run.loop, backend, 3, FakeClock(step=1.0))
     seen = {(span.label, span.gpu) for span in timeline.spans}
     assert {("device:first", 0), ("device:second", 1), ("to-host", 1), ("host:produce", None)} <= seen
@@ -190,8 +184,7 @@ def test_memory_is_told_by_gpu() -> None:
     before = footprint.read(backend)
     assert before.device_free == 1400
     with bench(_split(), "pinned", backend) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         backend.free_bytes, backend.gpus[1].free_bytes = 800, 490
         places = footprint.over_frames(run.loop, 1, backend, before, 0)
     assert (places["gpu0"].steady_bytes, places["gpu1"].steady_bytes) == (100, 10)

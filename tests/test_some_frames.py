@@ -168,9 +168,7 @@ def test_frames_on_either_set_of_buffers() -> None:
     frame = [host(produce), device(kernel), host(look, every=3)]
     workload = Workload({name: Buffer(4, "f4") for name in "ab"}, frame)
     with bench(workload, "pinned-pipelined", RecordingBackend(haste="lazy")) as run:
-        run.loop.first_frame()
-        for index in range(1, 12):
-            run.loop.frame(index)
+        run.start(12)
         run.loop.frame_alone(12)
     assert [value for name, value in ran if name == "look"] == [0, 6, 12, 18, 24]
     assert Counter(value for name, value in ran if name == "produce") == Counter(range(13))

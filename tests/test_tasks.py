@@ -257,8 +257,7 @@ def span(track: Any, begin: float, end: float, label: str = "x", **fields: Any) 
 def recorded(strategy: str, **options: float) -> Timeline:
     """Of a backend whose stream takes its own time, on a clock that moves when it is looked at."""
     with bench(adding(), strategy, RecordingBackend(**options)) as run:  # type: ignore[arg-type]
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         timeline = timeline_of(run.loop, run.backend, 3, FakeClock(step=1.0))
     assert timeline
     return timeline
@@ -275,8 +274,7 @@ def test_work_on_the_stream_is_timed_by_the_streams_marks() -> None:
 
 def test_overlapping_frames_are_seen_for_one_period() -> None:
     with bench(adding(), "pinned-pipelined", RecordingBackend()) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         before = len(run.loop.latencies)
         timeline = timeline_of(run.loop, run.backend, 3, FakeClock(step=1.0))
         assert len(run.loop.latencies) - before == 3, "three frames, all ended"
@@ -287,8 +285,7 @@ def test_overlapping_frames_are_seen_for_one_period() -> None:
 def test_the_loop_is_as_before_after_it_was_watched() -> None:
     for strategy in ("pinned", "pinned-pipelined"):
         with bench(adding(), strategy, RecordingBackend()) as run:
-            run.loop.run_setup()
-            run.loop.first_frame()
+            run.start()
             clock = FakeClock(step=1.0)
             assert timeline_of(run.loop, run.backend, 3, clock)
             before = clock.now

@@ -183,8 +183,7 @@ def test_what_the_device_only_reads_is_no_result() -> None:
 
     workload = Workload(buffers("w", "b"), setup=[host(weights)], frame=[device(use)])
     with bench(workload) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         assert list(run.inspector.results()) == ["b"]
 
 

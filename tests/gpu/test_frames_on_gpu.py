@@ -61,10 +61,7 @@ def chain(log: dict[int, float], *, external: bool = False) -> Workload:
 
 
 def run_frames(run: Bench, last: int) -> None:
-    run.loop.run_setup()
-    run.loop.first_frame()
-    for index in range(1, last):
-        run.loop.frame(index)
+    run.start(last)
     run.loop.frame_alone(last)
 
 

@@ -39,10 +39,7 @@ def doubles(stage: Stage, strategy: str, cuda: Backend) -> None:
         pytest.skip(reason)
     log: dict[int, Any] = {}
     with bench(workload(stage, log), strategy, cuda) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
-        for index in range(1, 20):
-            run.loop.frame(index)
+        run.start(20)
         run.loop.frame_alone(20)
     assert log == {frame: (2.0 * (frame + 1),) * 2 for frame in range(21)}
 
@@ -124,8 +121,7 @@ def test_a_form_of_arrays_costs_less_than_some_launches(form: str, cuda: Backend
 
     def best(stage: Stage) -> float:
         with bench(workload(stage, {}), "zero-copy", cuda) as run:
-            run.loop.run_setup()
-            run.loop.first_frame()
+            run.start()
             (action,) = [action for action in run.serial.steady if action.label.startswith("device:")]
             times = []
             for index in range(200):

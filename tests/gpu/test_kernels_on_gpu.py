@@ -61,8 +61,7 @@ def test_a_template_takes_buffers_in_every_form(form: str | None, cuda: Backend)
     buffers: dict[str, Any] = {name: Buffer(1000, np.float32) for name in "ab"}
     workload = Workload(buffers, [host(produce), device(twice, arrays=form), host(consume)])
     with bench(workload, "pinned", cuda) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
+        run.start()
         run.loop.frame_alone(5)
     assert log == [(0.0, 0.0), (10.0, 10.0)]
 

@@ -58,8 +58,7 @@ def test_a_stage_runs_on_its_gpu_with_its_arrays_and_stream_there(two: Backend) 
     frame = [host(produce), device(look), device(again, gpu=1), host(consume)]
     for strategy in ("pinned", "peer"):
         with bench(Workload(buffers, frame), strategy, two, listening=False) as run:
-            run.loop.run_setup()
-            run.loop.first_frame()
+            run.start()
             run.loop.frame(1)
     assert seen == [(0, 2, 0, 0, 0, 0, True), (1, 2, 1, 1, 1, 1, True)] * 4
     assert two.disturbed() is None
@@ -72,10 +71,7 @@ def test_random_graphs_on_two_gpus_give_the_right_results(strategy: str, two: Ba
     for seed in range(8):
         workload = mix(seed, gpus=2, n=1 << 18)
         with bench(workload, strategy, two, listening=False) as run:
-            run.loop.run_setup()
-            run.loop.first_frame()
-            for index in range(1, 6):
-                run.loop.frame(index)
+            run.start(6)
             found = {name: array.copy() for name, array in run.inspector.results(5).items()}
         for name, array in expected(workload, 6).items():
             np.testing.assert_array_equal(found[name], array, f"{name} of graph {seed} under {strategy}")
@@ -88,10 +84,7 @@ def test_the_examples_are_right_under_every_strategy(name: str, strategy: str, t
         pytest.skip(reason)
     workload = load_workload(WORKLOADS / f"{name}.py", None, {"n": str(1 << 20)}).bound.workload
     with bench(workload, strategy, two, listening=False) as run:
-        run.loop.run_setup()
-        run.loop.first_frame()
-        for index in range(1, 5):
-            run.loop.frame(index)
+        run.start(5)
         run.inspector.run_check(4)
         run.inspector.check_annotations(run.serial)
         assert run.loop.timed_frame(20)
