@@ -17,16 +17,12 @@ import numpy as np
 from builders import cuda_device
 
 from advisor.measure import worker
-from advisor.measure.frames import FrameLoop, Ranges
+from advisor.measure.frames import Ranges
 from advisor.measure.jobs import Job
-from advisor.measure.placed_workload import place
-from advisor.measure.verification import Inspector
+from advisor.measure.placed_workload import PlacedWorkload, place
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
-from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Backend, Hint, HostFlag, PageLocks, host_array
 from advisor.strategies.parts import Span
-from advisor.strategies.placement import Placed
-from advisor.strategies.schedule import Plan
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Workload
 from advisor.workloads.loading import Loaded
@@ -553,19 +549,12 @@ class FakeRanges:
             self.pop()
 
 
-@dataclass(frozen=True)
-class Bench:
+@dataclass(frozen=True, kw_only=True)
+class Bench(PlacedWorkload):
     """A workload on its buffers, as a worker has it, with a fake in every place where one is needed."""
 
     backend: Any
-    loop: Any
-    serial: FrameLoop
-    inspector: Inspector
-    placed: dict[str, Placed]
-    plan: Plan
     ranges: FakeRanges
-    arena: Arena
-    hints: dict[str, tuple[str, ...]]
 
     def start(self, frames: int = 1) -> None:
         """Set-up, and so many frames."""
@@ -607,9 +596,7 @@ def bench(
     with place(
         job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges), clock=clock
     ) as run:
-        yield Bench(
-            backend, run.loop, run.serial, run.inspector, run.placed, run.plan, ranges, run.arena, run.hints
-        )
+        yield Bench(backend=backend, ranges=ranges, **vars(run))
 
 
 def job(**changes: Any) -> Job:

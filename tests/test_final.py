@@ -120,31 +120,6 @@ def test_a_dropped_one_stays_outside_though_its_interval_widens():
     assert stays.dropped == {"pageable"}
 
 
-def test_over_the_budget_is_excluded_before_time_is_looked_at():
-    data = blocks({"pageable": 0.01, "pinned": 0.02, "zero-copy": 0.03})
-    aim = replace(AIM, memory_budget_bytes=100 * MIB)
-    told = decide(data, [BASE, PINNED, ZERO], aim).verdict
-    assert (told.kind, told.chosen) == ("fastest", "zero-copy")
-    assert told.over_budget == {"pageable", "pinned"}
-    assert told.speedup.value == pytest.approx(1 / 3, rel=0.05)
-    nothing = decide(data, [BASE, PINNED, ZERO], replace(AIM, memory_budget_bytes=1))
-    assert nothing.verdict.chosen is None
-
-
-def test_the_footprint_is_memory_first_then_time():
-    data = blocks({"pageable": 0.01, "pinned": 0.02, "zero-copy": 0.03, "zero-copy-wc": 0.025})
-    rows = [BASE, PINNED, ZERO, contestant("zero-copy-wc", 64, 4)]
-    told = decide(data, rows, replace(AIM, objective="footprint")).verdict
-    assert (told.kind, told.chosen) == ("fastest", "zero-copy-wc")
-    assert told.over_budget == frozenset()
-
-
-@every(("saved", "chosen"), [(1, "pageable"), (3, "pinned")])
-def test_the_baseline_stays_where_another_saves_little_memory(saved, chosen):
-    rows = [contestant("pageable", 64, 0), contestant("pinned", 64 - saved, 2)]
-    assert decide(blocks({"pageable": 0.02, "pinned": 0.02}), rows, AIM).verdict.chosen == chosen
-
-
 def test_in_doubt_but_not_preferred_is_no_reason_to_go_on():
     """`pageable` may be near enough; it needs more memory than `zero-copy`, so it would not be chosen."""
     data = blocks({"pageable": 0.021, "zero-copy": 0.02}, noise=0.03)

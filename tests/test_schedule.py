@@ -15,6 +15,8 @@ from builders import vector_add_workload
 from every import every
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from mixing import device_ as device
+from mixing import host_ as host
 
 from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop, Side
@@ -29,14 +31,6 @@ EXCLUSIVE = Traits(moves="never", kernels_reach_host_memory=True, exclusive=True
 PREFETCHED = Traits(moves="prefetches", kernels_reach_host_memory=True)
 STAGED = Traits(moves="copies", blocking=True, staged_uploads=True)
 ONE_SIDED = Traits(moves="never")
-
-
-def host(name: str, **access: AccessMode) -> StageUse:
-    return StageUse(name, "host", access)
-
-
-def device(name: str, **access: AccessMode) -> StageUse:
-    return StageUse(name, "device", access)
 
 
 def spelled(steps: Sequence[Step]) -> list[str]:
