@@ -10,9 +10,10 @@ Its calls were run on an H200 with CUDA 13.0, CuPy 14.2, PyTorch 2.11 and Numba 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
+from textwrap import indent
 
 from advisor.profiles.schema import BufferRecord, Device, Loop, WorkloadRecord
 from advisor.rules.rows import NO_MIXES, strategy_named
@@ -221,14 +222,19 @@ _QUEUED = ("device", "to-device", "to-host", "length")
 
 
 def snippet(
-    strategy: str, workload: WorkloadRecord, device: Device, mixes: Mapping[str, Strategy] = NO_MIXES
+    strategy: str,
+    workload: WorkloadRecord,
+    device: Device,
+    mixes: Mapping[str, Strategy] = NO_MIXES,
+    library: Library = CUPY,
 ) -> str | None:
-    """Python with CuPy for that strategy, these buffers and this device; None where nothing is to change."""
-    known = _known(strategy, device, mixes)
-    if known is None or known.unsuited(workload):
+    """Python for that strategy, these buffers and this device; None where nothing is to change, the device
+    or the library cannot do it, or frames overlap in another library than CuPy."""
+    known = strategy_named(strategy, mixes)
+    if known is None or strategy == BASELINE or known.unavailable(device) or known.unsuited(workload):
         return None
-    written = code(CUPY, known, workload, device)
-    if written is None:
+    written = code(library, known, workload, device)
+    if written is None or (known.pipelined and library is not CUPY):
         return None
     return overlapping(written) if known.pipelined else serial(written)
 
@@ -237,18 +243,9 @@ def variants(
     strategy: str, workload: WorkloadRecord, device: Device, mixes: Mapping[str, Strategy] = NO_MIXES
 ) -> dict[str, str]:
     """The same for other libraries that have a way of their own to it, by the library's name."""
-    known = _known(strategy, device, mixes)
-    if known is None or known.pipelined or known.unsuited(workload):
-        return {}
     libraries = {"PyTorch": TORCH, "Numba": NUMBA}
-    codes = {name: code(library, known, workload, device) for name, library in libraries.items()}
-    return {name: serial(written) for name, written in codes.items() if written}
-
-
-def _known(name: str, device: Device, mixes: Mapping[str, Strategy]) -> Strategy | None:
-    """The strategy of that name, if it is a change and the device can use it."""
-    strategy = strategy_named(name, mixes)
-    return None if strategy is None or name == BASELINE or strategy.unavailable(device) else strategy
+    texts = {name: snippet(strategy, workload, device, mixes, library) for name, library in libraries.items()}
+    return {name: text for name, text in texts.items() if text}
 
 
 def serial(code: Code) -> str:
@@ -336,24 +333,47 @@ def overlapping(code: Code) -> str | None:
     def slot(name: str) -> str:
         return f"slot.{name}" if name.removesuffix("_device") in twice else name
 
-    first, (head, body, tail) = code.plan.first, _cut(code.plan.steady)
-    once = [s for s in first if s not in code.plan.steady and s.action in ("length", "to-device")]
-    of_slot = replace(code, at=slot)
-    lines = [
-        *code.opening(),
-        *_buffers(code, twice),
+    of_slot, own = replace(code, at=slot), replace(code, at="self.{}".format)
+    head, body, tail = _cut(code.plan.steady)
+    once = [s for s in code.plan.first if s not in code.plan.steady and s.action in ("length", "to-device")]
+    shared = [
+        *(line for name in code.buffers if name not in twice for line in code.allocation(name)),
+        "uploads, kernels, downloads = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))",
         *(f"{_bare_move(of_slot, s, 'kernels')}  # once, after set-up" for s in once),
-        *("", "", "def begin(slot):"),
-        '    """Enqueues a frame up to the point where the CPU must wait for it."""',
-        *_begin(of_slot, head, body),
-        *("", "", "def finish(slot):", '    """Waits for that frame only, then completes it."""'),
-        *_finish(of_slot, tail),
-        *_LOOP.splitlines(),
     ]
-    return "\n".join(lines) + "\n"
+    return _OVERLAPPING.format(
+        opening="\n".join(code.opening()),
+        own=_indented([line for name in twice for line in own.allocation(name)] or ["pass"], 8),
+        shared="\n".join(shared),
+        begin=_indented(_begin(of_slot, head, body), 4),
+        finish=_indented(_finish(of_slot, tail), 4),
+    )
 
 
-_LOOP = '''
+_OVERLAPPING = '''\
+{opening}
+
+
+class Slot:
+    """The buffers of one frame in flight."""
+
+    def __init__(self):
+{own}
+
+
+slots = [Slot(), Slot()]
+{shared}
+
+
+def begin(slot):
+    """Enqueues a frame up to the point where the CPU must wait for it."""
+{begin}
+
+
+def finish(slot):
+    """Waits for that frame only, then completes it."""
+{finish}
+
 
 def frames(count):
     """Frame i + 1 is produced and uploaded while frame i computes."""
@@ -365,18 +385,8 @@ def frames(count):
 '''
 
 
-def _buffers(code: Code, twice: Sequence[str]) -> Iterator[str]:
-    yield from ("", "", "class Slot:", '    """The buffers of one frame in flight."""', "")
-    yield "    def __init__(self):"
-    for name in twice:
-        yield from (f"        {line}" for line in replace(code, at="self.{}".format).allocation(name))
-    if not twice:
-        yield "        pass"
-    yield from ("", "", "slots = [Slot(), Slot()]")
-    for name in code.buffers:
-        if name not in twice:
-            yield from code.allocation(name)
-    yield "uploads, kernels, downloads = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))"
+def _indented(lines: Iterable[str], spaces: int) -> str:
+    return indent("\n".join(lines), " " * spaces)
 
 
 def _cut(steady: Sequence[Step]) -> tuple[Sequence[Step], Sequence[Step], Sequence[Step]]:
@@ -394,38 +404,32 @@ def _bare_move(code: Code, step: Step, stream: str) -> str:
 
 def _begin(code: Code, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
     for step in head:
-        moves = step.action in MOVES
-        yield f"    {_bare_move(code, step, 'uploads') if moves else code.stage_comment(step)}"
-    yield "    kernels.wait_event(uploads.record())"
+        yield from _overlapped(code, step, "uploads")
+    yield "kernels.wait_event(uploads.record())"
     last = "kernels"
     for step in body:
         if step.action == "to-host":
-            yield "    downloads.wait_event(kernels.record())"
-            yield f"    {_bare_move(code, step, 'downloads')}"
+            yield "downloads.wait_event(kernels.record())"
             last = "downloads"
-        else:
-            yield from _on_kernels(code, step)
-    yield f"    slot.done = {last}.record()"
+        yield from _overlapped(code, step, "downloads" if step.action == "to-host" else "kernels")
+    yield f"slot.done = {last}.record()"
 
 
 def _finish(code: Code, tail: Sequence[Step]) -> Iterator[str]:
-    yield "    slot.done.synchronize()"
+    yield "slot.done.synchronize()"
     queued = False
     for step in tail:
-        if step.action == "host":
-            yield f"    {code.stage_comment(step)}"
-        elif step.action == "length":
-            yield f"    {_bare_move(code, step, 'kernels')}"
-        elif step.action != "synchronize":
-            queued = True
-            yield from _on_kernels(code, step)
+        if step.action != "synchronize":
+            queued |= step.action not in ("host", "length")
+            yield from _overlapped(code, step, "kernels")
         elif queued:
             queued = False
-            yield "    kernels.synchronize()"
+            yield "kernels.synchronize()"
 
 
-def _on_kernels(code: Code, step: Step) -> Iterator[str]:
+def _overlapped(code: Code, step: Step, stream: str) -> Iterator[str]:
+    """A copy on that stream, or what the user's own stage does."""
     if step.action == "device":
-        yield from ("    with kernels:", f"        {code.stage_comment(step)}", "        pass")
+        yield from ("with kernels:", f"    {code.stage_comment(step)}", "    pass")
     else:
-        yield f"    {_bare_move(code, step, 'kernels')}"
+        yield _bare_move(code, step, stream) if step.action in MOVES else code.stage_comment(step)
