@@ -1,14 +1,20 @@
-"""The code to copy is run: against stand-ins for the libraries, and on a GPU against the libraries."""
+"""The code to copy is run, for one GPU and for several: against stand-ins for the libraries, whose streams do
+nothing until waited for, and on GPUs against the libraries."""
 
 from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import cuda_device, vector_add_workload
+from every import every
+from running import REPOSITORY
 from snippet_fakes import (
     WRITE_COMBINED,
     Gpus,
@@ -22,22 +28,29 @@ from snippet_fakes import (
     launching,
 )
 
-from advisor.profiles.schema import BufferRecord, StageRecord, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, StageRecord, WorkloadRecord
 from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH, Library
 from advisor.rules.snippets.writing import Code, overlapping, serial, snippet, variants
 from advisor.rules.snippets.writing import code as written
 from advisor.strategies.mixes import mix
 from advisor.strategies.placement import Placement
 from advisor.strategies.registry import BASELINE, STRATEGIES, by_name
+from advisor.workloads.loading import prepare
 
 NAMES = tuple(s.name for s in STRATEGIES if s.name != BASELINE and not s.several_gpus)
 SERIAL = tuple(name for name in NAMES if name != "pinned-pipelined")
-ONE_MEMORY = tuple(n for n in NAMES if n.startswith(("zero-copy", "managed")) or n == "system")
-VARIANTS = tuple(
-    (strategy, library)
-    for strategy in NAMES
-    for library in variants(strategy, vector_add_workload(), cuda_device())
-)
+ALL = ("CuPy", "PyTorch", "Numba")
+COPYING, IN_PLACE = ("staged", "write-combined"), ("zero-copy", "zero-copy-wc", "managed")
+ON_SEVERAL = {"pinned": ALL, "peer": ALL, **dict.fromkeys((*COPYING, *IN_PLACE), ALL[:1])}
+"""What has code of its own to copy for several GPUs, by strategy."""
+SEVERAL = ("two_gpus_split", "two_gpus_pipeline", "halves_joined")
+RESULTS: dict[str, Callable[[int], int]] = {
+    "vector_add": lambda frame: 2 * frame + 1,
+    "two_gpus_split": lambda frame: 2 * frame + 1,
+    "two_gpus_pipeline": lambda frame: frame,
+    "halves_joined": lambda frame: (2 * frame + 1) ** 2,
+}
+"""All numbers that the consumer sees in a frame."""
 PREFETCHED = [("prefetch", "host")] * 2 + ["synchronize"] + [("prefetch", "device")] * 3
 PREFETCHED += [("prefetch", "host"), "synchronize"]
 
@@ -73,39 +86,57 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, cupy: Any, runtime: Any) -> No
         monkeypatch.setitem(sys.modules, name, module)
 
 
-def code(strategy: str, workload: WorkloadRecord, library: str = "", device: Any = CONCURRENT) -> str:
-    text = variants(strategy, workload, device)[library] if library else snippet(strategy, workload, device)
-    assert max(map(len, text.splitlines())) <= 110
-    return text
+def record(name: str, n: int = 64) -> WorkloadRecord:
+    """A workload of the repository; `halves_joined` is a split whose halves one GPU needs afterwards."""
+    if name == "vector_add":
+        return vector_add_workload(n)
+    folder = "tests/workload_files" if name == "halves_joined" else "workloads"
+    return prepare(REPOSITORY / folder / f"{name}.py", None, {"n": str(n)})().record
 
 
-def run(
-    strategy: str, workload: WorkloadRecord, library: str = "", device: Any = CONCURRENT
-) -> dict[str, Any]:
+def texts(
+    strategy: str, workload: WorkloadRecord, device: Device = CONCURRENT, *mixes: Any
+) -> dict[str, str]:
+    """The code to copy, by library."""
+    text = snippet(strategy, workload, device, *mixes)
+    every = {"CuPy": text, **variants(strategy, workload, device, *mixes)} if text else {}
+    assert all(len(line) <= 110 for text in every.values() for line in text.splitlines())
+    return every
+
+
+CASES = [
+    (name, strategy, library)
+    for name, strategies in {"vector_add": NAMES, **dict.fromkeys(SEVERAL, ON_SEVERAL)}.items()
+    for strategy in strategies
+    for library in texts(strategy, record(name))
+]
+
+
+def code(strategy: str, workload: WorkloadRecord, device: Device = CONCURRENT) -> str:
+    return texts(strategy, workload, device)["CuPy"]
+
+
+def run(strategy: str, workload: WorkloadRecord, device: Device = CONCURRENT) -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(compile(code(strategy, workload, device=device), strategy, "exec"), names)
     return names
 
 
-def assert_right(text: str, launch: Launch, n: int = 1000, frames: int = 20) -> None:
-    sums = [float(c.sum()) for c in computed(text, launch, frames)]
-    assert sums == [(2 * frame + 1) * n for frame in range(frames)]
+def assert_right(text: str, launch: Launch, name: str = "vector_add", frames: int = 5) -> None:
+    numbers = [np.unique(array).tolist() for array in computed(text, launch, frames)]
+    assert numbers == [[RESULTS[name](frame)] for frame in range(frames)]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "device"),
-    [(n, d) for n in NAMES for d in (CONCURRENT, JETSON) if not by_name(n).unavailable(d)],
-    ids=lambda value: getattr(value, "memory_class", value),
-)
-def test_frames_compute_the_right_sums(cupy: Any, strategy: str, device: Any):
-    text = code(strategy, vector_add_workload(1000), device=device)
-    assert_right(text, launching(cupy.gpus))
+@pytest.mark.parametrize(("name", "strategy", "library"), CASES)
+def test_frames_compute_the_right_results(cupy: Any, name: str, strategy: str, library: str):
+    assert_right(texts(strategy, record(name))[library], launching(cupy.gpus, library), name)
 
 
-@pytest.mark.parametrize(("strategy", "library"), VARIANTS)
-def test_other_libraries_compute_the_same(cupy: Any, strategy: str, library: str):
-    text = code(strategy, vector_add_workload(1000), library)
-    assert_right(text, launching(cupy.gpus, library))
+@every("strategy", [name for name in NAMES if not by_name(name).unavailable(JETSON)])
+def test_frames_compute_the_same_where_memory_is_attached(strategy: str, monkeypatch: pytest.MonkeyPatch):
+    module = fake_cupy(Gpus())
+    put_in_place(monkeypatch, module, fake_bindings(module.log))
+    assert_right(code(strategy, record("vector_add"), JETSON), launching(module.gpus))
 
 
 @pytest.mark.parametrize("strategy", SERIAL)
@@ -251,12 +282,21 @@ def test_scratch_external_and_structured_buffers(cupy: Any, strategy: str):
 
 
 def test_every_recommended_strategy_has_code_but_the_baseline():
-    assert snippet("pageable", vector_add_workload(), CONCURRENT) is None
-    assert snippet("from-the-future", vector_add_workload(), CONCURRENT) is None
-    assert all(snippet(name, vector_add_workload(), CONCURRENT) for name in NAMES)
-    assert variants("pageable", vector_add_workload(), CONCURRENT) == {}
-    assert snippet("managed-advised", vector_add_workload(), JETSON) is None, "not available there"
-    assert {("pinned", "PyTorch"), ("zero-copy-wc", "Numba"), ("managed", "PyTorch")} <= set(VARIANTS)
+    workload = vector_add_workload()
+    assert texts("pageable", workload) == texts("from-the-future", workload) == {}
+    assert all(texts(name, workload) for name in NAMES)
+    assert variants("pageable", workload, CONCURRENT) == {}
+    assert snippet("managed-advised", workload, JETSON) is None, "not available there"
+    on_one = {(strategy, library) for name, strategy, library in CASES if name == "vector_add"}
+    assert {("pinned", "PyTorch"), ("zero-copy-wc", "Numba"), ("managed", "PyTorch")} <= on_one
+
+
+@every("name", SEVERAL)
+def test_which_strategies_have_code_for_several_gpus(name: str):
+    workload = record(name)
+    by_strategy = {strategy.name: tuple(texts(strategy.name, workload)) for strategy in STRATEGIES}
+    expected = {n: some for n, some in ON_SEVERAL.items() if (name, n) != ("two_gpus_split", "peer")}
+    assert {strategy: libraries for strategy, libraries in by_strategy.items() if libraries} == expected
 
 
 def test_a_frame_without_kernels_is_still_python(cupy: Any):
@@ -282,7 +322,7 @@ def mixed(*names: str, device: Any = CONCURRENT, pipelined: bool = False, librar
 @pytest.mark.parametrize("read", [BASELINE, *SERIAL])
 @pytest.mark.parametrize("filled", [BASELINE, *SERIAL])
 def test_any_mix_of_placements_computes_the_right_sums(cupy: Any, filled: str, read: str):
-    assert_right(serial(mixed(filled, "pinned", read)), launching(cupy.gpus), frames=5)
+    assert_right(serial(mixed(filled, "pinned", read)), launching(cupy.gpus))
 
 
 @pytest.mark.parametrize("library", ["PyTorch", "Numba"])
@@ -290,18 +330,21 @@ def test_any_mix_of_placements_computes_the_right_sums(cupy: Any, filled: str, r
 @pytest.mark.parametrize("filled", ["pageable", "pinned", "zero-copy-wc"])
 def test_any_mix_in_other_libraries(cupy: Any, filled: str, read: str, library: str):
     made = mixed(filled, "pinned", read, library={"PyTorch": TORCH, "Numba": NUMBA}[library])
-    assert_right(serial(made), launching(cupy.gpus, library), frames=5)
+    assert_right(serial(made), launching(cupy.gpus, library))
 
 
 def test_a_mix_by_its_short_name_has_code_in_all_libraries(cupy: Any):
     workload = vector_add_workload(1000)
-    known = {"hybrid-1": mix("hybrid-1", {"a": "zero-copy", "c": "pinned"})}
-    texts = variants("hybrid-1", workload, CONCURRENT, known)
-    texts["CuPy"] = snippet("hybrid-1", workload, CONCURRENT, known) or ""
-    assert len(texts) == 3
-    for library, text in texts.items():
-        assert_right(text, launching(cupy.gpus, library), frames=5)
-    assert snippet("hybrid-1", workload, CONCURRENT) is None, "not known by its name alone"
+    made = texts(
+        "hybrid-1", workload, CONCURRENT, {"hybrid-1": mix("hybrid-1", {"a": "zero-copy", "c": "pinned"})}
+    )
+    assert tuple(made) == ALL
+    for library, text in made.items():
+        assert_right(text, launching(cupy.gpus, library))
+    assert texts("hybrid-1", workload) == {}, "not known by its name alone"
+    peer = {"hybrid-1": mix("hybrid-1", {"image": "pageable", "features": "peer", "result": "pinned"})}
+    several = texts("hybrid-1", record("two_gpus_pipeline"), CONCURRENT, peer).values()
+    assert [("mark0" in text, "features = " in text) for text in several] == [(True, False)] * 3
 
 
 def test_a_mix_begins_with_what_its_buffers_need_and_no_more():
@@ -328,7 +371,7 @@ def test_frames_of_a_mix_overlap_where_all_copies_take_a_stream(cupy: Any):
 
 def on_the_gpu(library: str) -> Launch:
     if library != "Numba":
-        xp = pytest.importorskip("torch" if library else "cupy")
+        xp = pytest.importorskip("torch" if library == "PyTorch" else "cupy")
         return lambda kernel, arrays, _: kernel(xp, **arrays)
     cuda = pytest.importorskip("numba.cuda")
 
@@ -348,17 +391,19 @@ def on_the_gpu(library: str) -> Launch:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("strategy", "library"), [*((name, "") for name in NAMES), *VARIANTS])
-def test_on_a_gpu(strategy: str, library: str):
-    """The frame with the user's stages put in place of their comments computes the right sums."""
-    cupy = pytest.importorskip("cupy")
-    if not cupy.cuda.is_available():
-        pytest.skip("no usable GPU")
+@pytest.mark.parametrize(("name", "strategy", "library"), CASES)
+def test_on_gpus(name: str, strategy: str, library: str):
+    """The frame with the user's stages put in place of their comments computes the right results."""
+    cupy, several = pytest.importorskip("cupy"), name in SEVERAL
+    if not cupy.cuda.is_available() or cupy.cuda.runtime.getDeviceCount() < 1 + several:
+        pytest.skip("fewer GPUs than it needs")
+    if several and library == "Numba":
+        pytest.skip("kernels are compiled for one")
     from advisor.measure.backends import open_backend
 
     device = open_backend("cuda").device()
-    if reason := by_name(strategy).unavailable(device):
-        pytest.skip(reason)
-    text = code(strategy, vector_add_workload(1 << 16), library, device)
-    with cupy.cuda.Stream(non_blocking=True):
-        assert_right(text, on_the_gpu(library), 1 << 16)
+    text = texts(strategy, record(name, 64 if several else 1 << 16), device).get(library)
+    if text is None:
+        pytest.skip(by_name(strategy).unavailable(device) or "not available on this device")
+    with nullcontext() if several else cupy.cuda.Stream(non_blocking=True):
+        assert_right(text, on_the_gpu(library), name)
