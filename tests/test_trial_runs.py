@@ -7,12 +7,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import pytest
 from builders import profile
+from every import every
 from running import asked
 
 from advisor.cli import profiling
@@ -21,10 +22,10 @@ from advisor.measure.jobs import ScriptJob
 from advisor.measure.progress import Lines, Progress
 from advisor.measure.trying.candidates import Candidate, candidates, written_patch
 from advisor.measure.trying.results import Results
-from advisor.measure.trying.session import MOST_PROCESSES, Session, try_script
+from advisor.measure.trying.session import MOST_PROCESSES, RunTrial, Session, try_script
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded
 from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
-from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, Place, ScriptRun
+from advisor.profiles.crossings import Ceiling, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import ChangeKind, Patch, Trial, TrialBlock, Trials
@@ -64,7 +65,7 @@ def origin(line: int, each_frame: bool = False) -> dict[str, object]:
 
 
 REPEATS = {"checked": 5, "compared": 4, "same": 4, "complete": True, "false_share": 0.0}
-RECORD = {
+RECORD: dict[str, Any] = {
     "seconds": 3.0,
     "overhead_seconds": 0.0,
     "loops": [{"place": {"file": "camera.py", "line": 7}, "last_line": 15, "frames": 300, "seconds": 3.0}],
@@ -138,43 +139,6 @@ def test_libraries_are_not_imported_beforehand_where_a_file_sets_variables(tmp_p
         assert server is None
 
 
-def test_candidates_need_what_makes_them_safe() -> None:
-    script = ScriptRun.model_validate_json(json.dumps(RECORD))
-    names = [each.change.name for each in candidates(script, 0, Path("/there"))]
-    assert names == ["lock-9", "hoist-11", "reuse-13"]
-    fresh = script.crossings[0].model_copy(
-        update={
-            "origin": script.crossings[0].origin
-            and script.crossings[0].origin.model_copy(update={"each_frame": True})
-        }
-    )
-    assert candidates(script.model_copy(update={"crossings": (fresh,)}), 0, Path("/there")) == ()
-    assert candidates(script, 1, Path("/there")) == ()
-    place = {"file": "train.py", "line": 9, "text": "data, target = data.to(device), target.to(device)"}
-    moved = {"library": "torch", "call": "Tensor.to", "memory": "pinned", "place": place}
-    batch = Crossing.model_validate({**crossing(9, "upload"), **moved})
-    (one,) = candidates(script.model_copy(update={"crossings": (batch,)}), 0, Path("/there"))
-    assert one.trial.title == "copy data, target without blocking"
-
-
-def suggested(text: str, kind: str, library: str, **more: object) -> list[tuple[str, str, float | None]]:
-    """Name, title and promise of the changes of the last line of a loop, on which another rule advises."""
-    rows = text.splitlines()
-    place = {"file": "camera.py", "line": len(rows), "text": rows[-1].strip()}
-    record = {
-        **RECORD,
-        "crossings": [{**crossing(len(rows), kind), "library": library, "place": place, **more}],
-    }
-    record["sources"] = [{"file": "camera.py", "lines": rows}]
-    record["loops"] = [{**RECORD["loops"][0], "place": {"file": "camera.py", "line": len(rows) - 1}}]  # type: ignore[index]
-    advice = told("repeated-upload", 0, 9e-3)
-    locked = {"label": PAGE_LOCKED, "value": 2e-3, "unit": "seconds"}
-    repeated = advice.advice.model_copy(update={"evidence": (Evidence.model_validate(locked),)})
-    script = ScriptRun.model_validate_json(json.dumps(record))
-    found = candidates(script, 0, Path("/there"), (advice.model_copy(update={"advice": repeated}),))
-    return [(each.trial.name, each.trial.title, each.trial.promised_seconds) for each in found]
-
-
 @pytest.mark.parametrize(
     ("seconds", "kinds", "words"),
     [
@@ -198,28 +162,57 @@ def test_nothing_runs_again_where_there_is_nothing_to_gain(
     assert (trials.runs, trials.trials) == (0, ())
 
 
-def test_copies_that_return_before_they_are_made_are_not_page_locked() -> None:
-    inline = [
-        crossing(9, "upload", origin=origin(4)),
-        crossing(13, "download", origin=origin(13, each_frame=True)),
-    ]
-    record = RECORD | {"crossings": [each | {"bytes": 300 << 16} for each in inline]}
-    assert candidates(ScriptRun.model_validate_json(json.dumps(record)), 0, Path("/there")) == ()
+LOCKED, GRAY = 2e-3, "gray = np.zeros(9)\nfor i in n:\n d = cupy.asarray(gray)"
+TENSOR = "import torch\nx = torch.ones(9)\nfor i in n:\n y = x.cuda()"
+KERNEL, ARGUMENT = (
+    "import numpy as np\nx = np.ones(9)\nfor i in n:\n add[1, 9](x, d)",
+    {"call": "kernel argument"},
+)
+BATCH = "for data, target in loader:\n data, target = data.to(device), target.to(device)"
+OUT, SMALL = "import a\nfor i in n:\n out = {}", {"bytes": 300 << 16}
+ONE_LOCKED = ("lock-4", "page-lock x of line 2", LOCKED)
+REUSED = ("reuse-3", "reuse out", LOCKED)
+SUGGESTED: tuple[tuple[str, str, str, dict[str, object], object], ...] = (
+    (GRAY, "upload", "cupy", {"origin": origin(1)}, ("lock-3", "page-lock the array of line 1", LOCKED)),
+    (GRAY, "upload", "cupy", {"origin": origin(1, each_frame=True)}, None),
+    (GRAY, "upload", "cupy", {"origin": origin(1)} | SMALL, None),
+    (
+        BATCH,
+        "upload",
+        "torch",
+        {"memory": "pinned"},
+        ("non-blocking-2", "copy data, target without blocking", None),
+    ),
+    (TENSOR, "upload", "torch", {}, ONE_LOCKED),
+    (TENSOR.replace("x = torch.ones(9)", "x = next(a)"), "upload", "torch", {}, None),
+    (KERNEL, "upload", "numba", ARGUMENT | {"origin": origin(2)}, ONE_LOCKED),
+    (KERNEL, "download", "numba", ARGUMENT | {"origin": origin(2)}, ONE_LOCKED),
+    (OUT.format("y.get()"), "download", "cupy", {"origin": origin(3, each_frame=True)} | SMALL, None),
+    (OUT.format("y.cpu()"), "download", "torch", {}, REUSED),
+    (OUT.format("y.copy_to_host()"), "download", "numba", {"origin": origin(2, each_frame=True)}, REUSED),
+)
 
 
-def test_tensors_and_numbas_arrays_are_page_locked_where_the_file_shows_what_makes_them() -> None:
-    """Promised is what page-locked memory saves, not what sparing the copy does."""
-    tensor = "import torch\nx = torch.ones(9)\nfor i in n:\n y = x.cuda()"
-    assert suggested(tensor, "upload", "torch") == [("lock-4", "page-lock x of line 2", 2e-3)]
-    assert suggested(tensor.replace("x = torch.ones(9)", "x = next(a)"), "upload", "torch") == []
-    kernel = "import numpy as np\nx = np.ones(9)\nfor i in n:\n add[1, 9](x, d)"
-    argument = {"call": "kernel argument", "origin": origin(2)}
-    assert suggested(kernel, "upload", "numba", **argument) == [("lock-4", "page-lock x of line 2", 2e-3)]
-    assert suggested(kernel, "download", "numba", **argument) == [("lock-4", "page-lock x of line 2", 2e-3)]
-    for library, call in (("torch", "y.cpu()"), ("numba", "y.copy_to_host()")):
-        fresh = {} if library == "torch" else {"origin": origin(2, each_frame=True)}
-        found = suggested(f"import a\nfor i in n:\n out = {call}", "download", library, **fresh)
-        assert found == [("reuse-3", "reuse out", 2e-3)]
+@every(("text", "kind", "library", "more", "expected"), SUGGESTED)
+def test_a_change_is_suggested_where_the_file_and_the_record_show_that_it_can_help(
+    text: str, kind: str, library: str, more: dict[str, object], expected: object
+) -> None:
+    """For the last line of a loop, on which another rule advises. Copies of 64 KiB return before they are
+    made. Promised is what page-locked memory saves, not what sparing the copy does."""
+    rows = text.splitlines()
+    place = {"file": "camera.py", "line": len(rows), "text": rows[-1].strip()}
+    loop = {**RECORD["loops"][0], "place": {"file": "camera.py", "line": len(rows) - 1}}
+    copied = {**crossing(len(rows), kind), "library": library, "place": place, **more}
+    sources = [{"file": "camera.py", "lines": rows}]
+    record = {**RECORD, "crossings": [copied], "sources": sources, "loops": [loop]}
+    script = ScriptRun.model_validate_json(json.dumps(record))
+    locked = Evidence(label=PAGE_LOCKED, value=LOCKED, unit="seconds")
+    other = told("repeated-upload", 0, 9e-3)
+    advice = other.model_copy(update={"advice": other.advice.model_copy(update={"evidence": (locked,)})})
+    tries = candidates(script, 0, Path("/there"), (advice,))
+    shown = [(each.trial.name, each.trial.title, each.trial.promised_seconds) for each in tries]
+    assert shown == ([expected] if expected else [])
+    assert candidates(script, 1, Path("/there")) == ()
 
 
 class Runs:
@@ -247,31 +240,18 @@ LOCK, HOIST, REUSE = "lock-9", "hoist-11", "reuse-13"
 FAST = {"as-is": 0.004, LOCK: 0.003, HOIST: 0.003, REUSE: 0.003, "patched": 0.002}
 
 
-def played(
-    folder: Path,
-    runs: Runs,
-    most: float = 1.0,
-    advice: tuple[LineAdvice, ...] = (),
-    end: float = float("inf"),
-    start: Path | None = None,
-) -> Trials:
+def session(folder: Path, runs: RunTrial, tries: Sequence[Candidate] = (), **more: Any) -> Session:
     text = CAMERA.format(start="", frames=3, between="pass", after="pass", end="")
     (folder / "camera.py").write_text(text, encoding="utf-8")
-    record = json.dumps(RECORD)
-    if start:
-        record = record.replace("camera.py", str(folder / "camera.py"))
-    script = ScriptRun.model_validate_json(record)
-    session = Session(
-        script,
-        ScriptJob.model_construct(file="camera.py", directory=""),
-        0,
-        candidates(script, 0, folder, advice),
-        runs,
-        Lines(),
-        start=start or folder,
-        end=end,
-    )
-    return session.trials(most)
+    name = folder / "camera.py" if "start" in more else "camera.py"
+    script = ScriptRun.model_validate_json(json.dumps(RECORD).replace("camera.py", str(name)))
+    job = ScriptJob.model_construct(file="camera.py", directory="")
+    tries = tries or candidates(script, 0, folder)
+    return Session(script, job, 0, tries, runs, Lines(), **{"start": folder, **more})
+
+
+def played(folder: Path, runs: RunTrial, **more: Any) -> Trials:
+    return session(folder, runs, **more).trials(1.0)
 
 
 def told(rule: str, crossing: int, seconds: float) -> LineAdvice:
@@ -299,7 +279,7 @@ def test_changes_of_a_loop_with_few_frames_have_separate_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """How many runs that makes is told before."""
-    monkeypatch.setitem(RECORD["loops"][0], "frames", 10)  # type: ignore[index]
+    monkeypatch.setitem(RECORD["loops"][0], "frames", 10)
     runs = Runs(FAST)
     found = played(tmp_path, runs)
     plan = "trying 3 changes: 15 to 36 runs of the script (45 s to 110 s) if one pays, else about 4 (12 s)\n"
@@ -318,20 +298,13 @@ def test_a_promising_change_gets_more_processes(
 ) -> None:
     change = Change(name=f"{kind}-5", kind=kind, file="camera.py", line=5)
     trial = Trial(name=change.name, kind=kind, title="t", outcome="open")
-    session = Session(
-        ScriptRun.model_validate_json(json.dumps(RECORD)),
-        ScriptJob.model_construct(file="camera.py", directory=""),
-        0,
-        [Candidate(trial, change)],
-        lambda job: Runs({"as-is": 0.004, change.name: pinned[job.process % 2]})(job),
-        Progress(),
-        start=tmp_path,
-    )
-    (tmp_path / "camera.py").write_text(
-        CAMERA.format(start="", frames=3, between="pass", after="pass", end="")
-    )
-    session._time()
-    assert len({block.process for block in session._blocks}) == processes
+
+    def runs(job: TrialJob) -> TrialRun:
+        return Runs({"as-is": 0.004, change.name: pinned[job.process % 2]})(job)
+
+    tried = session(tmp_path, runs, [Candidate(trial, change)])
+    tried._time()
+    assert len({block.process for block in tried._blocks}) == processes
 
 
 @pytest.mark.parametrize(("end", "reason"), [(TimeUp, "--max-seconds"), (KeyboardInterrupt, "Interrupted")])
@@ -344,7 +317,7 @@ def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(
         return runs(job)
 
     runs = Runs(FAST)
-    found = played(tmp_path, cast(Runs, ending))
+    found = played(tmp_path, ending)
     assert {(t.outcome, bool(t.speedup)) for t in found.trials} == {("open", True)}
     assert (found.patch, bool(found.blocks)) == (None, True)
     assert reason in found.reason
@@ -360,7 +333,7 @@ def test_a_patch_that_was_timed_before_ctrl_c_is_handed_over(timed: int, holds: 
         return runs(job)
 
     runs = Runs(FAST)
-    patch = played(tmp_path, cast(Runs, ending)).patch
+    patch = played(tmp_path, ending).patch
     assert (patch.equal, patch.holds) == (True, holds)
 
 
@@ -395,7 +368,7 @@ def test_a_program_that_differs_from_itself_is_never_called_equal(
     def run(job: TrialJob) -> TrialRun:
         return runs(job).model_copy(update={"results": results(len(runs.jobs))})
 
-    tried = played(tmp_path, cast(Runs, run))
+    tried = played(tmp_path, run)
     assert tried.patch
     patch = tried.patch
     assert (patch.equal, patch.holds, patch.is_unproved) == (proved, bool(proved), not proved)
@@ -413,7 +386,7 @@ def test_a_script_that_cannot_run_twice_is_told_and_its_record_kept(tmp_path: Pa
     def failing(job: TrialJob) -> TrialRun:
         return TrialRun(results=Results(exit_code=1), error="FileExistsError")
 
-    tried = played(tmp_path, cast(Runs, failing))
+    tried = played(tmp_path, failing)
     assert "exit code 1 when it ran again: FileExistsError" in tried.reason
     assert {trial.outcome for trial in tried.trials} == {"open"}
 
@@ -436,7 +409,7 @@ def test_a_patch_gets_more_processes_until_they_tell(
         runs.seconds = FAST | {"patched": patched[job.process % 2]}
         return runs(job)
 
-    trials = played(tmp_path, cast(Runs, drawn))
+    trials = played(tmp_path, drawn)
     assert len({block.process for block in trials.blocks if block.contestant == "patched"}) == processes
 
 
