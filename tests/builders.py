@@ -34,6 +34,19 @@ from advisor.profiles.traces import StageWork, Traffic
 MIB = 1 << 20
 
 
+def altered(record: Any, path: str, **fields: Any) -> Any:
+    """The record with other fields at that path: of "environment", of "workload.stages.add", of all
+    "traffic.traffic.*"; in a list by the name, the stage or the strategy that a part is of."""
+    if not path:
+        return record.model_copy(update=fields)
+    head, _, rest = path.partition(".")
+    if not isinstance(record, tuple):
+        return record.model_copy(update={head: altered(getattr(record, head), rest, **fields)})
+    keys = ("name", "stage", "strategy")
+    meant = [head == "*" or head in (getattr(each, key, None) for key in keys) for each in record]
+    return tuple(altered(r, rest, **fields) if this else r for r, this in zip(record, meant, strict=True))
+
+
 def cuda_device(memory_class: MemoryClass = "discrete", **attributes: Any) -> Device:
     integrated = memory_class.startswith("tegra")
     flags = {"integrated": int(integrated), "compute_capability": "8.7" if integrated else "8.9"}

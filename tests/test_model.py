@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import builders
 import pytest
+from builders import altered
 from every import every
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -37,10 +37,6 @@ def vector_add(n: int = N, passes: float = 1.0) -> Profile:
 
 def seconds(profile: Profile, device: str) -> dict[str, float]:
     return {name: row.likely_seconds for name, row in predicted(profile, device).items()}
-
-
-def with_trace(profile: Profile, **fields: Any) -> Profile:
-    return profile.model_copy(update={"traffic": profile.traffic.model_copy(update=fields)})
 
 
 # Terms
@@ -144,7 +140,7 @@ def test_uploads_of_weights_cost_nothing_in_steady_frames() -> None:
 
 
 def test_a_compute_bound_host_stage_widens_the_range() -> None:
-    slow = with_trace(vector_add(), work=(StageWork(stage="consume", seconds=1.0),))
+    slow = altered(vector_add(), "traffic", work=(StageWork(stage="consume", seconds=1.0),))
     row = predicted(slow, "rtx-4090")["pinned"]
     # The median: between half of its time here, as far as another CPU's memory can explain, and all of it.
     likely = 0.5 ** (1 - math.sqrt(0.5))
@@ -163,7 +159,9 @@ def test_a_host_stage_is_told_apart_by_what_the_cpu_at_hand_can_do() -> None:
     rows = []
     for seconds in (0.1, 0.3):
         work = (StageWork(stage="consume", seconds=seconds),)
-        rows.append(predicted(with_trace(vector_add(), work=work, host_rates=here), "nano")["managed"])
+        rows.append(
+            predicted(altered(vector_add(), "traffic", work=work, host_rates=here), "nano")["managed"]
+        )
     memory = 4 * N / 2.1e9
     assert rows[0].terms["host:consume"] == pytest.approx(memory, rel=0.01)
     assert rows[1].terms["host:consume"] == pytest.approx(memory + 0.2 * 2.99, rel=0.01)
@@ -172,10 +170,10 @@ def test_a_host_stage_is_told_apart_by_what_the_cpu_at_hand_can_do() -> None:
 
 def test_arithmetic_bounds_a_kernel() -> None:
     work = (StageWork(stage="add", flops=82.6e12),)
-    library, by_hand = (with_trace(vector_add(passes=passes), work=work) for passes in (1, 2))
+    library, by_hand = (altered(vector_add(passes=passes), "traffic", work=work) for passes in (1, 2))
     assert predicted(library, "rtx-4090")["pinned"].terms["device:add"] == pytest.approx(1 / 0.8, rel=1e-3)
     assert predicted(by_hand, "rtx-4090")["pinned"].terms["device:add"] == pytest.approx(1 / 0.13, rel=1e-3)
-    twin = with_trace(vector_add(), work=(StageWork(stage="add", flops=82.6e12, twin=True),))
+    twin = altered(vector_add(), "traffic", work=(StageWork(stage="add", flops=82.6e12, twin=True),))
     reached = predicted(twin, "rtx-4090")["pinned"].terms["device:add"]
     assert reached == pytest.approx((0.8 * 0.13) ** -0.5, rel=1e-3)
     # Twice the shared memory for each lane, on peaks of 82.6 and 15.7 TFLOP/s.
@@ -186,7 +184,7 @@ def test_arithmetic_bounds_a_kernel() -> None:
 def test_a_small_kernel_written_by_hand_leaves_multiprocessors_idle() -> None:
     def arithmetic(flops: float, passes: float) -> float:
         work = (StageWork(stage="add", flops=flops),)
-        row = predicted(with_trace(vector_add(1 << 15, passes), work=work), "h200")["pinned"]
+        row = predicted(altered(vector_add(1 << 15, passes), "traffic", work=work), "h200")["pinned"]
         return (row.terms["device:add"] - 4.94e-6) * 66.9e12 * 0.13 / flops
 
     # 32 blocks of 1024 threads, or 128 of 256, for 132 multiprocessors.
@@ -202,7 +200,7 @@ def test_assumed_traffic_widens_the_range_and_is_named() -> None:
     assumed = tuple(
         t if t.buffer == "b" else t.model_copy(update={"source": "assumed"}) for t in profile.traffic.traffic
     )
-    unsure = with_trace(profile, traffic=assumed)
+    unsure = altered(profile, "traffic", traffic=assumed)
     sure, wide = (predicted(p, "h200")["zero-copy"] for p in (profile, unsure))
     assert wide.likely_seconds == sure.likely_seconds
     assert wide.high_seconds > 1.1 * sure.high_seconds
@@ -212,30 +210,22 @@ def test_assumed_traffic_widens_the_range_and_is_named() -> None:
 
 
 def test_a_device_stage_that_nothing_is_known_of_is_not_predicted() -> None:
-    profile = vector_add()
-    assert profile.traffic is not None
-    traffic = tuple(
-        t.model_copy(update={"source": "assumed"}) if t.stage == "add" else t for t in profile.traffic.traffic
-    )
-    unknown = with_trace(profile, traffic=traffic, work=())
+    unknown = altered(altered(vector_add(), "traffic", work=()), "traffic.traffic.add", source="assumed")
     found = predict(unknown, load("h200"))
     assert found.recommendation is None
     assert {row.status for row in found.results} == {"skipped"}
     assert 'device(add, flops=..., passes={"a": 1, "b": 1})' in getattr(found.results[0], "reason", "")
-    stages = tuple(
-        s.model_copy(update={"flops": 1e6}) if s.name == "add" else s for s in profile.workload.stages
-    )
-    said = unknown.model_copy(update={"workload": profile.workload.model_copy(update={"stages": stages})})
+    said = altered(unknown, "workload.stages.add", flops=1e6)
     assert predict(said, load("h200")).recommendation is not None
 
 
 def test_a_device_stage_with_a_factorization_is_not_predicted_until_it_was_measured() -> None:
     work = (StageWork(stage="add", uncounted=("solve",)),)
-    found = predict(with_trace(vector_add(), work=work), load("h200"))
+    found = predict(altered(vector_add(), "traffic", work=work), load("h200"))
     assert found.recommendation is None
     assert "how long solve of device stage 'add' takes" in getattr(found.results[0], "reason", "")
     known = Learned(kernel_factor={"add": constant(1.0)})
-    profile = with_trace(vector_add(), work=work)
+    profile = altered(vector_add(), "traffic", work=work)
     pinned = simulate(profile.workload, profile.traffic, Machine(load("h200")), [by_name("pinned")], known)
     assert isinstance(pinned["pinned"], Simulated)
 
@@ -249,9 +239,10 @@ def test_assumptions_name_every_default_with_its_source_and_say_predicted() -> N
 
 def external(*names: str) -> Profile:
     """vector_add whose named buffers arrive in foreign memory."""
-    workload = builders.vector_add_workload()
-    buffers = tuple(b.model_copy(update={"external": b.name in names}) for b in workload.buffers)
-    return vector_add().model_copy(update={"workload": workload.model_copy(update={"buffers": buffers})})
+    profile = vector_add()
+    for name in names:
+        profile = altered(profile, f"workload.buffers.{name}", external=True)
+    return profile
 
 
 def test_foreign_memory_pays_a_copy_by_the_cpu() -> None:
@@ -327,7 +318,7 @@ def test_more_work_never_takes_less_time(power: int, passes: int, device: str, s
 
 def test_what_the_host_takes_to_ask_for_kernels() -> None:
     small = vector_add(1 << 10)
-    slow = with_trace(small, work=(StageWork(stage="add", calls=10, issue_seconds=1e-3),))
+    slow = altered(small, "traffic", work=(StageWork(stage="add", calls=10, issue_seconds=1e-3),))
     before, after = (predicted(p, "rtx-4090")["pinned"].terms for p in (small, slow))
     assert after["device:add"] == pytest.approx(1e-3, rel=0.03)
     assert before["device:add"] < 0.05e-3
@@ -335,7 +326,7 @@ def test_what_the_host_takes_to_ask_for_kernels() -> None:
         {k: v for k, v in before.items() if k != "device:add"}
     )
     large = vector_add()
-    slow = with_trace(large, work=(StageWork(stage="add", calls=10, issue_seconds=1e-3),))
+    slow = altered(large, "traffic", work=(StageWork(stage="add", calls=10, issue_seconds=1e-3),))
     before, after = (predicted(p, "rtx-4090") for p in (large, slow))
     assert after["pinned"].terms == pytest.approx(before["pinned"].terms)
     late = after["pageable"].terms["device:add"] - before["pageable"].terms["device:add"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import builders
 import pytest
+from builders import altered
 from every import every
 from published_cases import DATA, simulated, touched, vector, vector_streamed
 from test_model import N, external
@@ -19,7 +20,7 @@ from advisor.model.machines import Machine
 from advisor.model.measured import learned
 from advisor.model.predict import predict
 from advisor.model.terms import span
-from advisor.profiles.schema import Device, Predicted, Profile, Trace
+from advisor.profiles.schema import Device, Profile, Trace
 from advisor.profiles.traces import Again
 from advisor.strategies.registry import STRATEGIES
 
@@ -39,7 +40,7 @@ def with_figures(**values: float) -> CatalogueEntry:
         for key, value in values.items()
     }
     figures = {key: Figure(value=value, low=value, high=value, source="test") for key, value in given.items()}
-    return SHEET.model_copy(update={"figures": SHEET.figures.model_copy(update=figures)})
+    return altered(SHEET, "figures", **figures)
 
 
 def rows(profile: Profile, entry: CatalogueEntry) -> dict[str, Mapping[str, Any]]:
@@ -227,8 +228,7 @@ def test_kernels_over_host_memory_take_their_measured_rates() -> None:
         for what, rate in (("read", 5e9), ("write", 4e9))
     }
     jetson = load("agx-orin")
-    measured = jetson.model_copy(update={"figures": jetson.figures.model_copy(update=figures)})
-    parts = rows(touched(SIZE, "inout"), measured)["zero-copy"]
+    parts = rows(touched(SIZE, "inout"), altered(jetson, "figures", **figures))["zero-copy"]
     assert parts["device:kernel"] == pytest.approx(15e-6 + SIZE / 5e9 + SIZE / 4e9)
 
 
@@ -241,13 +241,11 @@ def test_a_calibrated_entry_is_known_as_the_measured_device() -> None:
     own = measured_on("NVIDIA H200", 1e-3, 0.01, device=on_the_calibrated())
     assert learned(own, Machine(CALIBRATED)).same_device
     row = next(r for r in predict(own, CALIBRATED).results if r.strategy == "pinned")
-    assert isinstance(row, Predicted)
     assert row.terms["device:add"] == pytest.approx(1e-3, rel=1e-6)
     assert row.terms["host:consume"] == pytest.approx(0.01)
     # 192 MiB of buffers lie in its cache of 300 MiB: a stage that was quicker than memory stays so.
     quick = predict(measured_on("NVIDIA H200", 1e-3, 1e-4, device=on_the_calibrated()), CALIBRATED)
     row = next(r for r in quick.results if r.strategy == "pinned")
-    assert isinstance(row, Predicted)
     assert row.terms["host:produce"] == pytest.approx(1e-4)
     other = measured_on("NVIDIA H200", 1e-3, 0.01, device=on_the_calibrated(total_global_mem=1 << 37))
     assert not learned(other, Machine(CALIBRATED)).same_device

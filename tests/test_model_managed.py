@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import altered
 from every import every
 from field import Concluded
 from published_cases import DATA, row_of_a_state, simulated, touched, vector
@@ -88,12 +89,7 @@ def test_no_more_than_the_row_moves_either_way() -> None:
 def test_what_the_kernel_did_not_touch_need_not_come_back() -> None:
     """A kernel that reads a quarter: the host's next pass over all of it fetches that quarter."""
     made = touched(SMALL, "in")
-    assert made.traffic is not None
-    read = [
-        t.model_copy(update={"bytes_read": SMALL / 4}) if t.stage == "kernel" else t
-        for t in made.traffic.traffic
-    ]
-    quarter = made.model_copy(update={"traffic": made.traffic.model_copy(update={"traffic": tuple(read)})})
+    quarter = altered(made, "traffic.traffic.kernel", bytes_read=SMALL / 4)
     own = parts(made, "pinned")
     all_of_it, part = parts(made)["host:access"] - own["host:access"], parts(quarter)["host:access"]
     assert (part - own["host:access"] < 0.5 * all_of_it).all()
@@ -141,12 +137,8 @@ def test_what_the_kernel_does_not_use_moves_with_it() -> None:
     buffers = (*profile.workload.buffers, spare)
     written = [t.model_copy(update={"buffer": "spare"}) for t in profile.traffic.traffic if t.buffer == "a"]  # type: ignore[union-attr]
     host = tuple(t for t in written if t.stage != "compute")
-    more = profile.model_copy(
-        update={
-            "workload": profile.workload.model_copy(update={"buffers": buffers}),
-            "traffic": profile.traffic.model_copy(update={"traffic": (*profile.traffic.traffic, *host)}),  # type: ignore[union-attr]
-        }
-    )
+    more = altered(profile, "workload", buffers=buffers)
+    more = altered(more, "traffic", traffic=(*profile.traffic.traffic, *host))
     extra = (
         rows(more, entry)["managed"].terms["device:compute"]
         - rows(profile, entry)["managed"].terms["device:compute"]

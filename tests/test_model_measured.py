@@ -175,7 +175,7 @@ def busy_profile(busy: float | None, host: float, n: int = 1 << 24) -> Profile:
     traffic = builders.vector_add_trace(n).model_copy(update={"work": work})
     workload = builders.vector_add_workload(n)
     made = builders.cpu_profile(workload=workload, results=rows, traffic=traffic)
-    return made.model_copy(update={"environment": made.environment.model_copy(update={"cpu_busy": busy})})
+    return builders.altered(made, "environment", cpu_busy=busy)
 
 
 def test_what_others_took_of_the_cpu_in_a_whole_run_is_in_the_range_of_a_gain() -> None:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from builders import workload
+from builders import altered, workload
 from every import every
 
 from advisor.devices.catalogue import load, of_device
@@ -39,8 +39,7 @@ def split(gpus: int) -> WorkloadRecord:
         size=SIZE,
     )
     halves = {"first": ((0, SIZE // 2),), "second": ((SIZE // 2, SIZE),)}
-    buffers = tuple(b.model_copy(update={"regions": halves}) for b in ran.buffers)
-    return declared(ran.model_copy(update={"buffers": buffers}))
+    return declared(altered(ran, "buffers.*", regions=halves))
 
 
 def pipeline() -> WorkloadRecord:
@@ -63,17 +62,9 @@ def predicted(workload: WorkloadRecord, target: CatalogueEntry | str) -> dict[st
     return simulate(workload, Trace(), Machine(entry))
 
 
-def _figures(found: Simulated | str) -> Simulated:
-    assert isinstance(found, Simulated), found
-    return found
-
-
-def _device_path(found: Simulated | str) -> float:
-    return sum(float(s[0]) for part, s in _figures(found).parts.items() if not part.startswith("host"))
-
-
-def _host_path(found: Simulated | str) -> float:
-    return sum(float(s[0]) for part, s in _figures(found).parts.items() if part.startswith("host"))
+def _path(found: Simulated, *, host: bool = False) -> float:
+    """Seconds of the device path, or of the host's."""
+    return sum(float(s[0]) for part, s in found.parts.items() if part.startswith("host") == host)
 
 
 @every(("strategy", "gain"), [("pinned", 2 * 0.94), ("registered", 2 * 0.94), ("zero-copy", 2 * 0.73)])
@@ -81,22 +72,22 @@ def test_a_split_halves_the_device_path_less_what_links_lose_at_one_host_memory(
     strategy: str, gain: float
 ) -> None:
     one, two = (predicted(split(gpus), "2xh200")[strategy] for gpus in (1, 2))
-    assert _device_path(one) / _device_path(two) == pytest.approx(gain, rel=0.07)
-    assert _host_path(two) == pytest.approx(_host_path(one))
+    assert _path(one) / _path(two) == pytest.approx(gain, rel=0.07)
+    assert _path(two, host=True) == pytest.approx(_path(one, host=True))
 
 
 @every("strategy", ["pinned", "registered", "zero-copy"])
 def test_a_link_that_is_shared_halves_nothing_on_it(strategy: str) -> None:
     behind_one = load("2xh200").model_copy(update={"gpus_share_link": True})
     one, two = predicted(split(1), "h200")[strategy], predicted(split(2), behind_one)[strategy]
-    assert 0.9 < _device_path(one) / _device_path(two) < (1.1 if strategy == "zero-copy" else 1.6)
+    assert 0.9 < _path(one) / _path(two) < (1.1 if strategy == "zero-copy" else 1.6)
 
 
 def test_copies_of_two_gpus() -> None:
     one, two = (predicted(split(gpus), "2xh200")["pageable"] for gpus in (1, 2))
-    assert _device_path(one) / _device_path(two) < 1.1
+    assert _path(one) / _path(two) < 1.1
     found = predicted(pipeline(), "2xh200")
-    peer, pinned = _figures(found["peer"]), _figures(found["pinned"])
+    peer, pinned = found["peer"], found["pinned"]
     assert float(peer.parts["to-peer"][0]) == pytest.approx(SIZE / 387e9, rel=0.05)
     saved = float(pinned.seconds[0] - peer.seconds[0])
     assert saved == pytest.approx(SIZE / 55.1e9 + SIZE / 55.4e9 - SIZE / 387e9, rel=0.05)
@@ -106,7 +97,7 @@ def test_copies_of_two_gpus() -> None:
 @every("strategy", COPYING)
 @every("workload", [split(2), pipeline()], ids=["split", "pipeline"])
 def test_parts_add_up_in_every_draw_and_figures_have_ranges(workload: WorkloadRecord, strategy: str) -> None:
-    found = _figures(predicted(workload, "2xh200")[strategy])
+    found = predicted(workload, "2xh200")[strategy]
     np.testing.assert_allclose(sum(found.parts.values()), found.seconds)
     low, high = np.percentile(found.seconds[1:], (5, 95))
     assert low < found.seconds[0] < high
@@ -133,7 +124,7 @@ def test_a_mix_with_peer_is_predicted_where_the_rate_between_gpus_is_known() -> 
     def simulated(target: str) -> Simulated | str:
         return simulate(pipeline(), Trace(), Machine(load(target)), [chosen])["m"]
 
-    assert float(_figures(simulated("2xh200")).parts["to-peer"][0]) == pytest.approx(SIZE / 387e9, rel=0.05)
+    assert float(simulated("2xh200").parts["to-peer"][0]) == pytest.approx(SIZE / 387e9, rel=0.05)
     assert "peer_bytes_per_second" in str(simulated("2xrtx-4090"))
 
 

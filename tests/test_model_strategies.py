@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
+from builders import altered
 from every import every
 from published_cases import DATA, device_path, predicted, simulated, touched
-from test_model import vector_add, with_trace
+from test_model import vector_add
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import Attribute
@@ -23,12 +23,6 @@ pytestmark = pytest.mark.usefixtures("constants_as_read")
 
 N = 1 << 24
 SIZE = 4 * N
-
-
-def changed(profile: Profile, **buffers: dict[str, Any]) -> Profile:
-    """The same with other fields of its buffers."""
-    made = tuple(b.model_copy(update=buffers.get(b.name, {})) for b in profile.workload.buffers)
-    return profile.model_copy(update={"workload": profile.workload.model_copy(update={"buffers": made})})
 
 
 # Copies
@@ -139,13 +133,10 @@ def test_overlapping_frames_are_bound_by_the_busiest() -> None:
 
 def test_frames_that_carry_data_over_cannot_overlap() -> None:
     stages = (StageRecord(name="load", side="host", phase="setup"), *builders.vector_add_workload().stages)
-    kept = {"access": {"load": "out", "produce": "inout", "add": "in"}}
-    profile = vector_add()
-    record = profile.workload.model_copy(update={"stages": stages})
-    profile = profile.model_copy(update={"workload": record})
-    found = predict(changed(profile, a=kept), load("h200")).results
+    kept = {"load": "out", "produce": "inout", "add": "in"}
+    profile = altered(altered(vector_add(), "workload", stages=stages), "workload.buffers.a", access=kept)
+    found = predict(profile, load("h200")).results
     (declined,) = (r for r in found if r.strategy == "pinned-pipelined")
-    assert isinstance(declined, Skipped)
     assert "carries data between frames" in declined.reason
 
 
@@ -154,19 +145,15 @@ def test_frames_that_carry_data_over_cannot_overlap() -> None:
 
 def declared(**passes: float) -> Profile:
     """A kernel without a CPU twin: nothing ran, nothing was traced."""
-    workload = builders.vector_add_workload()
-    kernel = workload.stages[1].model_copy(update={"passes": passes, "flops": 1e9})
-    stages = (workload.stages[0], kernel, workload.stages[2])
-    return builders.cpu_profile(
-        workload=workload.model_copy(update={"stages": stages}), traffic=None, predictions=()
-    )
+    workload = altered(builders.vector_add_workload(), "stages.add", passes=passes, flops=1e9)
+    return builders.cpu_profile(workload=workload, traffic=None, predictions=())
 
 
 def test_declared_passes_are_enough_to_predict_with() -> None:
     found = predict(declared(a=3.0), load("rtx-4090"))
     rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
     assert set(rows) == {s.name for s in STRATEGIES} - {"system", "peer"}
-    full = with_trace(vector_add(), work=(StageWork(stage="add", flops=1e9),))
+    full = altered(vector_add(), "traffic", work=(StageWork(stage="add", flops=1e9),))
     traced = {r.strategy: r for r in predict(full, load("rtx-4090")).results if isinstance(r, Predicted)}
     assert rows["pinned"].terms["to-device"] == traced["pinned"].terms["to-device"]
     assert rows["pinned"].terms["host:consume"] == traced["pinned"].terms["host:consume"]
@@ -226,8 +213,6 @@ def test_both_directions_share_one_copy_engine() -> None:
     two_ways, one_way = (
         next(r for r in predict(profile, e).results if r.strategy == "pinned-pipelined") for e in (entry, one)
     )
-    assert isinstance(two_ways, Predicted)
-    assert isinstance(one_way, Predicted)
     assert one_way.likely_seconds > 1.1 * two_ways.likely_seconds
     assert {"to-device", "to-host"} <= set(one_way.terms)
 

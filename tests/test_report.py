@@ -16,6 +16,7 @@ from builders import (
     MIB,
     advice,
     all_strategies,
+    altered,
     cpu_profile,
     failed,
     footprint,
@@ -135,11 +136,8 @@ def on_two_gpus() -> Profile:
         footprint=figures["footprint"].model_copy(update={"places": places}),
         stage_seconds={"add": 0.002},
     )
-    record = vector_add_workload()
-    stages = tuple(s.model_copy(update={"gpu": int(s.side == "device")}) for s in record.stages)
-    return profile(
-        results=(row,), workload=record.model_copy(update={"stages": stages}), recommendation=recommendation()
-    )
+    ran = altered(vector_add_workload(), "stages.add", gpu=1)
+    return profile(results=(row,), workload=ran, recommendation=recommendation())
 
 
 PROFILES: dict[str, Callable[[], Profile]] = {

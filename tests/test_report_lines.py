@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from builders import profile
+from builders import altered, profile
 from every import every
 from rendering import Accepted, markup, shown
 from rendering import blocks as blocks_of
@@ -58,10 +58,10 @@ COST = CopyCost(frames=96, seconds=0.8e-3, interval_seconds=(0.7e-3, 0.9e-3))
 LITTLE = script_run(upload(host_seconds=FRAMES * 1e-6, stream_seconds=None))
 NOTHING = script_run().model_copy(update={"crossings": (), "unseen": ()})
 ELSEWHERE = {"unseen": (f"{PROCESSES} a process that the script starts",)}
-MEASURED = {"loops": (script_run().loops[0].model_copy(update={"copy_cost": COST}),)}
+MEASURED = altered(script_run(), "loops.*", copy_cost=COST)
 SCRIPTS: dict[str, Callable[[], Profile]] = {
     "failed": lambda: of(script_run(exit_code=1, error="ValueError: no frame")),
-    "measured-cost": lambda: of(script_run().model_copy(update=MEASURED)),
+    "measured-cost": lambda: of(MEASURED),
     "nothing-crosses": lambda: of(NOTHING),
     "nothing-seen": lambda: of(NOTHING.model_copy(update=ELSEWHERE)),
     "little": lambda: of(LITTLE),
@@ -97,17 +97,15 @@ def test_the_ceiling_of_copies_and_calls() -> None:
     fetched = download(asynchronous=False, host_seconds=FRAMES * 3e-4, stream_seconds=FRAMES * 4e-4)
     assert ceilings(script_run(fetched))[0].seconds == pytest.approx(3e-4), "its call waits for all of it"
     locking = ceilings(script_run(lock()))[0].copy_seconds
-    locked = ceilings(script_run(upload(), lock()).model_copy(update=MEASURED))[0].copy_seconds
+    locked = ceilings(altered(script_run(upload(), lock()), "loops.*", copy_cost=COST))[0].copy_seconds
     assert locked == pytest.approx(0.8e-3 + locking)
     assert locking > 0
     less = COST.model_copy(update={"seconds": 0.3e-3, "interval_seconds": (0.2e-3, 0.4e-3)})
-    loops = (script_run().loops[0].model_copy(update={"copy_cost": less}),)
-    (ceiling,) = ceilings(script_run().model_copy(update={"loops": loops}))
+    (ceiling,) = ceilings(altered(script_run(), "loops.*", copy_cost=less))
     assert ceiling.copy_seconds == pytest.approx(0.59e-3), "frames without copies tell less than the calls"
     assert ceiling.interval_seconds == pytest.approx((0.22e-3, 0.61e-3))
     wide = COST.model_copy(update={"interval_seconds": (0.7e-3, 7e-3)})
-    loops = (script_run().loops[0].model_copy(update={"copy_cost": wide}),)
-    (ceiling,) = ceilings(script_run().model_copy(update={"loops": loops}))
+    (ceiling,) = ceilings(altered(script_run(), "loops.*", copy_cost=wide))
     assert ceiling.interval_seconds == pytest.approx((0.72e-3, 6.1e-3)), "at most the whole frame"
     longer = upload(stream_seconds=FRAMES * 1.0)
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)

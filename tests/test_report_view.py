@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from builders import (
     advice,
+    altered,
     cpu_profile,
     failed,
     measured,
@@ -102,11 +103,9 @@ def test_words_are_cut_with_a_mark() -> None:
 
 
 def test_a_buffer_copied_in_some_frames_says_in_how_many() -> None:
-    ran = vector_add_workload()
-    stages = tuple(s.model_copy(update={"every": 10}) if s.name == "produce" else s for s in ran.stages)
     mix = measured("hybrid-1", 0.02, placements={"a": "pinned", "b": "pinned", "c": "zero-copy"})
     run = profile(
-        workload=ran.model_copy(update={"stages": stages}),
+        workload=altered(vector_add_workload(), "stages.produce", every=10),
         results=(measured("pageable", 0.04), mix),
         recommendation=recommendation("hybrid-1"),
     )
@@ -190,7 +189,7 @@ def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
 
 def host_only(run: Profile) -> Profile:
     stages = tuple(s for s in vector_add_workload().stages if s.side == "host")
-    return run.model_copy(update={"workload": run.workload.model_copy(update={"stages": stages})})
+    return altered(run, "workload", stages=stages)
 
 
 def over(*made: Profile | None) -> ProfileSet:
@@ -303,8 +302,7 @@ def test_how_often_the_model_was_right_is_told_where_it_was_checked_often(
     }
     monkeypatch.setattr(answering, "by_class", lambda: known)
     monkeypatch.setattr(profile_page, "by_class", lambda: known)
-    device = prediction("GH200").device.model_copy(update={"memory_class": memory_class})
-    run = cpu_profile(predictions=(prediction("GH200").model_copy(update={"device": device}),))
+    run = cpu_profile(predictions=(altered(prediction("GH200"), "device", memory_class=memory_class),))
     page = " ".join(render(page_of(run), "details").split())
     assert f"model was {told} of {memory_class} memory" in page
     row = known.get(memory_class)  # type: ignore[call-overload]
@@ -380,11 +378,9 @@ ALONE = recommendation(speedup=None, interval=None, baseline=None)
 
 
 def left_open(more: float | None) -> Profile:
-    run = profile(
-        recommendation=recommendation(verdict="open", bound=0.08, seconds_more=more),
-        command="advisor profile w.py --max-seconds 5 -q",
-    )
-    return run.model_copy(update={"method": run.method.model_copy(update={"max_seconds": 60.0})})
+    chosen = recommendation(verdict="open", bound=0.08, seconds_more=more)
+    run = profile(recommendation=chosen, command="advisor profile w.py --max-seconds 5 -q")
+    return altered(run, "method", max_seconds=60.0)
 
 
 def predicting(**fields: Any) -> Profile:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from builders import (
     MIB,
+    altered,
     catalogue_device,
     cuda_device,
     failed,
@@ -22,7 +23,7 @@ from every import every
 from judging import CARDS, JETSONS, Cases, bet, judge, on, predicted_run, read, row, says
 from rendering import Accepted
 
-from advisor.profiles.schema import Profile, StageRecord, WorkloadRecord
+from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise, apply, cases
 from advisor.rules.base import Kind, passed
 from advisor.rules.registry import RULES
@@ -37,22 +38,13 @@ REREAD = (PAGEABLE, PINNED, SLOW_ZERO_COPY)
 ONE_MEMORY = (PAGEABLE, PINNED, FAST_ZERO_COPY, MANAGED)
 
 
-def with_kernel(**fields: Any) -> WorkloadRecord:
-    """`vector_add` with other fields of its kernel."""
-    record = vector_add_workload()
-    stages = tuple(s.model_copy(update=fields) if s.name == "add" else s for s in record.stages)
-    return record.model_copy(update={"stages": stages})
-
-
-def with_weights() -> WorkloadRecord:
-    """The buffer a is written by set-up alone and read once in each frame."""
-    record = vector_add_workload()
-    a, *others = record.buffers
-    load = StageRecord(name="load", side="host", phase="setup")
-    resident = a.model_copy(update={"access": {"load": "out", "add": "in"}})
-    return record.model_copy(update={"buffers": (resident, *others), "stages": (load, *record.stages)})
-
-
+READ: dict[str, Any] = {"produce": "out", "add": "in"}
+WEIGHTS = workload(
+    {"load": "host", "produce": "host", "add": "device", "consume": "host"},
+    {"a": {"load": "out", "add": "in"}, "b": READ, "c": {"add": "out", "consume": "in"}},
+    setup=("load",),
+)
+"""The buffer a is written by set-up alone and read once in each frame."""
 ON_ORIN = predicted_run(
     catalogue_device("Orin Nano", ORIN),
     bet("pageable", 0.040, copies=0.020),
@@ -69,6 +61,7 @@ def on_a_predicted_card(seconds: float, kernels: float) -> Profile:
 
 pinned, managed = partial(row, "pinned", copies=0.010), partial(row, "managed")
 reread = partial(on, traffic=read(8))
+DECLARED = altered(vector_add_workload(), "stages.add", passes={"a": 8.0})
 LATE = row("pinned-pipelined", 0.013, copies=0.010, latency_seconds=0.050)
 LARGE = managed(0.02, kernels=0.0, footprint=footprint(managed=350 * MIB))
 BOTH = f"{ORIN} discrete"
@@ -102,7 +95,7 @@ CASES: Cases = {
             ORIN, PAGEABLE, PINNED, row("zero-copy", 0.030, kernels=0.014)
         ),
         "declared passes win over traced ones: pinned 10.0 ms": on(
-            "discrete", *REREAD, traffic=read(1), workload=with_kernel(passes={"a": 8.0})
+            "discrete", *REREAD, traffic=read(1), workload=DECLARED
         ),
         "passes unknown, slow kernels: managed 18.0 ms": [
             run
@@ -110,10 +103,8 @@ CASES: Cases = {
             for run in on(ORIN, SLOW_ZERO_COPY, MANAGED, traffic=traffic)
         ],
         "passes unknown, fast kernels: pass": on(ORIN, FAST_ZERO_COPY, MANAGED, traffic=None),
-        "no frame renews it: pinned 10.0 ms": on(
-            "discrete", *REREAD, traffic=read(1), workload=with_weights()
-        ),
-        "the same on a Jetson: pass": on(ORIN, *REREAD, traffic=read(1), workload=with_weights()),
+        "no frame renews it: pinned 10.0 ms": on("discrete", *REREAD, traffic=read(1), workload=WEIGHTS),
+        "the same on a Jetson: pass": on(ORIN, *REREAD, traffic=read(1), workload=WEIGHTS),
         "the baseline is in use: pass": reread(
             "discrete", row("pageable", 0.010, copies=0.005), SLOW_ZERO_COPY
         ),
@@ -163,7 +154,7 @@ def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
 
 
 def test_code_moves_once_what_no_frame_renews() -> None:
-    (run,) = on("discrete", *REREAD, traffic=read(1), workload=with_weights())
+    (run,) = on("discrete", *REREAD, traffic=read(1), workload=WEIGHTS)
     frame, once = says("zero-copy-reread", run).snippet.split("# Once, after set-up")
     moved = [[f"{name}_device.set({name}, stream=stream)" in text for name in "ab"] for text in (frame, once)]
     assert moved == [[False, True], [True, False]]

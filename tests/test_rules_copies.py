@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from builders import (
     MIB,
+    altered,
     catalogue_device,
     cuda_device,
     footprint,
@@ -85,10 +86,9 @@ CAMERA = workload(
 
 
 def camera(where: str, *rows: Measured) -> list[Profile]:
-    named = [dict(zip(("capture", "filter", "show"), r.stage_seconds.values(), strict=True)) for r in rows]
-    results = [
-        r.model_copy(update={"stage_seconds": seconds}) for r, seconds in zip(rows, named, strict=True)
-    ]
+    names = ("capture", "filter", "show")
+    named = (dict(zip(names, r.stage_seconds.values(), strict=True)) for r in rows)
+    results = (altered(r, "", stage_seconds=seconds) for r, seconds in zip(rows, named, strict=True))
     return on(where, *results, workload=CAMERA)
 
 
@@ -105,9 +105,8 @@ LEAN = row("managed-prefetch", 0.0202, footprint=footprint(managed=192 * MIB))
 
 
 def host_with(memory: int, *rows: Measured, limit: Any = "unlimited") -> list[Profile]:
-    fields = {"memory_bytes": memory, "host": host_state(memory_limit=limit)}
-    machine = profile().environment.model_copy(update=fields)
-    return on("discrete tegra", PAGEABLE, *rows, environment=machine)
+    host, runs = host_state(memory_limit=limit), on("discrete tegra", PAGEABLE, *rows)
+    return [altered(run, "environment", memory_bytes=memory, host=host) for run in runs]
 
 
 def locked_and_predicted(device: str, **fields: Any) -> list[Profile]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from builders import (
     MIB,
+    altered,
     catalogue_device,
     prediction,
     profile,
@@ -36,17 +38,9 @@ FROM_ORIN = row("managed", 0.020, kernels=0.011)
 ONE_WAY = workload({"produce": "host", "add": "device"}, {"a": {"produce": "out", "add": "in"}})
 
 
-RECORD = vector_add_workload()
-ELSEWHERE = RECORD.model_copy(
-    update={"buffers": tuple(b.model_copy(update={"external": b.name == "c"}) for b in RECORD.buffers)}
-)
-TEXTURED = RECORD.model_copy(
-    update={"stages": tuple(s.model_copy(update={"textures": s.side == "device"}) for s in RECORD.stages)}
-)
-
-
-def combined(median: float, **fields: Any) -> Any:
-    return row("write-combined", median, **{"kernels": 0.002, **fields})
+ELSEWHERE = altered(vector_add_workload(), "buffers.c", external=True)
+TEXTURED = altered(vector_add_workload(), "stages.add", textures=True)
+combined = partial(row, "write-combined")
 
 
 def reading_back(*rows: Any, where: str = "discrete") -> list[Profile]:

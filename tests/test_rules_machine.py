@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders import (
+    altered,
     catalogue_device,
     cuda_device,
     failed,
@@ -36,17 +37,15 @@ PAGEABLE = row("pageable", 0.040, copies=0.020)
 PINNED = row("pinned", 0.020, copies=0.010)
 
 
-def on_machine(run: Profile, **fields: Any) -> Profile:
-    return run.model_copy(update={"environment": run.environment.model_copy(update=fields)})
-
-
 def linked(*rows: Any, where: str = "discrete", lanes: int = 16, **state: Any) -> list[Profile]:
     before = gpu_state("before", link_width=lanes)
     readings = (
         before,
         *(gpu_state(moment, **{"link_width": lanes, **state}) for moment in ("under-load", "after")),
     )  # type: ignore[arg-type]
-    return [on_machine(run, gpu_readings=readings) for run in on(where, *(rows or (PAGEABLE, PINNED)))]
+    return [
+        altered(run, "environment", gpu_readings=readings) for run in on(where, *(rows or (PAGEABLE, PINNED)))
+    ]
 
 
 TWO = tuple(NumaNode(node=n, cpus=f"{8 * n}-{8 * n + 7}", memory_bytes=32 << 30) for n in range(2))
@@ -58,8 +57,8 @@ def sockets(
 ) -> list[Profile]:
     absent = {} if gpu is not None else {"gpu_numa_node": "the kernel does not report the GPU's NUMA node"}
     host = host_state(numa_nodes=nodes, gpu_numa_node=gpu, absent=absent)
-    runs = [on_machine(run, host=host) for run in on(where, *(rows or (PAGEABLE, PINNED)))]
-    return [run.model_copy(update={"method": run.method.model_copy(update={"numa": numa})}) for run in runs]
+    runs = [altered(run, "method", numa=numa) for run in on(where, *(rows or (PAGEABLE, PINNED)))]
+    return [altered(run, "environment", host=host) for run in runs]
 
 
 BOUND = row("pageable", 0.100, copies=0.006, produce=0.070, consume=0.022)
@@ -89,7 +88,7 @@ def held(host_noise: float, rest_noise: float, **machine: Any) -> Profile:
     )
     rows = (PAGEABLE, restless_row, row("zero-copy", 0.0195, kernels=0.004))
     open_verdict = recommendation("pinned", verdict="open", tied_with=("zero-copy",))
-    run = on_machine(profile(results=rows, recommendation=open_verdict), **machine)
+    run = altered(profile(results=rows, recommendation=open_verdict), "environment", **machine)
     final = final_record(("pinned", "zero-copy"), rounds=18, looks=2, settled=False, frames=10)
     other = [b.model_copy(update={"contestant": "zero-copy", "place": 1}) for b in reversed(noisy)]
     moved = [b.model_copy(update={"process": i // 6, "round": i % 6}) for i, b in enumerate(other)]
@@ -97,14 +96,16 @@ def held(host_noise: float, rest_noise: float, **machine: Any) -> Profile:
 
 
 TWO_NODES = {"host": host_state(numa_nodes=TWO, gpu_numa_node=1, huge_pages="madvise")}
-OPEN = on_machine(
+OPEN = altered(
     profile(results=(PAGEABLE, restless(PINNED, 0.2), row("zero-copy", 0.0195, kernels=0.004))),
+    "environment",
     host=host_state(cpu=CpuClocks(governors=("powersave",))),
     gpu_readings=(),
 )
 PREDICTED = predicted_run(catalogue_device("RTX 4090"), bet("pinned", 0.02, copies=0.01))
-ELSEWHERE = on_machine(
-    PREDICTED.model_copy(update={"results": (*PREDICTED.results, WRONG)}),
+ELSEWHERE = altered(
+    altered(PREDICTED, "", results=(*PREDICTED.results, WRONG)),
+    "environment",
     gpu_readings=(gpu_state("under-load", link_width=4),),
 )
 
@@ -144,10 +145,9 @@ PEER = row("peer", 0.004, kernels=0.001, copies=0.001)
 def joined(made: WorkloadRecord, gpu: dict[str, Any], *rows: Any, first: float = 0.5) -> Profile:
     """first: the part of the kernels' time that is GPU 0's."""
     shares = {"first": first * 0.001, "second": (1 - first) * 0.001, "produce": 0.001, "consume": 0.001}
-    named = [e.model_copy(update={"stage_seconds": shares}) for e in rows or (SERIAL, LOCKED, PEER)]
-    told = profile(device=cuda_device("discrete"), workload=made, results=tuple(named))
-    machine = told.environment.model_copy(update={"gpu": {**told.environment.gpu, **gpu}})
-    return told.model_copy(update={"environment": machine})
+    results = altered(rows or (SERIAL, LOCKED, PEER), "*", stage_seconds=shares)
+    run = profile(device=cuda_device("discrete"), workload=made, results=results)
+    return altered(run, "environment", gpu={**run.environment.gpu, **gpu})
 
 
 EXAMPLES = {
