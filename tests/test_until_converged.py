@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from builders import cuda_device, final_block, measured
 from every import every
-from fakes import attempted, bench, job
+from fakes import attempted, bench
 from field import profiled
 from running import FILES, missing
 from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spelled, words
 
 from advisor import repeat
 from advisor.devices import catalogue
-from advisor.measure import worker
 from advisor.measure.final import unequal
-from advisor.measure.jobs import Problem, ReferenceRun, Sample, TraceRun
+from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.results import uneven
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
@@ -134,22 +133,15 @@ def test_transfers_are_counted_in_every_iteration(tmp_path: Path) -> None:
 def counting(ends: int) -> Workload:
     """A loop of `ends` iterations; each stage tells its draw."""
 
-    def begin(done: Out) -> None:
-        done[0] = 0
+    def clear(done: Out, draws: Out) -> None:
+        done.fill(0)
+        draws.fill(0)
 
     def step(done: InOut, draws: InOut, rng: np.random.Generator) -> None:
         draws[int(done[1])] = rng.random()
         done[1] += 1
         done[0] = done[1] >= ends
 
-    begin.__annotations__ |= {"done": Out}
-    step.__annotations__ |= {"done": InOut, "draws": InOut}
-
-    def clear(done: Any, draws: Any) -> None:
-        done.fill(0)
-        draws.fill(0)
-
-    clear.__annotations__ |= {"done": Out, "draws": Out}
     stages = [definition.host(clear), repeat([definition.host(step)], until="done", at_most=5)]
     return Workload({"done": Buffer(2, "i4"), "draws": Buffer(8, "f8")}, stages)
 
@@ -272,20 +264,11 @@ def test_a_prediction_grows_with_the_iterations(profiles: dict[str, Any]) -> Non
     assert one["to-host"] < ten["to-host"] < 10 * one["to-host"]
 
 
-def traced(directory: Path, **asked: Any) -> TraceRun:
-    """What the traced run on the CPU saw."""
-    places = {"directory": str(directory), "reference": str(directory / "results"), "seconds": 0.1}
-    usual = {"file": str(FILE), "task": "trace", "backend": "cpu", "strategy": "zero-copy"}
-    found = worker.attempt(job(**(usual | places | asked)))
-    assert isinstance(found, TraceRun), found
-    return found
-
-
-def test_traced_work_is_that_of_one_iteration(tmp_path: Path) -> None:
+def test_traced_work_is_that_of_one_iteration() -> None:
     """The solver reads its matrix of 32 KiB twice in each of four iterations."""
-    found = traced(tmp_path, workload="jacobi", assignments={"at_most": "4", "tolerance": "0.0"})
-    assert {ran.mean for ran in found.trace.iterations} == {4}
-    (read,) = [t.bytes_read for t in found.trace.traffic if (t.stage, t.buffer) == ("sweep", "a")]
+    trace = profiled(f"{FILE}::jacobi", "at_most=4", "tolerance=0.0").traffic
+    assert {ran.mean for ran in trace.iterations} == {4}
+    (read,) = [t.bytes_read for t in trace.traffic if (t.stage, t.buffer) == ("sweep", "a")]
     assert 32768 <= read < 2 * 32768 + 4096
 
 
