@@ -263,7 +263,10 @@ def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
         Stop(at, {name: measured(name, each[at > 0]) for name, each in seconds.items()}, Optima(chosen=name))
         for at, name in enumerate(seconds)
     ]
-    made = line_chart("t", "n", stops, styles(list(seconds)))
+    looks = styles(list(seconds))
+    alone, made = (line_chart("t", "n", drawn, looks) for drawn in (stops[:1], stops))
+    assert [line.strategy for line in alone.lines] == ["a", "b"], "the two fastest"
+    assert alone.note.endswith("The table also has 7 other strategies.")
     places = sorted(line.label_at * made.height for line in made.lines)
     assert len(places) == 9
     assert min(b - a for a, b in pairwise(places)) >= LABEL_GAP - 0.11

@@ -122,8 +122,6 @@ class Results:
     def _save(self, row: Row, answer: Answer) -> Row:
         """Saves the result of a task and returns its final row."""
         row = row.model_copy(update={"folder": outputs.free_folder(self._path, row.folder, _FILES)})
-        texts = {key: getattr(answer, key) for key in ("reason", "next_step", "detail")}
-        answer = answer.model_copy(update={key: self.redactor.hide(text) for key, text in texts.items()})
         folder = self._path / row.folder
         if answer.status == "profiled":
             try:
@@ -135,13 +133,15 @@ class Results:
             except FileProblem as problem:
                 answer = Answer(status="failed", reason=problem.message, next_step=problem.next_step)
         if answer.status != "profiled":
-            texts = {key: printable(getattr(answer, key))[:1900] for key in ("reason", "next_step")}
-            row = row.model_copy(update={"status": "failed", "folder": "", **texts})
-            error = AdvisorError(answer.reason, next_step=answer.next_step, detail=printable(answer.detail))
+            texts = (answer.reason, answer.next_step, answer.detail)
+            reason, step, detail = (printable(self.redactor.hide(text)) for text in texts)
+            failed = {"status": "failed", "folder": "", "reason": reason[:1900], "next_step": step[:1900]}
+            row = row.model_copy(update=failed)
+            error = AdvisorError(reason, next_step=step, detail=detail)
             error.exit_code = answer.exit_code
             self.errors.append(error)
-            if answer.detail:
-                outputs.write(folder, FAILURE, printable(answer.detail) + "\n")
+            if detail:
+                outputs.write(folder, FAILURE, detail + "\n")
         self.rows[row.task] = row
         outputs.write(folder, ROW, row.model_dump_json(indent=1) + "\n")
         return row
@@ -223,17 +223,14 @@ def write_placements(path: Path, record: FleetRecord) -> Path:
     """Writes the strategy of each device as TOML, and returns the path. Raises `FileProblem`."""
     lines = [f"# The memory strategy of each device, by `advisor fleet` {__version__}. See docs/fleet.md."]
     lines.append(f"workload = {toml_string(record.workload)}")
-    rows = record.rows
-    measured = [(r, r.device, r.strategy, r.verdict, "measured") for r in rows if r.strategy is not None]
-    predicted = [(row, p.device, p.strategy, p.verdict, "predicted") for row in rows for p in row.predicted]
-    pairs = {(row.device, row.value) for row, *_ in measured}
-    for row, name, strategy, verdict, basis in (*measured, *predicted):
-        if basis == "predicted" and (name, row.value) in pairs:
-            continue
-        pairs.add((name, row.value))
+    entries = {(r.device, r.value): (r.strategy, r.verdict, "measured") for r in record.rows if r.strategy}
+    for row in record.rows:
+        for each in row.predicted:
+            entries.setdefault((each.device, row.value), (each.strategy, each.verdict, "predicted"))
+    for (name, at), (strategy, verdict, basis) in entries.items():
         lines += ["", "[[device]]", f"name = {toml_string(name.partition(' #')[0])}"]
-        if row.value:
-            parameter, _, value = row.value.partition("=")
+        if at:
+            parameter, _, value = at.partition("=")
             lines.append(f"parameters = {{ {toml_string(parameter)} = {toml_string(value)} }}")
         texts = {"strategy": strategy, "verdict": verdict or "", "basis": basis}
         lines += [f"{key} = {toml_string(text)}" for key, text in texts.items()]
