@@ -300,8 +300,8 @@ def wrapper_costs(loops: Loops) -> tuple[float, float, float]:
     """Seconds that a wrapped call takes longer: one that crosses and a launch, without what is noted of them,
     and one of a line's repeated crossings."""
     loop = Loop("", 1, 1, 1, [], perf_counter)
-    site = Site("", 1, (loop,), (), at_head=False, size=1, kind="wait", repeats_until=1 << 62)
-    site.only = Record(site, Event("wait", "", "cupy"), (InLoop(loop),))
+    site = Site("", 1, (loop,), (), at_head=False, size=1, kind="upload", repeats_until=1 << 62)
+    site.only = Record(site, Event("upload", "", "cupy"), (InLoop(loop),))
 
     class OneLine(Lines):
         def site(self, frame: FrameType | None) -> Site:
@@ -309,16 +309,24 @@ def wrapper_costs(loops: Loops) -> tuple[float, float, float]:
             loop.turns += 1
             return site
 
+    def upload(_: str, call: Call, array: Any, *args: Any, **options: Any) -> Any:
+        size = array.nbytes
+        return recorder.repeated("upload", size, call, (array, *args), options)
+
     nothing: Any = None
     recorder = ScriptRecorder(loops, OneLine(loops), nothing, nothing, perf_counter, has_gpu=False)
-    calls, plain = Calls("cupy", recorder, Gpu()), "".startswith
-    repeat = calls.around(lambda call, *args: recorder.repeated("wait", 1, call, args, {}))
+    calls, array = Calls("cupy", recorder, Gpu()), np.zeros(1, np.uint8)
+    wraps: tuple[Wrap, ...] = (
+        calls.around(lambda call, array: call(array)),
+        calls.launching(),
+        calls.around(functools.partial(upload, "")),
+    )
     costs: list[float] = []
-    for wrapped in (plain, calls.around(plain)(plain), calls.launching()(plain), repeat(plain)):
-        recorder.recording = len(costs) == 3
+    for call in (len, *(wrap(len) for wrap in wraps)):
+        recorder.recording = len(costs) == len(wraps)
         begin = perf_counter()
         for _ in range(_TURNS):
-            wrapped("")
+            call(array)
         costs.append((perf_counter() - begin) / _TURNS)
     crossing, launch, repeated = (max(cost - costs[0], 0.0) for cost in costs[1:])
     return crossing, launch, repeated

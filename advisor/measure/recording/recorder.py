@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -11,7 +12,7 @@ from copy import copy
 from typing import Any
 from weakref import ref as weakref
 
-from advisor.measure.recording.copy_costs import WARM_UP, CopyCosts
+from advisor.measure.recording.copy_costs import CopyCosts
 from advisor.measure.recording.host_memory import Contents, LineContents, Origins
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Clock, Lines, Loop, Loops, Site
 from advisor.measure.recording.records import Event, InLoop, Location, Record
@@ -42,15 +43,14 @@ class Depth(threading.local):
 
 MOST_MARKS = 64
 """Pairs of CUDA events of a line that wait to be read."""
-FIRST_TIMED, SOON_TIMED, THEN_TIMED = 16, 13, 97
-"""Calls of a line that are measured in detail: the first ones, then one in so many, a prime; early frames are
-slower than later ones, so most of them do not lie there."""
-SOON = 1300
-"""After so many calls of a line, fewer are measured in detail."""
-FIRST_LOOKED = 32
-"""Crossings of a line whose origin is looked up; then that of one in `THEN_TIMED`."""
-FIRST_CLOCKED, THEN_CLOCKED = 256, 31
-"""Calls that are timed at all: reading the clock is much of what recording costs."""
+FIRST_DETAILED = 16
+"""Calls of a line that are measured in detail in any case."""
+STEPS = ((256, 13, 1), (1300, 13, 13), (9700, 97, 31), (math.inf, 389, 97))
+"""Up to so many calls of a line, one in so many is measured in detail, and one in so many is timed at all:
+much of what recording costs. Primes, since programs do something every second, fourth or eighth time; early
+calls are slower than later ones, so most of those measured do not lie there."""
+FIRST_LOOKED, THEN_LOOKED = 32, 97
+"""Crossings of a line whose origin is looked up; then that of one in so many."""
 LOOKS = 3
 """Crossings of each line whose bytes are looked at in any case."""
 LOOKING = 0.0025
@@ -115,13 +115,13 @@ class ScriptRecorder:
             event.is_subtracted = event.kind in _COPIES
             event.created = event.created if event.is_subtracted else None
             return False
-        every = SOON_TIMED if number < SOON else THEN_TIMED
-        is_sampled = number <= FIRST_TIMED or number % every == 0
-        if not is_sampled and number > FIRST_CLOCKED and number % THEN_CLOCKED:
-            event.created = None
-        if number % THEN_TIMED == WARM_UP + 1:
+        detailed, timed = _steps(number)
+        is_detailed = number <= FIRST_DETAILED or number % detailed == 0
+        if is_detailed or number % timed == 0:
             self.copy_costs.consider(site)
-        return is_sampled
+        else:
+            event.created = None
+        return is_detailed
 
     def repeated(
         self, kind: CrossingKind, size: int, call: Callable[..., Any], args: Any, options: Any
@@ -189,11 +189,8 @@ class ScriptRecorder:
     def _plan_repeats(self, site: Site, record: Record) -> None:
         """Until which crossing of the line others like this one are only counted."""
         number = site.crossings
-        if number > FIRST_CLOCKED:
-            every = SOON_TIMED if number < SOON else THEN_CLOCKED
-            steps = (every, 0), (THEN_TIMED, 0), (THEN_TIMED, WARM_UP + 1)
-            full = min(step - (number - first) % step for step, first in steps)
-            site.repeats_until = number - 1 + min(full, record.next_look - record.count)
+        until = min(number - number % step + step for step in _steps(number + 1))
+        site.repeats_until = min(until, number + record.next_look - record.count) - 1
 
     def _subtract(self, record: Record, event: Event, created: float, looked: float) -> None:
         """Takes recording, and a copy that is subtracted, off its frame: all since `created` but the call.
@@ -265,9 +262,9 @@ class ScriptRecorder:
         the first ones of a line, and further ones as long as looking takes little of the time."""
         begin, number = self._clock(), record.count
         affordable = not self.has_gpu or self._looking + self._look_seconds <= LOOKING * (begin - self._began)
-        record.next_look = number + (1 if affordable or number < FIRST_LOOKED else THEN_TIMED)
+        record.next_look = number + (1 if affordable or number < FIRST_LOOKED else THEN_LOOKED)
         if event.host is not None:
-            if record.looked < FIRST_LOOKED or number % THEN_TIMED == 0:
+            if record.looked < FIRST_LOOKED or number % THEN_LOOKED == 0:
                 self._find_source(record, event)
             if event.kind in _COPIES and event.bytes and (affordable or number <= LOOKS):
                 record.contents = record.contents or LineContents(record.site)
@@ -371,3 +368,8 @@ class ScriptRecorder:
         elsewhere = (_LIBRARY_THREADS.format(calls, nbytes),) if calls else ()
         texts = (what if times == 1 else f"{what} ({times} times)" for what, times in self._unseen.items())
         return (*texts, *elsewhere)
+
+
+def _steps(number: int) -> tuple[int, int]:
+    """Of which calls one is measured in detail, and one is timed."""
+    return next((detailed, timed) for last, detailed, timed in STEPS if number <= last)
