@@ -1,8 +1,7 @@
 """Makes a test's data of an export by real nsys: `python tests/trim_export.py EXPORT.sqlite TARGET.sqlite`.
 
-Keeps the tables that are read and the texts they refer to; with a number N as third argument, the first N
-steady frames alone. What nsys records of the machine and of the process's environment (names, paths,
-variables, perhaps secrets) is left behind.
+Keeps the tables that are read and the texts they refer to. What nsys records of the machine and of the
+process's environment (names, paths, variables, perhaps secrets) is left behind.
 """
 
 from __future__ import annotations
@@ -38,11 +37,9 @@ TEXTS = (
 )
 UNIQUE = (("TARGET_INFO_GPU", "uuid"), ("TARGET_INFO_GPU", "busLocation"))
 """What tells one GPU from all others."""
-TIMED = KEPT[1:7]
-"""Tables whose rows belong to a frame by their time."""
 
 
-def trim(source: Path, target: Path, frames: int | None = None) -> None:
+def trim(source: Path, target: Path) -> None:
     target.unlink(missing_ok=True)
     connection = sqlite3.connect(target)
     connection.execute("ATTACH ? AS whole", (str(source),))
@@ -66,8 +63,6 @@ def trim(source: Path, target: Path, frames: int | None = None) -> None:
         )
     for table, column in UNIQUE if "TARGET_INFO_GPU" in there else ():
         connection.execute(f"UPDATE main.{table} SET {column} = NULL")
-    if frames is not None:
-        _cut(connection, {table for table in KEPT if table in there}, frames)
     connection.commit()
     connection.execute("DETACH whole")
     connection.execute("PRAGMA page_size = 1024")  # most tables are short
@@ -75,21 +70,5 @@ def trim(source: Path, target: Path, frames: int | None = None) -> None:
     connection.close()
 
 
-def _cut(connection: sqlite3.Connection, there: set[str], frames: int) -> None:
-    """Leaves the first steady frames. Not for frames that overlap: what one launched may run in the next."""
-    steady = connection.execute(
-        "SELECT start, end FROM NVTX_EVENTS JOIN StringIds ON id = textId WHERE value = 'frame' "
-        "AND COALESCE(int64Value, uint64Value) > 2 ORDER BY start"
-    ).fetchall()
-    begin, end = steady[0][0], steady[frames - 1][1]
-    for table in sorted(there.intersection(TIMED)):
-        connection.execute(f"DELETE FROM {table} WHERE start < ? OR start > ?", (begin, end))
-    connection.execute(
-        "DELETE FROM NVTX_EVENTS WHERE domainId IS NOT NULL AND (start < ? OR end > ?) AND textId NOT IN "
-        "(SELECT id FROM StringIds WHERE value LIKE 'strategy:%')",
-        (begin, end),
-    )
-
-
 if __name__ == "__main__":
-    trim(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if sys.argv[3:] else None)
+    trim(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -9,7 +9,7 @@ writes past the caches, half as fast again as a program's stores (13.4 against 8
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -100,14 +100,6 @@ _SMALL, _MANY, _FEW = 1 << 20, 8, 2
 """Copies in a row up to that size, and beyond it: the cost of a copy is the slope over their number."""
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    latency: Spread
-    what: str
-    alone: float
-    """Seconds of the smallest copy that is waited for, beyond a wait for nothing."""
-
-
 def copy_keys(kind: Kind) -> tuple[str, ...]:
     rates = (f"{kind}_{direction}_bytes_per_second" for direction in DIRECTIONS)
     return (*rates, f"{kind}_copy_call_seconds")
@@ -135,15 +127,21 @@ def _measure_copies(bench: Bench, kind: Kind, take: Take) -> None:
         with Arena(bench.backend) as arena:
             host, device = take(arena, size), arena.device(size)
             host_array(host, size, (size,), np.dtype(np.uint8)).fill(1)
-            copies: tuple[tuple[Direction, Copy], ...] = (
-                ("to_device", lambda n: bench.backend.copy_to_device(device, host, n)),
-                ("to_host", lambda n: bench.backend.copy_to_host(host, device, n)),
+            copies: tuple[Copy, Copy] = (
+                lambda n: bench.backend.copy_to_device(device, host, n),
+                lambda n: bench.backend.copy_to_host(host, device, n),
             )
-            fitted = [_fit(bench, f"{kind}_{direction}", copy) for direction, copy in copies]
-        _keep_call(bench, f"{kind}_copy_call_seconds", fitted)
+            *rates, call = copy_keys(kind)
+            fitted = [_fit(bench, rate, copy) for rate, copy in zip(rates, copies, strict=True)]
+        calls = [positive(each) for each in fitted]  # one figure for both directions
+        middle, repeats = sum(each.value for each in calls) / 2, min(each.repeats for each in calls)
+        both = Spread(middle, min(each.low for each in calls), max(each.high for each in calls), repeats)
+        bench.keep(call, both, f"both directions, {_range(sizes(size))}")
 
 
-def _fit(bench: Bench, name: str, copy: Copy) -> _Fitted:
+def _fit(bench: Bench, key: str, copy: Copy) -> Spread:
+    """Keeps the rate of that copy; the cost of a call in a row, its range up to that of a copy alone: copies
+    in a row hide a part of each behind the next one, which a copy that nothing follows cannot."""
     tried = sizes(bench.sizes.transfer)
     quick = replace(bench, limits=replace(bench.limits, seconds=min(_SECONDS_PER_SIZE, bench.limits.seconds)))
     times = [_one_more(quick, size, copy) for size in tried]
@@ -154,11 +152,13 @@ def _fit(bench: Bench, name: str, copy: Copy) -> _Fitted:
         # The range holds the largest size too: beyond the CPU's caches a copy of pageable memory is slower.
         largest = tried[-1] / seconds
         rate = replace(rate, low=min(rate.low, largest), high=max(rate.high, largest))
-    what = f"{units.size(tried[0])} to {units.size(tried[-1])}"
-    bench.keep(f"{name}_bytes_per_second", rate, what)
-    # Copies in a row hide a part of each behind the next one, which a copy that nothing follows cannot.
+    bench.keep(key, rate, _range(tried))
     alone = quick.repeat(lambda: _row(quick, tried[0], copy, 1) - _row(quick, tried[0], copy, 0))
-    return _Fitted(latency, what, float(np.median(alone)))
+    return replace(latency, high=max(latency.high, float(np.median(alone))))
+
+
+def _range(tried: Sequence[int]) -> str:
+    return f"{units.size(tried[0])} to {units.size(tried[-1])}"
 
 
 def _one_more(bench: Bench, size: int, copy: Copy) -> list[float]:
@@ -175,18 +175,6 @@ def _row(bench: Bench, size: int, copy: Copy, count: int) -> float:
             copy(size)
 
     return bench.host_seconds(work)
-
-
-def _keep_call(bench: Bench, key: str, fitted: Sequence[_Fitted]) -> None:
-    """One figure for both directions; its range goes from the lower of a row to the higher of one alone."""
-    both = [positive(each.latency) for each in fitted]
-    joined = Spread(
-        value=sum(each.value for each in both) / len(both),
-        low=min(each.low for each in both),
-        high=max([each.high for each in both] + [each.alone for each in fitted]),
-        repeats=min(each.repeats for each in both),
-    )
-    bench.keep(key, joined, f"both directions, {fitted[0].what}")
 
 
 # Managed memory: what its faults and migrations cost, and what prefetching does. Migration is measured as the
