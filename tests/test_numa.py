@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import cuda_device
@@ -49,55 +51,38 @@ def test_a_system_or_an_architecture_that_does_not_say(tmp_path: Path) -> None:
         policy("riscv64")
 
 
-def choose(wanted: str, root: Path, bus: str | None = BUS, *, permitted: bool = True) -> int | None:
-    return chosen_node(wanted, bus, root, permitted=lambda: permitted)
+GRACE = {"cpus": "0", "gpu_node": "0"}
+"""On GH200 the GPU's own memory is a node without processors, no remote one; it can be named."""
+UNKNOWN = {"gpu_node": "-1"}
+NO_REMOTE, THERE, REFUSED = "no node is remote", r"nodes with memory: 0, 1$", "SYS_NICE"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "memory", "chosen"),
+    ("wanted", "memory", "facts", "permitted", "chosen"),
     [
-        ("local", "0-1", 1),
-        ("local", "0", None),  # nothing to choose
-        ("remote", "0-1", 0),
-        ("remote", "0-3", 0),
-        ("0", "0-1", 0),
-        ("1", "0-1", 1),
+        ("local", "0-1", {}, True, 1),
+        ("local", "0", {}, True, None),  # nothing to choose
+        ("local", "0-1", UNKNOWN, True, None),
+        ("local", "0-1", {}, False, None),  # Docker's default profile refuses these calls
+        ("remote", "0-1", {}, True, 0),
+        ("remote", "0-3", {}, True, 0),
+        ("remote", "0-1", GRACE, True, NO_REMOTE),
+        ("remote", "0-1", UNKNOWN, True, NO_REMOTE),
+        ("remote", "0-1", {}, False, REFUSED),
+        ("0", "0-1", {}, True, 0),
+        ("1", "0-1", GRACE, True, 1),
+        ("0", "0-1", {}, False, REFUSED),
+        *((wanted, "0-1", {}, True, f"^{wanted!r} is .* {THERE}") for wanted in ("2", "near", "-1", "", "²")),
     ],
 )
-def test_the_chosen_node(wanted: str, memory: str, chosen: int | None, tmp_path: Path) -> None:
-    assert choose(wanted, machine(tmp_path, memory)) == chosen
-
-
-def test_the_memory_of_a_gpu_is_no_remote_node(tmp_path: Path) -> None:
-    """On GH200 the GPU's own memory is a node without processors."""
-    grace = machine(tmp_path, "0-1", cpus="0", gpu_node="0")
-    with pytest.raises(ValueError, match="no node is remote"):
-        choose("remote", grace)
-    assert choose("1", grace) == 1, "it can be named"
-
-
-@pytest.mark.parametrize("wanted", ["2", "near", "-1", "", "²"])
-def test_a_node_that_is_not_there_is_named_with_those_that_are(wanted: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nodes with memory: 0, 1$") as raised:
-        choose(wanted, machine(tmp_path, "0-1"))
-    assert repr(wanted) in str(raised.value)
-
-
-@pytest.mark.parametrize("bus", [None, BUS])
-def test_no_remote_node_where_the_local_one_is_not_known(bus: str | None, tmp_path: Path) -> None:
-    there = machine(tmp_path, "0-1", gpu_node="-1")
-    with pytest.raises(ValueError, match="no node is remote"):
-        choose("remote", there, bus)
-    assert choose("local", there, bus) is None
-
-
-def test_where_policies_are_refused_only_the_default_is_left(tmp_path: Path) -> None:
-    """Docker's default profile refuses these calls."""
-    there = machine(tmp_path, "0-1")
-    assert choose("local", there, permitted=False) is None
-    for wanted in ("remote", "0"):
-        with pytest.raises(ValueError, match="SYS_NICE"):
-            choose(wanted, there, permitted=False)
+def test_the_chosen_node(
+    wanted: str, memory: str, facts: dict[str, Any], permitted: bool, chosen: Any, tmp_path: Path
+) -> None:
+    there = machine(tmp_path, memory, **facts)
+    with pytest.raises(ValueError, match=chosen) if isinstance(chosen, str) else nullcontext():
+        assert chosen_node(wanted, BUS, there, permitted=lambda: permitted) == chosen
+    if facts == UNKNOWN:
+        assert chosen_node("local", None, there, permitted=lambda: permitted) is None
 
 
 # This machine's own kernel

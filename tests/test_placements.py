@@ -213,32 +213,24 @@ def test_one_memory_needs_no_copy(placement: Placement) -> None:
 
 
 @every(("concurrent", "discards"), [(1, True), (1, False), (0, True)])
-def test_contents_are_left_behind_where_the_driver_can_prefetch_and_discard(
+def test_managed_memory_is_prefetched_or_attached_and_contents_left_behind(
     concurrent: int, discards: bool
 ) -> None:
+    """As far as the driver can."""
     backend = RecordingBackend(device=cuda_device(concurrent_managed_access=concurrent))
     backend.discards = discards
     with Arena(backend) as arena:
         placed = PLACED["managed-prefetch"].place(arena, LAYOUT)
-        assert (placed.bring is not None) == (concurrent == 1 and discards)
-        if placed.bring:
-            placed.bring("device")
-            assert backend.calls[-1] == ("discard", placed.host_pointer, 64, "device")
-
-
-@every(("concurrent", "call"), [(1, ("prefetch", 64)), (0, ("attach",))], ids=["prefetch", "attach"])
-def test_managed_memory_is_prefetched_or_attached_where_that_is_unsupported(
-    concurrent: int, call: tuple[object, ...]
-) -> None:
-    backend = RecordingBackend(device=cuda_device(concurrent_managed_access=concurrent))
-    with Arena(backend) as arena:
-        placed = PLACED["managed-prefetch"].place(arena, LAYOUT)
-        assert placed.host is not None
         backend.calls.clear()
         placed.to_device(None)
         placed.to_host(None)
-        pointer, (name, *size) = placed.host.ctypes.data, call
-        assert backend.calls == [(name, pointer, *size, "device"), (name, pointer, *size, "host")]
+        pointer = placed.host_pointer
+        move = ("prefetch", pointer, 64) if concurrent else ("attach", pointer)
+        assert backend.calls == [(*move, "device"), (*move, "host")]
+        assert (placed.bring is not None) == (concurrent == 1 and discards)
+        if placed.bring:
+            placed.bring("device")
+            assert backend.calls[-1] == ("discard", pointer, 64, "device")
 
 
 @each(*EVERY)
