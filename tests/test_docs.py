@@ -23,7 +23,6 @@ from typing import Any
 import pytest
 from running import QUICK, REPOSITORY, SHORT, Command, environment
 from test_host_rates import BANDWIDTH_TEST
-from test_revisions import git
 
 from advisor.workloads import starters
 from advisor.workloads.loading import load
@@ -230,9 +229,7 @@ def follow(command: str, folder: Path, advisor: Command) -> None:
         assert run(words, folder).returncode == 0
         return
     assert words[0] == "advisor", f"teach this test what {command!r} is"
-    if (
-        words[1:3] == ["compare", "--run"] and "--fail-if" not in words
-    ):  # tests/test_compare_versions.py runs it
+    if words[1:3] == ["compare", "--run"]:  # tests/test_compare_versions.py runs it
         assert all(word in advisor("compare", "--help").out for word in words if word.startswith("--"))
         return
     said = advisor(*made_small(words[1:], folder))
@@ -240,26 +237,8 @@ def follow(command: str, folder: Path, advisor: Command) -> None:
     assert said.code in allowed, said.out + said.err
 
 
-def commit_twice(folder: Path) -> None:
-    """The folder as a repository whose workload changes after the tag v1.2."""
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", "workload.py")
-    git(folder, "commit", "-qm", "first")
-    git(folder, "tag", "v1.2")
-    git(folder, "checkout", "-q", "-b", "feature")
-    with (folder / "workload.py").open("a") as file:
-        file.write("# changed\n")
-    git(folder, "commit", "-qam", "second")
-
-
 def made_small(words: list[str], folder: Path) -> list[str]:
     """The command with options that make it quick; its file must be importable here."""
-    if words[:2] == ["compare", "--run"]:
-        if not (folder / ".git").exists():
-            commit_twice(folder)
-        words = [word for word in words if word not in ("--fail-if", "slower=5%")]
-        settled = ("--fail-if", "slower=500%")  # known at the first look
-        return [*words, *settled, "--no-gpu", "--max-seconds", "60", "--target", "h200"]
     if words[0] not in ("profile", "fleet"):
         return words
     file = folder / words[1].partition("::")[0]
