@@ -21,7 +21,6 @@ from advisor.configuration import OptionSource
 from advisor.devices.environment import command_line
 from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure import namespaces, revisions
-from advisor.measure.backends import Machine, choose_backend
 from advisor.measure.jobs import Settings, Tree
 from advisor.measure.launcher import Launcher
 from advisor.measure.options import OPTIONS
@@ -34,7 +33,6 @@ from advisor.report import html, pages
 from advisor.report.page import Page
 from advisor.report.profile_page import with_headlines
 from advisor.rules import advise
-from advisor.strategies.backend import BackendName
 from advisor.strategies.registry import BASELINE, STRATEGIES, choose
 from advisor.verdicts.comparing import comparisons, versions
 from advisor.verdicts.versions import Question
@@ -137,16 +135,13 @@ def compare_versions(
                 next_step='Give a revision of git or a saved baseline, such as against="main".',
             )
         source = configuration.arguments(workload=str(base if head is None else head), **values)
-        sources = configuration.places(source)
-        options = configuration.merged(sources)
-        backend = choose_backend(options.gpu, options.no_gpu, (lambda _: None) if options.quiet else _say)
-        with make_progress(quiet=options.quiet) as progress:
-            return run_versions(sources, backend, progress, base, head, against=against)
+        settings = configuration.settings_here(source, _say, command="")
+        with make_progress(quiet=settings.options.quiet) as progress:
+            return run_versions(settings, progress, base, head, against=against)
 
 
 def run_versions(
-    sources: Sequence[OptionSource],
-    backend: BackendName,
+    settings: Settings,
     progress: Progress,
     base: Path | str,
     head: Path | str | None,
@@ -154,20 +149,16 @@ def run_versions(
     against: str | None = None,
     limits: Sequence[float] = (),
     recommendations: bool = False,
-    command: str = "",
     began: float | None = None,
     launching: Callable[[Settings], Launcher | None] = lambda _: None,
 ) -> VersionComparison:
-    """`compare_versions` for options that were read; `limits` are those of gates, which end it sooner.
+    """`compare_versions` for settings that were made; `limits` are those of gates, which end it sooner.
 
     recommendations: a gate asks for those of both versions.
     """
-    options = configuration.merged(sources)
-    settings = configuration.make_settings(sources, backend=backend, command=command)
-    begin = time.monotonic() if began is None else began
-    named = options.strategies
-    fewer = choose((BASELINE, *named)) if backend == "cpu" else STRATEGIES
-    settings = replace(settings, strategies=fewer, began=begin)
+    options, named = settings.options, settings.options.strategies
+    fewer = choose((BASELINE, *named)) if settings.backend == "cpu" else STRATEGIES
+    settings = replace(settings, strategies=fewer, began=time.monotonic() if began is None else began)
     question = Question(tuple(limits), strategies=tuple(named) or (BASELINE,))
     if options.indifference:
         question = replace(question, indifference=options.indifference, nearly=options.indifference)
@@ -277,17 +268,10 @@ def profile(
 
 def _profiled(target: str, name: str, values: Mapping[str, Any], *, script: bool) -> Profile:
     """name: as the user called what is in `target`."""
-    with scratch() as folder:
-        source = configuration.arguments(workload=target, **values)
-        sources = configuration.places(source, script=script)
-        options = configuration.merged(sources)
-        say = (lambda _: None) if options.quiet else _say
-        machine = Machine(cupy=lambda: True) if script else None  # a script needs its own library alone
-        backend = choose_backend(options.first_gpu, options.no_gpu, say, machine=machine)
-        command = _command(name, source)
-        settings = configuration.make_settings(sources, backend=backend, command=command, script=script)
-        with make_progress(quiet=options.quiet) as progress:
-            return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
+    source = configuration.arguments(workload=target, **values)
+    settings = configuration.settings_here(source, _say, command=_command(name, source), script=script)
+    with scratch() as folder, make_progress(quiet=settings.options.quiet) as progress:
+        return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
 
 
 def profile_cell(line: str, cell: str) -> Profile:

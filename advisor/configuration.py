@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -24,6 +24,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from advisor import units
 from advisor.devices import host_rates
 from advisor.errors import FileProblem, UsageError, nearest
+from advisor.measure.backends import Machine, choose_backend
 from advisor.measure.jobs import Settings
 from advisor.measure.options import OPTIONS, Option, Options
 from advisor.profiles.conclusions import Preferences
@@ -286,6 +287,25 @@ def _read(where: str, options: Mapping[str, Any]) -> OptionSource:
     for rule_id in values.get("ignore", ()):
         by_id(rule_id, place.called("ignore"))
     return OptionSource(where, values)
+
+
+def settings_here(
+    source: OptionSource,
+    tell: Callable[[str], None],
+    *,
+    command: str,
+    script: bool = False,
+    machine: Machine | None = None,
+) -> Settings:
+    """Settings of a run on this machine, with the options of the files too. `tell` is called, unless the run
+    is quiet, if there is a GPU that cannot be used. Raises as `make_settings` and `choose_backend` do."""
+    sources, here = places(source, script=script), machine or Machine()
+    options = merged(sources)
+    if script:  # it needs its own library alone
+        here = replace(here, cupy=lambda: True)
+    say = (lambda _: None) if options.quiet else tell
+    backend = choose_backend(options.first_gpu, options.no_gpu, say, machine=here)
+    return make_settings(sources, backend=backend, command=command, script=script)
 
 
 def make_settings(

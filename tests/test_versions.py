@@ -24,7 +24,7 @@ from rendering import Accepted, markup
 from running import REPOSITORY, asked
 from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
 
-from advisor import api, configuration, stats
+from advisor import api, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.contest import VersionFinal
 from advisor.measure.final_worker import Final
@@ -634,8 +634,8 @@ def test_what_a_baseline_promised_is_told_with_what_head_gains(
     monkeypatch.setattr(api.advise, "concluded", lambda profile: profile)
     monkeypatch.setattr(api.pipeline, "compare_versions", lambda *_, **__: found)
     (tmp_path / "w.py").touch()
-    sources = configuration.places(configuration.command_line(workload="w.py", strategies=strategies))
-    result = api.run_versions(sources, "cpu", Silent(), "w.py", None, against="main")
+    settings = asked("w.py", strategies=strategies)
+    result = api.run_versions(settings, Silent(), "w.py", None, against="main")
     line = "From pageable in BASE to pinned in HEAD: promised 2.00×"
     page = render(versions_page(result), "md").replace("`", "")
     assert (line in " ".join(page.split())) == told

@@ -17,10 +17,10 @@ from advisor.cli.console import (
     GATE_FAILED,
     Output,
     began,
-    choose_backend,
     interruptible,
     is_report,
     launcher,
+    machine,
     read_trace,
     require_report,
     say,
@@ -204,19 +204,19 @@ def _run(
         wrong = f"{target} is a script, and --run compares workloads"
         raise UsageError(wrong, next_step="Write a workload: advisor new mine.py.")
     options = {"strategies": request.strategies, "no_environment": request.no_environment, **request.options}
-    sources = configuration.places(configuration.command_line(workload=target, **options))
-    merged = configuration.merged(sources)
-    backend = choose_backend(merged.gpu, merged.no_gpu, request.quiet)
+    source = configuration.command_line(workload=target, quiet=request.quiet, **options)
+    command = command_line(sys.argv[1:])
+    settings = configuration.settings_here(source, say, command=command, machine=machine())
     gates = of_versions(request.gates, anyway=request.anyway)
-    settings: Any = {"command": command_line(sys.argv[1:]), "began": began(), "launching": launcher}
-    settings["limits"] = [gate.limit for gate in gates if gate.kind == "slower"]
-    settings["recommendations"] = any(gate.kind == "recommendation-changes" for gate in gates)
+    more: Any = {"against": against, "began": began(), "launching": launcher}
+    more["limits"] = [gate.limit for gate in gates if gate.kind == "slower"]
+    more["recommendations"] = any(gate.kind == "recommendation-changes" for gate in gates)
     try:
         with _telling_of_ctrl_c(), make_progress(quiet=request.quiet) as progress:
             files = str(base), None if head is None else str(head)
-            comparison = api.run_versions(sources, backend, progress, *files, against=against, **settings)
+            comparison = api.run_versions(settings, progress, *files, **more)
     except NothingToCompare as why:
-        why = NothingToCompare(here(include_host=merged.include_host).hide(why.message))
+        why = NothingToCompare(here(include_host=settings.options.include_host).hide(why.message))
         rulings = not_applicable(gates, f"{why.message}.")
         return pages.uncompared_page(Path(target).name, why, rulings), rulings
     rulings = judge(comparison, gates, anyway=request.anyway)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from advisor.nsys.exports import FileTrace
     from advisor.profiles.schema import Profile
     from advisor.report.page import Page
-    from advisor.strategies.backend import BackendName
 
 STDOUT = "-"
 
@@ -104,7 +103,6 @@ READER_GONE = 128 + 13
 """Exit code that a shell gives a program ended by SIGPIPE, signal 13."""
 BUG = 70
 """EX_SOFTWARE of sysexits.h: 1 means that a gate failed, and a bug must not be taken for that."""
-_PREDICTING = ("predict", "predicts")
 
 
 @dataclass(frozen=True)
@@ -344,17 +342,3 @@ def require_figures(result: Profile) -> None:
         raise NothingMeasured(
             "no strategy could be measured or predicted", next_step="The report lists the reason for each."
         )
-
-
-def choose_backend(
-    gpu: int | None,
-    no_gpu: bool,
-    quiet: bool,
-    without: tuple[str, str] = _PREDICTING,
-    *,
-    needs_cupy: bool = True,
-) -> BackendName:
-    from advisor.measure.backends import choose_backend
-
-    here = machine() if needs_cupy else replace(machine(), cupy=lambda: True)
-    return choose_backend(gpu, no_gpu, say if not quiet else lambda _: None, without, here)

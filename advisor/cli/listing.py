@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import AROUND, choose_backend, interruptible, read_trace, require_report, say
+from advisor.cli.console import AROUND, interruptible, machine, read_trace, require_report, say
 from advisor.errors import AdvisorError, UsageError
 
 _CPU_ALONE = ("measure the CPU", "measures only the CPU")
@@ -143,12 +143,14 @@ def devices_calibrate(
     """
     from advisor.calibration import calibrations
     from advisor.devices.catalogue import load
+    from advisor.measure.backends import choose_backend
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs
 
     if host and gpu is not None:
         raise UsageError("--gpu and --host contradict each other", next_step="Give only one of them.")
-    backend = choose_backend(gpu, host, quiet, without=_CPU_ALONE)
+    tell = (lambda _: None) if quiet else say
+    backend = choose_backend(gpu, host, tell, _CPU_ALONE, machine())
     request = calibrations.Request(
         backend=backend, gpu=gpu or 0, base=load(base) if base else None, name=name
     )

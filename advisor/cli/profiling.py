@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from advisor.cli import options
 from advisor.cli.console import (
     began,
-    choose_backend,
     interruptible,
     launcher,
+    machine,
     make_room,
     only_format,
     put,
@@ -54,19 +54,18 @@ def profile(**values: Any) -> None:
     source = configuration.command_line(**values)
     script = values["module"] or is_script(values["workload"], values["arguments"] or ())
     _require_recording(values, script=bool(script))
-    sources = configuration.places(source, script=script)
-    merged = configuration.merged(sources)
+    command = command_line(sys.argv[1:])
+    settings = configuration.settings_here(
+        source, say, command=command, script=bool(script), machine=machine()
+    )
+    merged = settings.options
     wanted = configuration.parse_formats(merged.formats)
     sweeps = parse_sweep(merged.sweep)
     form = only_format(merged.out, wanted)
     if merged.save:
         outputs.baseline_folder(merged.save)
     _require_one(merged, targets, swept=bool(sweeps), printed=form is not None)
-    backend = choose_backend(merged.first_gpu, merged.no_gpu, merged.quiet, needs_cupy=not script)
-    settings = configuration.make_settings(
-        sources, backend=backend, command=command_line(sys.argv[1:]), script=script
-    )
-    if backend == "cpu" and "nsys" in merged.trace and merged.nsys is None and not merged.quiet:
+    if settings.backend == "cpu" and "nsys" in merged.trace and merged.nsys is None and not merged.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
     several = Several(_names(settings, "report", wanted), wanted, merged)
     timed = replace(settings, began=began())
