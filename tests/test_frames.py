@@ -39,7 +39,7 @@ FRESH = Workload(buffers("a", "b"), frame=[host(produce), device(double), host(c
 
 
 def labels(run: Bench) -> list[str]:
-    return [action.label for action in run.serial.steady]
+    return [action.label for action in run.loop.steady]
 
 
 def test_steps_in_order_with_the_labels_of_their_ranges() -> None:

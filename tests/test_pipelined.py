@@ -227,7 +227,6 @@ def test_latencies_reach_from_a_frames_begin_to_its_end() -> None:
         run_frames(run, 4)
         # Frame 1 begins itself and frame 2; each later one has its turn after the one before it.
         assert run.loop.latencies == [1 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 10]
-        assert run.serial.latencies == []
 
 
 def test_frames_that_overlap_are_ordered_by_marks_without_time() -> None:

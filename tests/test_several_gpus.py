@@ -148,7 +148,7 @@ def test_halves_of_a_buffer_on_two_gpus(strategy: str) -> None:
         run.start()
         run.loop.frame(1)
         assert run.inspector.results(1)["c"].tolist() == [2] * 4 + [13] * 4
-        run.inspector.check_annotations(run.serial)
+        run.inspector.check_annotations(run.loop)
     moved = [call[3] for call in run.backend.calls if call[0].startswith("copy_to_device")]
     assert not moved or max(moved) == 8 * N or 8 * N // 2 in moved
 

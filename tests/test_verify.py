@@ -44,7 +44,7 @@ def consume(b: In) -> None:
 def inspect(run: Bench) -> None:
     """What the reference run does."""
     run.loop.run_setup()
-    if error := run.inspector.check_annotations(run.serial):
+    if error := run.inspector.check_annotations(run.loop):
         raise error
 
 

@@ -14,17 +14,7 @@ import numpy as np
 import nvtx
 
 from advisor.measure.sampling import Clock
-from advisor.measure.steps import (
-    Lines,
-    LoopCount,
-    Marks,
-    call_of,
-    in_turn,
-    indented,
-    most_rows,
-    valid_rows,
-    written,
-)
+from advisor.measure.steps import Lines, LoopCount, Marks, call_of, indented, most_rows, valid_rows, written
 from advisor.profiles.schema import Loop, Side
 from advisor.strategies.backend import Array, Backend, wait_for_all
 from advisor.strategies.parts import WHOLE, Bounds, Part
@@ -254,7 +244,15 @@ class FrameLoop:
         return written(lines)
 
     def in_turn(self, actions: Sequence[Action]) -> Iterator[Action]:
-        return in_turn(actions, self.iterations)
+        """The actions as they are done: those of later iterations until the host ends the loop."""
+        for loop, again, row in parts(actions):
+            if loop is not None and again:
+                while self.iterations[loop.number].again():
+                    yield from row
+            else:
+                if loop is not None:
+                    self.iterations[loop.number].begin()
+                yield from row
 
     def _count(self, loop: Loop) -> LoopCount:
         placed = self._placed[loop.until]

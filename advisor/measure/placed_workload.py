@@ -37,11 +37,8 @@ _LEAST_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class PlacedWorkload:
-    """A workload on its buffers, ready to run. `serial` runs one frame after the other, on the first set."""
-
     bound: BoundWorkload
     loop: FrameLoop
-    serial: FrameLoop
     plan: Plan
     inspector: Inspector
     arena: Arena
@@ -85,15 +82,18 @@ def place(
         again = {name: placements[name].place(arena, layouts[name], gpus[name]) for name in second}
         sets = (placed, {**placed, **again}) if strategy.pipelined else (placed,)
         more: dict[str, Any] = {"seed": job.seed, "ranges": ranges, "clock": clock}
-        serial = FrameLoop(bound, planned, placed, backend, **more)
-        loop = PipelinedLoop(bound, planned, sets, backend, **more) if strategy.pipelined else serial
+        loop = (
+            PipelinedLoop(bound, planned, sets, backend, **more)
+            if strategy.pipelined
+            else FrameLoop(bound, planned, placed, backend, **more)
+        )
         if job.task == "reference" and job.left_seconds is not None:
-            for count in serial.iterations.values():
+            for count in loop.iterations.values():
                 count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)
         inspector = Inspector(bound, planned, sets, layouts, backend)
         hints: dict[str, tuple[str, ...]] = {n: p.hints for n, p in placements.items() if p.hints}
         spent = clock() - begin
-        yield PlacedWorkload(bound, loop, serial, planned, inspector, arena, placed, hints, spent)
+        yield PlacedWorkload(bound, loop, planned, inspector, arena, placed, hints, spent)
         wait_for_all(backend)
 
 

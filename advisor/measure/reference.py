@@ -90,7 +90,7 @@ def _checked(
     limit ended, the error of an output that looks unwritten, and each result's first frame with NaN."""
     nan: dict[str, int] = {}
     with begin() as run:
-        run.serial.run_setup()
+        run.loop.run_setup()
         inspector, end, frames = run.inspector, perf_counter() + seconds, 0
 
         def look(index: int) -> bool:
@@ -103,8 +103,8 @@ def _checked(
             frames = index + 1
             return frames < MOST_FRAMES and perf_counter() < end
 
-        unwritten = inspector.check_annotations(run.serial, look)
-        counts = run.serial.iterations
+        unwritten = inspector.check_annotations(run.loop, look)
+        counts = run.loop.iterations
         return frames, counted(counts), capped(counts), unwritten, nan
 
 
@@ -120,8 +120,8 @@ def _as_it_is(
             for name in results.differences(index, inspector.results(index, alone=alone), lengths):
                 others.setdefault(name, index)
 
-        ran = first_frames(run.serial, look, most=frames, seconds=seconds).count
-        other_counts = unlike(counted(run.serial.iterations), counts)
+        ran = first_frames(run.loop, look, most=frames, seconds=seconds).count
+        other_counts = unlike(counted(run.loop.iterations), counts)
         iterations = {name: tuple(all_[:ran]) for name, all_ in counts.items() if name not in other_counts}
         other = others | other_counts
         repeated = Repeated(frames=ran, unlike=other, iterations=iterations, lengths=dict(lengths))
@@ -178,9 +178,9 @@ def _zeros_in(stage: str, buffer: str) -> Poison:
 def _outputs(begin: Begin, frames: int, poison: Poison) -> Mapping[Output, Written]:
     outputs: dict[Output, Written] = {}
     with begin() as run:
-        run.serial.run_setup()
+        run.loop.run_setup()
         for index in range(frames):
-            run.inspector.checked_frame(run.serial, index, poison, outputs)
+            run.inspector.checked_frame(run.loop, index, poison, outputs)
     return outputs
 
 

@@ -8,7 +8,7 @@ tests/benchmarks).
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -19,7 +19,6 @@ from advisor.errors import WorkloadError
 from advisor.profiles.figures import Iterations
 from advisor.profiles.schema import Loop
 from advisor.strategies.backend import Array, Backend
-from advisor.strategies.schedule import InARow, parts
 from advisor.workloads.binding import BoundStage, BoundWorkload
 from advisor.workloads.definition import Buffer, StageFunction
 from advisor.workloads.stage_code import located, place_of
@@ -136,19 +135,6 @@ class LoopCount:
             )
         self.now += 1
         return True
-
-
-def in_turn(steps: Sequence[InARow], counts: Mapping[int, LoopCount]) -> Iterator[InARow]:
-    """The steps as they are done: those of later iterations until the host ends the loop."""
-    for loop, again, row in parts(steps):
-        if loop is None:
-            yield from row
-        elif not again:
-            counts[loop.number].begin()
-            yield from row
-        else:
-            while counts[loop.number].again():
-                yield from row
 
 
 def indented(lines: Lines) -> Lines:

@@ -122,7 +122,7 @@ def test_a_form_of_arrays_costs_less_than_some_launches(form: str, cuda: Backend
     def best(stage: Stage) -> float:
         with bench(workload(stage, {}), "zero-copy", cuda) as run:
             run.start()
-            (action,) = [action for action in run.serial.steady if action.label.startswith("device:")]
+            (action,) = [action for action in run.loop.steady if action.label.startswith("device:")]
             times = []
             for index in range(200):
                 begin = time.perf_counter()

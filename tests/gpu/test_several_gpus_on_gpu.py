@@ -86,7 +86,7 @@ def test_the_examples_are_right_under_every_strategy(name: str, strategy: str, t
     with bench(workload, strategy, two, listening=False) as run:
         run.start(5)
         run.inspector.run_check(4)
-        run.inspector.check_annotations(run.serial)
+        run.inspector.check_annotations(run.loop)
         assert run.loop.timed_frame(20)
 
 

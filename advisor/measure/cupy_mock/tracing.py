@@ -61,14 +61,14 @@ def check(run: PlacedWorkload, seed: int) -> tuple[TraceRun, tuple[Wait, ...]]:
 def trace(job: Job, run: PlacedWorkload, checked: TraceRun, waits: tuple[Wait, ...]) -> TraceRun:
     """Times the stages in NumPy; counts what they read and write where the checks could not. Raises
     `RegionViolation`."""
-    bound, serial = run.bound, run.serial
-    serial.run_setup()
-    serial.first_frame()
-    serial.reset()
+    bound, loop = run.bound, run.loop
+    loop.run_setup()
+    loop.first_frame()
+    loop.reset()
     seconds = min(job.seconds, 1.0)
-    frames, index = breakdown(serial.timed_frame, perf_counter, 1, seconds, slow_seconds(job), serial.period)
-    index = to_a_whole_frame(serial, index)
-    iterations = iteration_records(serial.iterations, counted(serial.iterations))
+    frames, index = breakdown(loop.timed_frame, perf_counter, 1, seconds, slow_seconds(job), loop.period)
+    index = to_a_whole_frame(loop, index)
+    iterations = iteration_records(loop.iterations, counted(loop.iterations))
     often = Trace(iterations=iterations)
     times = {
         s.name: median(f[f"{s.side}:{s.name}"] for f in frames) * s.stage.every / often.times(s.stage.loop)
@@ -110,7 +110,7 @@ def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES
 def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: int) -> str | None:
     """The line where that stage first leaves its part of that buffer; None if those frames stay inside."""
     traced = _Traced(run, seed)
-    run.serial.run_setup()
+    run.loop.run_setup()
     for index in range(frames):
         for _ in traced.acted(traced.loop.actions(index), index):
             if violation := traced.recorder.strays.get(stray.access[:2]):
@@ -155,7 +155,7 @@ class _Traced:
             for _ in self.acted(self.loop.steady, index):
                 pass
             rows.append(self._run.inspector.rows(index) if known else {})
-            index = to_a_whole_frame(self._run.serial, index + 1)
+            index = to_a_whole_frame(self._run.loop, index + 1)
         row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in rows[0]}
         self._valid = {name: size * mean(each[name] for each in rows) for name, size in row_bytes.items()}
 
@@ -195,25 +195,25 @@ class _Checks:
 
     def run_frames(self) -> None:
         """Set-up, two frames, from the last of which the waits are kept, and then traced ones."""
-        run, serial = self._run, self._run.serial
-        self._act_all(serial.setup, 0)
+        run, loop = self._run, self._run.loop
+        self._act_all(loop.setup, 0)
         self._watch.waits.clear()
         begin = perf_counter()
-        self._act_all(serial.first, 0)
+        self._act_all(loop.first, 0)
         index = 1
         if perf_counter() - begin < _SLOW and not self._refused:
             self._watch.waits.clear()
-            self._act_all(serial.steady, index)
+            self._act_all(loop.steady, index)
             index += 1
         self._waits = +self._watch.waits
         if self.skipped:
             return
         traced = _Traced(run, self._seed)
         with (
-            serial.watched(partial(self._checked, run.placed)),
+            loop.watched(partial(self._checked, run.placed)),
             traced.loop.watched(partial(self._checked, traced.placed)),
         ):
-            traced.run_frames(to_a_whole_frame(serial, index))
+            traced.run_frames(to_a_whole_frame(loop, index))
         self.traced = traced
 
     def refused(self) -> tuple[Problem, ...]:
@@ -227,7 +227,7 @@ class _Checks:
                 yield Wait(stage=stage, line=line, call=call, write=write, count=count)
 
     def _act_all(self, actions: Sequence[Action], index: int) -> None:
-        for action in self._run.serial.in_turn(actions):
+        for action in self._run.loop.in_turn(actions):
             self._checked(self._run.placed, action).run(index)
 
     def _checked(self, placed: Mapping[str, Placed], action: Action) -> Action:
