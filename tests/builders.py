@@ -160,6 +160,19 @@ def measured(
     return Measured(strategy=strategy, **{**row, **fields})
 
 
+def apart(strategy: str, *medians: float, **fields: Any) -> Measured:
+    """A row of processes that differ: each has 30 frames within a millionth of its median."""
+    frames = [[median * (1 + i * 1e-7) for i in range(-15, 15)] for median in medians]
+    middle = sorted(medians)[len(medians) // 2]
+    return measured(
+        strategy,
+        middle,
+        frame_seconds=tuple(seconds for one in frames for seconds in one),
+        frames_per_round=(30,) * len(medians),
+        **fields,
+    )
+
+
 def final_block(process: int, round_: int, contestant: str, seconds: float, **fields: Any) -> Block:
     """A block of a final: one frame of that length, unless it is told otherwise."""
     given = {"place": 0, "frames": 1, "frame_seconds": (), **fields}

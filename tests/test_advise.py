@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from builders import (
     MIB,
+    apart,
     cpu_profile,
     failed,
     final_block,
@@ -77,19 +78,6 @@ def test_near_enough_goes_to_the_smaller_footprint_and_says_what_it_saves():
 def test_tie_break(rows, winner):
     candidates = [Contestant(name, size, change) for name, _, size, change in rows]
     assert break_tie(candidates, {name: seconds for name, seconds, *_ in rows}).name == winner
-
-
-def apart(strategy: str, *medians: float, **fields: object) -> Measured:
-    """A row of processes that differ: each has 30 frames within a millionth of its median."""
-    frames = [[median * (1 + i * 1e-7) for i in range(-15, 15)] for median in medians]
-    middle = sorted(medians)[len(medians) // 2]
-    return measured(
-        strategy,
-        middle,
-        frame_seconds=tuple(seconds for one in frames for seconds in one),
-        frames_per_round=(30,) * len(medians),
-        **fields,
-    )
 
 
 def test_open_names_what_looks_best_all_that_may_be_and_what_to_do():

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import MIB, cpu_profile, footprint, measured, predicted, prediction, profile, vector_add_trace
+from builders import (
+    MIB,
+    apart,
+    cpu_profile,
+    footprint,
+    measured,
+    predicted,
+    prediction,
+    profile,
+    vector_add_trace,
+)
 from every import every
 from rendering import shown
 
@@ -32,69 +42,55 @@ def wanted(*rows: Measured, **preferences: object) -> Recommendation:
     return chosen
 
 
-def pipelined(median: float, latency: float) -> Measured:
-    return measured("pinned-pipelined", median, latency_seconds=latency)
+BOTH_WAYS = (
+    measured("pageable", 0.040),
+    measured("pinned", 0.020),
+    measured("pinned-pipelined", 0.012, latency_seconds=0.024),
+)
 
 
-def test_time_is_begin_to_end() -> None:
-    rows = (measured("pageable", 0.040), measured("pinned", 0.020), pipelined(0.012, 0.024))
-    chosen = wanted(*rows)
+def test_time_is_begin_to_end_and_throughput_is_frames_per_second() -> None:
+    chosen = wanted(*BOTH_WAYS)
     assert (chosen.strategy, chosen.verdict, chosen.objective) == ("pinned", "fastest", "time")
     assert chosen.speedup == pytest.approx(2.0)
     assert chosen.groups == (("pinned",), ("pinned-pipelined",), ("pageable",))
+    rate = wanted(*BOTH_WAYS, objective="throughput")
+    assert (rate.strategy, rate.objective) == ("pinned-pipelined", "throughput")
+    assert rate.speedup == pytest.approx(40 / 12)
 
 
-def test_throughput_is_frames_per_second() -> None:
-    rows = (measured("pageable", 0.040), measured("pinned", 0.020), pipelined(0.012, 0.024))
-    chosen = wanted(*rows, objective="throughput")
-    assert (chosen.strategy, chosen.objective) == ("pinned-pipelined", "throughput")
-    assert chosen.speedup == pytest.approx(40 / 12)
+LEAN = (
+    measured("pageable", 0.040, footprint=WHOLE),
+    measured("pinned", 0.010, footprint=WHOLE),
+    measured("zero-copy", 0.030, footprint=HALF),
+    measured("managed", 0.035, footprint=HALF),
+)
 
 
 def test_footprint_looks_at_memory_first_and_at_time_among_equals() -> None:
-    rows = (
-        measured("pageable", 0.040, footprint=WHOLE),
-        measured("pinned", 0.010, footprint=WHOLE),
-        measured("zero-copy", 0.030, footprint=HALF),
-        measured("managed", 0.035, footprint=HALF),
-    )
-    chosen = wanted(*rows, objective="footprint")
+    chosen = wanted(*LEAN, objective="footprint")
     assert (chosen.strategy, chosen.verdict) == ("zero-copy", "fastest")
     assert chosen.groups == (("zero-copy",), ("managed",)), "pinned is faster, and needs more"
     assert chosen.speedup == pytest.approx(4 / 3), "against the baseline, which memory ruled out"
     assert chosen.excluded == {}, "excluded is for the budget"
     large = measured("pinned", 0.010, footprint=footprint(device=400 * MIB))
-    kept = wanted(rows[0], large, objective="footprint")
+    kept = wanted(LEAN[0], large, objective="footprint")
     assert (kept.strategy, kept.verdict) == ("pageable", "keep")
 
 
 def test_a_budget_excludes_what_does_not_fit_and_says_so() -> None:
-    rows = (
-        measured("pageable", 0.040, footprint=WHOLE),
-        measured("pinned", 0.010, footprint=WHOLE),
-        measured("zero-copy", 0.030, footprint=HALF),
-        measured("managed", 0.035, footprint=HALF),
-    )
-    chosen = wanted(*rows, memory_budget_bytes=200 * MIB)
+    chosen = wanted(*LEAN, memory_budget_bytes=200 * MIB)
     assert chosen.strategy == "zero-copy"
     assert chosen.excluded == {"pageable": "needs 384 MiB", "pinned": "needs 384 MiB"}
     assert chosen.speedup == pytest.approx(4 / 3)
-    exact = wanted(*rows, memory_budget_bytes=384 * MIB)
+    exact = wanted(*LEAN, memory_budget_bytes=384 * MIB)
     assert (exact.strategy, exact.excluded) == ("pinned", {})
-
-
-def restless(strategy: str, *medians: float, **fields: object) -> Measured:
-    """A row whose processes differ."""
-    frames = tuple(median for median in medians for _ in range(30))
-    middle = sorted(medians)[len(medians) // 2]
-    counts = (30,) * len(medians)
-    return measured(strategy, middle, frame_seconds=frames, frames_per_round=counts, **fields)
 
 
 def test_an_open_choice_risks_least_and_is_not_the_least_memory() -> None:
     """managed may be far slower than the fastest: half the memory does not make it the choice."""
-    wild = restless("managed", 0.015, 0.022, 0.030, footprint=HALF)
-    rows = (measured("pageable", 0.080), restless("pinned", 0.0199, 0.0200, 0.0201), wild)
+    wild = apart("managed", 0.015, 0.022, 0.030, footprint=HALF)
+    rows = (measured("pageable", 0.080), apart("pinned", 0.0199, 0.0200, 0.0201), wild)
     chosen = wanted(*rows)
     assert (chosen.verdict, chosen.strategy, chosen.tied_with) == ("open", "pinned", ("managed",))
     assert chosen.speedup == pytest.approx(4.0, rel=1e-3)
@@ -103,8 +99,8 @@ def test_an_open_choice_risks_least_and_is_not_the_least_memory() -> None:
 def test_advice_follows_an_open_choice() -> None:
     rows = (
         measured("pageable", 0.080),
-        restless("pinned", 0.0200, 0.0202, 0.0204, footprint=WHOLE, transfer_seconds=0.001),
-        restless("zero-copy", 0.0150, 0.0208, 0.0300, footprint=HALF, transfer_seconds=0.0),
+        apart("pinned", 0.0200, 0.0202, 0.0204, footprint=WHOLE, transfer_seconds=0.001),
+        apart("zero-copy", 0.0150, 0.0208, 0.0300, footprint=HALF, transfer_seconds=0.0),
     )
     run = advise(profile(results=rows))
     assert (run.recommendation.verdict, run.recommendation.strategy) == ("open", "pinned")
