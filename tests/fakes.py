@@ -7,7 +7,7 @@ import mmap
 import time
 import types
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +17,16 @@ import numpy as np
 from builders import cuda_device
 
 from advisor.measure import worker
+from advisor.measure.final_worker import Final
 from advisor.measure.frames import Ranges
-from advisor.measure.jobs import Job
+from advisor.measure.jobs import FinalJob, Job
 from advisor.measure.placed_workload import PlacedWorkload, place
 from advisor.profiles.schema import Device, MemoryKind, Side, WorkloadRecord
 from advisor.strategies.backend import Backend, Hint, HostFlag, PageLocks, host_array
 from advisor.strategies.parts import Span
 from advisor.workloads.binding import bind
 from advisor.workloads.definition import Workload
-from advisor.workloads.loading import Loaded
+from advisor.workloads.loading import Loaded, prepare
 
 ON_DEVICE = 1 << 52
 """Set in addresses that only the device knows; no process has memory there."""
@@ -615,6 +616,16 @@ def job(**changes: Any) -> Job:
         "reference": "",
     }
     return Job(**{**given, **changes})
+
+
+def final_process(
+    backend: Any, base: Job, contestants: Mapping[str, str], clock: Any = time.perf_counter, **fields: Any
+) -> Final:
+    """A process of the final, its blocks in this one; on the CPU's memory, taken for a GPU's."""
+    meter = {"meter": fields.pop("meter")} if "meter" in fields else {}
+    given = {"process": 0, "frames": 5, "block_seconds": 0.05, "compare": 0, "directory": "", **fields}
+    asked = FinalJob(base=base, contestants=contestants, **given)
+    return Final(asked, backend, lambda of: prepare(Path(of.file), None, of.assignments), clock, **meter)
 
 
 def attempted(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from builders import cuda_device, final_block, measured
 from every import every
-from fakes import FakeClock, RecordingBackend, job
+from fakes import FakeClock, RecordingBackend, final_process, job
 from field import InProcess
 from machines import FakeNvml, h200, make_tree, nano, nvml_error, orin, thor
 from running import REPOSITORY, FakeSession, cpu_settings
@@ -23,12 +23,11 @@ from advisor.devices.host import Machine, Tree
 from advisor.errors import UsageError
 from advisor.measure.contest import NO_TIME, Contest
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import FinalJob, FinalRound
+from advisor.measure.jobs import FinalRound
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import WINDOW_SECONDS, window
 from advisor.profiles.conclusions import Preferences
 from advisor.verdicts.final import Pace
-from advisor.workloads.loading import prepare
 
 ADDRESS = "0000:3B:00.0"
 COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
@@ -247,21 +246,16 @@ def metered(place: str | None) -> Iterator[Meter]:
     yield Real(clock, 50.0 if place else 200.0, tick=0.01)
 
 
-def final_of(workload: str, strategy: str, backend: RecordingBackend, directory: Path) -> Final:
-    """A process of the final that takes windows of energy; on the CPU's memory, taken for a GPU's."""
+def final_of(workload: str, strategy: str, backend: RecordingBackend) -> Final:
+    """A process of the final that takes windows of energy."""
     base = job(file=str(REPOSITORY / "workloads" / f"{workload}.py"), assignments={"n": "4096"})
-    asked = FinalJob(
-        base=base, process=2, contestants={"a": strategy}, frames=5, block_seconds=0.05,
-        energy_seconds=0.1, compare=0, directory=str(directory),
-    )  # fmt: skip
-    make = prepare(Path(base.file), None, base.assignments)
-    return Final(asked, backend, lambda _: make, time.perf_counter, meter=metered)
+    return final_process(backend, base, {"a": strategy}, process=2, energy_seconds=0.1, meter=metered)
 
 
 @pytest.mark.parametrize("overlapping", [False, True])
-def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_path: Path) -> None:
+def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool) -> None:
     strategy = "pinned-pipelined" if overlapping else "pageable"
-    final = final_of("vector_add", strategy, RecordingBackend(), tmp_path)
+    final = final_of("vector_add", strategy, RecordingBackend())
     with final.open:
         asked_for = (FinalRound(round=number, order=("a",), warm_frames=2) for number in (0, 1))
         blocks = [final.block(request, 0).block for request in asked_for]
@@ -274,11 +268,11 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool, tmp_p
         assert bool(block.frame_latencies) == overlapping
 
 
-def test_energy_of_several_gpus_is_told_by_gpu(tmp_path: Path) -> None:
+def test_energy_of_several_gpus_is_told_by_gpu() -> None:
     backend = RecordingBackend(gpus=2)
     backend.open_gpus(2)
     backend.gpus[1].environment = lambda: {"pci_bus_id": "1"}  # type: ignore[method-assign]
-    final = final_of("two_gpus_split", "pinned", backend, tmp_path)
+    final = final_of("two_gpus_split", "pinned", backend)
     with final.open:
         found = final.block(FinalRound(round=0, order=("a",), warm_frames=2), 0).block.energy
     assert found.source == "a fake, of 2 GPUs together"

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 from builders import cuda_device, measured, profile, recommendation, vector_add_workload
 from every import every
-from fakes import FakeClock, RecordingBackend, job
+from fakes import FakeClock, RecordingBackend, final_process, job
 from running import REPOSITORY, FakeLauncher, FakeSession, asked, measured_run, sample
 
 from advisor import pipeline
 from advisor.measure import measurement
-from advisor.measure.final_worker import Final
 from advisor.measure.jobs import FinalJob, FinalRound, Job
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Measurement
@@ -32,7 +31,6 @@ from advisor.report.mixes import buffers
 from advisor.strategies.mixes import every_mix, known
 from advisor.strategies.registry import STRATEGIES
 from advisor.verdicts.reasons import with_mixes
-from advisor.workloads.loading import prepare
 
 Costs = Mapping[str, Mapping[str, float]]
 WORKLOAD = vector_add_workload()
@@ -281,16 +279,12 @@ def test_the_search_is_inside_the_time_of_the_command(
 
 @pytest.mark.parametrize(("capped", "frames"), [(True, (4, 6)), (False, (100, 100))])
 def test_a_block_of_the_search_ends_with_its_time_whatever_frames_it_was_given(
-    tmp_path: Path, capped: bool, frames: tuple[int, int]
+    capped: bool, frames: tuple[int, int]
 ) -> None:
     """Frames of 10 ms, in blocks of 50 ms."""
     base = job(file=str(REPOSITORY / "workloads" / "vector_add.py"), assignments={"n": "64"})
-    given = FinalJob(
-        base=base, process=0, contestants={"a": "pinned"}, frames=100, block_seconds=0.05, capped=capped,
-        compare=0, directory=str(tmp_path),
-    )  # fmt: skip
-    make = prepare(Path(base.file), None, base.assignments)
-    final = Final(given, RecordingBackend(), lambda _: make, FakeClock(step=0.01))
+    clock, given = FakeClock(step=0.01), {"frames": 100, "capped": capped}
+    final = final_process(RecordingBackend(), base, {"a": "pinned"}, clock, **given)
     with final.open:
         done = final.block(FinalRound(round=0, order=("a",), warm_frames=100), 0)
     assert frames[0] <= done.block.frames <= frames[1]

@@ -6,7 +6,6 @@ import math
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ import numpy as np
 import pytest
 from builders import cuda_device, final_block, measured, profile, recommendation, vector_add_workload
 from every import every
-from fakes import FakeClock, RecordingBackend, job
+from fakes import FakeClock, RecordingBackend, final_process, job
 from rendering import Accepted, markup
 from running import REPOSITORY, asked
 from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
@@ -27,7 +26,6 @@ from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simu
 from advisor import api, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.contest import VersionFinal
-from advisor.measure.final_worker import Final
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
@@ -56,7 +54,6 @@ from advisor.verdicts.versions import (
     changes,
     judged,
 )
-from advisor.workloads.loading import prepare
 from tests.benchmarks.decisions import Noise
 
 ENTRY = Entry(("pageable", "pinned"))
@@ -392,18 +389,14 @@ def test_those_that_cannot_have_a_process_each_side_by_side(tmp_path: Path, told
     assert all(places == list(range(len(places))) for places in by_round.values())
 
 
-def test_versions_have_the_same_memory_in_a_round_and_other_in_the_next(tmp_path: Path) -> None:
-    """On the CPU's memory, taken for a GPU's; a version whose buffers are larger has its own."""
+def test_versions_have_the_same_memory_in_a_round_and_other_in_the_next() -> None:
+    """A version whose buffers are larger has its own."""
     file = str(REPOSITORY / "workloads" / "vector_add.py")
     jobs = {n: job(file=file, assignments={"n": n}) for n in ("4096", "8192")}
     names = {"BASE pinned": "4096", "HEAD pinned": "4096", "HEAD pinned (again)": "8192"}
-    asked = FinalJob(
-        base=jobs["4096"], process=0, contestants=dict.fromkeys(names, "pinned"), frames=5,
-        block_seconds=60.0, compare=0, directory=str(tmp_path),
-        jobs={name: jobs[n] for name, n in names.items()},
-    )  # fmt: skip
-    backend = RecordingBackend()
-    final = Final(asked, backend, lambda of: prepare(Path(of.file), None, of.assignments), time.perf_counter)
+    backend, of = RecordingBackend(), {name: jobs[n] for name, n in names.items()}
+    contestants = dict.fromkeys(names, "pinned")
+    final = final_process(backend, jobs["4096"], contestants, block_seconds=60.0, jobs=of)
     taken = []
     with final.open:
         for number, place in product((0, 1), range(3)):
