@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,8 +19,8 @@ from pydantic import Field
 
 from advisor.errors import WorkloadError
 from advisor.measure.fork_server import ForkServer, die_with_parent
-from advisor.measure.jobs import LOG, ScriptJob
-from advisor.measure.processes import end, fork_server, log_tail, start
+from advisor.measure.jobs import LOG, OUTCOME, ScriptJob
+from advisor.measure.processes import end, fork_server, log_tail, start, watch
 from advisor.measure.recording.calls import MODULES
 from advisor.measure.recording.loops import Loop, Loops
 from advisor.measure.recording.running import Finder, OwnFiles, program_of, run
@@ -37,7 +36,6 @@ from advisor.strategies.edits import Change
 from advisor.strategies.syntax import loop_lines
 
 WORKER = "advisor.measure.trying.worker"
-OUTCOME = "trial.json"
 PRINTED, ERRORS = "stdout", "stderr"
 """Files of a run's folder, for what the script prints."""
 TIMED_SHARE = 0.25
@@ -100,30 +98,25 @@ def run_trial(job: TrialJob, timeout: float, folder: Path, server: ForkServer | 
     number = len([*folder.glob("trial-*")])
     directory = folder / f"trial-{number}"
     job = job.model_copy(update={"script": job.script.model_copy(update={"directory": str(directory)})})
-    directory.mkdir(parents=True)
     if any(map(is_variable, job.changes)):
         server = None  # PyTorch reads the variable when it is imported
     process = start(job, directory, WORKER, server=server)
     try:
-        process.wait(most if (most := min(timeout, left)) < float("inf") else None)
-    except subprocess.TimeoutExpired:
-        if left <= timeout:
-            raise TimeUp from None
-        raise WorkloadError(
-            f"a trial of the script took longer than {timeout:.0f} s",
-            next_step="Run again with a longer --timeout.",
-        ) from None
+        is_late = watch(process, directory, min(timeout, left))
     finally:
         end(process, directory)
     outcome = directory / OUTCOME
     if not outcome.exists():
-        raise WorkloadError(
-            f"a trial of the script ended without results: exit code {process.returncode}",
-            next_step="Check that it ends normally or with sys.exit, not os._exit.",
-            detail=log_tail(directory / ERRORS) or log_tail(directory / LOG),
-        )
+        if is_late and left <= timeout:
+            raise TimeUp
+        how, step = f"took longer than {timeout:.0f} s", "Run again with a longer --timeout."
+        if not is_late:
+            how = f"ended without results: exit code {process.returncode}"
+            step = "Check that it ends normally or with sys.exit, not os._exit."
+        log = log_tail(directory / ERRORS) or log_tail(directory / LOG)
+        raise WorkloadError(f"a trial of the script {how}", next_step=step, detail=log)
     run = TrialRun.model_validate_json(outcome.read_bytes())
-    lines = tuple((directory / PRINTED).read_text("utf-8", "replace").splitlines())
+    lines = tuple(outcome.with_name(PRINTED).read_text("utf-8", "replace").splitlines())
     return run.model_copy(update={"results": run.results.model_copy(update={"printed": lines})})
 
 
