@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
-from typing import Literal
 
 from advisor import units
 from advisor.errors import WorkloadError
@@ -268,7 +267,7 @@ class Session:
         self, what: str, changes: Sequence[Change] = (), sources: Mapping[str, str] | None = None
     ) -> Results:
         """The results of a run with all of these in force; what was refused in it is noted."""
-        run = self._run_once(f"comparing results: {what}", "results", [AS_IS], changes, sources=sources)
+        run = self._run_once(f"comparing results: {what}", [AS_IS], changes, sources)
         self._leave("refused", run.refused)
         if not changes and not sources and run.results.exit_code:
             raise WorkloadError(
@@ -353,7 +352,7 @@ class Session:
         """Blocks of frames of each change, in turns after `first`."""
         contestants = [*first, *(change.name for change in changes)]
         what = f"timing {what}, process {process + 1}"
-        run = self._run_once(what, "time", contestants, changes, process=process, sources=sources)
+        run = self._run_once(what, contestants, changes, sources, process)
         refused = run.refused
         if run.results.exit_code:
             self._as_it_is()
@@ -366,13 +365,12 @@ class Session:
     def _run_once(
         self,
         what: str,
-        task: Literal["results", "time"],
         contestants: Sequence[str],
         changes: Sequence[Change],
-        *,
-        process: int = 0,
-        sources: Mapping[str, str] | None = None,
+        sources: Mapping[str, str] | None,
+        process: int | None = None,
     ) -> TrialRun:
+        """process: the number of one that times frames; of another the results are compared."""
         left = self.end - monotonic()
         if left <= 0:
             raise TimeUp
@@ -381,8 +379,8 @@ class Session:
         run = self.run(
             TrialJob(
                 script=self.job,
-                task=task,
-                process=process,
+                task="results" if process is None else "time",
+                process=process or 0,
                 changes=tuple(changes),
                 contestants=tuple(contestants),
                 loop_file=str(self._loop_file),
