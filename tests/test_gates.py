@@ -15,7 +15,6 @@ from builders import (
     predicted,
     prediction,
     profile,
-    recommendation,
     skipped,
 )
 from every import every
@@ -26,7 +25,6 @@ from running import missing
 from test_comparing import LATER, later
 
 from advisor.errors import UsageError
-from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Measured, Profile
 from advisor.verdicts.comparing.comparisons import compare, require_gateable
 from advisor.verdicts.comparing.gates import judge, parse_gates, require_of_profiles
@@ -133,23 +131,6 @@ def test_a_strategy_that_fails_now_fails_the_gate_and_a_missing_one_is_open(gate
         told, reasons = ruled(gate, profile(), later(results=(measured("pageable", 0.040), *rows)))
         assert told == "inconclusive"
         assert "`pinned`" in reasons[0]
-
-
-@every(
-    ("head", "status"),
-    [
-        (recommendation(), "passed"),
-        (recommendation("pageable", verdict="keep"), "failed"),
-        (recommendation("x", verdict="open", tied_with=("pinned",)), "inconclusive"),
-        (recommendation(verdict="untrusted"), "inconclusive"),
-    ],
-)
-def test_recommendation_changes(head: Recommendation, status: str) -> None:
-    found = ruled(
-        "recommendation-changes", profile(recommendation=recommendation()), later(recommendation=head)
-    )
-    assert found[0] == status
-    assert "`pinned` in BASE" in found[1][0]
 
 
 def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:
