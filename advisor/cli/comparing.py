@@ -225,8 +225,8 @@ def _run(
 
 @contextmanager
 def _telling_of_ctrl_c() -> Iterator[None]:
-    """Keeps nothing of an incomplete comparison: after the first Ctrl-C everything only ends, which another
-    one must not interrupt."""
+    """Says that nothing was compared. After the first Ctrl-C only the clean-up runs, which a second one must
+    not interrupt."""
     before = signal.getsignal(signal.SIGINT)
 
     def interrupt_once(*_: object) -> NoReturn:

@@ -40,21 +40,21 @@ from advisor.verdicts.versions import BASE, HEAD, Entry, Judged, Question, frame
 from advisor.verdicts.versions import named as version_name
 
 SCREENED_OUT = 2.0
-"""Times the best's time from which a strategy is not in the final: of equals one process each drops none."""
+"""Strategies beyond this many times the best time are left out of the final. Equals never differ by that."""
 BASELINE_IN = 4.0
-"""The baseline stays in up to this, since every gain is told against it; the best uniform strategy always."""
+"""The baseline stays up to this, since gains are ratios to it; the best uniform strategy always stays."""
 BLOCK_SECONDS = 0.025
-"""Frames of a block: on an H200 blocks differ by 3 to 8 %, longer ones too: it is where their buffers lie."""
+"""Length of a block. On an H200 blocks differ by 3 to 8 %, longer ones too: by where their buffers lie."""
 TAIL_FRAMES = 100
-"""Frames of a block at least, where the 99th percentile counts: three blocks then hold one."""
+"""Fewest frames of a block where the 99th percentile counts: three blocks then have one."""
 LEAST_SECONDS = 4.0
-"""With less time left no final is begun: the processes would hardly have started."""
+"""With less time left no final begins: its processes would hardly have started."""
 COMPARED_SECONDS = 0.2
-"""The quickest contestant's frames that are compared in each one's first block."""
+"""Frames compared in each contestant's first block: as many as the quickest one runs in this time."""
 AGAIN = " (again)"
 VERSION_BLOCK_SECONDS = 0.03
-"""Frames of a block of versions. On an H200 blocks of 50 and of 100 ms differed alike: by what else the host
-does in some tenths of a second, so that short blocks which soon follow one another say most."""
+"""Length of a block of versions. On an H200 blocks of 50 and of 100 ms differed alike, by what else the host
+did for tenths of a second: short blocks that follow one another closely show most."""
 VERSION_MOST_WARM = 0.02
 """Seconds of frames before a block: versions, which share the place of their buffers, are as cold as one
 another."""

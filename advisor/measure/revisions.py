@@ -411,7 +411,7 @@ def dirty(repo: Repository) -> str:
         f"Of {unknown} git cannot tell without its filters, which are not run.": changed.unknown,
         f"git could not tell whether HEAD has uncommitted changes: {changed.problem}.": changed.problem,
     }
-    return " ".join(sentence for sentence, those in sentences.items() if those)
+    return " ".join(sentence for sentence, reason in sentences.items() if reason)
 
 
 def commit_of(file: Path, seconds: float = _SECONDS) -> Commit | None:
