@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from on_gpu import CARDS, WORKLOADS, advisor, profiled
 
 from advisor.calibration.calibrations import GROUPS
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
-from advisor.profiles.reading import load as read_profile
 from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Backend, host_array
 
-WORKLOADS = Path(__file__).parents[2] / "workloads"
 BYTES = 256 << 20
 COPIES = 5
 
@@ -28,12 +25,6 @@ class Calibrated:
     path: Path
     entry: CatalogueEntry
     remarks: str
-
-
-def advisor(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "advisor", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +80,14 @@ def test_figures_are_in_an_order_that_is_physically_possible(calibrated: Calibra
     memory = figures.device_memory_bytes_per_second.value
     if figures.l2_bytes_per_second is not None:
         assert figures.l2_bytes_per_second.value > 0.8 * memory
-    if calibrated.entry.memory_class in ("discrete", "discrete-hmm"):
+    if calibrated.entry.memory_class in CARDS:
         assert figures.zero_copy_read_bytes_per_second.value < memory
     assert 5e-7 < figures.launch_seconds.value < 1e-4
 
 
 def test_what_is_read_again_and_calls_are_plausible(calibrated: Calibrated) -> None:
     figures = calibrated.entry.figures
-    if calibrated.entry.memory_class in ("discrete", "discrete-hmm"):
+    if calibrated.entry.memory_class in CARDS:
         two, alone, routines = (
             figures.link_again_share,
             figures.link_again_alone_share,
@@ -112,8 +103,6 @@ def test_what_is_read_again_and_calls_are_plausible(calibrated: Calibrated) -> N
 
 
 def test_the_entry_predicts(calibrated: Calibrated, tmp_path: Path) -> None:
-    arguments = ("--no-gpu", "--target", calibrated.path, "--out", tmp_path, "--max-seconds", "20")
-    done = advisor("profile", WORKLOADS / "vector_add.py", "--set", "n=2**20", *arguments)
-    assert done.returncode == 0, done.stderr
-    (target,) = read_profile(tmp_path / "profile.json").predictions
+    options = ("--set", "n=2**20", "--no-gpu", "--target", calibrated.path, "--max-seconds", "20")
+    (target,) = profiled(tmp_path, WORKLOADS / "vector_add.py", *options).predictions
     assert target.device.name == calibrated.entry.name

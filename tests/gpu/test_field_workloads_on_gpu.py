@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from field import EXAMPLES, SMALL, InProcess, missing
+from on_gpu import CARDS
 from running import asked
 
 from advisor import pipeline
@@ -37,7 +38,7 @@ def test_every_strategy_is_right(name: str, tmp_path: Path) -> None:
 def on_a_card(directory: Path, name: str, *assignments: str, strategies: tuple[str, ...]) -> list[Measured]:
     """The rows of these strategies; skips where the GPU is no card behind a link."""
     profile = profiled(directory, name, *assignments, strategies=strategies)
-    if profile.device.memory_class not in ("discrete", "discrete-hmm"):
+    if profile.device.memory_class not in CARDS:
         pytest.skip(f"this GPU is of class {profile.device.memory_class}")
     return [profile.measured()[strategy] for strategy in strategies]
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import Bench, bench
+from on_gpu import require
 
 from advisor.strategies.backend import Backend
-from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host
 
 SPIN = r"""
@@ -70,9 +71,7 @@ def run_frames(run: Bench, last: int) -> None:
 def test_every_strategy_gives_the_same_results_frame_by_frame(
     strategy: str, external: bool, cuda: Backend
 ) -> None:
-    reason = by_name(strategy).unavailable(cuda.device())
-    if reason:
-        pytest.skip(reason)
+    require(strategy, cuda)
     state, expected = 1, {}
     for frame in range(31):
         state = (state * 3 + frame % 97 + 1) % 9973

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import bench
+from on_gpu import require
 
 from advisor.strategies.backend import Backend
-from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, Out, Stage, Workload, device, host
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -34,9 +35,7 @@ def workload(stage: Stage, log: dict[int, Any]) -> Workload:
 
 def doubles(stage: Stage, strategy: str, cuda: Backend) -> None:
     """Runs 20 frames and holds each one's result against twice its input."""
-    reason = by_name(strategy).unavailable(cuda.device())
-    if reason:
-        pytest.skip(reason)
+    require(strategy, cuda)
     log: dict[int, Any] = {}
     with bench(workload(stage, log), strategy, cuda) as run:
         run.start(20)

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from on_gpu import require
 
 from advisor.measure.backends import gpu_count
 from advisor.strategies.arena import AllocationFailed, Arena
@@ -19,16 +20,10 @@ from advisor.strategies.registry import STRATEGIES, Strategy, by_name
 LAYOUT = Layout((1000, 1001), np.dtype(np.float32))
 
 
-def skip_unavailable(strategy: Strategy, cuda: Backend) -> None:
-    reason = strategy.unavailable(cuda.device())
-    if reason:
-        pytest.skip(reason)
-
-
 @pytest.mark.parametrize("foreign", [False, True], ids=["own", "external"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Backend) -> None:
-    skip_unavailable(strategy, cuda)
+    require(strategy.name, cuda)
     placement = External.before(strategy.placement) if foreign else strategy.placement
     if foreign and strategy.placement.takes_foreign_memory:
         pytest.skip("it works on foreign memory without a copy")
@@ -53,7 +48,7 @@ def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Back
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 def test_many_small_buffers(strategy: Strategy, cuda: Backend) -> None:
-    skip_unavailable(strategy, cuda)
+    require(strategy.name, cuda)
     small = Layout((3,), np.dtype(np.float32))
     with Arena(cuda) as arena:
         for _ in range(20):
@@ -62,7 +57,7 @@ def test_many_small_buffers(strategy: Strategy, cuda: Backend) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 def test_memory_is_given_back(strategy: Strategy, cuda: Backend) -> None:
-    skip_unavailable(strategy, cuda)
+    require(strategy.name, cuda)
     large = Layout((64 << 20,), np.dtype(np.float32))
     with Arena(cuda) as arena:
         strategy.placement.place(arena, large)  # the driver keeps some of the first allocation
@@ -124,9 +119,7 @@ def test_flags_of_page_locked_memory(cuda: Backend) -> None:
 
 
 def test_registered_memory_is_page_locked(cuda: Backend) -> None:
-    reason = by_name("registered").unavailable(cuda.device())
-    if reason:
-        pytest.skip(reason)
+    require("registered", cuda)
     attributes = cuda.xp.cuda.runtime.pointerGetAttributes
     with Arena(cuda) as arena:
         pointer = arena.registered(4096, mapped=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from on_gpu import CARDS, WORKLOADS, advisor, profiled
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Measured, Profile
-
-WORKLOADS = Path(__file__).parents[2] / "workloads"
 
 FAULT = """
 import numpy as np
@@ -37,15 +34,8 @@ def fault(n: int = 1024) -> Workload:
 """
 
 
-def profile(out: Path, *arguments: str, code: int = 0) -> Profile:
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", "profile", *arguments, "--out", str(out), "--max-seconds", "60"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    return load(out / "profile.json")
+def profile(out: Path, file: Path, *arguments: str, code: int = 0) -> Profile:
+    return profiled(out, file, *arguments, "--max-seconds", "60", code=code)
 
 
 def row(result: Profile, strategy: str) -> Measured:
@@ -53,7 +43,7 @@ def row(result: Profile, strategy: str) -> Measured:
 
 
 def test_vector_add_is_measured_under_every_strategy(tmp_path: Path) -> None:
-    result = profile(tmp_path, str(WORKLOADS / "vector_add.py"), "--set", "n=2**22")
+    result = profile(tmp_path, WORKLOADS / "vector_add.py", "--set", "n=2**22")
     assert result.device.kind == "cuda"
     assert result.device.memory_class is not None
     rows = {r.strategy: r.status for r in result.results}
@@ -64,8 +54,8 @@ def test_vector_add_is_measured_under_every_strategy(tmp_path: Path) -> None:
 
 
 def test_rereading_zero_copy_memory_costs_on_a_discrete_gpu(tmp_path: Path) -> None:
-    result = profile(tmp_path, str(WORKLOADS / "reread.py"), "--set", "passes=64", "--set", "n=2**24")
-    if result.device.memory_class not in ("discrete", "discrete-hmm"):
+    result = profile(tmp_path, WORKLOADS / "reread.py", "--set", "passes=64", "--set", "n=2**24")
+    if result.device.memory_class not in CARDS:
         pytest.skip(f"memory class {result.device.memory_class}")
     assert row(result, "zero-copy").median_seconds > 1.5 * row(result, "pinned").median_seconds
     (said,) = [a for a in result.advice if a.rule == "zero-copy-reread"]
@@ -75,7 +65,7 @@ def test_rereading_zero_copy_memory_costs_on_a_discrete_gpu(tmp_path: Path) -> N
 def test_a_kernel_that_faults_becomes_a_failed_row(tmp_path: Path) -> None:
     file = tmp_path / "fault.py"
     file.write_text(FAULT)
-    result = profile(tmp_path / "out", str(file), code=4)
+    result = profile(tmp_path / "out", file, code=4)
     assert {r.status for r in result.results} <= {"failed", "skipped"}
     assert any("illegal" in r.reason.lower() for r in result.results if r.status == "failed")
 
@@ -139,8 +129,8 @@ def test_what_goes_wrong_late_becomes_failed_rows_with_the_reason(
     file = tmp_path / "late.py"
     file.write_text(LATE)
     two = ("--strategy", "pageable", "--strategy", "pinned-pipelined", "--timeout", "15")
-    given = (str(file), "--set", f"how={how}", "--set", f"at={at}", *two)
-    result = profile(tmp_path / "out", *given, code=4)
+    given = ("--set", f"how={how}", "--set", f"at={at}", *two)
+    result = profile(tmp_path / "out", file, *given, code=4)
     failed = [row for row in result.results if row.status == "failed"]
     assert [row.strategy for row in failed] == ["pageable", "pinned-pipelined"]
     for row in failed:
@@ -149,7 +139,7 @@ def test_what_goes_wrong_late_becomes_failed_rows_with_the_reason(
 
 def test_hints_latency_and_host_copies_are_in_the_profile(tmp_path: Path) -> None:
     camera = Path(__file__).parents[1] / "workload_files" / "camera.py"
-    result = profile(tmp_path, str(camera))
+    result = profile(tmp_path, camera)
     rows = result.measured()
     if "managed-advised" in rows:
         assert any("read-mostly" in hints for hints in rows["managed-advised"].hints.values())
@@ -163,7 +153,7 @@ def test_hints_latency_and_host_copies_are_in_the_profile(tmp_path: Path) -> Non
 
 def test_rows_tell_more_than_their_time(tmp_path: Path) -> None:
     names = ("--strategy", "pageable", "--strategy", "pinned", "--strategy", "managed")
-    result = profile(tmp_path, str(WORKLOADS / "vector_add.py"), "--set", "n=2**24", *names)
+    result = profile(tmp_path, WORKLOADS / "vector_add.py", "--set", "n=2**24", *names)
     managed, pinned = row(result, "managed"), row(result, "pinned")
     if result.device.attributes.get("integrated"):
         assert "gpu0" not in managed.footprint.places
@@ -184,19 +174,9 @@ def test_rows_tell_more_than_their_time(tmp_path: Path) -> None:
 
 
 def test_energy_is_an_objective_or_refused_with_the_reason(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "advisor",
-        "profile",
-        str(WORKLOADS / "vector_add.py"),
-        "--set",
-        "n=2**20",
-    ]
-    command += ["--strategy", "pageable", "--strategy", "pinned", "--objective", "energy"]
-    done = subprocess.run(
-        [*command, "--max-seconds", "90", "--out", str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    names = ("--strategy", "pageable", "--strategy", "pinned")
+    options = ("--set", "n=2**20", "--objective", "energy", "--max-seconds", "90", "--out", tmp_path)
+    done = advisor("profile", WORKLOADS / "vector_add.py", *names, *options)
     if done.returncode == 2:
         assert "energy cannot be measured here" in done.stderr
         return

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,17 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import bench
-from running import REPOSITORY, environment
+from on_gpu import WORKLOADS, advisor, profiled, require
 from several import expected, mix
 
 from advisor.measure.backends import gpu_count, open_backend
-from advisor.profiles.reading import load
 from advisor.strategies.backend import Backend
-from advisor.strategies.registry import STRATEGIES, by_name
+from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
-from advisor.workloads.loading import load as load_workload
+from advisor.workloads.loading import load
 
-WORKLOADS = Path(__file__).parents[2] / "workloads"
 SERIAL = [s.name for s in STRATEGIES if not s.pipelined]
 pytestmark = pytest.mark.skipif(gpu_count() < 2, reason=f"needs two GPUs; CUDA sees {gpu_count()}")
 
@@ -66,8 +62,7 @@ def test_a_stage_runs_on_its_gpu_with_its_arrays_and_stream_there(two: Backend) 
 
 @pytest.mark.parametrize("strategy", SERIAL)
 def test_random_graphs_on_two_gpus_give_the_right_results(strategy: str, two: Backend) -> None:
-    if reason := by_name(strategy).unavailable(two.device()):
-        pytest.skip(reason)
+    require(strategy, two)
     for seed in range(8):
         workload = mix(seed, gpus=2, n=1 << 18)
         with bench(workload, strategy, two, listening=False) as run:
@@ -80,9 +75,8 @@ def test_random_graphs_on_two_gpus_give_the_right_results(strategy: str, two: Ba
 @pytest.mark.parametrize("name", ["two_gpus_split", "two_gpus_pipeline"])
 @pytest.mark.parametrize("strategy", SERIAL)
 def test_the_examples_are_right_under_every_strategy(name: str, strategy: str, two: Backend) -> None:
-    if reason := by_name(strategy).unavailable(two.device()):
-        pytest.skip(reason)
-    workload = load_workload(WORKLOADS / f"{name}.py", None, {"n": str(1 << 20)}).bound.workload
+    require(strategy, two)
+    workload = load(WORKLOADS / f"{name}.py", None, {"n": str(1 << 20)}).bound.workload
     with bench(workload, strategy, two, listening=False) as run:
         run.start(5)
         run.inspector.run_check(4)
@@ -91,13 +85,9 @@ def test_the_examples_are_right_under_every_strategy(name: str, strategy: str, t
 
 
 def test_a_profile_tells_of_both_gpus(tmp_path: Path) -> None:
-    file = WORKLOADS / "two_gpus_pipeline.py"
-    options = ["--gpus", "1,0", "--max-seconds", "25", "--out", str(tmp_path), "--set", "n=2**22"]
+    options = ["--gpus", "1,0", "--max-seconds", "25", "--set", "n=2**22"]
     options += ["--strategy", "pageable", "--strategy", "pinned", "--strategy", "peer"]
-    command = [sys.executable, "-m", "advisor", "profile", str(file), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    profile = load(tmp_path / "profile.json")
+    profile = profiled(tmp_path, WORKLOADS / "two_gpus_pipeline.py", *options)
     rows = profile.measured()
     assert set(rows) == {"pageable", "pinned", "peer"}, profile.results
     assert all(row.verified for row in rows.values())
@@ -115,10 +105,7 @@ def test_each_of_two_gpus_gets_its_own_profile(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     options = ("--local", "2", "--each", "--set", "n=2**22", "--max-seconds", "25", "--quiet")
     emit = ("--emit", tmp_path / "placements.toml", "--out", tmp_path / "fleet")
-    command = [sys.executable, "-m", "advisor", "fleet", REPOSITORY / "workloads" / "vector_add.py"]
-    said = subprocess.run(
-        [*command, *options, *emit], env=environment(), capture_output=True, text=True, timeout=180
-    )
+    said = advisor("fleet", WORKLOADS / "vector_add.py", *options, *emit)
     assert said.returncode == 0, said.stderr
     profiles = [json.loads(file.read_text()) for file in (tmp_path / "fleet").glob("*/profile.json")]
     assert [made["device"]["kind"] for made in profiles] == ["cuda", "cuda"]

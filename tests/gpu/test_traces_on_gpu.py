@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from on_gpu import CARDS, WORKLOADS, profiled
 
 from advisor.nsys.capturing import NsysFailed, find
-from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
 
-VECTOR_ADD = Path(__file__).parents[2] / "workloads" / "vector_add.py"
 FOLDER = os.environ.get("ADVISOR_TEST_NSYS")
 STRATEGIES = ("pinned", "pinned-pipelined", "zero-copy", "managed")
 
 
 def profile(out: Path, *more: str, **variables: str) -> Profile:
     chosen = [part for name in STRATEGIES for part in ("--strategy", name)]
-    quick = ("--set", "n=2**22", "--rounds", "1", "--max-seconds", "20", "--out", str(out))
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", "profile", str(VECTOR_ADD), *chosen, *quick, *more],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **variables},
-    )
-    assert done.returncode == 0, done.stderr
-    return load(out / "profile.json")
+    quick = ("--set", "n=2**22", "--rounds", "1", "--max-seconds", "20")
+    return profiled(out, WORKLOADS / "vector_add.py", *chosen, *quick, *more, **variables)
 
 
 def test_the_timeline_of_our_own_events(tmp_path: Path) -> None:
@@ -69,7 +58,7 @@ def test_what_nsys_sees(tmp_path: Path) -> None:
     assert not zero_copy.copied_bytes("host-to-device")
     managed = trace.of("managed")
     assert managed
-    if result.device.memory_class in ("discrete", "discrete-hmm"):
+    if result.device.memory_class in CARDS:
         for moved in (managed.migrated_bytes("to-device"), managed.migrated_bytes("to-host")):
             assert moved is not None
             assert nbytes <= moved <= 4 * nbytes, "a and b one way, c the other, and what is moved along"
