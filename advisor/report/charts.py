@@ -90,26 +90,21 @@ def time_axis(low: float, high: float, *, relative: bool = False) -> tuple[Scale
     `relative` to another time, they are ratios.
     """
     if high >= LOGARITHMIC_FROM * low:
-        return _labelled(Scale(low / 1.15, high * 1.15, True), relative)
-    return _labelled(Scale(0.95 * low if relative else 0.0, high * 1.05, False), relative)
-
-
-def _labelled(scale: Scale, relative: bool) -> tuple[Scale, tuple[Tick, ...]]:
-    low, high = scale.low, scale.high
-    if scale.logarithmic:
-        powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
-        ticks = [power for power in powers if low <= power <= high]
-        if len(ticks) <= 3:
-            ticks = [m * p for p in powers for m in (1, 2, 5) if low <= m * p <= high]
+        scale = Scale(low / 1.15, high * 1.15, True)
+        ticks = _decimal_ticks(scale.low, scale.high)
     else:
-        step = decimal_step((high - low) or low)
-        ticks = [i * step for i in range(math.ceil(low / step), int(high / step) + 1)]
-    if relative:
-        return scale, tuple(Tick(scale.share(tick), f"{tick:g}×") for tick in ticks)
-    # As few digits as tell the ticks apart.
-    written = ([_short(tick, digits) for tick in ticks] for digits in (3, 4, 5, 6, 7, 8))
-    texts = next((texts for texts in written if len(set(texts)) == len(texts)), [""] * len(ticks))
-    return scale, tuple(Tick(scale.share(tick), text) for tick, text in zip(ticks, texts, strict=True))
+        scale = Scale(0.95 * low if relative else 0.0, high * 1.05, False)
+        step = decimal_step(scale.high - scale.low)
+        ticks = [i * step for i in range(math.ceil(scale.low / step), int(scale.high / step) + 1)]
+    write: Callable[[float], str] = "{:g}×".format if relative else _short
+    return scale, tuple(Tick(scale.share(tick), write(tick)) for tick in ticks)
+
+
+def _decimal_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten; where there are few, also their multiples by 2 and 5."""
+    powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    ticks = [power for power in powers if low <= power <= high]
+    return ticks if len(ticks) > 3 else [m * p for p in powers for m in (1, 2, 5) if low <= m * p <= high]
 
 
 def decimal_step(extent: float) -> float:
@@ -118,9 +113,9 @@ def decimal_step(extent: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power * 5 >= extent)
 
 
-def _short(seconds: float, digits: int = 3) -> str:
-    number, _, unit = units.seconds(seconds, digits).partition(" ")
-    return f"{float(number):.{digits}g} {unit}" if seconds else "0"
+def _short(seconds: float) -> str:
+    number, _, unit = units.seconds(seconds).partition(" ")
+    return f"{float(number):.3g} {unit}" if seconds else "0"
 
 
 GRID = 1000

@@ -91,31 +91,6 @@ def kalman(n: int = 64) -> Workload:
 
 
 @workload
-def moving_average(n: int = 64, window: int = 4) -> Workload:
-    """The mean of the last frames, from a ring of them on the device."""
-
-    def clear(ring: Out) -> None:
-        ring.fill(0)
-
-    def capture(a: Out, frame: int) -> None:
-        a.fill(frame)
-
-    def filter_(xp, a: In, ring: InOut, mean: Out, frame: int) -> None:
-        ring[frame % window] = a
-        mean[...] = ring.mean(axis=0)
-
-    def use(mean: In) -> None:
-        mean.sum()
-
-    buffers = {name: Buffer(n, np.float32) for name in ("a", "mean")}
-    return Workload(
-        {**buffers, "ring": Buffer((window, n), np.float32)},
-        setup=[host(clear)],
-        frame=[host(capture), device(filter_), host(use)],
-    )
-
-
-@workload
 def training(n: int = 128, features: int = 8) -> Workload:
     """Steps of gradient descent on a new batch each, drawn with NumPy's global generator."""
 
