@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -18,10 +18,9 @@ from advisor.measure.jobs import Done, Problem, Settings
 from advisor.measure.launcher import Launcher, ProcessLauncher
 from advisor.measure.measurement import job_of
 from advisor.measure.progress import Labelled
-from advisor.profiles import outputs
+from advisor.profiles import outputs, reading
 from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
-from advisor.profiles.schema import Profile
 from advisor.profiles.secrets import is_secret
 from advisor.profiles.sweeps import (
     Point,
@@ -33,6 +32,7 @@ from advisor.profiles.sweeps import (
     values_of,
     was_interrupted,
 )
+from advisor.report import pages
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.parameters import parse_assignments, parse_number
 
@@ -167,17 +167,15 @@ def _plain(text: str) -> Value:
 
 
 LABEL_LENGTH = 18
-Keep = Callable[[Profile, Path], Sequence[Path]]
 
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs one profile after the other, each into its folder in `directory`; `keep` gets each as soon as it
-    is there, and returns the files it wrote."""
+    """Runs one profile after the other, each with its report into a folder in `directory`."""
 
     progress: Labelled
     directory: Path
-    keep: Keep
+    formats: Sequence[str]
     launcher: Launcher | None = None
     """None for real processes, forked again for each value."""
 
@@ -233,7 +231,9 @@ class Runner:
                 profile = pipeline.profile(
                     step.settings, self.progress, keep_in=folder, launcher=self.launcher
                 )
-                written = self.keep(profile, folder)
+                outputs.set_aside(folder)
+                written = pages.write(pages.page_of(profile), folder, self.formats)
+                reading.read_back(written)
                 outputs.remove(folder, pipeline.PARTIAL)
         except AdvisorError as error:
             problems.append(error)

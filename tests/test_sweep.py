@@ -119,11 +119,7 @@ def swept(
     progress: Progress = Silent(),  # noqa: B008
 ) -> ProfileSet:
     steps = tuple(steps_of(parse_sweep([text]), cpu_settings("w.py", strategies=("pageable", "pinned"))))
-
-    def keep(made: Profile, folder: Path) -> list[Path]:
-        return pages.write(pages.page_of(made), folder, ("html", "json"))
-
-    runner = Runner(Labelled(progress, limits=True), directory, keep, launcher)
+    runner = Runner(Labelled(progress, limits=True), directory, ("html", "json"), launcher)
     return runner.run(steps, ProfileSet("w", ("n",), ()))[0]
 
 

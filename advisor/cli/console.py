@@ -314,15 +314,6 @@ def make_room(directory: Path, quiet: bool) -> None:
         say(f"the previous report is in {previous}", written=True)
 
 
-def read_back(paths: Sequence[Path]) -> None:
-    """Raises `FileProblem` where the profile among them cannot be read again."""
-    from advisor.profiles import reading
-
-    for path in paths:
-        if path.name == "profile.json":
-            reading.require_readable(path.read_bytes(), str(path))
-
-
 def require_figures(result: Profile) -> None:
     """Exit code 3 when the user's code raised under every strategy that was run; 4 when they failed for other
     reasons, or nothing was measured nor predicted."""

@@ -18,7 +18,6 @@ from advisor.cli.console import (
     make_room,
     only_format,
     put,
-    read_back,
     require_figures,
     say,
     say_written,
@@ -149,7 +148,7 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
 def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) -> None:
     from advisor import pipeline
     from advisor.measure.progress import make_progress
-    from advisor.profiles import outputs
+    from advisor.profiles import outputs, reading
     from advisor.report import pages
 
     with (
@@ -163,7 +162,7 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
         make_room(directory, merged.quiet)
         paths = [*pages.write(page, directory, wanted), *_patch(result, settings, directory)]
         show(page, paths, details=merged.details, quiet=merged.quiet)
-        read_back(paths)
+        reading.read_back(paths)
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
         _save(result, merged)
@@ -310,23 +309,16 @@ class Several:
 
         noun = "value" if planned.kind == "sweep" else "workload"
         inside = (f"{step.directory}/{name}" for step in steps for name in self.inside)
-        written = list[Path]()
-
-        def keep(one: Profile, folder: Path) -> list[Path]:
-            make_room(folder, quiet=True)
-            paths = pages.write(pages.page_of(one), folder, self.wanted)
-            written.extend(paths)
-            read_back(paths)
-            return paths
+        results: ProfileSet | None = None
 
         def done() -> str:
-            return f"finished {noun}s are in {self.merged.out}" if written else f"no {noun} was finished"
+            return f"finished {noun}s are in {self.merged.out}" if results else f"no {noun} was finished"
 
         quiet, names = self.merged.quiet, [*pages.names(planned.kind, self.wanted), *inside]
         with interruptible(done), outputs.output_directory(self.merged.out, names, aside=True) as directory:
             with make_progress(quiet=quiet) as progress:
                 labelled = Labelled(progress, limits=True)
-                runner = Runner(labelled, directory, keep, launcher(steps[0].settings))
+                runner = Runner(labelled, directory, self.wanted, launcher(steps[0].settings))
                 results, problems = runner.run(steps, planned)
             page = pages.page_of(results)
             make_room(directory, quiet)

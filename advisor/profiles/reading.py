@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,13 @@ def require_readable(saved: str | bytes, name: str) -> None:
             next_step="Nothing is lost: the other files of the report are complete. Please report this as a "
             "bug in advisor.",
         ) from None
+
+
+def read_back(paths: Iterable[Path]) -> None:
+    """Raises `FileProblem` where the profile among these files cannot be read again."""
+    for path in paths:
+        if path.name == "profile.json":
+            require_readable(path.read_bytes(), str(path))
 
 
 def _harmless(read: Profile) -> Profile:
