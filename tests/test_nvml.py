@@ -278,7 +278,6 @@ def linked(index: int, joined: bool) -> dict[str, Any]:
     return {
         "nvmlDeviceGetPciInfo": SimpleNamespace(busId=f"0000{PLACES[index].upper()}"),
         "nvmlDeviceGetUUID": f"GPU-{index}",
-        "nvmlDeviceGetName": "H200",
         "nvmlDeviceGetNvLinkState": {link: int(link != 3) for link in range(18)} if joined else {},
         "joined": joined,
     }
@@ -304,7 +303,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def test_who_reaches_whom_and_over_what(machine: Machine) -> None:
     first, second, third = gpu_links(machine)
-    assert first == GpuLinks(PLACES[0], "GPU-0", "H200", (PLACES[1],), 17, "0000:00:01.0")
+    assert first == GpuLinks(PLACES[0], "GPU-0", (PLACES[1],), 17, "0000:00:01.0")
     assert (second.reaches, second.root_port) == ((PLACES[0],), "0000:00:01.0")
     assert (third.reaches, third.nvlinks, third.root_port) == ((), None, "0000:80:01.0")
     found = gpu_links(machine, ["0000:86:00.0", "00000000:3B:00.0", "0000:99:00.0"])

@@ -284,7 +284,6 @@ class GpuLinks:
     address: str
     """On the PCI bus, as sysfs writes it."""
     uuid: str | None = None
-    name: str | None = None
     reaches: tuple[str, ...] = ()
     """Addresses of the GPUs whose memory it can read."""
     nvlinks: int | None = None
@@ -338,7 +337,6 @@ def _all(module: Any, root: Path) -> Iterator[GpuLinks]:
         yield GpuLinks(
             address=address,
             uuid=queries.query("uuid", "nvmlDeviceGetUUID"),
-            name=queries.query("name", "nvmlDeviceGetName"),
             reaches=tuple(reached),
             # None where no link answers: the GPU has none, or NVML does not tell.
             nvlinks=sum(state == 1 for state in links) if links else None,
