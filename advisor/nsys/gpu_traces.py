@@ -71,17 +71,15 @@ class GpuFigures:
         )
         self.kernels, self.copies, moved = (union([each]) for each in self.work.busy())
         busy = union([self.kernels, self.copies, moved])
-        self.extent = int(busy[0][0]), max(int(busy[1][-1]), int(busy[0][0]) + 1)
         # The steady frames; without frames, from the first work to the last.
-        begin, end = self.extent
-        whole = np.array([begin]), np.array([end])
+        whole = busy[0][:1], np.maximum(busy[1][-1:], busy[0][:1] + 1)
         self.window = union([self.marked.steady]) if self.marked else whole
         self.units = len(self.marked.begins) - self.marked.first if self.marked else 1
         self.idle = between(busy, self.window)
 
     def trace(self) -> GpuTrace:
         """Without the attributes in the device's tables."""
-        steady, (begin, end) = self._at("copies"), self.extent
+        steady = self._at("copies")
         begins, ends = self.work.intervals("copies")
         others = np.setdiff1d(np.arange(len(begins)), steady, assume_unique=True)
         kernels, copies = (seconds(self.window, each) for each in (self.kernels, self.copies))
@@ -92,7 +90,6 @@ class GpuFigures:
             label="",
             process=self.work.process,
             seconds=max(length(self.window), 1e-9),
-            total_seconds=(end - begin) / 1e9,
             frames=self._frames(),
             kernel_seconds=kernels,
             collective_seconds=self._collective(kernels),

@@ -129,7 +129,6 @@ class GpuTrace(Record):
     process: int
     shares_dram: bool | None = optional("Whether CPU and GPU use one DRAM")
     seconds: PositiveSeconds
-    total_seconds: PositiveSeconds = Field(description="From its first work to its last")
     frames: Frames | None = None
     kernel_seconds: Seconds
     collective_seconds: Seconds = optional("Of these, while only NCCL's kernels ran", 0.0)
