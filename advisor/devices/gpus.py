@@ -114,7 +114,6 @@ def address_of(nvml: Any, handle: Any) -> str | None:
 
 
 def reason(problem: Exception) -> str:
-    """Why a call failed, in words."""
     if isinstance(problem, ImportError):
         return "nvidia-ml-py is not installed; pip install nvidia-ml-py"
     if isinstance(problem, AttributeError):

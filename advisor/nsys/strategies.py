@@ -60,38 +60,37 @@ _TABLES = {**_FAULTS, "kernels": Tables.KERNELS, "allocations": Tables.MEMORY}
 
 
 def strategies(database: Database, frames: Sequence[Frame]) -> tuple[StrategyTrace, ...]:
-    """Each strategy that has steady frames."""
-    seen = _Seen(database, frames)
+    sums = _StepSums(database, frames)
     by_strategy: defaultdict[str, list[Frame]] = defaultdict(list)
     for frame in frames:
         by_strategy[frame.strategy].append(frame)
-    return tuple(_strategy(database, name, mine, seen) for name, mine in by_strategy.items())
+    return tuple(_strategy(database, name, mine, sums) for name, mine in by_strategy.items())
 
 
-def _strategy(database: Database, name: str, frames: Sequence[Frame], seen: _Seen) -> StrategyTrace:
-    mine = {step: number for (strategy, step), number in seen.numbers.items() if strategy == name}
+def _strategy(database: Database, name: str, frames: Sequence[Frame], sums: _StepSums) -> StrategyTrace:
+    mine = {step: number for (strategy, step), number in sums.numbers.items() if strategy == name}
     steps: defaultdict[str, list[float]] = defaultdict(list)
     for step in (step for frame in frames for step in frame.steps):
         steps[step.name].append((step.end - step.begin) / 1e9)
     allocated = allocations(database, sorted({frame.process for frame in frames}))
-    missing = seen.absent(allocated)
+    missing = sums.absent(allocated)
     return StrategyTrace(
         strategy=name,
         frames=len(frames),
         frame_seconds=median((frame.end - frame.begin) / 1e9 for frame in frames),
-        activity=seen.activity(mine.values(), missing),
-        idle_share=seen.idle_share(frames),
+        activity=sums.activity(mine.values(), missing),
+        idle_share=sums.idle_share(frames),
         allocations=allocated,
         ranges=tuple(
             RangeTrace(
                 name=step,
                 count=len(lasted),
                 seconds=median(lasted),
-                activity=seen.activity({mine[step]} if step in mine else set(), missing),
+                activity=sums.activity({mine[step]} if step in mine else set(), missing),
             )
             for step, lasted in steps.items()
         ),
-        timeline=_timeline(database, sorted(frames, key=lambda f: f.end - f.begin)[len(frames) // 2], seen),
+        timeline=_timeline(database, sorted(frames, key=lambda f: f.end - f.begin)[len(frames) // 2], sums),
         absent=missing,
     )
 
@@ -108,7 +107,7 @@ def _stretches(frame: Frame) -> Iterator[tuple[str, int, int]]:
     yield "", at, frame.end
 
 
-class _Seen:
+class _StepSums:
     """Sums of copies, migrations, kernels, waits and faults, by step and kind."""
 
     def __init__(self, database: Database, frames: Sequence[Frame]) -> None:
@@ -255,10 +254,10 @@ class _Seen:
         return reasons
 
 
-def _timeline(database: Database, frame: Frame, seen: _Seen) -> Timeline:
-    works = [work for work in seen.works if work.process == frame.process]
-    # The GPU's own work stands in the place of the steps that it does, where that was seen.
-    steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not seen.works]
+def _timeline(database: Database, frame: Frame, sums: _StepSums) -> Timeline:
+    works = [work for work in sums.works if work.process == frame.process]
+    # The GPU's own work stands in the place of the steps that it does, where that was sums.
+    steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not sums.works]
     drawn: list[Row] = [(track(step.name), step.name, step.begin, step.end) for step in steps]
     for work in works:
         drawn += gpu_rows(database, work, frame.begin, frame.end)

@@ -121,8 +121,6 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's name and parameters."""
-
     name: str
     parameters: tuple[Parameter, ...]
 
@@ -138,7 +136,6 @@ class Signature:
 
 
 def read_signatures(source: str) -> dict[str, Signature]:
-    """All `__global__` functions of a source, by name."""
     plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
     signatures = {}
     for kernel in _KERNEL.finditer(plain):
