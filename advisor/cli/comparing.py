@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from advisor.report.page import Page
-    from advisor.verdicts.comparing.gates import Gate, Ruling
+    from advisor.verdicts.comparing.gates import Ruling
 
 _RUN = ("parameters", "gpu", "no_gpu", "indifference", "max_seconds", "timeout", "seed", "numa", "targets")
 """Options of `advisor profile` that say how versions are run."""
@@ -65,34 +65,16 @@ def compare(
     few percent, and their results are compared first. A failed gate exits with code 1; an inconclusive gate
     does so only with --strict.
     """
-    from advisor.verdicts.comparing.gates import parse_gates
-
     output = Output(out, formats, details, quiet)
     reports = is_report(base) and not run
     require_report(reports, frame=frame, nsys=nsys)
-    gates = () if reports else parse_gates(fail_if or ())
-    request = _Comparison(strategy or [], gates, anyway, quiet, no_environment, values)
+    request = _Comparison(
+        base, head, against, strategy or [], fail_if or [], anyway, quiet, no_environment, frame, nsys, values
+    )
     with output.reserved("compare"):
-        if run:
-            page, rulings = _run(base, head, against, request)
-        elif reports:
-            other = _without_run(base, head, against, values)
-            named = (frame or "", nsys)
-            page, rulings = _compare_reports(base, other, request, fail_if or (), named)
-        else:
-            base, head = _saved(base, head)
-            page, rulings = _compare(base, _without_run(base, head, against, values), request)
+        page, rulings = (_run if run else _compare_reports if reports else _compare)(request)
     output.show(page)
     _end(rulings, strict=strict, quiet=quiet)
-
-
-def _saved(base: Path, head: Path | None) -> tuple[Path, Path | None]:
-    """Where a baseline's profile is; it is compared with the last report, if nothing else is named."""
-    from advisor.profiles import outputs
-
-    if not outputs.is_baseline(base):
-        return base, head
-    return outputs.baseline_folder(str(base)), head or OPTIONS["out"].default
 
 
 def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:
@@ -107,46 +89,79 @@ def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:
 
 @dataclass(frozen=True)
 class _Comparison:
+    """What the command was asked for; `values` are the options of a run."""
+
+    base: Path
+    head: Path | None
+    against: str | None
     strategies: Sequence[str]
-    gates: Sequence[Gate]
+    gates: Sequence[str]
     anyway: bool
     quiet: bool
     no_environment: bool
-    options: Mapping[str, Any]
+    frame: str | None
+    nsys: Path | None
+    values: Mapping[str, Any]
+
+    def without_run(self) -> tuple[Path, Path]:
+        """BASE's and HEAD's file. A baseline is compared with the last report, if nothing else is named.
+
+        Raises `UsageError` without HEAD, and for what only a run of versions has.
+        """
+        from advisor.profiles import outputs
+
+        base, head = self.base, self.head
+        if outputs.is_baseline(base):
+            base, head = outputs.baseline_folder(str(base)), head or OPTIONS["out"].default
+        if head is None and not base.exists():
+            raise FileProblem(
+                f"{base} is neither a profile nor a saved baseline",
+                next_step="Save one of that name: advisor profile FILE --save NAME.",
+            )
+        if head is None:
+            raise UsageError(
+                "compare takes two profiles, BASE and HEAD",
+                next_step="To run two versions of a workload: advisor compare --run FILE --against REV.",
+            )
+        needless = [OPTIONS[n].key for n, value in self.values.items() if value not in (None, False, [])]
+        needless += ["against"] if self.against is not None else []
+        if needless:
+            raise UsageError(
+                f"--{needless[0]} has no effect without --run", next_step="Add --run, or omit it."
+            )
+        return base, head
 
 
-def _compare(base: Path, head: Path, request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
+def _compare(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
     from advisor.profiles import reading, redaction
     from advisor.report import pages
     from advisor.rules import advise
     from advisor.verdicts.comparing import comparisons, lines
-    from advisor.verdicts.comparing.gates import judge, require_of_profiles
+    from advisor.verdicts.comparing.gates import judge, parse_gates, require_of_profiles
 
-    base, head = map(reading.in_directory, (base, head))
-    files, anyway = (_called(base, head), _called(head, base)), request.anyway
+    gates, anyway = parse_gates(request.gates), request.anyway
+    base, head = map(reading.in_directory, request.without_run())
+    files = _called(base, head), _called(head, base)
     loaded = [advise.concluded(reading.load(file)) for file in (base, head)]
     if request.no_environment:
         loaded = [redaction.without_environment(each) for each in loaded]
-    require_of_profiles(request.gates, script=loaded[1].script is not None)
+    require_of_profiles(gates, script=loaded[1].script is not None)
     scripts = all(each.script for each in loaded)
     if scripts and request.strategies:
         raise UsageError("a script has no strategies to choose from", next_step="Omit --strategy.")
     by_line = lines.compare_lines(*loaded, anyway=anyway) if scripts else None
     compared = by_line or comparisons.compare(*loaded, strategies=request.strategies, anyway=anyway)
-    if request.gates:
+    if gates:
         comparisons.require_gateable(compared.base, compared.head, compared.conditions, anyway=anyway)
     if isinstance(compared, lines.LineComparison):
-        rulings = lines.judge_lines(compared, request.gates)
+        rulings = lines.judge_lines(compared, gates)
         return pages.lines_comparison_page(compared, rulings, files), rulings
-    rulings = judge(compared, request.gates, anyway=anyway)
+    rulings = judge(compared, gates, anyway=anyway)
     return pages.comparison_page(compared, rulings, files), rulings
 
 
-def _compare_reports(
-    base: Path, head: Path, request: _Comparison, gates: Sequence[str], named: tuple[str, Path | None]
-) -> tuple[Page, tuple[Ruling, ...]]:
-    """Two reports of Nsight Systems; gates on rules and the ceiling are HEAD's. named: the range of frames,
-    and nsys."""
+def _compare_reports(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
+    """Two reports of Nsight Systems; gates on rules and the ceiling are HEAD's."""
     from advisor import configuration
     from advisor.profiles.programs import ProgramTrace
     from advisor.report.traces import compared_page, slower
@@ -154,14 +169,14 @@ def _compare_reports(
     from advisor.rules.reports import ruled
     from advisor.verdicts.comparing.gates import parse_gates, rule
 
+    base, head = request.without_run()
     if request.strategies or not is_report(head):
         wrong = f"{base} is a report of Nsight Systems; it is compared with another one, as a whole"
         raise UsageError(wrong, next_step="Give two reports, BASE and HEAD, and omit --strategy.")
     source, rulings = configuration.command_line(), []
-    one, other = (
-        read_trace(file, named[1], named[0], source).program or ProgramTrace(gpus=()) for file in (base, head)
-    )
-    for gate_text in gates:
+    reports = (read_trace(file, request.nsys, request.frame or "", source) for file in (base, head))
+    one, other = (report.program or ProgramTrace(gpus=()) for report in reports)
+    for gate_text in request.gates:
         if gate_text.startswith("slower"):
             rulings += [rule(gate, list(slower(gate.limit, one, other))) for gate in parse_gates([gate_text])]
         else:
@@ -170,45 +185,25 @@ def _compare_reports(
     return compared_page(one, other, (base.name, head.name), outcomes), tuple(rulings)
 
 
-def _without_run(base: Path, head: Path | None, against: str | None, values: Mapping[str, Any]) -> Path:
-    """HEAD's profile. Raises `UsageError` without one, and for what only a run of versions has."""
-    if head is None and not base.exists():
-        raise FileProblem(
-            f"{base} is neither a profile nor a saved baseline",
-            next_step="Save one of that name: advisor profile FILE --save NAME.",
-        )
-    if head is None:
-        raise UsageError(
-            "compare takes two profiles, BASE and HEAD",
-            next_step="To run two versions of a workload: advisor compare --run FILE --against REV.",
-        )
-    needless = [OPTIONS[name].key for name, value in values.items() if value not in (None, False, [])]
-    needless += ["against"] if against is not None else []
-    if needless:
-        raise UsageError(f"--{needless[0]} has no effect without --run", next_step="Add --run, or omit it.")
-    return head
-
-
-def _run(
-    base: Path, head: Path | None, against: str | None, request: _Comparison
-) -> tuple[Page, tuple[Ruling, ...]]:
+def _run(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
     from advisor import api, configuration
     from advisor.devices.environment import command_line
     from advisor.measure.progress import make_progress
     from advisor.profiles.redaction import here
     from advisor.report import pages
-    from advisor.verdicts.comparing.gates import judge, not_applicable, of_versions
+    from advisor.verdicts.comparing.gates import judge, not_applicable, of_versions, parse_gates
 
+    base, head = request.base, request.head
     target = str(head or base)
     if is_script(target, ()):
         wrong = f"{target} is a script, and --run compares workloads"
         raise UsageError(wrong, next_step="Write a workload: advisor new mine.py.")
-    options = {"strategies": request.strategies, "no_environment": request.no_environment, **request.options}
+    options = {"strategies": request.strategies, "no_environment": request.no_environment, **request.values}
     source = configuration.command_line(workload=target, quiet=request.quiet, **options)
     command = command_line(sys.argv[1:])
     settings = configuration.settings_here(source, say, command=command, machine=machine())
-    gates = of_versions(request.gates, anyway=request.anyway)
-    more: Any = {"against": against, "began": began(), "launching": launcher}
+    gates = of_versions(parse_gates(request.gates), anyway=request.anyway)
+    more: Any = {"against": request.against, "began": began(), "launching": launcher}
     more["limits"] = [gate.limit for gate in gates if gate.kind == "slower"]
     more["recommendations"] = any(gate.kind == "recommendation-changes" for gate in gates)
     try:
