@@ -227,43 +227,34 @@ def test_others_are_waited_for_and_an_adaptive_cluster_is_asked_for_a_worker(tmp
     assert (shared.scaled, adaptive.scaled) == (False, True)
 
 
-@pytest.mark.parametrize(
-    ("end", "reason"),
-    [
-        ("dies", "the worker was lost; no other worker has this device"),
-        (Answer(status="lost", reason="SIGSEGV"), "SIGSEGV; no other worker has this device"),
-        ("{}", "the worker's answer cannot be read: status: Field required"),
-        (Answer(status="profiled", profile="{}"), 'is not a profile: the key "format" is missing'),
-        (Answer(status="profiled", profile=profile().to_json()), "another workload"),
-        (Answer(status="failed", reason="stage raised"), "stage raised"),
-    ],
-)
-def test_what_is_lost_for_good_or_wrong_is_a_failed_row(
-    end: Answer | str, reason: str, tmp_path: Path
-) -> None:
-    found = run(Imitated({"1": machine(gpu("GPU-1"))}, ends=lambda *_: end), tmp_path)
-    assert statuses(found) == ["failed"]
-    assert reason in found.record.rows[0].reason
+ENDS: dict[str, Answer | str] = {
+    "the worker dies": "dies",
+    "the process dies": Answer(status="lost", reason="SIGSEGV"),
+    "an answer that is none": "{}",
+    "a profile that is none": Answer(status="profiled", profile="{}"),
+    "a profile of another workload": Answer(status="profiled", profile=profile().to_json()),
+    "a stage raises": Answer(status="failed", reason="stage raised", next_step="Fix it."),
+}
+MACHINES: dict[str, Machine | str] = {
+    "another version of advisor": machine(gpu("GPU-1"), advisor="0.0.9"),
+    "no advisor": "no package",
+    "no CuPy": machine(gpu("GPU-1"), cupy=None),
+    "a CuPy for a newer driver": machine(gpu("GPU-1"), driver_cuda=12040),
+    "a report that is none": "nonsense",
+}
 
 
-@pytest.mark.parametrize(
-    ("told", "reason", "step"),
-    [
-        (machine(gpu("GPU-1"), advisor="0.0.9"), "advisor 0.0.9 is installed there", f"=={__version__}"),
-        ("no package", "advisor is not installed there", "[fleet]"),
-        (machine(gpu("GPU-1"), driver_cuda=12040), "built for CUDA 13, its driver supports 12", "[cuda12]"),
-        ("nonsense", "cannot be read", "same version"),
-    ],
-)
-def test_a_machine_that_cannot_take_part_is_a_row_with_the_next_step(
-    told: Machine | str, reason: str, step: str, tmp_path: Path
-) -> None:
-    found = run(Imitated({"1": told, "2": machine(gpu("GPU-2"), host="b")}), tmp_path)
-    assert statuses(found) == ["profiled", "unfit"]
-    row = next(row for row in found.record.rows if row.status == "unfit")
-    assert reason in row.reason
-    assert step in row.next_step
-    assert "tcp" not in pages.render(fleet_page(found.record), "html").replace("http", "")
+def test_a_row_without_a_profile_says_why_and_what_to_do(tmp_path: Path, accepted: Accepted) -> None:
+    one = machine(gpu("GPU-1"))
+    clusters = {name: Imitated({"tcp://1": one}, ends=lambda *_, end=end: end) for name, end in ENDS.items()}
+    clusters |= {name: Imitated({"tcp://1": each}) for name, each in MACHINES.items()}
+    text = []
+    for name, cluster in clusters.items():
+        found = run(cluster, tmp_path / name)
+        (row,) = found.record.rows
+        text += [name, f"  {row.status}: {row.reason}", f"  next: {row.next_step}", ""]
+        assert "tcp" not in pages.render(fleet_page(found.record), "html").replace("http", "")
+    accepted("\n".join(text).replace(__version__, "VERSION"), "fleet-rows.txt")
 
 
 @pytest.mark.parametrize("end", ["interrupted_at", "lost_at"])

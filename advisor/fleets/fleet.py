@@ -37,6 +37,7 @@ Function = Literal["inspect", "profile"]
 """A function of `advisor.fleets.remote`."""
 _TURN_SECONDS = 0.25
 _TRIES = 2
+_SAME_VERSION = "Install the same version of advisor there."
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,8 @@ def _answer(reply: Reply) -> Answer:
     try:
         return Answer.model_validate_json(reply.text)
     except ValidationError as problem:
-        return Answer(status="failed", reason=f"the worker's answer cannot be read: {first_error(problem)}")
+        reason = f"the worker's answer cannot be read: {first_error(problem)}"
+        return Answer(status="failed", reason=reason, next_step=_SAME_VERSION)
 
 
 def _machine(reply: Reply) -> Machine:
@@ -254,7 +256,7 @@ def _machine(reply: Reply) -> Machine:
         return Machine.model_validate_json(reply.text)
     except ValidationError as problem:
         what = f"its report of its devices cannot be read: {first_error(problem)}"
-        raise NothingMeasured(what, next_step="Install the same version of advisor there.") from None
+        raise NothingMeasured(what, next_step=_SAME_VERSION) from None
 
 
 @dataclass(frozen=True)

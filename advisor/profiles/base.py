@@ -63,7 +63,7 @@ def table(description: str) -> Any:
 def first_error(problem: ValidationError) -> str:
     """The first wrong key of a record, and what is wrong with it."""
     first = problem.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:500]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))[:500]
 
 
 def cleaned(value: Any, clean: Callable[[str, TextKind], str]) -> Any:
