@@ -268,6 +268,32 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool) -> No
         assert bool(block.frame_latencies) == overlapping
 
 
+LOGGED = """
+from advisor import Buffer, In, Out, Workload, device, host, workload
+
+@workload
+def logged(log: str = "") -> Workload:
+    def produce(a: Out, frame: int) -> None:
+        with open(log, "a") as file:
+            file.write(f"{frame} ")
+    def compute(xp, a: In, b: Out) -> None:
+        xp.add(a, 1, out=b)
+    return Workload({name: Buffer(8, "f4") for name in "ab"}, [host(produce), device(compute)])
+"""
+
+
+def test_frames_up_to_the_ticks_have_indices_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "w.py").write_text(LOGGED)
+    base = job(file=str(tmp_path / "w.py"), assignments={"log": str(tmp_path / "log")})
+    given = {"energy_seconds": 0.1, "block_seconds": 1e-9, "meter": metered}
+    final = final_process(RecordingBackend(), base, {"a": "pinned"}, **given)
+    with final.open:
+        for number in (0, 1):
+            final.block(FinalRound(round=number, order=("a",), warm_frames=2), 0)
+    frames = [int(frame) for frame in (tmp_path / "log").read_text().split()]
+    assert frames == list(range(len(frames)))
+
+
 def test_energy_of_several_gpus_is_told_by_gpu() -> None:
     backend = RecordingBackend(gpus=2)
     backend.open_gpus(2)

@@ -111,8 +111,8 @@ class Final:
             )
             first = ready.index + len(warming)
             loop.reset()
-            figures = self._window(loop, first) if self.power else self._timed(loop, first)
-            latencies, frames = loop.latencies, figures["frames"]
+            figures, frames = self._window(loop, first) if self.power else self._timed(loop, first)
+            latencies = loop.latencies
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
             ran = {name: mean(counts) for name, counts in counted(loop.iterations).items()}
             ready.index = first + frames
@@ -145,11 +145,10 @@ class Final:
         )
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
-    def _timed(self, loop: FrameLoop, first: int) -> dict[str, Any]:
+    def _timed(self, loop: FrameLoop, first: int) -> tuple[dict[str, Any], int]:
+        """Figures of the block, and how many frames ran."""
         spending = sampling.Spending()
-        frames = self.job.frames
-        most = self._most()
-        run = loop.frame
+        frames, most, run = self.job.frames, self._most(), loop.frame
         if self.job.jobs:
             spent, frames = sampling.timed_together(
                 run, self.clock, first, frames, most=most, period=loop.period
@@ -159,18 +158,21 @@ class Final:
             seconds = sampling.timed_block(run, self.clock, first, frames, most=most, period=loop.period)
             frames = len(seconds)
         spent_each = spending.per_frame(frames)
-        return {
-            "frames": frames,
-            "seconds": sum(seconds),
-            "frame_seconds": tuple(seconds[:MOST_FRAMES]),
-            **spent_each,
-        }
+        times = {"seconds": sum(seconds), "frame_seconds": tuple(seconds[:MOST_FRAMES])}
+        return {"frames": frames, **times, **spent_each}, frames
 
-    def _window(self, loop: FrameLoop, first: int) -> dict[str, Any]:
+    def _window(self, loop: FrameLoop, first: int) -> tuple[dict[str, Any], int]:
+        """As `_timed`: more run than the window holds, which begins and ends with a tick of the counter."""
         assert self.power is not None
-        meters, idle = self.power
-        frame = sampling.by_period(loop.frame, loop.period, first)
-        measured = sampling.window(frame, first, meters, self.clock, self.job.energy_seconds)
+        (meters, idle), ran = self.power, 0
+
+        def period(_: int) -> None:
+            nonlocal ran
+            for _ in range(loop.period):
+                loop.frame(first + ran)
+                ran += 1
+
+        measured = sampling.window(period, 0, meters, self.clock, self.job.energy_seconds)
         each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(measured.joules, idle, strict=True))
         together = f", of {len(each)} GPUs together" if len(each) > 1 else ""
         joules = sum(measured.joules)
@@ -178,7 +180,8 @@ class Final:
         gpus = each if together else ()
         frames = measured.frames * loop.period
         energy = Energy(joules=joules, idle_watts=sum(idle), source=source, gpus=gpus)
-        return {"frames": frames, "seconds": measured.seconds, "frame_seconds": (), "energy": energy}
+        seconds = measured.seconds
+        return {"frames": frames, "seconds": seconds, "frame_seconds": (), "energy": energy}, ran
 
     def _metered(self) -> tuple[tuple[Meter, ...], tuple[float, ...]]:
         """A meter for each GPU, open for the life of the process, and the power while nothing runs."""

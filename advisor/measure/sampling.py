@@ -111,15 +111,19 @@ def sample(
     clock: Clock,
     first: int,
     seconds: float,
-    min_frames: int = MIN_FRAMES,
+    least: int = MIN_FRAMES,
     counters: Counters = COUNTERS,
+    period: int = 1,
 ) -> Samples:
-    """Times frames one by one for so many seconds, with the garbage collector at rest."""
+    """Times frames for so many seconds, with the garbage collector at rest. Frames that differ are timed in
+    whole periods, `least` of them, and a sample is the mean of a period."""
     with quiet():
-        spending = Spending(counters)
-        times = timed_block(frame, clock, first, MAX_FRAMES, most=seconds, least=min_frames)
-        stopped = f"{MAX_FRAMES} frames" if len(times) == MAX_FRAMES else "time is up"
-        return Samples(tuple(times), stopped, spending.per_frame(len(times)))
+        spending, most = Spending(counters), MAX_FRAMES * period
+        times = timed_block(frame, clock, first, most, most=seconds, least=least * period, period=period)
+        stopped = f"{MAX_FRAMES} frames" if len(times) == most else "time is up"
+        spent = spending.per_frame(len(times))
+    means = (sum(times[at : at + period]) / period for at in range(0, len(times), period))
+    return Samples(tuple(means), stopped, spent)
 
 
 def timed_block(
@@ -183,19 +187,6 @@ def _mean(frames: Sequence[dict[str, float]]) -> dict[str, float]:
     """By label; a frame without it takes no time for it."""
     labels = dict.fromkeys(label for frame in frames for label in frame)
     return {label: sum(frame.get(label, 0.0) for frame in frames) / len(frames) for label in labels}
-
-
-def by_period(frame: Callable[[int], None], period: int, first: int) -> Callable[[int], None]:
-    """All frames of a period as one: `first` and what follows stand for the periods from frame `first` on."""
-    if period == 1:
-        return frame
-
-    def frames(number: int) -> None:
-        start = first + (number - first) * period
-        for index in range(start, start + period):
-            frame(index)
-
-    return frames
 
 
 WINDOW_SECONDS = 2.0

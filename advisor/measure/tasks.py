@@ -26,7 +26,7 @@ from advisor.measure.frames import Action, FrameLoop
 from advisor.measure.jobs import Done, Job, Sample
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, SECONDS, KeptResults, nans
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.sampling import Clock, breakdown, by_period, sample, warm_up
+from advisor.measure.sampling import Clock, breakdown, sample, warm_up
 from advisor.measure.steps import LoopCount, named
 from advisor.measure.verification import Inspector
 from advisor.profiles.figures import Iterations, PageLocking, PlaceMemory
@@ -181,14 +181,14 @@ def _timed(
         index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), slow_seconds(job))
     loop.reset()
     with backend.page_locks() as locks:
-        frames = by_period(loop.frame, loop.period, index)
-        samples = sample(frames, clock, index, job.seconds, 1 if hurried else job.min_frames)
+        least = 1 if hurried else job.min_frames
+        samples = sample(loop.frame, clock, index, job.seconds, least, period=loop.period)
     count = len(samples.frame_seconds) * loop.period
     fields = {
-        "frame_seconds": tuple(seconds / loop.period for seconds in samples.frame_seconds),
+        "frame_seconds": samples.frame_seconds,
         "stopped": samples.stopped,
         "page_locking": locks and PageLocking(calls=locks.calls / count, seconds=locks.seconds / count),
-        **{name: each / loop.period for name, each in samples.spent.items()},
+        **samples.spent,
     }
     return fields, count, index + count
 
