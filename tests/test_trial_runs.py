@@ -17,13 +17,14 @@ from every import every
 from running import asked
 
 from advisor.cli import profiling
-from advisor.errors import UsageError
+from advisor.errors import UsageError, WorkloadError
 from advisor.measure.jobs import ScriptJob
+from advisor.measure.launcher import script_job
 from advisor.measure.progress import Lines, Progress
 from advisor.measure.trying.candidates import Candidate, candidates, written_patch
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import MOST_PROCESSES, RunTrial, Session, try_script
-from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded
+from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
 from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
 from advisor.profiles.crossings import Ceiling, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
@@ -130,6 +131,31 @@ def test_an_array_that_is_set_in_each_frame_is_uploaded_once(
     _, trials = tried(tmp_path, monkeypatch, 60, start=start, after="w.fill(i)")
     assert trials["hoist-11"].outcome == "refused"
     assert "writes to what it uploads" in trials["hoist-11"].reason
+
+
+@every(
+    ("text", "timeout", "left", "message"),
+    [
+        (
+            "import os\nfor i in range(9): pass\nos._exit(3)\n",
+            60.0,
+            None,
+            "ended without results: exit code 3",
+        ),
+        ("import time\nfor i in range(9): time.sleep(9)\n", 0.5, None, "took longer than 0 s"),
+        ("import time\nfor i in range(9): time.sleep(9)\n", 60.0, 0.5, ""),
+    ],
+)
+def test_a_trial_without_results_ends_with_the_reason(
+    text: str, timeout: float, left: float | None, message: str, tmp_path: Path
+) -> None:
+    """Without one where the time for all trials is over."""
+    file = tmp_path / "script.py"
+    file.write_text(text, encoding="utf-8")
+    script = script_job(asked(str(file), backend="cuda"), tmp_path)
+    loop = {"loop_file": str(file), "loop": 0, "contestants": ("as-is",), "most_seconds": left}
+    with pytest.raises(WorkloadError if message else TimeUp, match=message or None):
+        run_trial(TrialJob.model_validate({"script": script, "task": "results", **loop}), timeout, tmp_path)
 
 
 def test_libraries_are_not_imported_beforehand_where_a_file_sets_variables(tmp_path: Path) -> None:
