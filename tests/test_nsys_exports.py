@@ -132,15 +132,14 @@ def test_kinds_are_joined_by_name(tmp_path: Path, version: Version, shift: int) 
     (trace,) = read(pinned(tmp_path / "a.sqlite", version, shift)).strategies
     (plain,) = read(pinned(tmp_path / "b.sqlite")).strategies
     assert trace == plain
-    assert trace.copied_bytes("host-to-device", source="pinned") == 300
-    assert trace.copied_bytes("host-to-device", source="pageable") == 0
+    assert trace.copied_bytes("host-to-device", "pinned") == 300
+    assert trace.copied_bytes("host-to-device", "pageable") == 0
     assert trace.activity.copies[0].bytes_per_second == pytest.approx(600 / 0.006)
 
 
 def test_bytes_that_migrated(tmp_path: Path) -> None:
     (trace,) = read(managed(tmp_path / "a.sqlite")).strategies
     assert trace.migrated_bytes("to-device") == 65536 + 4096
-    assert trace.migrated_bytes("to-device", "page fault") == 65536
     assert trace.faults() == (2, 16)
 
 

@@ -5,7 +5,7 @@ What is taken for a figure that a catalogue entry leaves out stands in defaults.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -269,19 +269,20 @@ def describe_one(name_or_path: str, system: System = "linux") -> str:
 
 def value(key: str, figure: Figure, span: str = " ({} to {})") -> str:
     """A figure with its unit, and its range where it has one: 650 GB/s (580 GB/s to 700 GB/s)."""
-    write = next(write for end, write in _WRITE if key.endswith(end))
+    write = next(write for end, (_, write) in _UNITS.items() if key.endswith(end))
     low, high = figure.low or figure.value, figure.high or figure.value
     return write(figure.value) + ("" if low == high else span.format(write(low), write(high)))
 
 
-_WRITE = (
-    ("flops_per_second", lambda x: f"{units.digits(x / 1e12)} TFLOP/s"),
-    ("bytes_per_second", units.rate),
-    ("bytes", units.size),
-    ("seconds", units.seconds),
-    ("share", units.percent),
-    ("slowdown", units.ratio),
-)
+_UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "flops_per_second": ("rate", lambda x: f"{units.digits(x / 1e12)} TFLOP/s"),
+    "bytes_per_second": ("rate", units.rate),
+    "bytes": ("size", units.size),
+    "seconds": ("time", units.seconds),
+    "share": ("share", units.percent),
+    "slowdown": ("slowdown", units.ratio),
+}
+"""What a figure is, by the end of its key, and how it is written."""
 
 
 def _bandwidth(entry: CatalogueEntry) -> float:
@@ -302,14 +303,16 @@ def _absent(entry: CatalogueEntry) -> Iterator[str]:
         "Not known; assumed by the model",
         ((f"{key} = {value(key, figure)}", figure.source) for key, figure in figures),
     )
-    without = ", ".join(_in_words(key) for key in absent if key not in assumed)
+    without = ", ".join(in_words(key) for key in absent if key not in assumed)
     yield f"Not known and not needed by the model: {without}" * bool(without)
 
 
-def _in_words(key: str) -> str:
-    """The figure's name without its unit: `host pinned read` for host_pinned_read_bytes_per_second."""
-    unit = next(end for end, _ in _WRITE if key.endswith(end))
-    return key.removesuffix(f"_{unit}").replace("_", " ")
+def in_words(key: str) -> str:
+    """The figure's name: `host pinned read rate` for host_pinned_read_bytes_per_second."""
+    if key in defaults().names:
+        return defaults().names[key]
+    end = next(end for end in _UNITS if key.endswith(end))
+    return f"{key.removesuffix(end).replace('_', ' ')}{_UNITS[end][0]}"
 
 
 def _section(title: str, items: Iterable[tuple[str, str]]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from advisor import units
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.host_rates import RATES, given_rates
-from advisor.model.machines import Machine, defaults, value
+from advisor.model.machines import Machine, in_words, value
 from advisor.model.measured import host_spread, learned, modelled
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.terms import DRAWS, Values, constant, span
@@ -49,7 +49,6 @@ _WITHOUT = {
     "flops_per_second": "The arithmetic rate is not known: kernels are assumed to be memory-bound.",
     "l2_bytes": "The size of the L2 cache is not known: every pass is assumed to read from memory.",
 }
-_UNITS = {"bytes_per_second": "rate", "bytes": "size", "seconds": "time", "share": "share"}
 
 
 def predict(
@@ -244,7 +243,7 @@ def assumptions(trace: Trace, machine: Machine) -> tuple[str, ...]:
             for name, figure in given_rates(target, inferred=True).items()
         ),
         *(
-            f"Not known: {_words(name)}; assumed {value(name, figure, _SPAN)} ({figure.source})."
+            f"Not known: {in_words(name)}; assumed {value(name, figure, _SPAN)} ({figure.source})."
             for name, figure in sorted(machine.assumed.items())
             if figure.low != figure.high or figure.value != 1
         ),
@@ -297,10 +296,3 @@ def _assumed(traffic: Traffic, most: float) -> str:
         f"Tracing could not see how stage {traffic.stage!r} uses buffer {traffic.buffer!r}: one pass "
         f"assumed, at most {most:g}{products}."
     )
-
-
-def _words(name: str) -> str:
-    if name in defaults().names:
-        return defaults().names[name]
-    end = next(end for end in _UNITS if name.endswith(end))
-    return f"{name.removesuffix(end).strip('_').replace('_', ' ')} {_UNITS[end]}"

@@ -52,6 +52,10 @@ class Copies(Record):
     seconds: Seconds = Field(description="On the GPU's clock, added up")
 
     @property
+    def host_memory(self) -> str | None:
+        return self.destination if self.kind == "device-to-host" else self.source
+
+    @property
     def bytes_per_second(self) -> float | None:
         """Rate while copying; None where the copies took no measurable time."""
         return self.bytes / self.seconds if self.seconds > 0 else None
@@ -125,13 +129,12 @@ class StrategyTrace(Record):
     timeline: Timeline | None = None
     absent: dict[Word, Text] = table("What was not observed, and why")
 
-    def migrated_bytes(self, direction: Direction, cause: str | None = None) -> float | None:
+    def migrated_bytes(self, direction: Direction) -> float | None:
         """Bytes of managed memory that moved that way in one frame; None where none was observed."""
         migrations = self.activity.migrations
         if migrations is None:
             return None
-        moved = (m.bytes for m in migrations if m.direction == direction and cause in (None, m.cause))
-        return sum(moved) / self.frames
+        return sum(moved.bytes for moved in migrations if moved.direction == direction) / self.frames
 
     def faults(self) -> tuple[float | None, float | None]:
         """Page faults in one frame on managed memory: by the CPU, by the GPU."""
@@ -139,16 +142,12 @@ class StrategyTrace(Record):
         cpu, gpu = (None if count is None else count / self.frames for count in counts)
         return cpu, gpu
 
-    def copied_bytes(
-        self, kind: str, *, source: str | None = None, destination: str | None = None
-    ) -> float | None:
-        """Bytes of such copies in one frame; None where no copy at all was observed."""
+    def copied_bytes(self, kind: str, memory: str) -> float | None:
+        """Bytes of such copies in one frame, by the host's memory; None where no copy at all was observed."""
         copies = self.activity.copies
         if copies is None:
             return None
-        wanted = (c for c in copies if c.kind == kind)
-        wanted = (c for c in wanted if source in (None, c.source) and destination in (None, c.destination))
-        return sum(c.bytes for c in wanted) / self.frames
+        return sum(c.bytes for c in copies if (c.kind, c.host_memory) == (kind, memory)) / self.frames
 
 
 class NoTrace(Record):

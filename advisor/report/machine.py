@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
@@ -74,8 +73,6 @@ _OBJECTIVES = {
 def method(profile: Profile) -> tuple[Fact, ...]:
     """Order, sampling and the terms of the tables."""
     sampling, final = profile.method, profile.final
-    stopped = Counter(reason for row in profile.measured().values() for reason in row.stopped).most_common()
-    ended = words.listing(f"{words.name(why, 100)} ({words.count(n, 'time')})" for why, n in stopped)
     seed, source = f"in random order (seed {sampling.seed})", "by resampling processes and their timed frames"
     rounds = words.count(len(sampling.order) or sampling.rounds, "round")
     order = f"{rounds}; in each, every strategy runs in a fresh process, {seed}"
@@ -92,7 +89,6 @@ def method(profile: Profile) -> tuple[Fact, ...]:
         Fact("Device path", "a frame without its host stages: copies, kernels and waits"),
         Fact("Set-up", "allocation, page-locking, set-up stages, first frame; not part of the frame time"),
         *_hints(profile),
-        *([Fact("Sampling ended", ended)] if stopped and not (final and final.settled) else []),
         Fact("Trace", words.line(profile.trace.reason, 300)),
     )
 

@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from advisor.profiles import schema
@@ -137,28 +138,32 @@ def _verdict(strategy: str, chosen: Recommendation | None) -> Record:
     return {"recommended": recommended, "verdict": verdict, "gain": gain, "gain_low": low, "gain_high": high}
 
 
+_MEASURED = ("device_path_seconds", "transfer_seconds", *FrameFigures.model_fields, "setup_seconds")
+
+
 def _figures(row: schema.Result | schema.PredictedResult) -> Record:
     """Times of a frame; low and high are the interval if measured, the range if predicted."""
-    timed = row if isinstance(row, (schema.Measured, schema.Predicted)) else None
-    measured = row if isinstance(row, schema.Measured) else None
-    middle, low, high = seconds_of(timed) if timed else (None, None, None)
+    copied, unknown = getattr(row, "transfer_bytes", {}), (None, None, None)
+    middle, low, high = seconds_of(row) if isinstance(row, (schema.Measured, schema.Predicted)) else unknown
     return {
         "frame_seconds": middle,
         "frame_low_seconds": low,
         "frame_high_seconds": high,
-        "latency_seconds": timed.latency_seconds if timed else None,
-        "p95_seconds": measured.p95.seconds if measured and measured.p95 else None,
-        "p99_seconds": measured.p99.seconds if measured and measured.p99 else None,
-        "device_path_seconds": measured.device_path_seconds if measured else None,
-        "transfer_seconds": measured.transfer_seconds if measured else None,
-        **{name: getattr(measured, name, None) for name in FrameFigures.model_fields},
-        "setup_seconds": measured.setup_seconds if measured else None,
-        "to_device_bytes": measured.transfer_bytes.get("to-device") if measured else None,
-        "to_host_bytes": measured.transfer_bytes.get("to-host") if measured else None,
+        "latency_seconds": _at(row, "latency_seconds"),
+        "p95_seconds": _at(row, "p95", "seconds"),
+        "p99_seconds": _at(row, "p99", "seconds"),
+        **{name: _at(row, name) for name in _MEASURED},
+        "to_device_bytes": copied.get("to-device"),
+        "to_host_bytes": copied.get("to-host"),
         "memory_bytes": bytes_of(row),
-        "energy_joules": measured.energy.joules if measured and measured.energy else None,
-        "reason": row.reason if isinstance(row, (schema.Failed, schema.Skipped)) else None,
+        "energy_joules": _at(row, "energy", "joules"),
+        "reason": _at(row, "reason"),
     }
+
+
+def _at(row: object, *names: str) -> Cell:
+    """A part of a row; nothing where it has none."""
+    return reduce(lambda part, name: getattr(part, name, None), names, row)
 
 
 def flows_of(gpus: Sequence[GpuTrace], **side: str) -> tuple[Record, ...]:

@@ -254,25 +254,18 @@ class _Writer:
         if not bars:
             return []
         self.omitted["strategy"] += sum(len(bar.names) for bar in answer.bars if bar not in bars)
-        figures = [self._figures(answer, bar) for bar in bars]
-        gain = "gain" * bool(answer.against)
-        heads = ["", "", gain, "memory"] if self.brief else ["", "", gain, "", "memory"]
-        right = [True, not (self.bars and self.brief), True, *[True] * (1 if self.brief else 2)]
-        columns: list[_Column] = [(answer.counts, False, [_joined(bar.names) for bar in bars])]
-        columns += zip(heads, right, zip(*figures, strict=True), strict=True)
-        lines = grid(columns, [bar.mark for bar in bars], least)
+        drawn = self.bars and self.brief
+        columns: list[_Column] = [
+            (answer.counts, False, [_joined(each.names) for each in bars]),
+            ("", True, [each.value for each in bars]),
+            ("", not drawn, [_drawn(answer, each) if drawn else each.between for each in bars]),
+            ("gain" * bool(answer.against), True, [each.ratio for each in bars]),
+            *([] if self.brief else [("", True, [_shortened(each.ratio_between) for each in bars])]),
+            ("memory", True, [each.memory for each in bars]),
+        ]
+        lines = grid(columns, [each.mark for each in bars], least)
         notes = (line for note in self._notes(answer, bars) for line in self.wrap(note, "  "))
         return [*lines[not head :], *notes]
-
-    def _figures(self, answer: Answer, bar_: Bar) -> tuple[str, ...]:
-        between = bar_.between
-        if not self.brief:
-            gain = bar_.ratio_between.replace("× to ", "–").replace("×", "")
-            return bar_.value, between, bar_.ratio, gain, bar_.memory
-        if self.bars:
-            ends = [answer.share(end) / 100 for end in (bar_.low, bar_.amount, bar_.high)]
-            between = bar(*ends, predicted=answer.predicted)
-        return bar_.value, between, bar_.ratio, bar_.memory
 
     def _notes(self, answer: Answer, bars: Sequence[Bar]) -> Iterator[str]:
         """Latencies; with all room also what memory counts, equal strategies, and those outside the final."""
@@ -385,6 +378,15 @@ class _Writer:
         yield [line for text in block.texts for line in self.wrap(f"- {text}", self.indent, "  ")]
 
 
+def _drawn(answer: Answer, of: Bar) -> str:
+    ends = (answer.share(end) / 100 for end in (of.low, of.amount, of.high))
+    return bar(*ends, predicted=answer.predicted)
+
+
+def _shortened(interval: str) -> str:
+    return interval.replace("× to ", "–").replace("×", "")
+
+
 def _joined(names: Sequence[str]) -> str:
     most = 1 if any(", " in name for name in names) else 2  # a mix is named by its buffers
     return f"{', '.join(names[:most])}{f' +{len(names) - most}' * (len(names) > most)}"
@@ -396,7 +398,7 @@ def _columns(table: blocks.Table, rows: Sequence[blocks.Row], i: int) -> list[_C
     predicted = column.basis == "predicted" and not table.predicted
     head = words.line(column.brief or column.head, _HEAD) + " (predicted)" * predicted
     values = [blocks.SIGNS.get(cell.mark, "") + words.line(cell.value, _CELL) for cell in cells]
-    notes = [words.line(cell.note.replace("× to ", "–").replace("×", ""), _HEAD) for cell in cells]
+    notes = [words.line(_shortened(cell.note), _HEAD) for cell in cells]
     beside = [(column.notes, True, notes)] if table.brief_notes and any(notes) else []
     return [(head.replace("`", ""), column.figures, values), *beside]
 

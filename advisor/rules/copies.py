@@ -90,7 +90,7 @@ def staged_transfer(case: Case, limits: Limits) -> Finding:
 TRACED_STAGED = Traced(
     (_STAGED,),
     copies,
-    cause=lambda traced: traced.copied_bytes("host-to-device", source="pinned"),
+    cause=lambda traced: traced.copied_bytes("host-to-device", "pinned"),
     unseen="no upload from page-locked memory",
 )
 

@@ -377,8 +377,7 @@ class Traced:
 
 def pageable_bytes(traced: StrategyTrace) -> float | None:
     """Bytes copied from or to pageable memory in a frame."""
-    up = traced.copied_bytes("host-to-device", source="pageable")
-    down = traced.copied_bytes("device-to-host", destination="pageable")
+    up, down = (traced.copied_bytes(way, "pageable") for way in ("host-to-device", "device-to-host"))
     return None if up is None or down is None else up + down
 
 
@@ -396,9 +395,8 @@ def migrations(traced: StrategyTrace) -> Iterator[Evidence]:
 def copies(traced: StrategyTrace) -> Iterator[Evidence]:
     """Bytes by direction and by the kind of the host's memory, as the driver saw it."""
     for copies in traced.activity.copies or ():
-        to_host = copies.kind == "device-to-host"
-        host = copies.destination if to_host else copies.source
-        way = f"{'into' if to_host else 'from'} {host or 'unknown'} memory"
+        preposition = "into" if copies.kind == "device-to-host" else "from"
+        way = f"{preposition} {copies.host_memory or 'unknown'} memory"
         yield _figure(traced, f"copied {copies.kind} {way}", copies.bytes / traced.frames, "bytes")
 
 

@@ -51,11 +51,11 @@ def test_what_nsys_sees(tmp_path: Path) -> None:
     assert trace.strategies, trace.reason
     pinned = trace.of("pinned")
     nbytes = 4 << 22
-    assert pinned.copied_bytes("host-to-device", source="pinned") == 2 * nbytes
-    assert pinned.copied_bytes("device-to-host", destination="pinned") == nbytes
+    assert pinned.copied_bytes("host-to-device", "pinned") == 2 * nbytes
+    assert pinned.copied_bytes("device-to-host", "pinned") == nbytes
     assert pinned.idle_share is not None
     zero_copy = trace.of("zero-copy")
-    assert not zero_copy.copied_bytes("host-to-device")
+    assert not zero_copy.copied_bytes("host-to-device", "pinned")
     managed = trace.of("managed")
     assert managed
     if result.device.memory_class in CARDS:
