@@ -34,7 +34,7 @@ from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Gain, Objective, Preferences, Recommendation
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.sweeps import Point, ProfileSet
-from advisor.report import answering, profile_page, words
+from advisor.report import answering, words
 from advisor.report.answer import MOST, Answer, Answers, Part, legend, parts_of, where_time_goes
 from advisor.report.blocks import Banners, Findings, Table, TableCell
 from advisor.report.markdown import escape, prose
@@ -297,11 +297,10 @@ def test_how_often_the_model_was_right_is_told_where_it_was_checked_often(
 ) -> None:
     """Two choices are no share."""
     known = {
-        name: row.model_copy(update={"right_share": right if name == memory_class else row.right_share})
+        name: {**row, "right_share": right if name == memory_class else row["right_share"]}
         for name, row in by_class().items()
     }
     monkeypatch.setattr(answering, "by_class", lambda: known)
-    monkeypatch.setattr(profile_page, "by_class", lambda: known)
     run = cpu_profile(predictions=(altered(prediction("GH200"), "device", memory_class=memory_class),))
     page = " ".join(render(page_of(run), "details").split())
     assert f"model was {told} of {memory_class} memory" in page
@@ -309,8 +308,8 @@ def test_how_often_the_model_was_right_is_told_where_it_was_checked_often(
     if row is None:
         assert "nothing published to check memory class discrete-hmm" in page
     else:
-        assert ("a rule of three lines: " in page) == (row.choices >= 5)
-        assert f"of {row.figures} figures in range" in page
+        assert ("a rule of three lines: " in page) == (row["choices"] >= 5)
+        assert f"of {row['figures']} figures in range" in page
 
 
 # The words of every kind of verdict: the headline, what it rests on, and what to do next

@@ -9,7 +9,7 @@ from dataclasses import replace
 from advisor import stats, units
 from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Objective, Recommendation
-from advisor.profiles.schema import Device, Measured, Predicted, Prediction, Profile
+from advisor.profiles.schema import Device, Measured, MemoryClass, Predicted, Prediction, Profile
 from advisor.report import words
 from advisor.report.advising import findings, recommendations, written
 from advisor.report.answer import (
@@ -178,15 +178,35 @@ def _likely(prediction: Prediction, indifference: float) -> str:
     """Confidence in a prediction: the share of simulations, and the model's accuracy on families left out."""
     kind = prediction.device.memory_class or "discrete"
     accuracy = by_class().get(kind)
-    choices = words.count(accuracy.choices, "published case") if accuracy else ""
+    choices = words.count(accuracy["choices"], "published case") if accuracy else ""
     checked = f"checked on {choices}" if accuracy else "not checked"
-    if accuracy and accuracy.choices >= FEW and accuracy.right_share is not None:
-        checked = f"right in {units.percent(accuracy.right_share)} of {choices}"
+    if accuracy and accuracy["choices"] >= FEW and accuracy["right_share"] is not None:
+        checked = f"right in {units.percent(accuracy['right_share'])} of {choices}"
     checked = f"the model was {checked} of {kind} memory"
     if prediction.confidence is None:
         return f"T{checked[1:]}"
     near = f"Within {indifference * 100:g} % of the fastest in {simulations(prediction.confidence)}"
     return f"{near}; {checked}"
+
+
+WHERE = "docs/accuracy.md"
+_SHARES = ("right_share", "rule_right_share", "regret_mean", "rule_regret_mean", "inside_share")
+
+
+def accuracy(memory_class: MemoryClass) -> str:
+    """The model's error on families of devices left out of its fit, beside that of a rule of three lines."""
+    row, where = by_class().get(memory_class), f"memory class {memory_class}"
+    if row is None:
+        return f"Prediction accuracy: nothing published to check {where} ({WHERE})."
+    right, rule, regret, rules, inside = (units.percent(row[name] or 0.0) for name in _SHARES)
+    checked = f"checked on {words.count(row['choices'], 'choice')}"
+    if row["choices"] >= FEW:
+        checked = f"{right} of {row['choices']} choices right or within 5 % (a rule of three lines: {rule}), "
+        checked += f"mean regret {regret} ({rules})"
+    error = row["ratio_error_median"]
+    off = "" if error is None else f", ratios off {units.percent(error)}"
+    held = f"{inside} of {row['figures']} figures in range"
+    return f"Prediction accuracy for {where}, families left out: {checked}{off}, {held} ({WHERE})."
 
 
 def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from advisor import units
-from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Measured, MemoryClass, Predicted, Prediction, Profile, Skipped
+from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Skipped
 from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers, overlap_note, parts_table
-from advisor.report.answering import FEW, answers, beside, predicted_answer
+from advisor.report.answering import WHERE, accuracy, answers, beside, predicted_answer
 from advisor.report.machine import CPU_TITLE, ON_CPU, method, pairs, preferences, workload
 from advisor.report.mixes import buffers, described
 from advisor.report.page import Page, Section, around, circumstances, filled, lead
@@ -184,7 +182,6 @@ def fastest_first(profile: Profile) -> Profile:
     return profile.model_copy(update={"results": (*measured, *others)})
 
 
-WHERE = "docs/accuracy.md"
 _PREDICTED = "Predicted time of a frame on {}, its range and its parts."
 
 
@@ -198,27 +195,11 @@ def predictions(profile: Profile, *, leading: bool) -> Section:
     classes = dict.fromkeys(prediction.device.memory_class for prediction in profile.predictions)
     parts = filled(
         None if leading else Answers(each, forms="html txt"),
-        *(blocks.Prose(_accuracy(each), forms="html txt") for each in classes if each),
+        *(blocks.Prose(accuracy(each), forms="html txt") for each in classes if each),
         blocks.Prose(f"Prediction accuracy: {WHERE}", forms="md"),  # a comment has room for code instead
         *map(_predicted_device, marked, profile.predictions),
     )
     return Section("predictions", "Predicted frame time by part", parts, nav="Predictions", badge="predicted")
-
-
-def _accuracy(memory_class: MemoryClass) -> str:
-    """The model's error on families of devices left out of its fit, beside that of a rule of three lines."""
-    row, where = by_class().get(memory_class), f"memory class {memory_class}"
-    if row is None:
-        return f"Prediction accuracy: nothing published to check {where} ({WHERE})."
-    shares = (row.right_share, row.rule_right_share, row.regret_mean, row.rule_regret_mean)
-    right, rule, regret, rules = (units.percent(share or 0.0) for share in shares)
-    checked = f"checked on {words.count(row.choices, 'choice')}"
-    if row.choices >= FEW:
-        checked = f"{right} of {row.choices} choices right or within 5 % (a rule of three lines: {rule}), "
-        checked += f"mean regret {regret} ({rules})"
-    off = "" if row.ratio_error_median is None else f", ratios off {units.percent(row.ratio_error_median)}"
-    inside = f"{units.percent(row.inside_share or 0.0)} of {row.figures} figures in range"
-    return f"Prediction accuracy for {where}, families left out: {checked}{off}, {inside} ({WHERE})."
 
 
 def _predicted_device(marked: Prediction, prediction: Prediction) -> blocks.Group:
