@@ -99,18 +99,18 @@ def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, flo
     Of each way to move data by itself where enough devices tell; on top of those, of all strategies alike for
     the classes of which few do.
     """
-    found: dict[Key, dict[str, float]] = {}
+    ends: dict[Key, dict[str, float]] = {}
     for i, layer in enumerate(among.layers):
         own = [s for s in scores if s.memory_class in layer.memory_classes]
         for way in get_args(Way):
             if f"unexplained_{way}" in layer.figures:
                 its = [s for s in own if s.way == way]
-                found[i, f"unexplained_{way}"] = least(its, f"unexplained_{way}")
+                ends[i, f"unexplained_{way}"] = least(its, f"unexplained_{way}")
         if i and "unexplained" in layer.figures:
-            known = {w: _factor(f"unexplained_{w}", **found[0, f"unexplained_{w}"]) for w in get_args(Way)}
+            known = {w: _factor(f"unexplained_{w}", **ends[0, f"unexplained_{w}"]) for w in get_args(Way)}
             spread = [replace(s, draws=s.draws * known[s.way]) for s in own]
-            found[i, "unexplained"] = least(spread, "unexplained")
-    return found
+            ends[i, "unexplained"] = least(spread, "unexplained")
+    return ends
 
 
 def _factor(name: str, low: float, high: float) -> Values:

@@ -180,13 +180,13 @@ def reading(value: float, what: str = "256 MiB") -> Reading:
 def run_of(group: str, device: Device = DISCRETE, *, without: tuple[str, ...] = ()) -> GroupRun:
     """A group that found all its figures: rates of 10 GB/s, and 5 µs."""
     keys = [key for key in by_name(group).keys if key not in without]
-    found = {key: reading(10e9 if key.endswith("per_second") else 5e-6) for key in keys}
-    if "migration_bytes" in found:
-        found["migration_bytes"] = reading(65536.0)
+    readings = {key: reading(10e9 if key.endswith("per_second") else 5e-6) for key in keys}
+    if "migration_bytes" in readings:
+        readings["migration_bytes"] = reading(65536.0)
     return GroupRun(
         device=device if by_name(group).needs_gpu else Device(name="CPU", kind="cpu"),
         gpu={"cuda_driver": "13.0", "pci_bus_id": "0000:01:00.0"},
-        readings=found,
+        readings=readings,
         absent=dict.fromkeys(without, "it was left out"),
     )
 

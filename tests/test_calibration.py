@@ -51,14 +51,14 @@ ids = pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 def test_every_figure_is_measured_or_absent_with_a_reason_on_the_cpu(group: Group) -> None:
     backend = CpuBackend() if not group.needs_gpu else CpuWithKernels()
     bench = measured(group.measure, backend)
-    found = bench.result()
-    assert set(group.keys) <= set(found.readings) | set(found.absent)
-    assert not set(found.readings) & set(found.absent)
-    assert all(found.absent.values())
+    result = bench.result()
+    assert set(group.keys) <= set(result.readings) | set(result.absent)
+    assert not set(result.readings) & set(result.absent)
+    assert all(result.absent.values())
     # On a CPU these are differences of times that noise can turn round.
     noisy = {*host_memory.MOVING, host_memory.CALL, "l2_bytes_per_second", "synchronize_seconds"}
-    lost = set(found.absent) - noisy
-    assert lost == set(), found.absent
+    missing = set(result.absent) - noisy
+    assert missing == set(), result.absent
 
 
 @ids
@@ -123,9 +123,9 @@ def test_the_ranges_of_copies() -> None:
 
     gpu = BeyondTheCache()
     bench = measured(host_memory.measure_copies, gpu)
-    found = bench.readings["pageable_to_device_bytes_per_second"]
-    assert found.value == pytest.approx(gpu.rate, rel=0.2)
-    assert found.low == pytest.approx(gpu.rate / 2, rel=1e-3)
+    rate = bench.readings["pageable_to_device_bytes_per_second"]
+    assert rate.value == pytest.approx(gpu.rate, rel=0.2)
+    assert rate.low == pytest.approx(gpu.rate / 2, rel=1e-3)
 
     class Deep(KnownGpu):
         def synchronize(self) -> None:
@@ -234,8 +234,8 @@ def test_memory_that_moves_whole_is_measured_without_faults_and_in_little_memory
     gpu = KnownGpu(device=cuda_device(**{**CAPABLE, "concurrent_managed_access": 0}))
     gpu.kernel_seconds = {"read_once": cycle([5e-3, 1e-3])}
     bench = measured(host_memory.measure_managed, gpu, sizes=replace(SIZES, managed=4 * host_memory.WHOLE))
-    found = bench.readings["migration_to_device_bytes_per_second"]
-    assert found.value == pytest.approx(host_memory.WHOLE / 4e-3)
+    rate = bench.readings["migration_to_device_bytes_per_second"]
+    assert rate.value == pytest.approx(host_memory.WHOLE / 4e-3)
     others = {key for key in host_memory.MOVING if key not in host_memory.MIGRATION}
     assert all("without concurrent managed access" in bench.absent[key] for key in others)
     assert "prefetch" not in gpu.names
@@ -389,10 +389,10 @@ def test_a_repeat_that_was_disturbed_does_not_move_the_figures(
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=30))
 def test_a_spread_holds_its_value_and_stays_within_the_repeats(values: list[float]) -> None:
-    found = spread(values)
-    assert min(values) * (1 - 1e-12) <= found.low <= found.value <= found.high <= max(values) * (1 + 1e-12)
-    assert found.value == np.median(values)
-    assert found.repeats == len(values)
+    middle = spread(values)
+    assert min(values) * (1 - 1e-12) <= middle.low <= middle.value <= middle.high <= max(values) * (1 + 1e-12)
+    assert middle.value == np.median(values)
+    assert middle.repeats == len(values)
 
 
 def test_ranges_of_spreads_and_rates() -> None:

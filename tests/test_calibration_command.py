@@ -36,12 +36,12 @@ def quick(command: Command) -> Answers:
 
 
 def test_devices_are_listed_and_shown(command: Command) -> None:
-    said = command("devices")
-    assert said.code == 0
-    assert {line.split()[0] for line in said.out.splitlines()[1:]} == set(names())
-    shown = command("devices", "show", "Orin_Nano")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.startswith("Jetson Orin Nano 8GB (orin-nano)\n")
+    result = command("devices")
+    assert result.code == 0
+    assert {line.split()[0] for line in result.out.splitlines()[1:]} == set(names())
+    entry = command("devices", "show", "Orin_Nano")
+    assert (entry.code, entry.err) == (0, "")
+    assert entry.out.startswith("Jetson Orin Nano 8GB (orin-nano)\n")
     unknown = command("devices", "show", "orin-nan")
     assert (unknown.code, unknown.out) == (2, "")
     assert "'orin-nano' or" in unknown.err
@@ -49,12 +49,14 @@ def test_devices_are_listed_and_shown(command: Command) -> None:
 
 
 def test_a_real_run_without_a_gpu_goes_into_a_cards_entry_that_predicts(tmp_path: Path) -> None:
-    said = advisor("devices", "calibrate", "--host", "--base", "rtx-4090", "--out", "mine.toml", cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    assert [line.split()[0] for line in said.stdout.splitlines()][:3] == list(HOST)
-    assert "GB/s (" in said.stdout
-    assert said.stderr.splitlines()[0] == "[1/1] CPU memory"
-    assert "advisor profile WORKLOAD.py --target mine.toml" in said.stderr
+    result = advisor(
+        "devices", "calibrate", "--host", "--base", "rtx-4090", "--out", "mine.toml", cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
+    assert [line.split()[0] for line in result.stdout.splitlines()][:3] == list(HOST)
+    assert "GB/s (" in result.stdout
+    assert result.stderr.splitlines()[0] == "[1/1] CPU memory"
+    assert "advisor profile WORKLOAD.py --target mine.toml" in result.stderr
     entry = load(str(tmp_path / "mine.toml"))
     for key in HOST:
         figure = getattr(entry.figures, key)
@@ -64,10 +66,10 @@ def test_a_real_run_without_a_gpu_goes_into_a_cards_entry_that_predicts(tmp_path
 
 
 def test_without_a_file_the_entry_is_printed_as_one(command: Command, quick: Answers, tmp_path: Path) -> None:
-    said = command("devices", "calibrate", "--host", "--base", "h200", "--name", "H200 in the rack")
-    (tmp_path / "piped.toml").write_text(said.out)
+    result = command("devices", "calibrate", "--host", "--base", "h200", "--name", "H200 in the rack")
+    (tmp_path / "piped.toml").write_text(result.out)
     assert load(str(tmp_path / "piped.toml")).name == "H200 in the rack"
-    assert "--out mine.toml" in said.err
+    assert "--out mine.toml" in result.err
 
 
 def test_a_disk_that_is_full_by_then_costs_no_figure(
@@ -77,9 +79,9 @@ def test_a_disk_that_is_full_by_then_costs_no_figure(
         raise FileProblem(f"{path} cannot be written: No space left on device")
 
     monkeypatch.setattr(calibrations, "write_atomically", full)
-    said = command("devices", "calibrate", "--host", "--base", "h200", "--out", str(tmp_path / "mine.toml"))
-    assert (said.code, said.out) == (FileProblem.exit_code, "")
-    (tmp_path / "saved.toml").write_text(said.err.partition("Save the entry below to a file.\n")[2])
+    result = command("devices", "calibrate", "--host", "--base", "h200", "--out", str(tmp_path / "mine.toml"))
+    assert (result.code, result.out) == (FileProblem.exit_code, "")
+    (tmp_path / "saved.toml").write_text(result.err.partition("Save the entry below to a file.\n")[2])
     assert getattr(load(str(tmp_path / "saved.toml")).figures, HOST[0]).value > 0
 
 
@@ -89,12 +91,12 @@ def test_what_is_missing_and_what_disturbed_is_told(
 ) -> None:
     here = calibrations.environment(busy=busy)
     monkeypatch.setattr(calibrations, "environment", lambda: here)
-    found = calibrate(Request("cuda"), Silent(), Answers(managed=died))
-    *warnings, missing, reason = calibrations.remarks(found, None).splitlines()[: 2 + bool(busy)]
+    calibration = calibrate(Request("cuda"), Silent(), Answers(managed=died))
+    *warnings, missing, reason = calibrations.remarks(calibration, None).splitlines()[: 2 + bool(busy)]
     assert missing == f"missing: {', '.join(by_name('managed').keys)}"
     assert "SIGBUS" in reason
     assert [line[:46] for line in warnings] == ["warning: Other programs used 90 % of the CPU a"] * bool(busy)
-    assert ("# Other programs used 90 % of the CPU" in found.toml()) == bool(busy)
+    assert ("# Other programs used 90 % of the CPU" in calibration.toml()) == bool(busy)
 
 
 BASE = ("--host", "--base", "rtx-4090")
@@ -119,9 +121,9 @@ def test_wrong_input_is_told_before_anything_is_measured(
 
 def test_without_cupy_the_cpu_is_measured_and_that_is_said(command: Command, quick: Answers) -> None:
     command.around = replace(having(gpus=1, cupy=False), calibrating=quick)
-    said = command("devices", "calibrate")
-    assert said.code == 0
-    assert "CuPy" in said.err
+    result = command("devices", "calibrate")
+    assert result.code == 0
+    assert "CuPy" in result.err
     assert [job.backend for job in quick.jobs] == ["cpu"]
 
 
@@ -141,11 +143,11 @@ def test_a_process_that_cannot_measure_its_group_says_so(
 
 def test_a_gpu_is_used_where_there_is_one(command: Command, quick: Answers, tmp_path: Path) -> None:
     command.around = replace(having(gpus=2), calibrating=quick)
-    said = command("devices", "calibrate", "--gpu", "1", "--out", "mine.toml", "--name", "Card one")
-    assert said.code == 0
+    result = command("devices", "calibrate", "--gpu", "1", "--out", "mine.toml", "--name", "Card one")
+    assert result.code == 0
     assert {job.gpu for job in quick.jobs} == {1}
     assert load(str(tmp_path / "mine.toml")).name == "Card one"
-    assert "wrote mine.toml" in said.err
+    assert "wrote mine.toml" in result.err
 
 
 def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:

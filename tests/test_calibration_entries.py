@@ -51,9 +51,9 @@ def answers_of(device: Device) -> Answers:
     return Answers(**{g.name: (lambda name=g.name: Ended(run_of(name, device), "finished")) for g in GROUPS})
 
 
-def saved(found: Calibration, folder: Path) -> CatalogueEntry:
+def saved(calibration: Calibration, folder: Path) -> CatalogueEntry:
     path = folder / "mine.toml"
-    path.write_text(found.toml(), encoding="utf-8")
+    path.write_text(calibration.toml(), encoding="utf-8")
     return load(str(path))
 
 
@@ -62,10 +62,10 @@ def without_origin(entry: CatalogueEntry) -> dict[str, Any]:
 
 
 def test_a_gpu_makes_an_entry_that_loads_and_predicts(tmp_path: Path) -> None:
-    found = on_gpu()
-    entry = saved(found, tmp_path)
-    assert found.entry is not None
-    assert without_origin(entry) == without_origin(found.entry)
+    calibration = on_gpu()
+    entry = saved(calibration, tmp_path)
+    assert calibration.entry is not None
+    assert without_origin(entry) == without_origin(calibration.entry)
     assert (entry.name, entry.memory_class) == (DISCRETE.name, "discrete")
     assert entry.figures.memory_bytes.value == 8 << 30
     assert entry.figures.l2_bytes.value == 4 * MIB
@@ -83,26 +83,26 @@ def test_a_gpu_makes_an_entry_that_loads_and_predicts(tmp_path: Path) -> None:
 
 
 def test_what_dies_or_is_absent_has_its_reason(tmp_path: Path) -> None:
-    found = on_gpu(Answers(managed=died, zero_copy=lambda: Ended(None, "timeout", "it hung")))
-    entry = saved(found, tmp_path)
+    calibration = on_gpu(Answers(managed=died, zero_copy=lambda: Ended(None, "timeout", "it hung")))
+    entry = saved(calibration, tmp_path)
     assert entry.figures.fault_seconds is None
     assert entry.figures.zero_copy_read_bytes_per_second is None
     assert entry.figures.launch_seconds is not None
-    missing = found.missing_by_reason()
+    missing = calibration.missing_by_reason()
     assert missing[died().reason] == list(by_name("managed").keys)
     assert missing["it hung"] == list(by_name("zero-copy").keys)
-    assert f": {died().reason}.\n" in found.toml()
+    assert f": {died().reason}.\n" in calibration.toml()
     problem = Problem(cause="device", message="CUDA: no kernel image\nis available")
-    lost = "l2_bytes_per_second"
-    found = on_gpu(
+    key = "l2_bytes_per_second"
+    calibration = on_gpu(
         Answers(
             latencies=lambda: Ended(problem, "finished"),
-            device=lambda: Ended(run_of("device", without=(lost,)), "finished"),
+            device=lambda: Ended(run_of("device", without=(key,)), "finished"),
         )
     )
-    assert found.missing["launch_seconds"] == problem.message
-    assert lost in found.missing
-    saved(found, tmp_path)  # the comment is one line still
+    assert calibration.missing["launch_seconds"] == problem.message
+    assert key in calibration.missing
+    saved(calibration, tmp_path)  # the comment is one line still
 
 
 @every(("group", "key"), [("device", "device_memory_bytes"), ("transfers", "pinned_to_")])
@@ -130,8 +130,8 @@ def test_a_gpu_that_is_not_there_or_cannot_be_used() -> None:
 
 def test_a_tegra_is_its_own_class(tmp_path: Path) -> None:
     orin = cuda_device("tegra-io-coherent", **CAPABLE, total_global_mem=8 << 30, multiprocessor_count=8)
-    found = on_gpu(answers_of(orin), name="My Orin")
-    entry = saved(found, tmp_path)
+    calibration = on_gpu(answers_of(orin), name="My Orin")
+    entry = saved(calibration, tmp_path)
     assert (entry.name, entry.memory_class) == ("My Orin", "tegra-io-coherent")
     assert any(r.status == "predicted" for r in predict(traced(), entry).results)
 
@@ -143,9 +143,9 @@ def test_no_group_starts_once_the_time_is_up() -> None:
         clock.advance(20.0)
         return launch(job)
 
-    found = calibrate(Request("cuda"), Silent(), slow, clock)
+    calibration = calibrate(Request("cuda"), Silent(), slow, clock)
     assert [job.group for job in launch.jobs] == [group.name for group in GROUPS[:5]]
-    assert "90 s" in found.missing["fault_seconds"]
+    assert "90 s" in calibration.missing["fault_seconds"]
 
 
 # The host alone
@@ -154,9 +154,9 @@ def test_no_group_starts_once_the_time_is_up() -> None:
 def test_the_host_takes_its_place_in_a_cards_entry(tmp_path: Path) -> None:
     base = load("rtx-4090")
     launch = Answers()
-    found = calibrate(Request("cpu", base=base), Silent(), launch)
+    calibration = calibrate(Request("cpu", base=base), Silent(), launch)
     assert [job.group for job in launch.jobs] == ["host"]
-    entry = saved(found, tmp_path)
+    entry = saved(calibration, tmp_path)
     assert entry.name != base.name
     assert entry.figures.host_read_bytes_per_second.value == 10e9
     assert entry.figures.pinned_to_device_bytes_per_second == base.figures.pinned_to_device_bytes_per_second
@@ -220,7 +220,7 @@ def test_real_groups_make_an_entry_that_predicts(make: Callable[[], Any], tmp_pa
         by_name(job.group).measure(bench)
         return Ended(bench.result(), "finished")
 
-    found = calibrate(Request("cuda"), Silent(), launch)
-    entry = saved(found, tmp_path)
+    calibration = calibrate(Request("cuda"), Silent(), launch)
+    entry = saved(calibration, tmp_path)
     rows = {r.strategy: r.status for r in predict(traced(), entry).results}
     assert rows["pinned"] == rows["zero-copy"] == "predicted"

@@ -222,9 +222,9 @@ def test_no_figure_is_zero_negative_or_infinite(key: str, part: str, wrong: floa
 @settings(max_examples=80, deadline=None)
 def test_a_range_holds_its_value(key: str, low: float, value: float, high: float) -> None:
     figure = f'{{ value = {value!r}, low = {low!r}, high = {high!r}, source = "x" }}'
-    found = attempt(with_figure(key, figure))
-    assert isinstance(found, CatalogueEntry) == (low <= value <= high)
-    assert isinstance(found, CatalogueEntry) or f"figures.{key}: expected low <= value <= high" in found
+    result = attempt(with_figure(key, figure))
+    assert isinstance(result, CatalogueEntry) == (low <= value <= high)
+    assert isinstance(result, CatalogueEntry) or f"figures.{key}: expected low <= value <= high" in result
 
 
 @given(st.sampled_from(sorted({*Figures.model_fields, *FLAGS})), st.data())
@@ -262,9 +262,9 @@ def test_only_the_memory_class_that_follows_is_taken(flags: dict[str, int], capa
     text = text.replace("[figures]", f"[figures]\n{link}")
     follows = memory_class({**flags, "compute_capability": capability})
     for claimed in get_args(MemoryClass):
-        found = attempt(text.replace('"discrete"', f'"{claimed}"'))
-        assert isinstance(found, CatalogueEntry) == (claimed == follows)
-        assert isinstance(found, CatalogueEntry) or f"expected memory_class = {follows!r}" in found
+        result = attempt(text.replace('"discrete"', f'"{claimed}"'))
+        assert isinstance(result, CatalogueEntry) == (claimed == follows)
+        assert isinstance(result, CatalogueEntry) or f"expected memory_class = {follows!r}" in result
 
 
 # From attributes to the memory class
@@ -368,9 +368,9 @@ def test_one_device_is_told_with_all_figures_sources_and_consequences(name: str)
 
 def test_defaults_are_told_apart_from_what_is_known() -> None:
     known, _, rest = " ".join(describe_one("rtx-3060").split()).partition("Not known;")
-    taken, _, without = rest.partition("Not known and not needed by the model")
-    assert re.search(r"fault_seconds = \d\d\.\d µs \(10\.0 µs to 50\.0 µs\): ObservUVM", taken)
+    defaults, _, without = rest.partition("Not known and not needed by the model")
+    assert re.search(r"fault_seconds = \d\d\.\d µs \(10\.0 µs to 50\.0 µs\): ObservUVM", defaults)
     assert "fault_seconds" not in known
-    assert "zero_copy_read_bytes_per_second = " in taken
+    assert "zero_copy_read_bytes_per_second = " in defaults
     assert "pageable to host" in without
     assert "flops_per_second = 12.7 TFLOP/s (12.7 TFLOP/s to 13.2 TFLOP/s)" in known

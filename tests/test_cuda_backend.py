@@ -430,10 +430,10 @@ def test_cupy_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 @every(("count", "failing"), [(0, ""), (3, ""), (3, "cuInit"), (3, "cuDeviceGetCount")])
 def test_gpus_are_counted_by_the_driver(count: int, failing: str) -> None:
-    asked: list[str] = []
+    names: list[str] = []
     library = FakeDriver(count=count, failing=failing)
-    assert backends.gpu_count(lambda name: (asked.append(name), library)[1]) == count * (not failing)
-    assert asked == ["libcuda.so.1"]
+    assert backends.gpu_count(lambda name: (names.append(name), library)[1]) == count * (not failing)
+    assert names == ["libcuda.so.1"]
 
 
 def test_what_a_workload_page_locks_is_counted_while_it_is_watched(cupy: FakeCupy, gpu: CudaBackend) -> None:
@@ -503,20 +503,17 @@ def test_the_calls_of_a_frame_on_two_gpus(installed: Callable[..., FakeCupy]) ->
 
 
 def test_the_attributes_of_the_driver() -> None:
-    seen = driver.Driver(0, lambda _: FakeDriver())
-    found = seen.device()
-    assert (found.name, found.attributes["compute_capability"]) == (
-        "A GPU \N{REPLACEMENT CHARACTER}",
-        "75.76",
-    )
-    assert found.memory_class == "coherent"
-    known = {name: found.attributes[name] for name in driver.ATTRIBUTES}
+    gpu = driver.Driver(0, lambda _: FakeDriver())
+    card = gpu.device()
+    assert (card.name, card.attributes["compute_capability"]) == ("A GPU \N{REPLACEMENT CHARACTER}", "75.76")
+    assert card.memory_class == "coherent"
+    known = {name: card.attributes[name] for name in driver.ATTRIBUTES}
     assert known == {**driver.ATTRIBUTES, "integrated": 0}
-    assert found.attributes["total_global_mem"] == 8 << 30
-    assert seen.environment() == {"cuda_driver": "13.1", "pci_bus_id": "0000:01:00.0"}
-    assert seen.uuid() == "00010203-0405-0607-0809-0a0b0c0d0e0f"
-    found = driver.Driver(0, lambda _: FakeDriver(unknown=driver.ATTRIBUTES["memory_pools_supported"]))
-    assert found.device().attributes.keys() == {
+    assert card.attributes["total_global_mem"] == 8 << 30
+    assert gpu.environment() == {"cuda_driver": "13.1", "pci_bus_id": "0000:01:00.0"}
+    assert gpu.uuid() == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    card = driver.Driver(0, lambda _: FakeDriver(unknown=driver.ATTRIBUTES["memory_pools_supported"]))
+    assert card.device().attributes.keys() == {
         *(driver.ATTRIBUTES.keys() - {"memory_pools_supported"}),
         *("compute_capability", "total_global_mem"),
     }
@@ -526,8 +523,8 @@ def test_the_gpus_of_a_fleet_s_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """By UUID, parts of a GPU by their names in CUDA_VISIBLE_DEVICES; one that fails is left out."""
 
     def opened(gpu: int) -> driver.Driver:
-        found = FakeDriver("cuDeviceGet" * (gpu == 2), unknown=driver.ATTRIBUTES["integrated"])
-        return driver.Driver(gpu, lambda _: found)
+        library = FakeDriver("cuDeviceGet" * (gpu == 2), unknown=driver.ATTRIBUTES["integrated"])
+        return driver.Driver(gpu, lambda _: library)
 
     monkeypatch.setattr(remote, "gpu_count", lambda: 3)
     monkeypatch.setattr(remote, "Driver", opened)

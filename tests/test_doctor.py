@@ -38,7 +38,7 @@ HEALTHY = GpuState(
 
 def facts(**changes: Any) -> Facts:
     """A machine on which everything works."""
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "driver": 13000,
         "gpus": 1,
         "packages": {
@@ -55,7 +55,7 @@ def facts(**changes: Any) -> Facts:
         "nsys": Nsys(Path("/usr/bin/nsys"), (2023, 4, 4)),
         "counters_for_root": False,
     }
-    return Facts(**{**given, **changes})
+    return Facts(**{**fields, **changes})
 
 
 def packages(**versions: str) -> dict[str, str]:
@@ -133,9 +133,9 @@ CASES: list[tuple[str, str, State, dict[str, Any]]] = [
 def test_what_is_amiss_what_it_means_and_what_to_do(accepted: Accepted) -> None:
     text = []
     for name, subject, state, changes in CASES:
-        (found,) = (f for f in examine(facts(**changes)).findings if f.subject == subject)
-        assert found.state == state, name
-        text += [f"## {subject}: {name}", found.found, found.means, found.next_step, ""]
+        (finding,) = (f for f in examine(facts(**changes)).findings if f.subject == subject)
+        assert finding.state == state, name
+        text += [f"## {subject}: {name}", finding.found, finding.means, finding.next_step, ""]
     accepted("\n".join(text), "doctor.txt")
 
 
@@ -168,10 +168,10 @@ def test_what_is_gathered(tmp_path: Path) -> None:
     for value, only in (("1", True), ("0", False)):
         params.write_text(f"ResmanDebugLevel: 1\nRmProfilingAdminOnly: {value}\n")
         assert gather(machine=Machine(tmp_path, FakeNvml([]))).counters_for_root is only
-    told = probe(0)
-    assert told.device is None
-    assert told.problem
-    assert told.next_step
+    result = probe(0)
+    assert result.device is None
+    assert result.problem
+    assert result.next_step
 
 
 def test_a_process_that_dies_is_a_problem() -> None:
@@ -181,9 +181,9 @@ def test_a_process_that_dies_is_a_problem() -> None:
 
 def test_every_subject_is_documented() -> None:
     text = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
-    found = examine(facts(board=board("15W"), host=HostState(container=True))).findings
+    findings = examine(facts(board=board("15W"), host=HostState(container=True))).findings
     rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
-    assert rows[1:] == [finding.subject for finding in found]
+    assert rows[1:] == [finding.subject for finding in findings]
 
 
 # The command
@@ -191,11 +191,11 @@ def test_every_subject_is_documented() -> None:
 
 def test_the_command(command: Command) -> None:
     command.around = Around(facts=lambda gpu, nsys: facts(probe=Probe(problem="no")))
-    said = command("doctor")
-    assert said.code == 4
-    assert "it cannot be measured yet" in said.out
-    told = json.loads(command("doctor", "--json").out)
-    assert told["ready"] is False
+    result = command("doctor")
+    assert result.code == 4
+    assert "it cannot be measured yet" in result.out
+    checkup = json.loads(command("doctor", "--json").out)
+    assert checkup["ready"] is False
     command.around = Around(facts=lambda gpu, nsys: facts())
     assert command("doctor").code == 0
 
@@ -214,7 +214,7 @@ def test_how_two_gpus_are_joined(reaches: bool, port: str, said: tuple[str, ...]
         GpuLinks(one, reaches=(other,) if reaches else (), nvlinks=18, root_port="0000:00:01.0"),
         GpuLinks(other, reaches=(one,) if reaches else (), nvlinks=18, root_port=port),
     )
-    (found,) = _links(gpus)
-    assert found.subject == "GPU 0 and 1"
-    assert not missing(f"{found.state} {found.found} {found.means}", *said)
+    (finding,) = _links(gpus)
+    assert finding.subject == "GPU 0 and 1"
+    assert not missing(f"{finding.state} {finding.found} {finding.means}", *said)
     assert not [*_links(gpus[:1])]

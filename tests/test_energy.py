@@ -63,9 +63,9 @@ def test_what_has_no_counter_says_why(nvml: FakeNvml, reason: str, tmp_path: Pat
 
 
 def test_without_a_gpu_the_choice_is_by_time_and_says_so(tmp_path: Path) -> None:
-    asked = cpu_settings(targets=["rtx-4090"], max_seconds=30.0)
-    asked = replace(asked, preferences=Preferences(objective="energy"))
-    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=InProcess())
+    request = cpu_settings(targets=["rtx-4090"], max_seconds=30.0)
+    request = replace(request, preferences=Preferences(objective="energy"))
+    profile = pipeline.profile(request, Silent(), keep_in=tmp_path, launcher=InProcess())
     assert "the choice is by time" in profile.notes[0]
     (prediction,) = profile.predictions
     assert prediction.recommendation.objective == "time"
@@ -133,9 +133,9 @@ def test_a_boards_rails(
     tmp_path: Path,
 ) -> None:
     root = make_tree(tmp_path, {**board, **files})
-    found = rails_watts(Tree(root))
-    assert counted(found) == rails
-    assert sum(found[name] for name in rails) == pytest.approx(watts)
+    readings = rails_watts(Tree(root))
+    assert counted(readings) == rails
+    assert sum(readings[name] for name in rails) == pytest.approx(watts)
     with metering(None, Machine(root, card())) as meter:
         assert all(name in meter.source for name in rails), "not NVML's, which leaves out the CPU"
         assert meter.joules() < meter.joules(), "it goes on counting"
@@ -153,14 +153,14 @@ def test_a_board_without_monitors_asks_nvml(tmp_path: Path) -> None:
 
 
 def test_power_is_integrated_by_the_trapezoidal_rule() -> None:
-    clock, told = FakeClock(), {"VDD_IN": 4.0, "VDD_SOC": 99.0}
-    rails = Rails(lambda: dict(told), lambda: clock.now)
-    told["VDD_IN"] = 6.0
+    clock, watts = FakeClock(), {"VDD_IN": 4.0, "VDD_SOC": 99.0}
+    rails = Rails(lambda: dict(watts), lambda: clock.now)
+    watts["VDD_IN"] = 6.0
     clock.advance(2.0)
     assert rails.joules() == pytest.approx(10.0)
     clock.advance(1.0)
     assert rails.joules() == pytest.approx(16.0)
-    del told["VDD_IN"]
+    del watts["VDD_IN"]
     with pytest.raises(Unmetered, match="VDD_IN"):
         rails.joules()
 
@@ -197,12 +197,12 @@ class Frames:
 def test_a_window_goes_from_tick_to_tick(seconds: float) -> None:
     clock = FakeClock()
     frames = Frames(clock, seconds)
-    found = window(frames, 7, (Ticking(clock, 200.0),), lambda: clock.now)
-    assert found.seconds >= WINDOW_SECONDS
-    assert found.joules[0] / found.seconds == pytest.approx(200.0, rel=0.01 + seconds / 2)
+    energy = window(frames, 7, (Ticking(clock, 200.0),), lambda: clock.now)
+    assert energy.seconds >= WINDOW_SECONDS
+    assert energy.joules[0] / energy.seconds == pytest.approx(200.0, rel=0.01 + seconds / 2)
     assert frames.ran == list(range(7, 7 + len(frames.ran))), "each index once, in order"
-    assert found.frames <= len(frames.ran)
-    assert found.frames * seconds == pytest.approx(found.seconds, rel=0.1)
+    assert energy.frames <= len(frames.ran)
+    assert energy.frames * seconds == pytest.approx(energy.seconds, rel=0.1)
 
 
 # After the final
@@ -212,21 +212,21 @@ def windows(seconds: float) -> Contest:
     """A final whose blocks are there, with so many seconds left."""
     clock = FakeClock()
     rows = {name: measured(name, 0.01, rounds=1) for name in ("pinned", "zero-copy")}
-    given = {"joules": {"pinned": 0.5, "zero-copy": 0.4}, "seconds": {"pinned": 0.01}}
-    made = Contest(
-        settings(), job(), rows, Path(), lambda asked: FakeSession(asked, wait=clock.advance, **given), clock
+    costs = {"joules": {"pinned": 0.5, "zero-copy": 0.4}, "seconds": {"pinned": 0.01}}
+    contest = Contest(
+        settings(), job(), rows, Path(), lambda asked: FakeSession(asked, wait=clock.advance, **costs), clock
     )
-    made.loop.blocks.append(final_block(2, 0, "pinned", 0.01))
-    made.loop.deadline = clock.now + seconds
-    made.take_windows(Pace(0.5, 0.1))
-    assert {window.process for window in made.windows.blocks} <= {3}
-    return made
+    contest.loop.blocks.append(final_block(2, 0, "pinned", 0.01))
+    contest.loop.deadline = clock.now + seconds
+    contest.take_windows(Pace(0.5, 0.1))
+    assert {window.process for window in contest.windows.blocks} <= {3}
+    return contest
 
 
 def test_every_contestant_has_a_window_while_there_is_time() -> None:
-    found = windows(30.0).windows.blocks
-    assert [block.contestant for block in found] == ["pinned", "zero-copy"]
-    assert found[0].joules == pytest.approx(0.5, rel=0.01)
+    blocks = windows(30.0).windows.blocks
+    assert [block.contestant for block in blocks] == ["pinned", "zero-copy"]
+    assert blocks[0].joules == pytest.approx(0.5, rel=0.01)
     short = windows(5.2)
     assert [block.contestant for block in short.windows.blocks] == ["pinned"]
     assert short.no_window == NO_TIME
@@ -300,8 +300,8 @@ def test_energy_of_several_gpus_is_told_by_gpu() -> None:
     backend.gpus[1].environment = lambda: {"pci_bus_id": "1"}  # type: ignore[method-assign]
     final = final_of("two_gpus_split", "pinned", backend)
     with final.open:
-        found = final.block(FinalRound(round=0, order=("a",), warm_frames=2), 0).block.energy
-    assert found.source == "a fake, of 2 GPUs together"
-    assert [gpu.idle_watts for gpu in found.gpus] == [pytest.approx(w, rel=0.05) for w in (200, 50)]
-    assert found.gpus[0].joules == pytest.approx(4 * found.gpus[1].joules)
-    assert found.joules == pytest.approx(sum(gpu.joules for gpu in found.gpus))
+        energy = final.block(FinalRound(round=0, order=("a",), warm_frames=2), 0).block.energy
+    assert energy.source == "a fake, of 2 GPUs together"
+    assert [gpu.idle_watts for gpu in energy.gpus] == [pytest.approx(w, rel=0.05) for w in (200, 50)]
+    assert energy.gpus[0].joules == pytest.approx(4 * energy.gpus[1].joules)
+    assert energy.joules == pytest.approx(sum(gpu.joules for gpu in energy.gpus))

@@ -91,8 +91,8 @@ Printing Standard Deviation as % of average of 20 measurements
 
 def rates(text: str) -> dict[str, float]:
     names = {figure: name for name, figure in host_rates.RATES.items()}
-    found = host_rates.parsed(text).figures(load("rtx-2060"))
-    return {names.get(figure, figure): round(x.value / 1e9, 2) for figure, x in found.items()}
+    figures = host_rates.parsed(text).figures(load("rtx-2060"))
+    return {names.get(figure, figure): round(x.value / 1e9, 2) for figure, x in figures.items()}
 
 
 def test_rates_are_read_from_what_programs_print() -> None:
@@ -107,9 +107,9 @@ def test_rates_are_read_from_what_programs_print() -> None:
 
 def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
     known = load("rtx-2060").figures.pinned_to_device_bytes_per_second
-    found = rates(UNIFIED_MEMORY_PERF)
-    assert set(found) == {"pageable_up", "pageable_down"}
-    assert found["pageable_up"] == pytest.approx(1 / (1e9 / known.value + 0.2), abs=0.02)
+    result = rates(UNIFIED_MEMORY_PERF)
+    assert set(result) == {"pageable_up", "pageable_down"}
+    assert result["pageable_up"] == pytest.approx(1 / (1e9 / known.value + 0.2), abs=0.02)
 
 
 def test_the_samples_tables_of_transfers_tell_all_four_rates() -> None:
@@ -174,8 +174,10 @@ def test_a_given_rate_replaces_what_was_read_on_another_host() -> None:
     # A Grace CPU comes with its GPU, a calibrated entry with its machine: their other figures stay.
     for name in ("gh200", str(DATA / "devices" / "h200-calibrated.toml")):
         base, rates = load(name), host_rates.parse("pinned_up=40GB/s")
-        kept = host_rates.with_rates(base, rates).figures.model_dump(exclude={host_rates.RATES["pinned_up"]})
-        assert kept == base.figures.model_dump(exclude={host_rates.RATES["pinned_up"]})
+        others = host_rates.with_rates(base, rates).figures.model_dump(
+            exclude={host_rates.RATES["pinned_up"]}
+        )
+        assert others == base.figures.model_dump(exclude={host_rates.RATES["pinned_up"]})
 
 
 def test_one_rate_tells_a_hosts_other_copies() -> None:
@@ -203,14 +205,14 @@ def prediction(host: str = "") -> Any:
 
 def test_given_rates_narrow_the_range_and_are_told() -> None:
     without = prediction()
-    given = prediction("pageable_up=6GB/s, pageable_down=6GB/s, pinned_up=12GB/s, pinned_down=12GB/s")
+    known = prediction("pageable_up=6GB/s, pageable_down=6GB/s, pinned_up=12GB/s, pinned_down=12GB/s")
     widths = [
         next(r.high_seconds / r.low_seconds for r in each.results if r.strategy == "pageable")
-        for each in (without, given)
+        for each in (without, known)
     ]
     assert widths[1] < 0.85 * widths[0]
-    assert any("pageable up: 6.00 GB/s (given with --host pageable_up)" in one for one in given.assumptions)
-    asked = [one for one in without.assumptions if "or the output to `advisor devices import`" in one]
-    assert asked
-    assert "of what is uncertain of pageable" in asked[0]
-    assert not any("advisor devices import" in one for one in given.assumptions)
+    assert any("pageable up: 6.00 GB/s (given with --host pageable_up)" in one for one in known.assumptions)
+    requests = [one for one in without.assumptions if "or the output to `advisor devices import`" in one]
+    assert requests
+    assert "of what is uncertain of pageable" in requests[0]
+    assert not any("advisor devices import" in one for one in known.assumptions)

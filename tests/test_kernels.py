@@ -29,9 +29,9 @@ from advisor.workloads.kernels import Kernel, KernelNeedsGpu, Signature, Source,
 def libraries() -> list[Path | str]:
     """Every NVRTC of the wheels here, newest first, then the system's."""
     packages = Path(sysconfig.get_paths()["purelib"])
-    found: list[Path | str] = sorted(packages.glob("nvidia/**/libnvrtc.so.*"), reverse=True)
+    paths: list[Path | str] = sorted(packages.glob("nvidia/**/libnvrtc.so.*"), reverse=True)
     system = ctypes.util.find_library("nvrtc")
-    return [*found, *([system] if system else [])]
+    return [*paths, *([system] if system else [])]
 
 
 class Nvrtc:
@@ -51,22 +51,22 @@ class Nvrtc:
     def log(self, source: str, architecture: int, *options: str) -> str:
         """Compiles; the compiler's log, empty where it has nothing to say, and an error where it fails."""
         program = ctypes.c_void_p()
-        given = [f"--gpu-architecture=sm_{architecture}", *options]
+        arguments = [f"--gpu-architecture=sm_{architecture}", *options]
         if self._include.is_dir():
-            given.append(f"-I{self._include}")
+            arguments.append(f"-I{self._include}")
         self._require(
             self._library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"k.cu", 0, None, None)
         )
         try:
-            texts: Any = (ctypes.c_char_p * len(given))(*(option.encode() for option in given))
-            failed = self._library.nvrtcCompileProgram(program, len(given), texts)
+            texts: Any = (ctypes.c_char_p * len(arguments))(*(option.encode() for option in arguments))
+            failed = self._library.nvrtcCompileProgram(program, len(arguments), texts)
             size = ctypes.c_size_t()
             self._require(self._library.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
             text = ctypes.create_string_buffer(size.value)
             self._require(self._library.nvrtcGetProgramLog(program, text))
-            said = text.value.decode()
-            assert not failed or "error" in said, f"NVRTC failed with {failed}"
-            return said
+            words = text.value.decode()
+            assert not failed or "error" in words, f"NVRTC failed with {failed}"
+            return words
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -114,8 +114,8 @@ class FakeCupy(types.ModuleType):
             if self._log:
                 raise self.CompileException(self._log)
 
-        def launch(grid: Any, block: Any, given: Any, *, shared_mem: int) -> None:
-            self.launches.append((grid, block, given, shared_mem))
+        def launch(grid: Any, block: Any, arguments: Any, *, shared_mem: int) -> None:
+            self.launches.append((grid, block, arguments, shared_mem))
 
         return types.SimpleNamespace(compile=compile_, get_function=lambda name: launch)
 
@@ -133,9 +133,9 @@ A, B = OnGpu(0x100, (10, 100)), OnGpu(0x200, (10, 100))
 def test_it_is_launched_with_the_signature_s_types_and_a_thread_for_each_element(cupy: FakeCupy) -> None:
     kernel = advisor.kernel(SCALE, "scale")
     kernel(A, B, 1000, 2)
-    ((grid, block, given, shared),) = cupy.launches
+    ((grid, block, arguments, shared),) = cupy.launches
     assert (grid, block, shared) == ((4,), (256,), 0)
-    assert [(type(g), g) for g in given] == [
+    assert [(type(g), g) for g in arguments] == [
         (np.uint64, 0x100),
         (np.uint64, 0x200),
         (np.int32, 1000),
@@ -191,7 +191,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 
 def test_what_does_not_fit_is_refused(cupy: FakeCupy, accepted: Accepted) -> None:
     scale = advisor.kernel(SCALE, "scale")
-    calls = {name: partial(scale, *given, **shape) for name, (given, shape) in REFUSED.items()}
+    calls = {name: partial(scale, *arguments, **shape) for name, (arguments, shape) in REFUSED.items()}
     calls["a file of another name"] = partial(advisor.kernel, "workload_files/scal.cu", "scale")
     calls["a kernel of another name"] = partial(advisor.kernel, SCALE, "scal")
     accepted(refusals(calls).replace(f"{REPOSITORY}/", ""), "kernels-refused.txt")
@@ -201,9 +201,9 @@ def test_what_does_not_fit_is_refused(cupy: FakeCupy, accepted: Accepted) -> Non
 def test_on_the_cpu_it_is_refused(cupy: FakeCupy) -> None:
     kernel, array = advisor.kernel(SCALE, "scale"), np.zeros(3, np.float32)
     tensor = types.SimpleNamespace(device=types.SimpleNamespace(type="cpu"))
-    for given in (array, tensor):
+    for argument in (array, tensor):
         with pytest.raises(KernelNeedsGpu):
-            kernel(given, given, 3, 1)
+            kernel(argument, argument, 3, 1)
 
 
 def test_without_a_twin_the_cpu_says_so() -> None:
@@ -247,8 +247,8 @@ def test_a_compile_error_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None
     assert f": test_kernels.py, line {line}: identifier" in error.message
     assert f"> {line:4d} |     a[0] = missing;" in error.detail
     assert log.strip() in error.detail
-    made = WRONG.replace("missing", "gone")
-    error = refused(made, 'default_program(4): error: identifier "gone" is undefined', monkeypatch)
+    changed = WRONG.replace("missing", "gone")
+    error = refused(changed, 'default_program(4): error: identifier "gone" is undefined', monkeypatch)
     assert "line 4" in error.message
     assert "scale.h, line 2: what" in refused(WRONG, "/a/scale.h(2): error: what", monkeypatch).message
     assert (
@@ -269,15 +269,15 @@ def test_nvrtc_s_own_words_are_understood(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def read(source: str) -> Signature:
-    (found,) = read_signatures(source).values()
-    return found
+    (signature,) = read_signatures(source).values()
+    return signature
 
 
 def test_a_signature_is_read_through_comments_and_attributes() -> None:
-    (found,) = read_signatures((FILES / "scale.cu").read_text(encoding="utf-8")).values()
-    assert found.name == "scale"
-    told = [(p.name, p.pointer, str(p.dtype)) for p in found.parameters]
-    assert told[1:] == [("b", True, "float32"), ("factor", False, "float32"), ("n", False, "int64")]
+    (signature,) = read_signatures((FILES / "scale.cu").read_text(encoding="utf-8")).values()
+    assert signature.name == "scale"
+    types = [(p.name, p.pointer, str(p.dtype)) for p in signature.parameters]
+    assert types[1:] == [("b", True, "float32"), ("factor", False, "float32"), ("n", False, "int64")]
 
 
 @every(
@@ -301,11 +301,11 @@ def test_types_are_c_s_on_64_bit_linux(declared: str, dtype: str) -> None:
 
 
 def test_several_kernels() -> None:
-    found = read_signatures(
+    signatures = read_signatures(
         'extern "C" {\n__global__ void a() {}\n__global__ void __launch_bounds__(64, 2) b(void) {}\n}\n'
         "template <int N> __global__ void c(int* p) {}"
     )
-    assert [(name, len(s.parameters)) for name, s in found.items()] == [("a", 0), ("b", 0), ("c", 1)]
+    assert [(name, len(s.parameters)) for name, s in signatures.items()] == [("a", 0), ("b", 0), ("c", 1)]
     assert Kernel(Source("#define K __global__\n", None), "anything", ()).name == "anything"
 
 
@@ -324,16 +324,16 @@ def kernels() -> Iterator[tuple[str, str, Path]]:
     """Where a source stands, its text, the folder of its headers: .cu files, strings in Python files."""
     folders = ("advisor", "workloads", "tests", "docs")
     for path in sorted(p for folder in folders for p in (REPOSITORY / folder).rglob("*")):
-        shown = str(path.relative_to(REPOSITORY))
+        place = str(path.relative_to(REPOSITORY))
         if path.suffix == ".cu":
-            yield shown, path.read_text(encoding="utf-8"), path.parent
+            yield place, path.read_text(encoding="utf-8"), path.parent
         elif path.suffix == ".md":
             for number, text in enumerate(re.findall(r"^```cuda\n(.*?)^```$", path.read_text(), re.M | re.S)):
-                yield f"{shown}-{number}", text, path.parent
-        elif path.suffix == ".py" and shown not in NOT_MEANT_TO:
+                yield f"{place}-{number}", text, path.parent
+        elif path.suffix == ".py" and place not in NOT_MEANT_TO:
             python = path.read_text(encoding="utf-8")
             for number, text in enumerate(strings(ast.parse(python)) if "__global__" in python else ()):
-                yield f"{shown}-{number}", text, path.parent
+                yield f"{place}-{number}", text, path.parent
 
 
 def strings(tree: ast.AST) -> Iterator[str]:
@@ -353,15 +353,15 @@ KERNELS = list(kernels())
 
 def compilers() -> dict[int, Nvrtc]:
     """Which NVRTC compiles for which architecture."""
-    found: dict[int, Nvrtc] = {}
+    by_architecture: dict[int, Nvrtc] = {}
     for path in libraries():
         try:
             compiler = Nvrtc(path)
         except OSError:
             continue
         for architecture in compiler.architectures:
-            found.setdefault(architecture, compiler)
-    return found
+            by_architecture.setdefault(architecture, compiler)
+    return by_architecture
 
 
 COMPILERS = compilers()

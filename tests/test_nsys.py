@@ -61,9 +61,9 @@ def fake(
 
 def capture_job(directory: Path, strategy: str = "pageable", **changes: object) -> Job:
     file = REPOSITORY / "workloads" / "vector_add.py"
-    given = {"task": "capture", "backend": "cpu", "file": str(file), "assignments": {"n": "64"}, "frames": 2}
+    fields = {"task": "capture", "backend": "cpu", "file": str(file), "assignments": {"n": "64"}, "frames": 2}
     places = {"directory": str(directory / strategy), "reference": str(directory / "results")}
-    return job(**{**given, **places, "strategy": strategy, **changes})
+    return job(**{**fields, **places, "strategy": strategy, **changes})
 
 
 def export_of(path: Path, strategy: str = "pageable") -> Path:
@@ -83,8 +83,8 @@ def captured(path: Path | None, *jobs: Job, **options: object) -> NsysTrace:
 def test_where_nsys_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fake(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = find()
-    assert (found.path, found.version, found.name) == (path, (2023, 4, 4), "nsys 2023.4.4")
+    nsys = find()
+    assert (nsys.path, nsys.version, nsys.name) == (path, (2023, 4, 4), "nsys 2023.4.4")
     monkeypatch.setenv("PATH", "/nowhere")
     root = tmp_path / "opt/nvidia/nsight-systems"
     fake(root / "2022.4.2/target-linux-x64", version="2022.4.2.1")
@@ -161,17 +161,17 @@ def test_a_collision_with_another_that_starts_is_tried_again_once(tmp_path: Path
 
 def test_each_strategy_is_read_and_its_report_kept_where_asked(tmp_path: Path) -> None:
     path = fake(tmp_path, export=export_of(tmp_path / "e.sqlite"))
-    told = captured(path, capture_job(tmp_path), keep=tmp_path / "kept")
+    trace = captured(path, capture_job(tmp_path), keep=tmp_path / "kept")
     assert (tmp_path / "kept" / "pageable.nsys-rep").read_text() == "report\n"
-    assert told.reason == ""
-    assert told.tool == "nsys 2023.4.4"
-    assert [(t.strategy, t.frame_seconds) for t in told.strategies] == [("pageable", 0.01)]
+    assert trace.reason == ""
+    assert trace.tool == "nsys 2023.4.4"
+    assert [(t.strategy, t.frame_seconds) for t in trace.strategies] == [("pageable", 0.01)]
     left = {file.name for file in (tmp_path / "pageable").iterdir()}
     assert not left & {"capture.nsys-rep", "capture.sqlite"}, "they are large"
-    told = captured(tmp_path / "none", capture_job(tmp_path))
-    assert told.strategies == ()
-    assert "there is no nsys at" in told.reason
-    assert "--nsys PATH" in told.reason
+    trace = captured(tmp_path / "none", capture_job(tmp_path))
+    assert trace.strategies == ()
+    assert "there is no nsys at" in trace.reason
+    assert "--nsys PATH" in trace.reason
 
 
 @pytest.mark.parametrize(
@@ -184,17 +184,17 @@ def test_each_strategy_is_read_and_its_report_kept_where_asked(tmp_path: Path) -
 )
 def test_an_nsys_that_fails_is_tried_once(tmp_path: Path, does: str, says: str) -> None:
     path = fake(tmp_path, f"echo >>'{tmp_path}/tries'; {does}")
-    told = captured(path, capture_job(tmp_path), capture_job(tmp_path, "zero-copy"))
-    assert says in told.reason
-    assert [m.strategy for m in told.missing] == ["pageable", "zero-copy"]
-    assert told.missing[1].reason != told.missing[0].reason
+    trace = captured(path, capture_job(tmp_path), capture_job(tmp_path, "zero-copy"))
+    assert says in trace.reason
+    assert [m.strategy for m in trace.missing] == ["pageable", "zero-copy"]
+    assert trace.missing[1].reason != trace.missing[0].reason
     assert (tmp_path / "tries").read_text() == "\n"
 
 
 def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
     path = fake(tmp_path, f"setsid sleep 77 & echo $! >'{tmp_path}/pid'; wait")
-    told = captured(path, capture_job(tmp_path, seconds=0.01), starting_seconds=1.0)
-    assert "1 s" in told.reason
+    trace = captured(path, capture_job(tmp_path, seconds=0.01), starting_seconds=1.0)
+    assert "1 s" in trace.reason
     child = int((tmp_path / "pid").read_text())
     assert eventually(lambda: not Path(f"/proc/{child}").exists())
 
@@ -212,10 +212,10 @@ def test_a_job_that_fails_under_nsys_costs_its_strategy(
 ) -> None:
     path = fake(tmp_path, does, export=export_of(tmp_path / "e.sqlite"))
     failing = capture_job(tmp_path, "zero-copy", assignments=assignments)
-    told = captured(path, failing, capture_job(tmp_path))
-    assert [t.strategy for t in told.strategies] == read
-    assert {m.strategy for m in told.missing} == {"zero-copy", "pageable"} - set(read)
-    assert ["under nsys" in reason for reason in {m.reason for m in told.missing}] == [True]
+    trace = captured(path, failing, capture_job(tmp_path))
+    assert [t.strategy for t in trace.strategies] == read
+    assert {m.strategy for m in trace.missing} == {"zero-copy", "pageable"} - set(read)
+    assert ["under nsys" in reason for reason in {m.reason for m in trace.missing}] == [True]
 
 
 @pytest.mark.parametrize("export", ["none", "empty"])
@@ -223,17 +223,17 @@ def test_an_export_that_says_nothing(tmp_path: Path, export: str) -> None:
     file = tmp_path / "e.sqlite"
     if export == "empty":
         Export(file).done()
-    told = captured(fake(tmp_path, export=file), capture_job(tmp_path))
-    assert ("nvtx" in told.reason) if export == "empty" else ("failed with code 1" in told.reason)
+    trace = captured(fake(tmp_path, export=file), capture_job(tmp_path))
+    assert ("nvtx" in trace.reason) if export == "empty" else ("failed with code 1" in trace.reason)
 
 
 # In the flow
 
 
 def profiled(tmp_path: Path, captures: object) -> Profile:
-    asked = cpu_settings(trace=("nsys",))
+    settings = cpu_settings(trace=("nsys",))
     return pipeline.profile(
-        asked,
+        settings,
         Silent(),
         keep_in=tmp_path,
         launcher=FakeLauncher(),
@@ -242,14 +242,14 @@ def profiled(tmp_path: Path, captures: object) -> Profile:
 
 
 def test_the_measured_strategies_are_traced_after_everything_else(tmp_path: Path) -> None:
-    asked: list[list[tuple[str, str, int]]] = []
+    requests: list[list[tuple[str, str, int]]] = []
 
     def captures(jobs: list[Job], device: Device, progress: object) -> NsysTrace:
-        asked.append([(j.task, j.strategy, j.frames) for j in jobs])
+        requests.append([(j.task, j.strategy, j.frames) for j in jobs])
         return NsysTrace(tool="nsys 1.2.3")
 
     result = profiled(tmp_path, captures)
-    assert asked == [[("capture", "pageable", 5), ("capture", "zero-copy", 5)]]
+    assert requests == [[("capture", "pageable", 5), ("capture", "zero-copy", 5)]]
     assert result.trace.tool == "nsys 1.2.3"
 
 
@@ -267,14 +267,14 @@ def test_what_is_not_asked_for_or_not_on_a_gpu_is_not_traced(tmp_path: Path) -> 
     def captures(*_: object) -> NsysTrace:
         raise AssertionError
 
-    asked, cpu = cpu_settings(trace=("nsys",)), FakeLauncher(device=builders.cpu_profile().device)
-    result = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=cpu, captures=captures)
+    settings, cpu = cpu_settings(trace=("nsys",)), FakeLauncher(device=builders.cpu_profile().device)
+    result = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=cpu, captures=captures)
     assert result.trace == NsysTrace(reason=NO_GPU_TO_TRACE)
-    found = NsysTrace(tool="nsys 1.2.3")
-    asked = cpu_settings(trace=("nsys",), nsys=tmp_path / "nsys")
+    trace = NsysTrace(tool="nsys 1.2.3")
+    settings = cpu_settings(trace=("nsys",), nsys=tmp_path / "nsys")
     cpu = FakeLauncher(device=builders.cpu_profile().device)
-    result = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=cpu, captures=lambda *_: found)
-    assert result.trace == found
+    result = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=cpu, captures=lambda *_: trace)
+    assert result.trace == trace
     result = pipeline.profile(cpu_settings(), Silent(), keep_in=tmp_path, launcher=FakeLauncher())
     assert result.trace == NsysTrace(reason="not asked for")
 

@@ -120,9 +120,9 @@ of which nothing of CUDA was seen. How they were made stands in tests/data/nsys/
 
 @pytest.mark.parametrize("name", [*BUILT, *RECORDED])
 def test_what_is_read_of_an_export(name: str, tmp_path: Path, accepted: Accepted) -> None:
-    told = read(BUILT[name](tmp_path / "a.sqlite") if name in BUILT else DATA / f"{name}.sqlite")
+    trace = read(BUILT[name](tmp_path / "a.sqlite") if name in BUILT else DATA / f"{name}.sqlite")
     spans = {"timeline": {"spans"}} if name in RECORDED else set[str]()
-    text = told.model_dump_json(indent=1, exclude_none=True, exclude={"strategies": {"__all__": spans}})
+    text = trace.model_dump_json(indent=1, exclude_none=True, exclude={"strategies": {"__all__": spans}})
     accepted(f"{text}\n", f"traces/{name}.json")
 
 
@@ -162,8 +162,8 @@ def test_managed_memory_that_was_not_seen_to_move_is_no_figure(tmp_path: Path) -
     (trace,) = read(export.done()).strategies
     assert trace.activity.copies
     assert trace.activity.migrations is None
-    told = "managed memory was allocated, but nsys recorded no migration"
-    assert trace.absent["migrations"].startswith(told)
+    reason = "managed memory was allocated, but nsys recorded no migration"
+    assert trace.absent["migrations"].startswith(reason)
 
 
 # What is known to be true of the H200's
@@ -251,8 +251,8 @@ def newer(path: Path, columns: str) -> FileTrace:
 
 
 def test_a_newer_schema_is_read_as_far_as_it_is_known(tmp_path: Path) -> None:
-    told = newer(tmp_path / "a.sqlite", "start, end, shortName, globalPid, correlationId")
-    assert "newer than this advisor supports (3)" in told.notes[0]
+    trace = newer(tmp_path / "a.sqlite", "start, end, shortName, globalPid, correlationId")
+    assert "newer than this advisor supports (3)" in trace.notes[0]
     with pytest.raises(FileProblem, match="tables this advisor does not support"):
         newer(tmp_path / "b.sqlite", "begin, finish")
 
@@ -262,8 +262,8 @@ def test_a_file_in_write_ahead_mode_gets_no_companions(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.close()
-    made = []
+    names = []
     with opened(path) as database:
         assert database.has("NVTX_EVENTS")
-        made = [p.name for p in tmp_path.iterdir()]
-    assert made == ["a.sqlite"]
+        names = [p.name for p in tmp_path.iterdir()]
+    assert names == ["a.sqlite"]

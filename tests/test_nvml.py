@@ -88,12 +88,12 @@ def test_every_figure_in_its_unit() -> None:
 
 @every("figure", FIGURES)
 def test_a_failing_call_costs_its_figure_alone(figure: str) -> None:
-    lost = {figure} | BESIDE.get(figure, set())
+    missing = {figure} | BESIDE.get(figure, set())
     for kind in KINDS:
         state = read(FakeNvml(failing={call: nvml_error(kind) for call in FIGURES[figure]}))
-        assert set(state.absent) == lost, kind
-        assert set(told(state)) == set(told(read(FakeNvml()))) - lost, kind
-        assert all(state.absent[name] for name in lost), kind
+        assert set(state.absent) == missing, kind
+        assert set(told(state)) == set(told(read(FakeNvml()))) - missing, kind
+        assert all(state.absent[name] for name in missing), kind
 
 
 @every("figure", [name for name, calls in FIGURES.items() if len(calls) == 2])
@@ -306,8 +306,8 @@ def test_who_reaches_whom_and_over_what(machine: Machine) -> None:
     assert first == GpuLinks(PLACES[0], "GPU-0", (PLACES[1],), 17, "0000:00:01.0")
     assert (second.reaches, second.root_port) == ((PLACES[0],), "0000:00:01.0")
     assert (third.reaches, third.nvlinks, third.root_port) == ((), None, "0000:80:01.0")
-    found = gpu_links(machine, ["0000:86:00.0", "00000000:3B:00.0", "0000:99:00.0"])
-    assert [each.uuid for each in found] == ["GPU-2", "GPU-0", None]
+    links = gpu_links(machine, ["0000:86:00.0", "00000000:3B:00.0", "0000:99:00.0"])
+    assert [each.uuid for each in links] == ["GPU-2", "GPU-0", None]
     machine.nvml.failing["nvmlInit"] = RuntimeError("no NVML here")
     assert gpu_links(machine) == ()
     assert root_port("0000:99:00.0", machine.root) is None

@@ -124,8 +124,8 @@ def test_a_process_without_the_named_range_is_noted(
             connection.execute(f"INSERT INTO {table} SELECT * FROM other")
             connection.execute("DROP TABLE other")
     (note,) = read(path, "epoch").notes
-    said = rf"GPU 0 \(process \d+\): its process has no NVTX range 'epoch'; .*{instead}\."
-    assert re.fullmatch(said, note)
+    pattern = rf"GPU 0 \(process \d+\): its process has no NVTX range 'epoch'; .*{instead}\."
+    assert re.fullmatch(pattern, note)
     assert read(path).notes == ()
 
 
@@ -171,22 +171,22 @@ def test_nothing_is_said_of_what_was_not_recorded(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_column_is_no_evidence_and_null_gpus_are_left_out(tmp_path: Path) -> None:
-    seen = changed(
+    trace = changed(
         "pageable",
         tmp_path,
         "ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY DROP COLUMN bytes",
         "UPDATE TARGET_INFO_CUDA_DEVICE SET gpuId = NULL",
     )
-    assert seen.notes == ("CUPTI_ACTIVITY_KIND_MEMCPY was skipped: it has no column bytes.",)
-    (gpu,) = seen.program.gpus
+    assert trace.notes == ("CUPTI_ACTIVITY_KIND_MEMCPY was skipped: it has no column bytes.",)
+    (gpu,) = trace.program.gpus
     assert (gpu.label, gpu.flows) == ("GPU 0", None)
-    judgements = outcomes(seen.program)
+    judgements = outcomes(trace.program)
     assert judgements["pageable-transfer"] == judgements["serial-copies"] == "not-applicable"
 
 
 def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
     copies = "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET"
-    seen = changed(
+    trace = changed(
         "half-link",
         tmp_path,
         f'{copies} "end" = start WHERE rowid = 20',  # kept, and no rate
@@ -194,8 +194,8 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> No
         f'{copies} "end" = start - 5 WHERE rowid = 41',
         f"{copies} bytes = NULL WHERE rowid = 42",
     )
-    assert seen.notes[0].startswith("Rows of CUPTI_ACTIVITY_KIND_MEMCPY skipped: 3 (")
-    assert outcomes(seen.program)["link-below-best"] == "advice"
+    assert trace.notes[0].startswith("Rows of CUPTI_ACTIVITY_KIND_MEMCPY skipped: 3 (")
+    assert outcomes(trace.program)["link-below-best"] == "advice"
 
 
 def test_frames_that_nvtx_marks_say_how_many_are_alike() -> None:
@@ -251,9 +251,9 @@ def test_each_table_and_each_column_that_is_read_may_be_missing(tmp_path: Path) 
                 drop = f"ALTER TABLE {table} DROP COLUMN {column}" if column else f"DROP TABLE {table}"
                 connection.execute(drop)
                 connection.commit()
-                seen = read(path, None if table in ("NVTX_EVENTS", "StringIds") else "frame").program
-                assert seen, (table, column)
-                assert not [one for one in judged(seen).advice if one.outcome == "error"]
+                trace = read(path, None if table in ("NVTX_EVENTS", "StringIds") else "frame").program
+                assert trace, (table, column)
+                assert not [one for one in judged(trace).advice if one.outcome == "error"]
             connection.close()
 
 
@@ -268,8 +268,8 @@ def test_the_command_and_its_gates(tmp_path: Path) -> None:
     wrong = advisor("trace", "a.sqlite", "--frame", "epok", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "has no NVTX range 'epok'; did you mean 'epoch'" in wrong.stderr
-    asked = advisor("trace", "a.sqlite", "--frame", "epoch", "--json", cwd=tmp_path)
-    assert FileTrace.model_validate_json(asked.stdout).program
+    printed = advisor("trace", "a.sqlite", "--frame", "epoch", "--json", cwd=tmp_path)
+    assert FileTrace.model_validate_json(printed.stdout).program
 
 
 def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_path: Path) -> None:
@@ -277,8 +277,8 @@ def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_
     for backtraces in (False, True):
         program = Program(tmp_path / f"{backtraces}.sqlite", backtraces=backtraces)
         pins_in_loop(program)
-        seen = read(program.done()).program
-        gpus += seen.gpus
+        trace = read(program.done()).program
+        gpus += trace.gpus
     plain, traced = gpus
     assert traced.flows[0].where == "load_cudaMemcpyAsync (app)"
     assert {each.work: each.where for each in traced.host or ()}[
@@ -314,8 +314,8 @@ def test_a_workload_outlined_from_a_report_runs(name: str, tmp_path: Path) -> No
     written(NAMED[name], tmp_path / "a.sqlite")
     done = advisor("new", "mine.py", "--from-trace", "a.sqlite", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    made = load(tmp_path / "mine.py", None, {})
-    sizes = sorted(buffer.bytes for buffer in made.record.buffers)
+    outline = load(tmp_path / "mine.py", None, {})
+    sizes = sorted(buffer.bytes for buffer in outline.record.buffers)
     assert sizes == {"small": [4, 60 * 4 * KIB], "once": [128 * MIB, 256 * MIB]}[name]
 
 
