@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 
@@ -108,7 +108,7 @@ def compare(
     with naming_arguments():
         sides = [each if isinstance(each, schema.Profile) else reading.load(each) for each in (base, head)]
         comparison = comparisons.compare(*map(advise.concluded, sides), strategies=strategies, anyway=anyway)
-    return Comparison(**{part.name: getattr(comparison, part.name) for part in fields(comparison)})
+    return Comparison(**vars(comparison))
 
 
 def compare_versions(
@@ -171,11 +171,11 @@ def run_versions(
         comparison = pipeline.compare_versions(
             both, labels, progress, launcher=launching(settings), note=note
         )
-    parts = {part.name: getattr(comparison, part.name) for part in fields(comparison)}
     if saved:
         gains = comparison.run.judged.gains
-        parts["promise"] = versions.promised_to_versions(saved, comparison.head, named, gains)
-    return VersionComparison(**parts)
+        promise = versions.promised_to_versions(saved, comparison.head, named, gains)
+        comparison = replace(comparison, promise=promise)
+    return VersionComparison(**vars(comparison))
 
 
 @contextmanager

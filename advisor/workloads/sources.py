@@ -17,7 +17,6 @@ import symtable
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +26,6 @@ from advisor.profiles.files import scratch
 from advisor.workloads.definition import Definition, Workload
 
 _HEAD = "# Made from a notebook's cells.\nimport os\nimport sys\n\nsys.path.append(os.getcwd())\n"
-_NOWHERE = object()
 _PLAIN = (int, float, str, bool, bytes, type(None), tuple, list, dict, set, frozenset)
 _GIVE = "Give a file, FILE::NAME, or the function marked with @workload."
 
@@ -78,59 +76,43 @@ def _function(workload: object) -> Any:
     return function
 
 
-@dataclass
-class _File:
-    """The parts of the file so far, and the names that could not be written."""
-
-    scope: dict[str, Any]
-    lines: list[str] = field(default_factory=list)
-    blocks: list[str] = field(default_factory=list)
-    written: set[str] = field(default_factory=set)
-    lost: list[str] = field(default_factory=list)
-
-    def add(self, name: str, text: str) -> None:
-        """A function or class by that name, after all that it uses."""
-        self.written.add(name)
-        for used in sorted(set(_globals_of(symtable.symtable(text, name, "exec"))) - self.written):
-            self._bring(used)
-        self.blocks.append(text)
-
-    def _bring(self, name: str) -> None:
-        value = self.scope.get(name, _NOWHERE)
-        if value is _NOWHERE or name in self.written:  # a builtin, or undefined, as an error will say
-            return
-        self.written.add(name)
-        line = _import_of(name, value) or _literal(name, value)
-        text = None if line else _source(name, value)
-        if line:
-            self.lines.append(line)
-        elif text:
-            self.add(name, text)
-        else:
-            self.lost.append(name)
-
-
 def _as_file(function: Any) -> str:
     """The text of a file that defines the function as the notebook does.
 
     Raises `UsageError` where it uses something that only the notebook's process has.
     """
-    text = _source(function.__name__, function)
-    if text is None:
+    scope, called = function.__globals__, function.__name__
+    if _source(called, function) is None:
         raise UsageError(
-            f"the source of {function.__name__} is not at the top level of its cell",
+            f"the source of {called} is not at the top level of its cell",
             next_step="Define it at the top level of a cell, or write it to a file.",
         )
-    file = _File(function.__globals__)
-    file.add(function.__name__, text)
-    if file.lost:
+    lines, blocks, lost, written = list[str](), list[str](), list[str](), set[str]()
+
+    def write(name: str, value: Any) -> None:
+        """What the name stands for, after all that it uses; a name that is not there an error will tell."""
+        written.add(name)
+        line = _import_of(name, value) or _literal(name, value)
+        text = None if line else _source(name, value)
+        if line:
+            lines.append(line)
+        elif text is None:
+            lost.append(name)
+        else:
+            for used in sorted(scope.keys() & _globals_of(symtable.symtable(text, name, "exec"))):
+                if used not in written:
+                    write(used, scope[used])
+            blocks.append(text)
+
+    write(called, function)
+    if lost:
         raise UsageError(
-            f"{function.__name__} uses {', '.join(file.lost)}, which exists only in this process and "
-            "cannot be passed to workers",
+            f"{called} uses {', '.join(lost)}, which exists only in this process and cannot be passed to "
+            "workers",
             next_step="Create it inside the function, or write the cell to a file (%%writefile) and "
             "pass the file.",
         )
-    return "\n".join((_HEAD, *file.lines, "", *file.blocks))
+    return "\n".join((_HEAD, *lines, "", *blocks))
 
 
 def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
