@@ -26,11 +26,12 @@ from advisor.errors import FileProblem, NothingToCompare, UsageError, WorkloadEr
 from advisor.measure.contest import VersionFinal
 from advisor.measure.jobs import Description, Settings
 from advisor.measure.launcher import Launcher, ProcessLauncher, record
-from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, MixEstimate, Run
+from advisor.measure.measurement import CONCLUDING_SECONDS, Measurement, Run
 from advisor.measure.processes import WORKERS, fork_server
 from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE
 from advisor.measure.revisions import commit_of
+from advisor.measure.search import Likely
 from advisor.measure.trying.session import INTERRUPTED, try_script
 from advisor.measure.version_measurement import VersionMeasurement, Versions
 from advisor.model.measured import timed_by
@@ -150,7 +151,7 @@ def _measured(
     with measurement.interruptible():
         measurement.screen(_screening_order(measurement, context))
         if measurement.searches:
-            measurement.search(_mix_estimate(_assembled(settings, measurement.run(), context), settings))
+            measurement.search(*_mix_estimate(_assembled(settings, measurement.run(), context), settings))
         measurement.final()
     return measurement.run()
 
@@ -301,16 +302,17 @@ def _screening_order(measurement: Measurement, context: RunContext) -> list[str]
     return sorted(names, key=lambda name: (name != BASELINE, seconds.get(name, math.inf)))
 
 
-def _mix_estimate(profile: Profile, settings: Settings) -> MixEstimate:
-    """Predicted times of mixes, calibrated with the screening; empty for an unknown device."""
+def _mix_estimate(profile: Profile, settings: Settings) -> tuple[Likely | None, str]:
+    """Predicted times of mixes, calibrated with the screening, and why none can gain enough; nothing of an
+    unknown device."""
     target = like_device(profile)
     placing = [s for s in settings.strategies if isinstance(s, Strategy) and not isinstance(s, Mix)]
     mixes = outlook(profile, target, placing) if target else None
     if mixes is None:
-        return MixEstimate()
+        return None, ""
     least = profile.preferences.indifference
     ruled_out = f"the model rules out a gain above {units.percent(least)}" if mixes.possible <= least else ""
-    return MixEstimate(mixes.seconds, ruled_out)
+    return mixes.seconds, ruled_out
 
 
 def _ended(context: RunContext, measured: Run) -> RunContext:

@@ -42,7 +42,7 @@ from advisor.measure.jobs import (
     Unmeasurable,
 )
 from advisor.measure.launcher import Ended, Launcher
-from advisor.measure.measurement import Measurement, MixEstimate, Run
+from advisor.measure.measurement import Measurement, Run
 from advisor.measure.progress import Progress
 from advisor.measure.sampling import Clock
 from advisor.profiles.figures import Block, Energy
@@ -243,7 +243,7 @@ def measured_run(
     with measurement.interruptible():
         measurement.screen(measurement.available)
         if measurement.searches:
-            measurement.search(MixEstimate())
+            measurement.search(None, "")
         measurement.final()
     return measurement.run()
 

@@ -50,14 +50,6 @@ class Run:
     search: Search | None = None
 
 
-@dataclass(frozen=True)
-class MixEstimate:
-    """The model's estimate of mixes on the device: their likely times, or why none can gain enough."""
-
-    likely: Likely | None = None
-    ruled_out: str = ""
-
-
 LEAST_RUN = 3
 """Times what a final needs at least: a shorter run is all screening."""
 SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.6}
@@ -221,9 +213,10 @@ class Measurement:
             self._take(step)
             self.save(self.run())
 
-    def search(self, estimate: MixEstimate) -> None:
+    def search(self, likely: Likely | None, ruled_out: str) -> None:
+        """likely: the model's times of mixes. ruled_out: why none can gain enough, where it knows."""
         mode, workload = self.settings.search, self._run.description.workload
-        why = no_search(workload, mode) or (estimate.ruled_out if mode == "auto" else "")
+        why = no_search(workload, mode) or (ruled_out if mode == "auto" else "")
         if why:
             self._run = replace(self._run, search=Search(mode=mode, reason=why))
             return
@@ -235,7 +228,7 @@ class Measurement:
             base=job_of(self.settings, "measure", BASELINE, self.directory, "search"),
             mode=mode,
             screened={name: row.median_seconds for name, row in rows.items() if not row.placements},
-            likely=estimate.likely,
+            likely=likely,
             session=self.launcher.session,
             clock=self.clock,
             directory=self.directory,
