@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -71,25 +71,6 @@ def test_each_buffer_is_placed_as_it_was_chosen_and_the_others_as_the_strategy_d
     assert over_pageable.summary == "a: zero-copy, c: pinned"
 
 
-@every(
-    ("chosen", "pipelined", "told"),
-    [
-        ({"a": "write-combined", "b": "managed-advised"}, False, "concurrentManagedAccess"),
-        ({"a": "zero-copy", "b": "pinned"}, False, None),
-        ({"a": "managed"}, True, "frames cannot overlap"),
-        ({"a": "managed"}, False, None),
-        ({"a": "staged"}, True, "frames cannot overlap"),
-    ],
-)
-def test_a_device_refuses_what_one_of_its_placements_cannot_do(
-    chosen: dict[str, str], pipelined: bool, told: str | None
-) -> None:
-    found = mix("m", chosen, pipelined=pipelined).unavailable(
-        cuda_device("tegra-io-coherent", concurrent_managed_access=0)
-    )
-    assert found is None if told is None else told in str(found)
-
-
 # Frames on the recording stand-in
 
 
@@ -155,40 +136,43 @@ def test_wrong_buffers_and_placements_are_told_before_anything_is_measured(tmp_p
     assert "a, b, c" in told.value.next_step
 
 
-@every(
-    ("chosen", "device", "told"),
-    [
-        ({"s": "pinned"}, cuda_device(), "only the GPU uses the buffer 's'"),
-        ({"a": "zero-copy"}, cuda_device(can_map_host_memory=0), "cannot map host memory"),
-        (dict.fromkeys("abc", "managed"), cuda_device(), "placement of managed, so this is not a mix"),
-        ({"a": "managed-prefetch"}, Device(name="CPU", kind="cpu"), None),
-    ],
+WORDS = (["a=zerocopy"], ["a=pinned-pipelined"], ["a=pinned", "a=zero-copy"], ["a"], ["=pinned"])
+MISFITS: tuple[tuple[dict[str, str], str, Device], ...] = (
+    ({"s": "pinned"}, "pageable", cuda_device()),
+    ({"a": "zero-copy"}, "pageable", cuda_device(can_map_host_memory=0)),
+    (dict.fromkeys("abc", "managed"), "pageable", cuda_device()),
+    (dict.fromkeys("abc", "pinned"), "pinned-pipelined", cuda_device()),
+    ({"a": "managed-prefetch"}, "pageable", Device(name="CPU", kind="cpu")),
 )
-def test_what_a_workload_or_a_gpu_cannot_do(chosen: dict[str, str], device: Device, told: str | None) -> None:
+TEGRA = cuda_device("tegra-io-coherent", concurrent_managed_access=0)
+ON_TEGRA = (
+    ({"a": "write-combined", "b": "managed-advised"}, False),
+    ({"a": "zero-copy", "b": "pinned"}, False),
+    *(({"a": "managed"}, False), ({"a": "managed"}, True), ({"a": "staged"}, True)),
+)
+
+
+def test_what_is_no_mix_and_what_a_gpu_cannot_do_is_refused(accepted: Accepted) -> None:
+    """What a GPU cannot do matters on the CPU to nobody."""
     workload = vector_add_workload()
     scratch = workload.buffers[0].model_copy(update={"name": "s", "access": {"add": "out"}})
     workload = workload.model_copy(update={"buffers": (*workload.buffers, scratch)})
-    made_of = asked_for(chosen, "pageable")
-    if told is None:
-        require_fits(made_of, workload, device)
-        return
-    with pytest.raises(UsageError, match=told):
-        require_fits(made_of, workload, device)
-
-
-def test_overlapping_frames_with_all_buffers_pinned_are_a_strategy_that_exists() -> None:
-    same = asked_for(dict.fromkeys("abc", "pinned"), "pinned-pipelined")
-    with pytest.raises(UsageError, match="placement of pinned-pipelined, so this is not a mix"):
-        require_fits(same, vector_add_workload(), cuda_device())
-
-
-def test_wrong_words_on_the_command_line(accepted: Accepted) -> None:
-    wrong = (["a=zerocopy"], ["a=pinned-pipelined"], ["a=pinned", "a=zero-copy"], ["a"], ["=pinned"])
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         f"--placement {words}": partial(configuration.command_line, workload="w.py", placement=words)
-        for words in wrong
+        for words in WORDS
     }
-    accepted(refusals(calls), "placements-refused.txt")
+    calls |= {
+        f"{chosen} over {base} on {device.kind}": partial(
+            require_fits, asked_for(chosen, base), workload, device
+        )
+        for chosen, base, device in MISFITS
+    }
+    unavailable = (
+        f"{chosen}{', overlapping' * pipelined} on Tegra: "
+        f"{mix('m', chosen, pipelined=pipelined).unavailable(TEGRA)}\n"
+        for chosen, pipelined in ON_TEGRA
+    )
+    accepted(f"{refusals(calls)}\n{''.join(unavailable)}", "placements-refused.txt")
 
 
 def test_advisor_toml_and_the_call_take_a_table(tmp_path: Path) -> None:

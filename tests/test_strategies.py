@@ -14,6 +14,7 @@ from builders import cuda_device, vector_add_workload
 from every import every
 from fakes import RecordingBackend, bench
 from mixing import FRESH, made
+from rendering import Accepted
 
 from advisor.errors import UsageError
 from advisor.measure.backends import CpuBackend
@@ -139,35 +140,6 @@ def test_external_data_pays_a_copy_unless_any_memory_will_do(strategy: str) -> N
     assert ("copy-in" in {step.action for step in steps}) == (strategy not in free)
 
 
-@every(
-    ("strategy", "attributes", "reason"),
-    [
-        ("zero-copy", {"can_map_host_memory": 0}, "canMapHostMemory is 0"),
-        ("registered", {"host_register_supported": 0}, "hostRegisterSupported is 0"),
-        ("zero-copy-registered", {"host_register_supported": 0}, "hostRegisterSupported is 0"),
-        ("managed", {"managed_memory": 0}, "managedMemory is 0"),
-        ("managed-advised", {"concurrent_managed_access": 0}, "concurrentManagedAccess is 0"),
-        ("system", {"pageable_memory_access": 0}, "pageableMemoryAccess is 0"),
-    ],
-)
-def test_unavailable_with_the_reason(strategy: str, attributes: dict[str, int], reason: str) -> None:
-    capable = {"pageable_memory_access": 1}
-    why = by_name(strategy).unavailable(gpu("discrete", **{**capable, **attributes}))
-    assert why is not None
-    assert reason in why
-    assert "Test discrete" in why
-    assert (
-        by_name(strategy).unavailable(gpu("discrete", **{**capable, **dict.fromkeys(attributes, 1)})) is None
-    )
-
-
-@every("strategy", NAMES)
-def test_an_attribute_the_device_does_not_tell_is_no_reason(strategy: str) -> None:
-    why = by_name(strategy).unavailable(cuda_device())
-    assert (why is None) == (strategy != "system")
-    assert why is None or "not known" in why
-
-
 ATTRIBUTES: dict[MemoryClass, dict[str, int]] = {
     "tegra": {"concurrent_managed_access": 0, "pageable_memory_access": 0},
     "tegra-io-coherent": {"concurrent_managed_access": 0, "pageable_memory_access": 0},
@@ -176,49 +148,39 @@ ATTRIBUTES: dict[MemoryClass, dict[str, int]] = {
     "discrete-hmm": {"concurrent_managed_access": 1, "pageable_memory_access": 1},
     "coherent": {"concurrent_managed_access": 1, "pageable_memory_access": 1},
 }
-MISSING: dict[MemoryClass, set[str]] = {
-    "tegra": {"registered", "zero-copy-registered", "managed-advised", "system"},
-    "tegra-io-coherent": {"managed-advised", "system"},
-    "tegra-coherent": set(),
-    "discrete": {"system"},
-    "discrete-hmm": set(),
-    "coherent": set(),
-}
+ABLE = ("can_map_host_memory", "host_register_supported", "managed_memory", *ATTRIBUTES["tegra"])
+
+
+def test_where_each_strategy_cannot_be_used(accepted: Accepted) -> None:
+    """An attribute that the device does not tell is no reason, but for access to pageable memory."""
+    classes = {name: gpu(name, **ATTRIBUTES[name]) for name in get_args(MemoryClass)}
+    lacking = {f"{each} is 0": gpu("discrete", **{**dict.fromkeys(ABLE, 1), each: 0}) for each in ABLE}
+    devices = {"CPU": CPU, "unknown attributes": cuda_device(), **classes, **lacking}
+    reasons = (
+        "\n".join((name, *(f"  {s.name}: {why}" for s in STRATEGIES if (why := s.unavailable(device)))))
+        for name, device in devices.items()
+    )
+    accepted("\n".join(reasons) + "\n", "unavailable.txt")
 
 
 @every("memory_class", get_args(MemoryClass))
-def test_what_each_memory_class_lacks(memory_class: MemoryClass) -> None:
+def test_whose_managed_memory_kernels_have_alone(memory_class: MemoryClass) -> None:
     device = gpu(memory_class, **ATTRIBUTES[memory_class])
-    assert {s.name for s in STRATEGIES if s.unavailable(device)} == MISSING[memory_class]
-    assert all(device.name in str(s.unavailable(device)) for s in STRATEGIES if s.unavailable(device))
-    traits = {s.name: s.placement.traits(device) for s in STRATEGIES}
+    exclusive = {s.name for s in STRATEGIES if s.placement.traits(device).exclusive}
     concurrent = ATTRIBUTES[memory_class]["concurrent_managed_access"]
-    assert {name for name, t in traits.items() if t.exclusive} == (
-        set() if concurrent else {"managed", "managed-prefetch", "managed-advised"}
-    )
+    assert exclusive == (set() if concurrent else {"managed", "managed-prefetch", "managed-advised"})
 
 
 def gpu(memory_class: MemoryClass, **attributes: int) -> Device:
     plain = cuda_device()
-    return plain.model_copy(
-        update={
-            "name": f"Test {memory_class}",
-            "memory_class": memory_class,
-            "attributes": {**plain.attributes, **attributes},
-        }
-    )
+    changed = {"name": f"Test {memory_class}", "attributes": {**plain.attributes, **attributes}}
+    return plain.model_copy(update={"memory_class": memory_class, **changed})
 
 
-def test_where_strategies_cannot_be_used() -> None:
-    available = [strategy.name for strategy in STRATEGIES if strategy.unavailable(CPU) is None]
-    assert available == ["pageable", "peer", "zero-copy"]
-    why = by_name("managed").unavailable(CPU)
-    assert why is not None
-    assert "CPU device" in why
+def test_what_suits_a_workload() -> None:
     carried = workload({"h": "host", "k": "device"}, h="inout", k="inout")
-    fresh = vector_add_workload()
     assert {s.name for s in STRATEGIES if s.unsuited(carried)} == {"pinned-pipelined", "peer"}
-    assert {s.name for s in STRATEGIES if s.unsuited(fresh)} == {"peer"}
+    assert {s.name for s in STRATEGIES if s.unsuited(vector_add_workload())} == {"peer"}
 
 
 def test_choosing_keeps_the_order_of_the_table_and_offers_the_nearest_name() -> None:
