@@ -55,6 +55,17 @@ SLOW_CARD = Costs(4.0, 4.0, 1.5, 0.4, 0.15, cuda_device())
 CPU = Costs(0.7, 0.7, 0.7, 0.3, 0.09, Device(name="CPU", kind="cpu"))
 
 
+@dataclass(frozen=True)
+class Truth:
+    """What is so: HEAD is slower by `share`; what is `disturbed` of all blocks takes longer by chance."""
+
+    share: float
+    noise: Noise
+    costs: Costs
+    in_one_place: float
+    disturbed: float
+
+
 @dataclass
 class SimulatedSession:
     """A process of the final: what it draws shifts all of its contestants alike, but for each one's luck.
@@ -66,36 +77,33 @@ class SimulatedSession:
     job: FinalJob
     clock: FakeClock
     generator: np.random.Generator
-    noise: Noise
-    share: float
-    costs: Costs
-    in_one_place: float
-    disturbed: float
+    truth: Truth
     drift: float = 0.0
 
     def __post_init__(self) -> None:
-        self.clock.advance(self.costs.process)
-        self.level = self.generator.normal(0, self.noise.process)
+        self.clock.advance(self.truth.costs.process)
+        self.level = self.generator.normal(0, self.truth.noise.process)
         names = dict.fromkeys(name.removesuffix(" (again)") for name in self.job.contestants)
-        self.luck = {name: self.generator.normal(0, self.noise.luck) for name in names}
+        self.luck = {name: self.generator.normal(0, self.truth.noise.luck) for name in names}
 
     def ready(self) -> bool:
         return True
 
     def round(self, request: FinalRound) -> Iterator[Message]:
-        own = self.noise.block * self.in_one_place
-        between = (self.noise.block**2 - own**2) ** 0.5
+        truth, noise = self.truth, self.truth.noise.block
+        own = noise * truth.in_one_place
+        between = (noise**2 - own**2) ** 0.5
         place_of = {
             s: self.generator.normal(0, between) for s in dict.fromkeys(self.job.contestants.values())
         }
         for place, name in enumerate(request.order):
-            self.clock.advance(self.costs.block)
+            self.clock.advance(truth.costs.block)
             self.drift = self.drift / 2 + self.generator.normal(0, own / 2)
             strategy = self.job.contestants[name]
             off = self.level + self.drift + self.luck[name.removesuffix(" (again)")] + place_of[strategy]
-            if self.generator.random() < self.disturbed:
+            if self.generator.random() < truth.disturbed:
                 off += self.generator.exponential(DISTURBANCE)
-            frame = FRAME.get(strategy, OTHERS) * (1 + self.share * name.startswith(HEAD))
+            frame = FRAME.get(strategy, OTHERS) * (1 + truth.share * name.startswith(HEAD))
             seconds = frame * float(np.exp(off + self.generator.normal(0, own)))
             made = final_block(self.job.process, request.round, name, seconds, place=place)
             yield BlockDone(block=made, warming_seconds=())
@@ -110,32 +118,20 @@ class ChargingLauncher(FakeLauncher):
 
     clock: FakeClock
     generator: np.random.Generator
-    noise: Noise
-    share: float
-    costs: Costs
-    in_one_place: float
-    disturbed: float = 0.0
+    truth: Truth
     compiled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__init__(
             lambda job: Ended(sample(FRAME.get(job.strategy, OTHERS)), "finished"),
-            device=self.costs.device,
-            session=lambda job: SimulatedSession(
-                job,
-                self.clock,
-                self.generator,
-                self.noise,
-                self.share,
-                self.costs,
-                self.in_one_place,
-                self.disturbed,
-            ),
+            device=self.truth.costs.device,
+            session=lambda job: SimulatedSession(job, self.clock, self.generator, self.truth),
             compiled=self.compiled,
         )
 
     def __call__(self, job: Job) -> Ended:
-        self.clock.advance(self.costs.worker if job.task in ("reference", "measure") else self.costs.tracing)
+        costs = self.truth.costs
+        self.clock.advance(costs.worker if job.task in ("reference", "measure") else costs.tracing)
         return super().__call__(job)
 
 
@@ -155,7 +151,8 @@ def simulated(
     """The final of `compare --run --max-seconds` of a HEAD slower by that share, and when it ended."""
     clock, on_gpu = FakeClock(), costs.device.kind == "cuda"
     generator, compiled = np.random.default_rng(seed), ("ops",) if apart else ()
-    launcher = ChargingLauncher(clock, generator, noise, share, costs, in_one_place, disturbed, compiled)
+    truth = Truth(share, noise, costs, in_one_place, disturbed)
+    launcher = ChargingLauncher(clock, generator, truth, compiled)
     made = asked("w.py", backend="cuda" if on_gpu else "cpu", max_seconds=seconds, seed=seed)
     strategies = STRATEGIES if on_gpu else choose((BASELINE,))
     made = replace(made, strategies=strategies, began=clock())
