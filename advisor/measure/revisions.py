@@ -125,7 +125,7 @@ class Git:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-            out, err = (os.pread(file.fileno(), _MOST_BYTES, 0) for file in outputs)
+            out, err = (os.pread(file.fileno(), _size(file), 0) for file in outputs)
         if process.returncode:
             raise Refused(printable(err.decode(errors="replace")))
         return os.fsdecode(out)
@@ -163,10 +163,14 @@ def _wait(process: subprocess.Popen[bytes], name: str, seconds: float, outputs: 
     while process.returncode is None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(min(seconds, 0.1))
-        if sum(os.fstat(file.fileno()).st_size for file in outputs) > _MOST_BYTES:
+        if sum(map(_size, outputs)) > _MOST_BYTES:
             raise Unanswered("git printed more than can be an answer")
         if process.returncode is None and time.monotonic() >= deadline:
             raise Unanswered(f"{name} did not end within {seconds:g} s")
+
+
+def _size(file: IO[bytes]) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 @dataclass(frozen=True)
