@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -66,8 +66,8 @@ PARTIAL = "profile.partial.json"
 
 @dataclass(frozen=True)
 class RunContext:
-    environment: Environment
-    created: str
+    environment: Environment = field(default_factory=environment)
+    created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     commit: Commit | None = None
 
 
@@ -86,8 +86,7 @@ def profile(
     """
     if settings.began is None:
         settings = replace(settings, began=time.monotonic())
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    context = RunContext(environment(), now, commit_of(settings.file))
+    context = RunContext(commit=commit_of(settings.file))
     if settings.arguments is not None:
         complete = _recorded(settings, context)
         hidden = anonymous(complete, include_host=settings.options.include_host)
@@ -157,9 +156,7 @@ def _measured(
 
 
 def _left(settings: Settings) -> Callable[[], float]:
-    if settings.began is None:
-        return lambda: math.inf
-    end = settings.began + settings.options.max_seconds - CONCLUDING_SECONDS
+    end = (settings.began or time.monotonic()) + settings.options.max_seconds - CONCLUDING_SECONDS
     return lambda: end - time.monotonic()
 
 
@@ -175,7 +172,7 @@ def compare_versions(
 
     Raises `AdvisorError` where HEAD cannot be run, `NothingToCompare` of them where BASE alone cannot.
     """
-    context = RunContext(environment(), datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    context = RunContext()
     settings = versions.head
     with scratch() as folder, _launching(settings, launcher) as launch:
         measurement = VersionMeasurement(versions, launch, progress, folder)

@@ -23,12 +23,12 @@ _LETTER, _MARGIN = 7.0, 7.0
 _COLOURS: dict[str, Category] = {"copy": "transfer", "kernel": "kernel", "migration": "transfer-2"}
 _SOURCES = {"cpu": "recorded on this CPU", "events": "recorded with CUDA events", "nsys": "recorded by nsys"}
 _HOW = {
-    "cpu": "Timed by the host's clock, NumPy in place of the GPU. Recording usually slows a frame: these "
-    "are not the measured times",
+    "cpu": "Timed by the host's clock, NumPy in place of the GPU. Recording",
     "events": "Host stages are timed by the host's clock, GPU work by CUDA events fitted to it within "
-    "microseconds. Recording usually slows a frame: these are not the measured times",
-    "nsys": "Recorded by nsys. Tracing usually slows a frame: these are not the measured times",
+    "microseconds. Recording",
+    "nsys": "Recorded by nsys. Tracing",
 }
+_SLOWS = "usually slows a frame: these are not the measured times, whose median is"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def timeline_view(
     return TimelineView(
         title=f"One frame of {words.name(name)}, {frame}",
         source=_SOURCES[source],
-        how=how or f"{_HOW[source]}, whose median is {units.seconds(median)}.",
+        how=how or f"{_HOW[source]} {_SLOWS} {units.seconds(median)}.",
         description=f"A frame of {frame}. " + "; ".join(row.text for row in rows[:12]),
         height=LINE_HEIGHT * len(lines) + AXIS_HEIGHT,
         lines=tuple(pieces),
