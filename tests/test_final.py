@@ -36,8 +36,8 @@ def blocks(
         level = draw(0, 0.1)
         for index in range(rounds):
             now = level + draw(0, 0.05)
-            for place, (name, seconds) in enumerate(times.items()):
-                made.append(Block(process, index, name, place, seconds * math.exp(now + draw(0, noise))))
+            for name, seconds in times.items():
+                made.append(Block(process, index, name, seconds * math.exp(now + draw(0, noise))))
     return made
 
 
@@ -186,8 +186,8 @@ def finals(draw: st.DrawFn) -> list[Block]:
     """Up to three processes of at most six rounds, with holes; the first two rounds are whole."""
     values, holes, size = draw(cells), draw(missing), draw(st.sampled_from([3, 4, 6]))
     return [
-        Block(index // size, index % size, name, place, times[index])
-        for place, (name, times) in enumerate(values.items())
+        Block(index // size, index % size, name, times[index])
+        for name, times in values.items()
         for index in range(12)
         if index % size < 2 or (index, name) not in holes
     ]

@@ -23,7 +23,7 @@ NAMES = tuple("abcdef")
 def made(logs: np.ndarray) -> list[Block]:
     """Blocks of logarithms, shape (processes, rounds, contestants); NaN is no block."""
     return [
-        Block(int(p), int(r), NAMES[k], int(k), float(np.exp(logs[p, r, k])))
+        Block(int(p), int(r), NAMES[k], float(np.exp(logs[p, r, k])))
         for p, r, k in np.argwhere(np.isfinite(logs))
     ]
 
@@ -112,7 +112,7 @@ def test_fewer_than_two_rounds_in_common_tell_nothing():
 @every("seconds", [0.0, -1.0, math.nan, math.inf])
 def test_a_time_that_is_none_is_refused(seconds):
     with pytest.raises(ValueError, match="positive and finite"):
-        paired([Block(0, 0, "a", 0, seconds)], ["a"])
+        paired([Block(0, 0, "a", seconds)], ["a"])
 
 
 def test_two_unpaired_sides_of_three_have_the_error_of_the_t_test():

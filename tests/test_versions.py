@@ -128,7 +128,7 @@ def test_outliers_are_drawn_to_the_others_and_normal_blocks_left_in_place() -> N
     generator = np.random.default_rng(0)
     names = [*Entry(("pageable",)).names]
     blocks = [
-        Timed(process, number, name, 0, 0.01 * float(np.exp(generator.normal(0.1 * process, 0.02))))
+        Timed(process, number, name, 0.01 * float(np.exp(generator.normal(0.1 * process, 0.02))))
         for process, number, name in product(range(4), range(6), names)
     ]
     blocks[7] = replace(blocks[7], seconds=blocks[7].seconds * 3)
@@ -191,7 +191,7 @@ def test_few_rounds_are_as_noisy_as_the_copies_of_head_show(off: float, claimed:
         "HEAD pageable": (0.023 * off, 0.023 / off),
         entry.control: (0.023 / off, 0.023 * off),
     }
-    blocks = [Timed(n, 0, name, 0, both[n]) for n in (0, 1) for name, both in seconds.items()]
+    blocks = [Timed(n, 0, name, both[n]) for n in (0, 1) for name, both in seconds.items()]
     assert (judged(blocks, entry, CHANGED, 1.0).ratios["pageable"].low > 1) == claimed
 
 
@@ -203,7 +203,7 @@ def test_the_second_copy_of_head_sharpens_the_ratio_and_checks_the_run() -> None
         twice = 1.2 if name == ENTRY.control else 1.0
         return float(0.01 * twice * np.exp(generator.normal(0, 0.01)))
 
-    blocks = [Timed(p, r, n, i, seconds(n)) for p in range(4) for r in range(6) for i, n in enumerate(names)]
+    blocks = [Timed(p, r, n, seconds(n)) for p in range(4) for r in range(6) for n in names]
     found = judged(blocks, ENTRY, Question(), 1.0)
     assert not found.trusted
     assert found.noise.value == pytest.approx(1.2, rel=0.02)
@@ -249,9 +249,9 @@ def test_few_rounds_tell_a_large_difference_and_have_an_interval_with_ends(
     entry = Entry(("pageable",), apart=apart)
     times = {name: 0.01 * (factor if name.startswith(HEAD) else 1.0) for name in entry.names}
     blocks = [
-        Timed(0, number, name, place, seconds * float(np.exp(generator.normal(0, 0.2))))
+        Timed(0, number, name, seconds * float(np.exp(generator.normal(0, 0.2))))
         for number in range(rounds)
-        for place, (name, seconds) in enumerate(times.items())
+        for name, seconds in times.items()
     ]
     found = judged(blocks, entry, Question((0.05,)), 1.0)
     ratio = found.ratios["pageable"]
@@ -641,9 +641,9 @@ def test_the_gain_is_that_of_the_baseline_in_base_over_a_strategy_in_head() -> N
 
     entry = Entry(("pageable", "pinned"))
     blocks = [
-        Timed(number // 6, number % 6, name, place, seconds(name, number))
+        Timed(number // 6, number % 6, name, seconds(name, number))
         for number in range(12)
-        for place, name in enumerate(entry.names)
+        for name in entry.names
     ]
     gains = judged(blocks, entry, CHANGED, 1.0).gains
     assert {name: ratio.value for name, ratio in gains.items()} == pytest.approx({"pageable": 1, "pinned": 2})

@@ -60,19 +60,17 @@ _TURNS = 5
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Frames of one contestant timed without a pause: `seconds` is the mean of `count` frames.
+    """Frames of one contestant timed without a pause: `seconds` is their mean.
 
-    `round` counts inside its `process`; `place` is the contestant's turn in the round. Where a block is a
-    process (scripts), a process here is a round of adjacent ones. Where frames overlap and `seconds` is their
-    latency, `stretch` is that over the time between finished ones.
+    `round` counts inside its `process`. Where a block is a process (scripts), a process here is a round of
+    adjacent ones. Where frames overlap and `seconds` is their latency, `stretch` is that over the time
+    between finished ones.
     """
 
     process: int
     round: int
     contestant: str
-    place: int
     seconds: float
-    count: int = 1
     stretch: float = 1.0
 
 

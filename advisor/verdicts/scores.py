@@ -62,7 +62,7 @@ def _stretch(block: saved.Block, objective: Objective) -> float:
 
 
 def _score(block: saved.Block, value: float, stretch: float = 1.0) -> Block:
-    return Block(block.process, block.round, block.contestant, block.place, value, block.frames, stretch)
+    return Block(block.process, block.round, block.contestant, value, stretch)
 
 
 def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
@@ -73,7 +73,7 @@ def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
     blocks_of_batches = []
     for (process, batch, name), frames in batches.items():
         if (value := percentile(frames)) is not None:
-            blocks_of_batches.append(Block(process, batch, name, 0, value, len(frames)))
+            blocks_of_batches.append(Block(process, batch, name, value))
     return blocks_of_batches
 
 

@@ -332,7 +332,7 @@ def changes(
     result = []
     for part in parts:
         shares = [
-            Block(each.process, each.round, each.contestant, each.place, math.exp(min(share, 50.0)))
+            Block(each.process, each.round, each.contestant, math.exp(min(share, 50.0)))
             for each, share in ((each, of.get(part, 0.0) / means[0]) for each, of in parted)
         ]
         pairs = _paired(shares, names, entry, 0.0)

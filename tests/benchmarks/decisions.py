@@ -92,14 +92,14 @@ class Machine:
         luck = {name: draw(0, sd) for name, sd in self.luck.items()}
         host = self.noise.host * min(self.times.values())
         for index in range(rounds):
-            for place, name in enumerate(self.generator.permutation(names)):
+            for name in self.generator.permutation(names):
                 self.clock += BLOCK_SECONDS
                 if self.clock > until:
                     return
                 shift = np.exp(level + draw(0, self.noise.block))
                 seconds = host * shift + (self.times[name] - host)
                 own = np.exp(luck[self.same.get(name, name)])
-                yield Block(number, index, str(name), place, float(seconds * own))
+                yield Block(number, index, str(name), float(seconds * own))
 
 
 def contestants(generator: np.random.Generator, count: int) -> tuple[list[Contestant], dict[str, float]]:

@@ -153,7 +153,7 @@ def trial_times(blocks: Iterable[TrialBlock], alone: Collection[str] = ()) -> Tr
 
     A contestant without a block in a round of the script as it is has no speed-up.
     """
-    timed = [Block(b.process, b.round, b.contestant, b.place, b.seconds / b.frames, b.frames) for b in blocks]
+    timed = [Block(b.process, b.round, b.contestant, b.seconds / b.frames) for b in blocks]
     names = list(dict.fromkeys([AS_IS, *(block.contestant for block in timed)]))
     seconds = times(timed)
     if AS_IS not in seconds or len(names) < 2:
