@@ -212,14 +212,15 @@ class FrameLoop:
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
-        plain = self._phases, self._steady
+        plain = self.setup, self.first, self._phases, self._steady
+        self.setup, self.first = (tuple(map(watch, actions)) for actions in (self.setup, self.first))
         watched_of = {id(actions): tuple(map(watch, actions)) for actions in self._phases}
         self._phases = tuple(watched_of[id(actions)] for actions in self._phases)
         self._steady = self._in_phases()
         try:
             yield
         finally:
-            self._phases, self._steady = plain
+            self.setup, self.first, self._phases, self._steady = plain
 
     def _in_phases(self) -> Callable[[int], None]:
         frame_of = {id(actions): self._written(actions) for actions in self._phases}

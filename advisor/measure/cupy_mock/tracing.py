@@ -195,25 +195,24 @@ class _Checks:
 
     def run_frames(self) -> None:
         """Set-up, two frames, from the last of which the waits are kept, and then traced ones."""
-        run, loop = self._run, self._run.loop
-        self._act_all(loop.setup, 0)
-        self._watch.waits.clear()
-        begin = perf_counter()
-        self._act_all(loop.first, 0)
-        index = 1
-        if perf_counter() - begin < _SLOW and not self._refused:
+        loop = self._run.loop
+        with loop.watched(partial(self._checked, self._run.placed)):
+            loop.run_setup()
             self._watch.waits.clear()
-            self._act_all(loop.steady, index)
-            index += 1
-        self._waits = +self._watch.waits
-        if self.skipped:
-            return
-        traced = _Traced(run, self._seed)
-        with (
-            loop.watched(partial(self._checked, run.placed)),
-            traced.loop.watched(partial(self._checked, traced.placed)),
-        ):
-            traced.run_frames(to_a_whole_frame(loop, index))
+            begin = perf_counter()
+            loop.first_frame()
+            index = 1
+            if perf_counter() - begin < _SLOW and not self._refused:
+                self._watch.waits.clear()
+                for action in loop.in_turn(loop.steady):  # all stages, also those of some frames only
+                    action.run(index)
+                index += 1
+            self._waits = +self._watch.waits
+            if self.skipped:
+                return
+            traced = _Traced(self._run, self._seed)
+            with traced.loop.watched(partial(self._checked, traced.placed)):
+                traced.run_frames(to_a_whole_frame(loop, index))
         self.traced = traced
 
     def refused(self) -> tuple[Problem, ...]:
@@ -225,10 +224,6 @@ class _Checks:
         for (stage, line, call, write), count in self._waits.items():
             if stage not in self._refused:
                 yield Wait(stage=stage, line=line, call=call, write=write, count=count)
-
-    def _act_all(self, actions: Sequence[Action], index: int) -> None:
-        for action in self._run.loop.in_turn(actions):
-            self._checked(self._run.placed, action).run(index)
 
     def _checked(self, placed: Mapping[str, Placed], action: Action) -> Action:
         """The action as CuPy would do it on these buffers; as it is where no stage is judged."""
