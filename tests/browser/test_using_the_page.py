@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser.browsing import NEEDS_A_BROWSER, visit
-from browser.test_report_browser import H200, PROFILES
+from browser.test_report_browser import H200, PROFILES, TRACEBACK
 from builders import advice, failed, profile, recommendation, skipped
 from rendering import shown
 from test_report_compare import gpu
@@ -128,7 +128,6 @@ def test_on_paper_the_answer_comes_first_and_what_is_folded_stays_folded(
         assert len(seen.page.pdf()) > 20_000
 
 
-TRACEBACK = "Traceback (most recent call last):\n  File 'w.py', line 3, in add\nValueError: no"
 PAGES = {
     **{name: lambda make=make: shown(make(), "html") for name, make in PROFILES.items() if name != "hostile"},
     "broken": lambda: shown(
