@@ -1,4 +1,4 @@
-"""What a terminal's screen and a pull request's comment have room for, for every kind of page."""
+"""Pages in each form: what a terminal's screen and a comment have room for, and which blocks are shown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from builders import cpu_profile, failed, measured, predicted, prediction, profile, skipped
@@ -16,7 +17,7 @@ from rendering import shown
 from running import REPOSITORY
 from test_device_comparison import DEVICES
 from test_device_comparison import hostile as hostile_devices
-from test_report import PROFILES
+from test_report import GOLDEN, PROFILES
 from test_report_compare import FILES, PAIRS
 from test_report_compare import hostile as hostile_pair
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
@@ -25,10 +26,11 @@ from test_report_sweep import SWEEPS, hostile_sweep
 from advisor.profiles.conclusions import Checkup
 from advisor.profiles.conclusions import Finding as Found
 from advisor.profiles.reading import load
+from advisor.report import html
 from advisor.report.answer import Answers
-from advisor.report.blocks import Verdict
+from advisor.report.blocks import Banners, Block, Column, Fold, Form, Prose, Row, Table, TableCell, Verdict
 from advisor.report.markdown import LIMIT
-from advisor.report.page import Page
+from advisor.report.page import Page, Section, filled
 from advisor.report.page import shown as section_blocks
 from advisor.report.pages import comparison_page, doctor_page, page_of, render
 from advisor.report.terminal import LINES
@@ -181,3 +183,64 @@ def test_no_verdict_and_no_advice_is_cut_at_any_width(width: int) -> None:
             told = block.sentences if isinstance(block, Answers) else getattr(block, "items", ())
             for verdict in (each for each in told if isinstance(each, Verdict)):
                 assert " ".join(verdict.headline.split()) in text, (name, width)
+
+
+# Pages as data: each form draws them by what their blocks are and where they are to be shown
+
+FORMS = get_args(Form)
+
+
+def page_with(*blocks: Block) -> Page:
+    section = Section("verdict", "What came of it", blocks, nav="Verdict", lead=True)
+    return Page("report", "a brand", "name", (section,), where="on X")
+
+
+def kinds(base: type[Block] = Block) -> list[type[Block]]:
+    return [kind for each in base.__subclasses__() for kind in (each, *kinds(each))]
+
+
+@every("kind", kinds())
+def test_a_page_can_draw_every_kind_of_block(kind: type[Block]) -> None:
+    drawn = [html.environment().get_template(name).module for name in html.MACROS]
+    assert any(hasattr(module, kind.__name__.lower()) for module in drawn)
+
+
+@every("forms", ["html", "md txt", "html md txt"])
+def test_a_block_is_shown_where_it_says(forms: str) -> None:
+    made = page_with(Prose("seen by some", forms=forms), Fold("more", (Prose("inside"),)))  # type: ignore[arg-type]
+    shown = [form for form in FORMS if "seen by some" in render(made, form)]
+    assert shown == forms.split()
+    assert [form for form in FORMS if "inside" in render(made, form)] == ["html"]
+
+
+def test_what_holds_nothing_or_does_not_fit_is_left_out() -> None:
+    kept = Prose("Time"), Prose("Memory")
+    assert filled(Prose(""), None, Banners("note", ()), Fold("more", ()), *kept) == kept
+    cells = (TableCell("1 s"),) * 12
+    columns = tuple(Column(f"c{i}") for i in range(12))
+    rows = tuple(Row(f"r{i}", cells, rank=-i) for i in range(13))
+    text = render(page_with(Table("strategies", "strategy", columns, rows, caption="All")), "md")
+    assert "| `r12` |" in text
+    assert "| `r4` |" not in text
+    assert "| `r5` |" in text
+    assert "\n5 more in the HTML page.\n" in text
+    assert "\n5 more columns in report.html.\n" in text
+
+
+def test_columns_that_do_not_fit_a_terminal_follow_or_are_counted() -> None:
+    columns = tuple(Column(f"a long head number {i}") for i in range(6))
+    rows = (Row("r", tuple(TableCell(f"v{i}") for i in range(6))),)
+    made = page_with(Table("x", "s", columns, rows, left_out="strategy"))
+    for form, tables in (("details", 2), ("txt", 1)):
+        text = render(made, form)
+        assert text.count("\n  r ") == tables
+        assert ("v5" in text) != ("… 3 more strategies: --details" in text)
+
+
+def test_links_within_a_page_lead_somewhere() -> None:
+    pages = sorted([*GOLDEN.glob("*.html"), *GOLDEN.glob("scripts/*.html")])
+    assert len(pages) > 10
+    for page in pages:
+        text = page.read_text("utf-8")
+        named, linked = set(re.findall(r' id="([^"]+)"', text)), set(re.findall(r'href="#([^"]+)"', text))
+        assert linked - named == set(), page.name
