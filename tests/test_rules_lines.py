@@ -25,10 +25,11 @@ from script_runs import (
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
 from advisor.model.machines import Machine
-from advisor.model.simulate import occurrence, predict_crossings
+from advisor.model.simulate import predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.crossings import SHARED, Crossing, Origin, Place, ScriptRun, SourceFile
 from advisor.rules.advise_lines import advise_lines
+from advisor.rules.lines import likely_seconds
 from advisor.strategies.syntax import loader_lines
 from advisor.verdicts.ceilings import ceilings
 
@@ -384,14 +385,9 @@ def test_a_prediction_is_the_models_copy_and_its_sums_agree() -> None:
     machine = Machine(CARD)
     staged = run.crossings[1].model_copy(update={"staged": True})
     kinds = [(run.crossings[1], "pinned"), (run.crossings[1], ""), (staged, "")]
-    pinned, pageable, through = (_likely(*kind, machine) for kind in kinds)
+    pinned, pageable, through = (likely_seconds(line, machine, memory) for line, memory in kinds)
     assert pinned < min(pageable, through)
     assert predict_crossings(script_run(lock()), CARD)[0].seconds == (None,)
-
-
-def _likely(crossing: Crossing, memory: str, machine: Machine) -> float:
-    drawn = occurrence(crossing, machine, memory)
-    return float(drawn[0])
 
 
 def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() -> None:
@@ -406,14 +402,14 @@ def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() 
 def test_what_makes_host_memory_much_slower_makes_no_link_slower(slower: float, left: float) -> None:
     """left: what page-locked memory leaves, in times of what the model has it take."""
     machine, line = Machine(CARD), upload(bytes=FRAMES << 28, memory="pageable")
-    seconds = FRAMES * slower * _likely(line, "", machine)
+    seconds = FRAMES * slower * likely_seconds(line, machine)
     slow = line.model_copy(update={"host_seconds": seconds, "stream_seconds": None})
     run = script_run(slow)
     loops = tuple(loop.model_copy(update={"frame_seconds": seconds / FRAMES}) for loop in run.loops)
     gain = said(concluded(run.model_copy(update={"loops": loops})))["pageable-transfer"].gain
     assert gain.seconds_per_frame
     rest = seconds / FRAMES - gain.seconds_per_frame
-    assert rest / _likely(line, "pinned", machine) == pytest.approx(left, rel=0.02)
+    assert rest / likely_seconds(line, machine, "pinned") == pytest.approx(left, rel=0.02)
 
 
 def test_what_copies_cost_other_lines_is_gained_by_downloads_into_page_locked_memory() -> None:

@@ -188,10 +188,9 @@ class LineCase:
         name = self.crossing.call.rpartition(".")[2]
         if not name.startswith("__"):
             return name in self.statement
-        statements = statements_of(self.crossing.place.text) or statements_of(
-            self.statement.partition("\n")[2]
-        )
-        return not statements or any(map(_asks, (node for each in statements for node in ast.walk(each))))
+        statement = self._parsed[1]
+        statements = statements_of(self.crossing.place.text) or ([statement] if statement else [])
+        return not statements or any(_asks(node) for each in statements for node in ast.walk(each))
 
     def at(self, place: Place | None) -> str:
         """line 29, or line 29 of loader.py where that is another file."""

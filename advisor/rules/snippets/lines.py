@@ -112,10 +112,10 @@ class UserLine:
     @property
     def made_on_gpu(self) -> str:
         """The line with `torch.ones(8, device=dev)` for `torch.ones(8).to(dev)`; empty where it is not so."""
-        call, made = self.crossing, self.copied
-        if call is None or call.keywords or len(call.args) > 1 or not isinstance(made, ast.Call):
+        call, tensor = self.crossing, self.copied
+        if call is None or call.keywords or len(call.args) > 1 or not isinstance(tensor, ast.Call):
             return ""
-        if not _MADE.fullmatch(ast.unparse(made.func)) or {word.arg for word in made.keywords} & _ON_HOST:
+        if not _MADE.fullmatch(ast.unparse(tensor.func)) or {word.arg for word in tensor.keywords} & _ON_HOST:
             return ""
         device = '"cuda"' if last_name(call.func) == "cuda" else "".join(map(ast.unparse, call.args))
         inner = self.operand[:-1].rstrip().rstrip(",")
