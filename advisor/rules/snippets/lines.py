@@ -167,7 +167,8 @@ def pinned(line: UserLine, *, up: bool, before: str, fill: str) -> str:
 
 def in_place(line: UserLine, *, up: bool, before: str) -> str:
     """One array in mapped memory that the CPU and the GPU use."""
-    new = f"{line.operand if line.operand.isidentifier() else 'data'}_shared"
+    old = line.operand or "array"
+    new = f"{old if old.isidentifier() else 'data'}_shared"
     return code("shared-upload" if up else "shared-download", line, new=new, before=before)
 
 
