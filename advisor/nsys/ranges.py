@@ -4,7 +4,7 @@ frames of our strategies, and can mark those of others.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -153,33 +153,19 @@ def ranges_of(database: Database, wanted: str) -> Mapping[int, Intervals]:
     if not database.has("NVTX_EVENTS", *_EVENTS):
         return {}
     rows = database.rows(
-        f"SELECT globalTid, start, end FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND "
-        f"{_name(database)} = ? AND end > start AND globalTid NOT NULL ORDER BY 1, 2, 3 DESC "
-        f"LIMIT {_MOST_MARKS}",
+        "SELECT globalTid, start, end FROM (SELECT globalTid, start, end, MAX(end) OVER (PARTITION BY "
+        "globalTid ORDER BY start, end DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached "
+        f"FROM NVTX_EVENTS WHERE eventType IN ({_types(database)}) AND {_name(database)} = ? AND end > start "
+        f"AND globalTid NOT NULL LIMIT {_MOST_MARKS}) WHERE reached IS NULL OR end > reached ORDER BY start",
         (wanted,),
     )
     table = np.array([tuple(map(int, row)) for row in rows], np.int64).reshape(-1, 3)
-    threads: dict[int, Integers] = {}
-    for thread in np.unique(table[:, 0]).tolist():
-        mine = table[table[:, 0] == thread, 1:]
-        reached = np.maximum.accumulate(np.append(-1, mine[:-1, 1]))
-        threads[thread] = mine[mine[:, 1] > reached]
-    calling = _calling(database) & threads.keys()
-    processes: defaultdict[int, list[Integers]] = defaultdict(list)
-    for thread, mine in threads.items():
-        if not calling or thread in calling:
-            processes[thread // THREAD_BITS].append(mine)
-    merged = {process: np.concatenate(parts) for process, parts in processes.items()}
-    return {process: (*each[np.argsort(each[:, 0], kind="stable")].T,) for process, each in merged.items()}
-
-
-def _calling(database: Database) -> set[int]:
-    if not database.has(Tables.CALLS, "globalTid"):
-        return set()
-    rows = database.rows(
-        f"SELECT DISTINCT globalTid FROM {Tables.CALLS} WHERE globalTid NOT NULL LIMIT 100000"
-    )
-    return {int(thread) for (thread,) in rows}
+    if database.has(Tables.CALLS, "globalTid"):
+        threads = f"SELECT DISTINCT globalTid FROM {Tables.CALLS} WHERE globalTid NOT NULL LIMIT 100000"
+        calling = np.isin(table[:, 0], [int(thread) for (thread,) in database.rows(threads)])
+        table = table[calling] if calling.any() else table
+    processes = table[:, 0] // THREAD_BITS
+    return {process: (*table[processes == process, 1:].T,) for process in np.unique(processes).tolist()}
 
 
 def _name(database: Database) -> str:
