@@ -6,6 +6,7 @@ looked up. Kinds are joined by name through the ENUM_ tables: their numbers are 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 import time
@@ -142,12 +143,9 @@ class Database:
     def strings(self, numbers: Sequence[int]) -> dict[int, str]:
         if not self.has("StringIds", "id", "value"):
             return {}
-        texts = {}
-        for part in range(0, len(numbers), 500):
-            wanted = ",".join(str(int(n)) for n in numbers[part : part + 500])
-            query = f"SELECT id, substr(value, 1, {LONGEST}) FROM StringIds WHERE id IN ({wanted})"
-            texts.update({int(row[0]): str(row[1]) for row in self._run(query)})
-        return texts
+        query = f"SELECT id, substr(value, 1, {LONGEST}) FROM StringIds WHERE id IN"
+        rows = self._run(f"{query} (SELECT value FROM json_each(?))", (json.dumps(list(numbers)),))
+        return {int(number): str(text) for number, text in rows}
 
     def settings(self, table: str) -> dict[str, str]:
         """A META_DATA_ table of names and values; empty where there is none."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from advisor.nsys.database import THREAD_BITS, UNKNOWN, Database, Integers, Tables, distinct
+from advisor.nsys.database import LONGEST, THREAD_BITS, UNKNOWN, Database, Integers, Tables, distinct
 from advisor.nsys.ranges import NOTHING, Intervals
 from advisor.profiles.programs import HostWork
 from advisor.profiles.traces import Allocations, Direction, Span, Timeline, Track, thinned
@@ -254,21 +254,23 @@ def origin(database: Database, calls: Integers, process: int) -> str | None:
     if not (
         database.has("CUDA_CALLCHAINS", "id", "symbol", "module", "stackDepth")
         and database.has(Tables.CALLS, "callchainId", "correlationId", "globalTid")
+        and database.has("StringIds", "id", "value")
     ):
         return None
     some = _listed([int(call) for call in calls[:: max(len(calls) // 200, 1)]])
     # Each call can have a backtrace of its own, so that the functions are counted, not the backtraces.
     rows = database.rows(
-        f"SELECT callchainId, symbol, module FROM {Tables.CALLS} JOIN CUDA_CALLCHAINS ON id = callchainId "
+        f"SELECT callchainId, substr(function.value, 1, {LONGEST}), substr(file.value, 1, {LONGEST}) "
+        f"FROM {Tables.CALLS} JOIN CUDA_CALLCHAINS AS chain ON chain.id = callchainId "
+        "JOIN StringIds AS function ON function.id = symbol JOIN StringIds AS file ON file.id = module "
         f"WHERE correlationId IN ({some}) AND globalTid / {THREAD_BITS} = {process} AND stackDepth < 100 "
-        "AND symbol NOT NULL AND module NOT NULL ORDER BY callchainId, stackDepth LIMIT 50000"
+        "ORDER BY callchainId, stackDepth LIMIT 50000"
     )
-    chains: dict[int, list[tuple[int, int]]] = {}
-    for chain, symbol, module in rows:
-        chains.setdefault(int(chain), []).append((int(symbol), int(module)))
-    texts = database.strings(sorted({n for chain in chains.values() for pair in chain for n in pair}))
-    functions = Counter(filter(None, (_outside_libraries(chain, texts) for chain in chains.values())))
-    return next((name for name, _ in functions.most_common(1)), None)
+    functions: dict[int, str] = {}
+    for chain, name, file in rows:
+        if name and chain not in functions and not _CUDA.match(name) and not _LIBRARY.search(file or ""):
+            functions[chain] = f"{name} ({file.rpartition('/')[2]})" if file else name
+    return next((name for name, _ in Counter(functions.values()).most_common(1)), None)
 
 
 _CUDA = re.compile(r"0x|_*cuda[A-Z_]|cu[A-Z]")
@@ -277,14 +279,6 @@ _LIBRARY = re.compile(
     r"(^|/)(lib(cuda|cudart|cupti|c|pthread|stdc\+\+|torch|c10|cupy|cu[a-z]+|nv[a-z]+|ToolsInjection)[^/]*\.so|ld-)"
     r"|\.cpython-|/python3?[.\d]*$|site-packages"
 )
-
-
-def _outside_libraries(chain: Sequence[tuple[int, int]], texts: Mapping[int, str]) -> str | None:
-    for symbol, module in chain:
-        name, file = texts.get(symbol, ""), texts.get(module, "")
-        if name and not _CUDA.match(name) and not _LIBRARY.search(file):
-            return f"{name} ({file.rpartition('/')[2]})" if file else name
-    return None
 
 
 Row = tuple[Track, str, int, int]
