@@ -22,7 +22,7 @@ from advisor.errors import UsageError
 from advisor.profiles.schema import Predicted
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison
 from advisor.verdicts.comparing.results import Results
-from advisor.verdicts.comparing.rows import Compared, OneSided, Paired, ratio_of
+from advisor.verdicts.comparing.rows import Compared, OneSided, ratio_of
 
 Status = Literal["passed", "failed", "inconclusive", "not applicable"]
 """A gate that does not apply never fails: `--strict` is about noise, and there is none."""
@@ -172,13 +172,13 @@ def _lost(gap: OneSided) -> Finding:
 
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> Finding:
     most, limit = 1 + gate.limit, f"limit {_more(1 + gate.limit)} %"
-    off = row.off if isinstance(row, Paired) and not row.trusted else 1.0
+    off = 1.0 if row.trusted else row.off
     # An interval of both versions in one run holds for few rounds too.
-    least = 1 if isinstance(row, Paired) else 0
+    least = 1 if row.paired else 0
     if not isinstance(row.base, Predicted) and row.ratio.value > FAR * most * off and row.ratio.low > least:
         times = units.ratio(row.ratio.value)
         return Finding("failed", f"`{row.strategy}`{at}: {times} the time of BASE; {limit}")
-    if isinstance(row, Paired) and not row.trusted:
+    if not row.trusted:
         return Finding(
             "inconclusive", "A second copy of HEAD differs from HEAD, so the run cannot be trusted."
         )
@@ -186,14 +186,14 @@ def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) 
         return Finding("passed", "")
     change = f"`{row.strategy}`{at}: {_more(row.ratio.value)} %"
     if row.ratio.low > most:
-        level = confidence if isinstance(row, Paired) else 1 - (1 - confidence) / judged
+        level = confidence if row.paired else 1 - (1 - confidence) / judged
         strict = _ratio_at(row, level)
         if strict.low > most:
             at_level = f"{units.digits(level * 100, 3)} % interval"
             basis = "predicted ranges" if isinstance(row.base, Predicted) else at_level
             return Finding("failed", f"{change}, at least {_more(strict.low)} % ({basis}); {limit}")
     ends = f"{_more(row.ratio.low)} to {_more(row.ratio.high)}"
-    if isinstance(row, Paired) and not row.used:
+    if not row.used:
         return Finding("passed", f"{change} ({ends}), not judged: --strategy does not name it")
     return Finding("inconclusive", f"{change} ({ends}); {limit}")
 
@@ -210,7 +210,7 @@ def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
 
     That of a run with both versions holds for all strategies together as it is.
     """
-    if isinstance(row, Paired):
+    if row.paired:
         return row.ratio
     draws = math.ceil(2 * _DRAWS_BEYOND / (1 - confidence))
     wide = ratio_of(row.base, row.head, confidence, resamples=max(stats.RESAMPLES, draws))

@@ -38,12 +38,21 @@ QUIET_HOST_NOISE = 0.13
 
 @dataclass(frozen=True)
 class Compared:
-    """A strategy with figures in both profiles. `ratio` is HEAD's time of a frame, or run, over BASE's."""
+    """A strategy with figures in both profiles. `ratio` is HEAD's time of a frame, or run, over BASE's.
+
+    `paired`: one run measured two versions of the code, and the interval holds at all of its looks and for
+    all of its strategies together. `trusted` unless a second copy of HEAD clearly differs from HEAD, by the
+    factor `off` at most. A strategy that the code does not use (`used`) may be open.
+    """
 
     base: Figures
     head: Figures
     ratio: stats.Ratio
     outcome: Outcome
+    paired: bool = False
+    trusted: bool = True
+    off: float = 1.0
+    used: bool = True
 
     @property
     def strategy(self) -> str:
@@ -64,17 +73,6 @@ class Compared:
     @property
     def head_bytes(self) -> int | None:
         return bytes_of(self.head)
-
-
-@dataclass(frozen=True)
-class Paired(Compared):
-    """Two versions of the code that one run measured. The interval holds at all of its looks and for all of
-    its strategies together; `trusted` unless a second copy of HEAD clearly differs from HEAD, by that factor
-    at most. A strategy that the code does not use (`used`) may be open."""
-
-    trusted: bool = True
-    off: float = 1.0
-    used: bool = True
 
 
 @dataclass(frozen=True)

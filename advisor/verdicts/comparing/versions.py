@@ -22,7 +22,7 @@ from advisor.verdicts.comparing.comparisons import (
 )
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.results import Results, changed_work, retyped
-from advisor.verdicts.comparing.rows import Outcome, Paired, by_strategy, one_sided, ratio_of
+from advisor.verdicts.comparing.rows import Compared, Outcome, by_strategy, one_sided, ratio_of
 from advisor.verdicts.scores import counted
 from advisor.verdicts.versions import CONFIDENCE, Change, Judged, Question
 
@@ -67,11 +67,11 @@ class VersionComparison(Comparison):
 
 
 def compare_versions(base: Profile, head: Profile, run: VersionRun, results: Results) -> VersionComparison:
-    noise = run.judged.noise
+    judged, noise = run.judged, run.judged.noise
     off = max(noise.high, 1 / noise.low) if noise else 1.0
     rows = tuple(
-        Paired(*run.rows[s], ratio, _outcome(run, s), run.judged.trusted, off, s in run.judged.used)
-        for s, ratio in run.judged.ratios.items()
+        replace(row, paired=True, trusted=judged.trusted, off=off, used=row.strategy in judged.used)
+        for row in (Compared(*run.rows[s], r, _outcome(run, s)) for s, r in judged.ratios.items())
     )
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
     verdict, before, now = recommended(base, head), base.measured(), head.measured()
