@@ -229,10 +229,9 @@ def test_strides_punish_zero_copy_and_coalesced_reads_do_not(target: str) -> Non
     assert straight.says("zero-copy-reread").outcome == "pass"
 
 
-@pytest.mark.parametrize("wrong", ["polls=262145"])
-def test_polling_is_bounded(wrong: str) -> None:
-    with pytest.raises(WorkloadError, match=wrong.partition("=")[0]):
-        profiled("flag_polling", wrong)
+def test_polling_is_bounded() -> None:
+    with pytest.raises(WorkloadError, match="polls"):
+        profiled("flag_polling", "polls=262145")
 
 
 def test_turns_cannot_overlap_and_need_no_copy_on_one_dram() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,16 +66,15 @@ def profile(**values: Any) -> None:
     _require_one(merged, targets, swept=bool(sweeps), printed=form is not None)
     if settings.backend == "cpu" and "nsys" in merged.trace and merged.nsys is None and not merged.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
-    several = Several(_names(settings, "report", wanted), wanted, merged)
     timed = replace(settings, began=began())
     if len(targets) > 1:
-        _profile_workloads(targets, settings, several)
+        _profile_workloads(targets, settings)
     elif sweeps:
-        _profile_sweep(sweeps, settings, several)
+        _profile_sweep(sweeps, settings)
     elif form:
-        _profile_to_stdout(timed, form, merged.quiet)
+        _profile_to_stdout(timed, form)
     else:
-        _profile_once(timed, merged, wanted)
+        _profile_once(timed, wanted)
 
 
 def _refuse(holds: object, message: str, next_step: str) -> None:
@@ -145,12 +144,13 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         raise
 
 
-def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) -> None:
+def _profile_once(settings: Settings, wanted: tuple[str, ...]) -> None:
     from advisor import pipeline
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs, reading
     from advisor.report import pages
 
+    merged = settings.options
     with (
         outputs.output_directory(merged.out, _names(settings, "report", wanted), aside=True) as directory,
         _telling_what_is_kept(directory / pipeline.PARTIAL),
@@ -166,7 +166,7 @@ def _profile_once(settings: Settings, merged: Options, wanted: tuple[str, ...]) 
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
         _save(result, merged)
-    if merged.apply and settings.options.tries:
+    if merged.apply and merged.tries:
         _apply(result)
     elif merged.apply:
         _apply_to_function(result, merged.apply)
@@ -238,14 +238,14 @@ def _apply_to_function(result: Profile, target: str) -> None:
         say("the code to copy is in the report")
 
 
-def _profile_to_stdout(settings: Settings, form: str, quiet: bool) -> None:
+def _profile_to_stdout(settings: Settings, form: str) -> None:
     """One form of the report on stdout. No file is left: Ctrl-C before the first figures leaves nothing."""
     from advisor import pipeline
     from advisor.measure.progress import make_progress
     from advisor.profiles import reading
     from advisor.report import pages
 
-    with scratch() as folder, make_progress(quiet=quiet) as progress:
+    with scratch() as folder, make_progress(quiet=settings.options.quiet) as progress:
         result = pipeline.profile(settings, progress, keep_in=folder, launcher=launcher(settings))
     page = pages.page_of(result)
     put(written := pages.render(page, form))
@@ -292,57 +292,51 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
     return script
 
 
-@dataclass(frozen=True)
-class Several:
-    """Several profiles: the files `inside` the folder of each, and the page of all in `merged.out`."""
+def _run_several(planned: ProfileSet, steps: Sequence[Step]) -> tuple[ProfileSet, list[AdvisorError]]:
+    """Runs all of them, writes and prints their page. Exit code 130 where Ctrl-C ended it."""
+    from advisor.configuration import parse_formats
+    from advisor.measure.progress import Labelled, make_progress
+    from advisor.profiles import outputs
+    from advisor.report import pages
+    from advisor.sweep import Runner
 
-    inside: Sequence[str]
-    wanted: tuple[str, ...]
-    merged: Options
+    settings = steps[0].settings
+    merged, wanted = settings.options, parse_formats(settings.options.formats)
+    noun = "value" if planned.kind == "sweep" else "workload"
+    inside = [f"{step.directory}/{name}" for step in steps for name in _names(settings, "report", wanted)]
+    names = [*pages.names(planned.kind, wanted), *inside]
+    results: ProfileSet | None = None
 
-    def run(self, planned: ProfileSet, steps: Sequence[Step]) -> tuple[ProfileSet, list[AdvisorError]]:
-        """Runs all of them, writes and prints their page. Exit code 130 where Ctrl-C ended it."""
-        from advisor.measure.progress import Labelled, make_progress
-        from advisor.profiles import outputs
-        from advisor.report import pages
-        from advisor.sweep import Runner
+    def done() -> str:
+        return f"finished {noun}s are in {merged.out}" if results else f"no {noun} was finished"
 
-        noun = "value" if planned.kind == "sweep" else "workload"
-        inside = (f"{step.directory}/{name}" for step in steps for name in self.inside)
-        results: ProfileSet | None = None
-
-        def done() -> str:
-            return f"finished {noun}s are in {self.merged.out}" if results else f"no {noun} was finished"
-
-        quiet, names = self.merged.quiet, [*pages.names(planned.kind, self.wanted), *inside]
-        with interruptible(done), outputs.output_directory(self.merged.out, names, aside=True) as directory:
-            with make_progress(quiet=quiet) as progress:
-                labelled = Labelled(progress, limits=True)
-                runner = Runner(labelled, directory, self.wanted, launcher(steps[0].settings))
-                results, problems = runner.run(steps, planned)
-            page = pages.page_of(results)
-            make_room(directory, quiet)
-            paths = pages.write(page, directory, self.wanted)
-        show(page, paths, details=self.merged.details, quiet=quiet)
-        summarize(page)
-        if results.interrupted:
-            sys.exit(INTERRUPTED)
-        return results, problems
+    with interruptible(done), outputs.output_directory(merged.out, names, aside=True) as directory:
+        with make_progress(quiet=merged.quiet) as progress:
+            runner = Runner(Labelled(progress, limits=True), directory, wanted, launcher(settings))
+            results, problems = runner.run(steps, planned)
+        page = pages.page_of(results)
+        make_room(directory, merged.quiet)
+        paths = pages.write(page, directory, wanted)
+    show(page, paths, details=merged.details, quiet=merged.quiet)
+    summarize(page)
+    if results.interrupted:
+        sys.exit(INTERRUPTED)
+    return results, problems
 
 
-def _profile_sweep(sweeps: Sequence[Sweep], settings: Settings, several: Several) -> None:
+def _profile_sweep(sweeps: Sequence[Sweep], settings: Settings) -> None:
     """One profile for each value. If all values fail, the first one's error is raised."""
     from advisor.profiles.sweeps import ProfileSet
     from advisor.sweep import steps_of
 
     name, parameters = settings.workload or settings.file.stem, tuple(each.parameter for each in sweeps)
     planned = ProfileSet(name, parameters, (), settings.command)
-    results, problems = several.run(planned, tuple(steps_of(sweeps, settings)))
+    results, problems = _run_several(planned, tuple(steps_of(sweeps, settings)))
     if not results.has_figures:
         raise next(iter(problems), NothingMeasured("no value could be measured or predicted"))
 
 
-def _profile_workloads(targets: Sequence[str], settings: Settings, several: Several) -> None:
+def _profile_workloads(targets: Sequence[str], settings: Settings) -> None:
     """One profile for each workload, FILE::NAME. The exit code is the highest of all."""
     from advisor.profiles.sweeps import ProfileSet
     from advisor.sweep import Step
@@ -354,7 +348,7 @@ def _profile_workloads(targets: Sequence[str], settings: Settings, several: Seve
         label = name if names.count(name) == 1 else f"{file.stem}.{name}"
         steps.append(Step(label, label, replace(settings, file=file, workload=name)))
     planned = ProfileSet("", ("workload",), (), settings.command, kind="workloads")
-    results, problems = several.run(planned, steps)
+    results, problems = _run_several(planned, steps)
     codes = [problem.exit_code for problem in problems]
     for each in results.profiles:
         try:
