@@ -95,11 +95,7 @@ def test_words_are_cut_with_a_mark() -> None:
     assert words.name(" ") == "(no name)"
     assert words.line("a\x1b[31m\n\tb\u202ec") == "a\N{REPLACEMENT CHARACTER}[31m b\N{REPLACEMENT CHARACTER}c"
     assert words.block("x" * 10 + "\nlast line", 9) == "[11 characters cut] …\nlast line"
-    assert [(s.text, s.code) for s in words.spans("use `a` or `b")] == [
-        ("use ", False),
-        ("a", True),
-        (" or `b", False),
-    ]
+    assert words.spans("use `a` or `b") == [("use ", False), ("a", True), (" or `b", False)]
 
 
 def test_a_buffer_copied_in_some_frames_says_in_how_many() -> None:

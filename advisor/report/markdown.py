@@ -302,8 +302,7 @@ def prose(text: str, limit: int = 300) -> str:
     cut = shortened(text, limit)
     if cut.count("`") % 2 > text.count("`") % 2:
         cut += "`"
-    spans = words.spans(cut)
-    return "".join(code(span.text) if span.code else _escaped(span.text) for span in spans)
+    return "".join(code(text) if is_name else _escaped(text) for text, is_name in words.spans(cut))
 
 
 def fence(text: str, limit: int = 6_500, language: str = "python") -> str:

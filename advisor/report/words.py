@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from advisor import units
@@ -35,28 +34,9 @@ _CODE = re.compile(r"`([^`]+)`")
 _SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z`])")
 
 
-@dataclass(frozen=True)
-class Span:
-    """A piece of prose; `code` marks a name that is set in the typewriter face."""
-
-    text: str
-    code: bool = False
-
-    @property
-    def short(self) -> bool:
-        """Whether it fits a phone's line, so that it need not be broken."""
-        return len(self.text) <= 22
-
-    @property
-    def command(self) -> bool:
-        """Whether it is one of our commands, whose options are broken at blanks alone."""
-        return self.text.startswith("advisor ")
-
-
-def spans(prose: str) -> tuple[Span, ...]:
-    """Prose cut at its `names`; a backtick without a partner stays as it is."""
-    pieces = _CODE.split(prose)
-    return tuple(Span(piece, code=i % 2 == 1) for i, piece in enumerate(pieces) if piece)
+def spans(prose: str) -> list[tuple[str, bool]]:
+    """Prose cut at its `names`, which are marked as code; a backtick without a partner stays as it is."""
+    return [(piece, i % 2 == 1) for i, piece in enumerate(_CODE.split(prose)) if piece]
 
 
 def sentences(prose: str) -> list[str]:

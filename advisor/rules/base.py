@@ -33,21 +33,22 @@ from advisor.strategies.mixes import Mix
 from advisor.strategies.registry import BASELINE, Strategy
 from advisor.strategies.schedule import Step
 
-FRAME_SHARE: Mapping[str, Any] = {
-    "default": 0.10,
-    "unit": "ratio",
-    "high": 1.0,
-    "source": "Amdahl's law: removing 10 % makes a frame at most 1.11 times as fast",
+_SHARED: Mapping[str | None, Mapping[str, Any]] = {
+    "frame-share": {
+        "default": 0.10,
+        "unit": "ratio",
+        "high": 1.0,
+        "source": "Amdahl's law: removing 10 % makes a frame at most 1.11 times as fast",
+    },
+    "line-share": {
+        "default": 0.01,
+        "unit": "ratio",
+        "high": 1.0,
+        "meaning": "share of a script's frame that a line's change must gain",
+        "source": "Amdahl's law: removing 1 % makes a frame at most 1.01 times as fast; several lines add up",
+    },
 }
-"""Thresholds that several rules share: the part of a frame (`Row.part`) that is worth a change."""
-LINE_SHARE: Mapping[str, Any] = {
-    "default": 0.01,
-    "unit": "ratio",
-    "high": 1.0,
-    "meaning": "share of a script's frame that a line's change must gain",
-    "source": "Amdahl's law: removing 1 % makes a frame at most 1.01 times as fast; several lines add up",
-}
-_SHARED: Mapping[str | None, Mapping[str, Any]] = {"frame-share": FRAME_SHARE, "line-share": LINE_SHARE}
+"""Thresholds that several rules share: the part of a frame (`Row.part`), or of a script's, that pays."""
 _SECTIONS = re.compile(
     r"\+\+\+\n(?P<data>.*?)\n\+\+\+\n(?P<explanation>.*?)\n## Bad\n\n```python\n(?P<bad>.*?)\n```\n\n"
     r"## Good\n\n```python\n(?P<good>.*?)\n```\n\n## Example\n(?P<example>.*)",
