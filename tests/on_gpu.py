@@ -1,4 +1,4 @@
-"""`advisor` as a command on this GPU, and strategies that it lacks."""
+"""`advisor` as a command on this GPU; strategies that it lacks and libraries that cannot use it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,3 +37,23 @@ def require(strategy: str, backend: Backend) -> None:
     """Skips where the GPU does not have the strategy."""
     if reason := by_name(strategy).unavailable(backend.device()):
         pytest.skip(reason)
+
+
+def torch_with_cuda() -> Any:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    return torch
+
+
+def numba_cuda() -> Any:
+    """Numba's CUDA target, once it has compiled a kernel: with NumPy 2.5 it fails when imported, or then."""
+    try:
+        from numba import cuda
+    except Exception as problem:
+        pytest.skip(f"numba.cuda cannot be imported: {type(problem).__name__}: {problem}")
+    try:
+        cuda.jit("void(float32[:])")(lambda a: None)
+    except (AttributeError, ImportError) as problem:
+        pytest.skip(f"numba.cuda cannot compile: {type(problem).__name__}: {problem}")
+    return cuda

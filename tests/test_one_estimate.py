@@ -47,6 +47,7 @@ WITHOUT = (
     "nothing",
     "rule",
     "rules",
+    "situations",
     "sweep",
     "traced",
     "two",

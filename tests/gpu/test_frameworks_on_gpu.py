@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import bench
-from on_gpu import require
+from on_gpu import numba_cuda, require, torch_with_cuda
 
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES
@@ -41,26 +41,6 @@ def doubles(stage: Stage, strategy: str, cuda: Backend) -> None:
         run.start(20)
         run.loop.frame_alone(20)
     assert log == {frame: (2.0 * (frame + 1),) * 2 for frame in range(21)}
-
-
-def torch_with_cuda() -> Any:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    if not torch.cuda.is_available():
-        pytest.skip("this PyTorch has no CUDA")
-    return torch
-
-
-def numba_cuda() -> Any:
-    """Numba's CUDA target, once it has compiled a kernel: with NumPy 2.5 it fails when imported, or then."""
-    try:
-        from numba import cuda
-    except Exception as problem:
-        pytest.skip(f"numba.cuda cannot be imported: {type(problem).__name__}: {problem}")
-    try:
-        cuda.jit("void(float32[:])")(lambda a: None)
-    except (AttributeError, ImportError) as problem:
-        pytest.skip(f"numba.cuda cannot compile: {type(problem).__name__}: {problem}")
-    return cuda
 
 
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)

@@ -7,23 +7,21 @@ from typing import Any
 
 import pytest
 from cupy_cases import REFUSED, RUNS, Case
+from on_gpu import numba_cuda, torch_with_cuda
 from script_records import RECORDS, SCRIPTS, record, rows
 
-LIBRARIES = {"import cupy": "cupy", "import torch": "torch", "from numba import cuda": "numba"}
-
-
-def require_library(script: str) -> None:
-    """Skips where the script's library is missing or was built for the CPU."""
-    name = next(name for line, name in LIBRARIES.items() if line in script)
-    module = pytest.importorskip("numba.cuda" if name == "numba" else name)
-    available = module.is_available if name != "torch" else module.cuda.is_available
-    if not available():
-        pytest.skip(f"{name} cannot use the GPU here")
+LIBRARIES = {
+    "import cupy": lambda: None,
+    "import torch": torch_with_cuda,
+    "from numba import cuda": numba_cuda,
+}
+"""By the line that imports one, what skips the test if it cannot use the GPU."""
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_script_is_recorded_as_without_a_gpu(name: str, tmp_path: Path) -> None:
-    require_library((SCRIPTS / f"{name}.py").read_text())
+    script = (SCRIPTS / f"{name}.py").read_text()
+    next(require for line, require in LIBRARIES.items() if line in script)()
     run = record(SCRIPTS / f"{name}.py", tmp_path, "cuda")
     for each in run.crossings:
         print(each.place.line, each.call, each.host_seconds, each.kernel_seconds, each.stream_seconds)
