@@ -140,7 +140,7 @@ def circumstances(
     command: str,
     method: Sequence[Fact] = (),
     ran: Sequence[Fact] = (),
-    notes: tuple[str, ...],
+    notes: tuple[str, ...] = (),
 ) -> Section:
     """The section on method and machine; a comment has the first of its facts, and the notes."""
     machine, created = (environment(profile), words.created(profile.created)) if profile else ((), "")

@@ -204,12 +204,11 @@ def workloads_page(results: ProfileSet) -> Page:
     gpu_tracks = [track for track in tracks(results.points) if track.basis != "cpu"]
     predicted = all(track.basis == "predicted" for track in gpu_tracks)
     created = words.created(first.created) if first else ""
-    notes = tuple(words.line(note, 500) for note in results.notes)
     inside = filled(best_table(results, gpu_tracks, "workload"), blocks.Failures(sweep_failures(results)))
     sections = (
-        lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),)), blocks.Banners("note", notes)),
+        lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),))),
         Section("workloads", "Recommended", inside, "Workloads", brief=True),
-        circumstances(first, command=results.command, notes=notes),
+        circumstances(first, command=results.command),
     )
     return Page(
         "workloads",
