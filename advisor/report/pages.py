@@ -19,7 +19,7 @@ from advisor.report.history_page import history_page
 from advisor.report.mixes import described
 from advisor.report.page import Page, Section
 from advisor.report.profile_page import profile_page, with_headlines
-from advisor.report.records import to_csv, to_json
+from advisor.report.records import records_of_points, to_csv, to_json
 from advisor.report.script_lines import lines_comparison_page
 from advisor.report.script_page import script_page
 from advisor.report.several_pages import devices_page, workloads_page
@@ -52,7 +52,8 @@ def page_of(subject: Profile | ProfileSet, *, targets_first: bool = False) -> Pa
         numbered = iter(numbered_alike(subject.profiles))
         points = [replace(p, profile=next(numbered)) if p.profile else p for p in subject.points]
         subject = replace(subject, points=points)
-        return described(_PAGES_OF_SETS[subject.kind](subject), *subject.profiles)
+        page = replace(_PAGES_OF_SETS[subject.kind](subject), records=records_of_points(subject))
+        return described(page, *subject.profiles)
     if subject.script:
         return script_page(subject, subject.script)
     page = profile_page(subject, targets_first=targets_first)

@@ -18,7 +18,7 @@ from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Verdic
 from advisor.report.machine import pairs
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend
 from advisor.report.recommendations import CONFIRM, UNSURE, failures, nothing, sweep_failures, with_gain
-from advisor.report.records import Record, records_of, records_of_points
+from advisor.report.records import Record
 from advisor.report.tables import gaps, memory_sentence
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.tracks import (
@@ -81,7 +81,6 @@ def devices_page(compared: ProfileSet) -> Page:
         where=f"on {words.count(len(places), 'device')}",
         summary=words.line(workload.summary, 300),
         meta=(f"`{parameters}`",) * bool(parameters),
-        records=records_of(*compared.profiles),
     )
 
 
@@ -219,7 +218,6 @@ def workloads_page(results: ProfileSet) -> Page:
         where=f"on {words.name(first.device.name)}" if first and not predicted else "",
         created=created,
         meta=(created,) * bool(created),
-        records=records_of_points(results),
     )
 
 

@@ -22,7 +22,6 @@ from advisor.report.recommendations import (
     sweep_failures,
     uncapitalised,
 )
-from advisor.report.records import records_of_points
 from advisor.report.several_pages import best_table, cell, point_rows
 from advisor.report.tables import memory_sentence, merged
 from advisor.strategies.registry import BASELINE
@@ -72,7 +71,6 @@ def sweep_page(sweep: ProfileSet) -> Page:
         created=created,
         summary=words.line(first.workload.summary, 300) if first else "",
         meta=tuple(filter(None, (f"`{fixed}`" if fixed else "", created))),
-        records=records_of_points(sweep),
     )
     return replace(page, tool=f"advisor {words.name(first.tool.version)}") if first else page
 
