@@ -270,17 +270,6 @@ def test_what_is_done_is_kept_and_resumed(end: str, tmp_path: Path) -> None:
     assert len({row.folder for row in run(Imitated({}), tmp_path, asked, resume=True).record.rows}) == 6
 
 
-def test_resuming_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not hold the results of advisor fleet"):
-        run(Imitated({}), tmp_path, resume=True)
-    run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path)
-    with pytest.raises(UsageError, match="other files, options"):
-        run(Imitated({}), tmp_path, request(rounds=4), resume=True)
-    outputs.write(tmp_path, "fleet.json", "{")
-    with pytest.raises(FileProblem, match="damaged"):
-        run(Imitated({}), tmp_path, resume=True)
-
-
 @pytest.mark.parametrize("what", ["row", "folder", "profile", "told"])
 def test_a_row_that_leads_out_of_its_folder_is_refused(what: str, tmp_path: Path) -> None:
     there, out = {"1": machine(gpu("GPU-1"))}, tmp_path / "out"
@@ -321,17 +310,26 @@ def test_a_fleet_leaves_what_is_the_users(tmp_path: Path) -> None:
     assert run(Imitated({}), tmp_path, resume=True).record.rows == (two,)
 
 
-def test_no_worker_and_no_device_that_fits_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(NothingMeasured, match="has no workers"):
-        run(Imitated({}), tmp_path)
-    where = Selection(where={"memory_class": "tegra"})
-    with pytest.raises(NothingMeasured, match="no device of the cluster fits --where memory_class=tegra"):
-        run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path, request(where))
+def test_what_cannot_run_or_be_resumed_is_refused(tmp_path: Path, accepted: Accepted) -> None:
+    def cluster() -> Imitated:
+        return Imitated({"1": machine(gpu("GPU-1"))})
 
+    def resumed(folder: str, asked: Request | None = None) -> Callable[[], object]:
+        return partial(run, Imitated({}), tmp_path / folder, asked, resume=True)
 
-def test_a_wrong_where_is_answered(accepted: Accepted) -> None:
-    texts = ("tegra", "memory_class=tegre", "kind=gpu")
-    accepted(refusals({text: partial(parse_where, [text]) for text in texts}), "wheres-refused.txt")
+    for folder in ("made", "damaged"):
+        run(cluster(), tmp_path / folder)
+    outputs.write(tmp_path / "damaged", "fleet.json", "{")
+    where = request(Selection(where={"memory_class": "tegra"}))
+    calls = {
+        "no worker": partial(run, Imitated({}), tmp_path / "none"),
+        "no device that fits": partial(run, cluster(), tmp_path / "unfit", where),
+        "nothing to resume": resumed("nothing"),
+        "another request": resumed("made", request(rounds=4)),
+        "a damaged record": resumed("damaged"),
+        **{text: partial(parse_where, [text]) for text in ("tegra", "memory_class=tegre", "kind=gpu")},
+    }
+    accepted(refusals(calls).replace(f"{tmp_path}/", ""), "fleet-runs-refused.txt")
 
 
 def test_a_file_without_a_workload_is_refused_before_the_cluster_is_reached(command: Command) -> None:
