@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import say, show, summarize
+from advisor.cli.console import say, say_written, show, summarize
 from advisor.errors import INTERRUPTED, UsageError
 from advisor.measure.options import OPTIONS
 
@@ -126,20 +126,14 @@ def _run(
     from advisor.profiles import outputs
 
     quiet = request.options.quiet
-
-    def tell(message: str) -> None:
-        if not quiet:
-            say(message)
-
+    tell: Callable[[str], None] = (lambda _: None) if quiet else say
     tell(f"to the workers: {request.package.contents}")
     if emit is not None:
         outputs.require_free(emit.parent, [emit.name], "--emit")
     outcome = run(request, reach, out, resume=resume, tell=tell)
-    if emit is not None:
-        emit = storage.write_placements(emit, outcome.record)
     show(outcome.page, outcome.files, details=request.options.details, quiet=quiet)
-    if emit is not None and not quiet:
-        say(f"wrote {emit}", written=True)
+    if emit is not None:
+        say_written([storage.write_placements(emit, outcome.record)], quiet=quiet)
     summarize(outcome.page)
     return outcome
 
