@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integers, Tables
-from advisor.nsys.loops import Marked, by_ranges, by_repeats
+from advisor.nsys.loops import Marked, by_ranges, by_repeats, numbered
 from advisor.nsys.ranges import NOTHING, Intervals, between, inside, length, seconds, starting, union
 from advisor.nsys.work import (
     MOST_KINDS,
@@ -360,8 +360,6 @@ def _sums(columns: Columns, kind: str, at: Integers) -> dict[int, tuple[int, flo
     if not len(at):
         return {}
     numbers, lasted = columns[kind][at], columns["end"][at] - columns["start"][at]
-    ordered = np.sort(numbers)  # faster than a sort that tells which is which
-    kinds = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    which = np.searchsorted(kinds, numbers)
+    kinds, which = numbered(numbers)
     counts, totals = np.bincount(which).tolist(), (np.bincount(which, lasted) / 1e9).tolist()
     return dict(zip(kinds.tolist(), zip(counts, totals, strict=True), strict=True))

@@ -110,15 +110,15 @@ def _sequences(
     copies, kernels = work.copies, work.kernels
     sizes, kinds = (copies.get(name, NOTHING).astype(np.int64) for name in ("bytes", "kind"))
     exact = sizes * (1 << 20) + kinds % (1 << 20)
-    is_upload = np.zeros(len(sizes), bool)
-    is_upload[uploads] = True
-    parts: list[_Part] = [(copies, 3 * exact, True, is_upload)] if copies else []
+    what = np.full(len(sizes), COPY)
+    what[uploads] = UPLOAD
+    parts: list[_Part] = [(copies, 3 * exact, what)] if copies else []
     if kernels:
-        parts.append((kernels, 3 * kernels["name"].astype(np.int64) + 1, False, None))
+        parts.append((kernels, 3 * kernels["name"].astype(np.int64) + 1, KERNEL))
     if calls is not None:
         waits = calls.of("waits")
         waited = {name: column[waits] for name, column in calls.columns.items()}
-        yield "all work", _events([*parts, (waited, np.full(len(waits), 2), True, None)])
+        yield "all work", _events([*parts, (waited, np.full(len(waits), 2), WAIT)])
     if parts:
         yield "all work", _events(parts)
     orders: tuple[tuple[FrameSource, Integers, Integers], ...] = (
@@ -131,7 +131,7 @@ def _sequences(
             yield from _as_often(kernels)
         if len(at):
             chosen = {name: column[at] for name, column in copies.items()}
-            yield source, _events([(chosen, named[at], True, is_upload[at])])
+            yield source, _events([(chosen, named[at], what[at])])
 
 
 def _as_often(kernels: Mapping[str, Integers]) -> Iterator[tuple[FrameSource, Events]]:
@@ -144,11 +144,12 @@ def _as_often(kernels: Mapping[str, Integers]) -> Iterator[tuple[FrameSource, Ev
         at = at[np.argsort(kernels["start"][at], kind="stable")]
         chosen = {name: column[at] for name, column in kernels.items() if name != "call"}
         chosen["call"] = np.full(len(at), UNKNOWN)  # in the order of time, as `waited` is
-        yield "kernels as often", replace(_events([(chosen, chosen["name"], False, None)]), waited=waited[at])
+        yield "kernels as often", replace(_events([(chosen, chosen["name"], KERNEL)]), waited=waited[at])
 
 
-_Part = tuple[Mapping[str, Integers], Integers, bool, npt.NDArray[np.bool_] | None]
-"""Columns, what must be equal, whether these are copies or waits, which of them are uploads."""
+KERNEL, COPY, UPLOAD, WAIT = np.arange(4, dtype=np.int8)
+_Part = tuple[Mapping[str, Integers], Integers, Any]
+"""Columns, what must be equal, what these are."""
 
 
 def _events(parts: Sequence[_Part]) -> Events:
@@ -160,14 +161,16 @@ def _events(parts: Sequence[_Part]) -> Events:
     begins = begins[order]
     del calls
     ends = np.concatenate([columns["end"] for columns, *_ in parts])[order]
-    named = np.concatenate([kinds for _, kinds, *_ in parts])
-    ordered = np.sort(named)
-    kinds = np.searchsorted(ordered[np.append(True, ordered[1:] != ordered[:-1])], named)
-    del named, ordered
-    marked = np.concatenate([np.full(len(kinds), is_marked) for _, kinds, is_marked, _ in parts])[order]
-    uploads = np.concatenate([np.zeros(len(k), bool) if up is None else up for _, k, _, up in parts])[order]
-    waits = np.concatenate([np.full(len(k), copied and up is None) for _, k, copied, up in parts])[order]
-    return Events(kinds.astype(np.int32)[order], marked, begins, ends, uploads, waits)
+    _, kinds = numbered(np.concatenate([kinds for _, kinds, _ in parts]))
+    what = np.concatenate([np.broadcast_to(what, len(kinds)) for _, kinds, what in parts])[order]
+    return Events(kinds.astype(np.int32)[order], what, begins, ends)
+
+
+def numbered(values: Integers) -> tuple[Integers, Integers]:
+    """The distinct values in order, and the position among them of each: faster than np.unique's inverse."""
+    ordered = np.sort(values)
+    distinct = np.concatenate((ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]))
+    return distinct, np.searchsorted(distinct, values)
 
 
 # What repeats in the order in which work was launched, for a program that marks no frames. A period is a lag
@@ -190,15 +193,12 @@ _MOST_LAGS = 60
 
 @dataclass(frozen=True)
 class Events:
-    """Work and waits in order of launch. `kinds`: from 0, of what is equal; `marked`: copies and waits."""
+    """Work and the host's waits in order of launch. `kinds`: from 0, of what is equal."""
 
     kinds: npt.NDArray[np.int32]
-    marked: npt.NDArray[np.bool_]
+    what: npt.NDArray[np.int8]
     begins: Integers
     ends: Integers
-    uploads: npt.NDArray[np.bool_]
-    waits: npt.NDArray[np.bool_]
-    """The host's, which are no work of the GPU."""
     waited: Integers | None = None
     """The GPU's idle time before each, where other work than these events keeps it busy too."""
 
@@ -209,14 +209,14 @@ Repeats = tuple[Integers, Integers, float]
 
 def repeats(events: Events) -> Repeats | None:
     """The frames of a sequence; None where too little repeats."""
-    kinds = events.kinds
-    if not events.marked.any() and len(np.unique(kinds[:_MOST])) < 2:
+    kinds, marked = events.kinds, events.what != KERNEL
+    if not marked.any() and len(np.unique(kinds[:_MOST])) < 2:
         return None  # one kernel, time and again
     begin = max(len(kinds) - _MOST, 0) // 2
-    middle, marked = kinds[begin : begin + _MOST], events.marked[begin : begin + _MOST]
+    middle = kinds[begin : begin + _MOST]
     distances = {**_anchors(_pairs(middle)), **_anchors(middle)}
     often = sorted(distances, key=lambda lag: -len(distances[lag]))[:_MOST_LAGS]
-    period = _period(middle, marked, sorted(often))
+    period = _period(middle, marked[begin : begin + _MOST], sorted(often))
     if period is None:
         return None
     anchors = _anchors(kinds).get(period) or _anchors(_pairs(kinds)).get(period)
@@ -246,11 +246,12 @@ def _firsts(anchors: Sequence[Integers], events: Events) -> Integers:
     after the longest gap."""
     waited = events.waited
     if waited is None:
-        waited = idle_before(events.begins, np.where(events.waits, 0, events.ends))
-        waited[events.waits] = 0
-    uploads = [at for at in anchors if events.uploads[at[0]]]
+        is_wait = events.what == WAIT  # which is no work of the GPU
+        waited = idle_before(events.begins, np.where(is_wait, 0, events.ends))
+        waited[is_wait] = 0
+    uploads = [at for at in anchors if events.what[at[0]] == UPLOAD]
     firsts = max(uploads or anchors, key=lambda at: float(np.median(waited[at])))
-    every = np.flatnonzero(events.uploads)
+    every = np.flatnonzero(events.what == UPLOAD)
     if uploads or 2 * len(every) < len(firsts):
         return firsts
     # The uploads of a frame are alike: it begins with the first after what ends the frame before it.
