@@ -93,8 +93,6 @@ def fleet(
         reach = clusters(scheduler, None, local, (None, None, None))
         with ExitStack() as stack:
             outcome = run(request, partial(stack.enter_context, reach), own.out, resume=resume)
-        if outcome.stopped:
-            raise outcome.stopped
         require_figures(outcome)
     return Fleet(**dict(outcome.record), folder=own.out)
 
@@ -133,7 +131,10 @@ def clusters(
 
 
 def require_figures(outcome: Outcome) -> None:
-    """Raises the error of the first device where all failed, `NothingMeasured` without any figure."""
+    """Raises what stopped the run, the error of the first device where all failed, `NothingMeasured` without
+    any figure."""
+    if outcome.stopped is not None:
+        raise outcome.stopped
     bases = {row.basis for row in outcome.record.rows if row.status == "profiled"}
     if bases == {"none"}:
         step = "The report of each device lists the reasons."
