@@ -1,6 +1,8 @@
-"""`--sweep n=2**10..2**24`: the same workload at several values of one parameter.
+"""Several profiles by one command: the values of `--sweep n=2**10..2**24`, or pairs of two parameters'
+values; or one of each workload.
 
-The values are read first, then each is profiled by itself; one that fails costs its row."""
+The values are read first, then each is profiled by itself; one that fails costs its row.
+"""
 
 from __future__ import annotations
 

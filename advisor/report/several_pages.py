@@ -278,7 +278,6 @@ def _advised(profile: Profile | None, stop: Stop, track: Track) -> TableCell:
     return TableCell(f"{likely}{words.name(stop.optima.chosen)}{gain}", between)
 
 
-_STATUS = {"failed": "failed", "unfit": "cannot take part", "not run": "not run"}
 _VERDICTS = {"near": "none clearly faster", "open": "undecided", "untrusted": "not trusted"}
 _WORKER = "Start a worker on a machine with a GPU to confirm."
 _LONGER = "Run again with a larger --max-seconds: a verdict is undecided."
@@ -388,5 +387,5 @@ def _missing(rows: Sequence[FleetRow]) -> blocks.Items:
     for (status, reason, step), same in alike.items():
         names = tuple(words.name(f"{row.device} {row.value}".strip()) for row in same)
         text = words.line(f"{reason}. {step}" if step else reason, 500)
-        items.append(blocks.Item(names, _STATUS[status], text))
+        items.append(blocks.Item(names, "cannot take part" if status == "unfit" else status, text))
     return blocks.Items(tuple(items), label="Without a result:", most=20)
