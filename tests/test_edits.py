@@ -77,6 +77,7 @@ for i in range(10):
 HEAD = "import cupy as cp\nimport numpy as np\n"
 UP = "d = cp.asarray(gray)   # up"
 
+ROWS = CUPY.replace("    table", "    rows = np.zeros(9)\n    table").replace("res = cp", "rows[i] = cp")
 POOL = Change("allocator", 1, name="managed-prefetch-pool")
 WRITTEN = {
     "allocator: after the imports": (CUPY, Change("allocator", 1, name="async-pool")),
@@ -129,6 +130,8 @@ WRITTEN = {
         MOVED,
         Change("reuse", 8, loop=5, library="torch", tried=True),
     ),
+    "reuse: copied at once into an array that NumPy made": (ROWS, Change("reuse", 13, None, 8)),
+    "a list keeps it": (ROWS.replace("np.zeros(9)", "[0] * 9"), Change("reuse", 13, None, 8)),
     "reuse: several downloads in a line": (
         CUPY.replace("res = cp.asnumpy(d)", "res, other = cp.asnumpy(d), w.get()"),
         Change("reuse", 12, loop=7, tried=True),
