@@ -49,9 +49,6 @@ class Ratio:
     low: float
     high: float
 
-    def inverse(self) -> Ratio:
-        return Ratio(1 / self.value, 1 / self.high, 1 / self.low)
-
     def around(self, value: float) -> Ratio:
         """An interval of the same width around another value, that of the displayed figures."""
         return Ratio(value, value * (self.low / self.value), value * (self.high / self.value))

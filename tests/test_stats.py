@@ -30,11 +30,10 @@ def test_interval_is_finite_positive_and_holds_the_median(data):
 
 
 @given(rounds, rounds)
-def test_ratio_is_finite_positive_ordered_and_inverts(above, below):
+def test_ratio_is_finite_positive_and_ordered(above, below):
     ratio = stats.ratio_interval(above, below, resamples=50)
     assert 0 < ratio.low <= ratio.value <= ratio.high < math.inf
     assert ratio.value == pytest.approx(stats.median(above) / stats.median(below))
-    assert ratio.inverse().inverse().high == pytest.approx(ratio.high)
 
 
 @given(rounds, rounds)
