@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from advisor.profiles.schema import AccessMode, BufferRecord, Loop, Side, WorkloadRecord
@@ -273,11 +273,7 @@ def merged(one: State, other: State) -> State:
 
 
 def _either(*pending: Pending) -> Pending:
-    joined: Pending = {}
-    for each in pending:
-        for name, gpus in each.items():
-            joined[name] = joined.get(name, set()) | gpus
-    return joined
+    return {n: set[int]().union(*(each.get(n, ()) for each in pending)) for n in chain(*pending)}
 
 
 def add(pending: Pending, name: str, gpu: int) -> None:
