@@ -311,7 +311,7 @@ class _Untraced(Exception):
 
 
 def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None = None) -> exports.FileTrace:
-    """Any .nsys-rep, .qdrep or .sqlite; a report is exported into `scratch` first.
+    """Any .nsys-rep, .qdrep or .sqlite, without secrets in names; a report is exported into `scratch` first.
 
     frame: the NVTX range that is one frame. Raises `FileProblem` where it cannot be read, or no nsys can
     export it, and `UsageError` where it has no such range.
@@ -321,25 +321,20 @@ def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None 
             f"{path} is not a report yet: nsys collected it and did not import it",
             next_step=f"Import it where it was recorded: QdstrmImporter -i {path.name}",
         )
-    if path.suffix not in (".nsys-rep", ".qdrep"):
-        return _shown(exports.read(path, frame))
-    if not path.is_file():
-        raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.")
-    target = scratch / "export.sqlite"
-    try:
-        find(nsys).export(path, target, 10 * EXPORT_SECONDS)
-    except NsysFailed as problem:
-        raise FileProblem(
-            f"{path} cannot be exported: {problem}",
-            next_step=f"Export it where it was recorded: nsys export --type sqlite {path.name}. "
-            f"Here that needs an nsys at least as new. {GET}",
-            detail=problem.detail,
-        ) from None
-    return _shown(exports.read(target, frame))
-
-
-def _shown(read: exports.FileTrace) -> exports.FileTrace:
-    """Names as a report may show them, without secrets: anybody can have written the file."""
-    known = of_process()
-    shown: exports.FileTrace = cleaned(read, Masking(lambda text: mask(text, known)))
+    export = path
+    if path.suffix in (".nsys-rep", ".qdrep"):
+        if not path.is_file():
+            raise FileProblem(f"{path} does not exist", next_step="Give a .nsys-rep or a .sqlite file.")
+        export = scratch / "export.sqlite"
+        try:
+            find(nsys).export(path, export, 10 * EXPORT_SECONDS)
+        except NsysFailed as problem:
+            raise FileProblem(
+                f"{path} cannot be exported: {problem}",
+                next_step=f"Export it where it was recorded: nsys export --type sqlite {path.name}. "
+                f"Here that needs an nsys at least as new. {GET}",
+                detail=problem.detail,
+            ) from None
+    secrets = of_process()  # anybody can have written the file
+    shown: exports.FileTrace = cleaned(exports.read(export, frame), Masking(lambda text: mask(text, secrets)))
     return shown
