@@ -39,16 +39,14 @@ from advisor.model.machines import Layer, Machine, defaults
 from advisor.model.measured import PATH
 from advisor.model.terms import span
 from advisor.profiles.schema import MemoryClass
+from advisor.report.words import grouped
 
 COMMAND = "python -m tests.accuracy --write"
 
 
 def groups(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     """The outcomes by memory class, then all."""
-    found: dict[str, list[Outcome]] = {}
-    for o in outcomes:
-        found.setdefault(o.memory_class, []).append(o)
-    return {**found, "all": list(outcomes)}
+    return {**grouped(outcomes, lambda o: o.memory_class), "all": list(outcomes)}
 
 
 def left_out(fit: Fit) -> list[Outcome]:
@@ -63,9 +61,7 @@ CHOSEN_ON = ("Turing", "Pascal", "Jetson Nano and TX", "Xavier", "Thor")
 
 def by_family(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     """The outcomes by family, then those for choices of structure and the others."""
-    found: dict[str, list[Outcome]] = {}
-    for o in outcomes:
-        found.setdefault(family_of(o.case.entry), []).append(o)
+    found = grouped(outcomes, lambda o: family_of(o.case.entry))
     halves: dict[str, list[Outcome]] = {"structure chosen on": [], "not chosen on": []}
     for name, group in found.items():
         halves["structure chosen on" if name in CHOSEN_ON else "not chosen on"] += group

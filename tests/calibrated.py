@@ -8,6 +8,7 @@ World").
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -122,9 +123,7 @@ def least(scores: Sequence[Score], name: str) -> dict[str, float]:
     if not scores:
         return {"low": 1.0, "high": 1.0}
     draws, published = np.array([s.draws[1:] for s in scores]), np.array([s.published for s in scores])
-    counts: dict[tuple[str, str], int] = {}
-    for s in scores:
-        counts[s.device, s.source] = counts.get((s.device, s.source), 0) + 1
+    counts = Counter((s.device, s.source) for s in scores)
     weight = np.array([counts[s.device, s.source] ** -0.5 for s in scores])
     weight /= weight.sum()
 

@@ -10,6 +10,7 @@ unexplained is calibrated on the other families' left-out figures (calibrated.py
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -237,9 +238,7 @@ class Fit:
         rows = [x for x in self.observed if x.family != family and x.source != source]
         prior = self._prior_without(family)
         slopes, residual = np.array([x.slopes for x in rows]), np.array([x.residual for x in rows])
-        counts: dict[tuple[str, str], int] = {}
-        for x in rows:
-            counts[x.device, x.source] = counts.get((x.device, x.source), 0) + 1
+        counts = Counter((x.device, x.source) for x in rows)
         # Ten figures of one source tell about as much as three of three.
         weight = np.array([counts[x.device, x.source] ** -0.5 for x in rows]) / NOISE**2
         belief = 1 / (np.maximum(self.high - self.low, 0.2) / 4) ** 2
