@@ -14,6 +14,7 @@ from typing import TypeVar
 from advisor import units
 from advisor.profiles.sweeps import Values, pair
 from advisor.stats import Ratio
+from advisor.verdicts import reasons
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -69,12 +70,12 @@ def block(text: str, limit: int = BLOCK_LENGTH) -> str:
     return f"[{len(text) - limit:,} characters cut] …\n{body}" if len(text) > limit else body
 
 
-def listing(items: Iterable[str], last: str = "and", limit: int = 6) -> str:
+def listing(items: Iterable[str], limit: int = 6) -> str:
     """a, b and c; after `limit` items only how many more there are."""
     texts = list(items)
     if len(texts) > limit:
         texts = [*texts[: limit - 1], f"{len(texts) - limit + 1} more"]
-    return f" {last} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+    return reasons.listing(texts)
 
 
 def stated(sentence: str, predicted: bool) -> str:

@@ -206,7 +206,7 @@ def nothing_fits(rows: Sequence[Predicted], preferences: Preferences) -> Recomme
 
 def listing(names: Sequence[str]) -> str:
     """a; a and b; a, b and c."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 Doubt = Literal["", "failed", "host only", "alone"]
