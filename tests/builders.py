@@ -155,7 +155,6 @@ def measured(
         "setup_seconds": 0.5,
         "footprint": footprint(pageable=192 * MIB, device=192 * MIB),
         "verified": True,
-        "stopped": ("precise",) * rounds,
     }
     return Measured(strategy=strategy, **{**row, **fields})
 

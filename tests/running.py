@@ -140,7 +140,6 @@ def sample(seconds: float = 0.001, **fields: Any) -> Sample:
     """What a process measured: three frames of that length."""
     parts: dict[str, Any] = {
         "frame_seconds": (seconds,) * 3,
-        "stopped": "time is up",
         "breakdown": ({"device:add": seconds / 4},),
         "host_seconds": {"produce": seconds / 2, "consume": 0.0},
         "transfer_bytes": {"to-device": 8, "to-host": 4},

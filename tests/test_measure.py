@@ -120,12 +120,12 @@ def test_one_slow_frame_warms_up_and_one_is_broken_down(seconds: float, count: i
 
 def test_slow_frames_are_five_at_least() -> None:
     samples = Frames(60.0).sample(1.0)
-    assert (samples.frame_seconds, samples.stopped) == ((60.0,) * 5, "time is up")
+    assert samples.frame_seconds == (60.0,) * 5
 
 
 def test_enough_frames() -> None:
     samples = Frames(*WIDE).sample(FOREVER)
-    assert (len(samples.frame_seconds), samples.stopped) == (1000, "1000 frames")
+    assert len(samples.frame_seconds) == 1000
 
 
 def test_the_garbage_collector_rests_and_comes_back() -> None:

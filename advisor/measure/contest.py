@@ -253,7 +253,6 @@ def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
             "samples": "blocks",
             "stage_seconds": {**row.stage_seconds, **stages},
             "iterations": iterations,
-            "stopped": (),
         }
     )
 

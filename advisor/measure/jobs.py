@@ -236,7 +236,6 @@ class Sample(StrategyFigures):
 
     task: Literal["measure"] = "measure"
     frame_seconds: tuple[PositiveSeconds, ...]
-    stopped: str
     breakdown: tuple[dict[str, Seconds], ...]
     host_seconds: dict[str, Seconds] = Field(description="Mean of the timed frames, by host stage")
     footprint: Footprint

@@ -159,7 +159,6 @@ def combine(
         **frame_figures(samples, median),
         footprint=max((sample.footprint for sample in samples), key=lambda f: f.peak_process_bytes or 0),
         verified=all(sample.verified for sample in samples),
-        stopped=tuple(sample.stopped for sample in samples),
     )
     return accounted(row, samples[0].host_seconds, workload.gpus)
 

@@ -38,10 +38,7 @@ _CLOCK_DIGITS = 9
 
 @dataclass(frozen=True)
 class Samples:
-    """Raw frame times in seconds, and why there are no more of them."""
-
     frame_seconds: tuple[float, ...]
-    stopped: str
     spent: dict[str, Any]
     """Fields of `FrameFigures`, of a frame on average."""
 
@@ -118,12 +115,13 @@ def sample(
     """Times frames for so many seconds, with the garbage collector at rest. Frames that differ are timed in
     whole periods, `least` of them, and a sample is the mean of a period."""
     with quiet():
-        spending, most = Spending(counters), MAX_FRAMES * period
-        times = timed_block(frame, clock, first, most, most=seconds, least=least * period, period=period)
-        stopped = f"{MAX_FRAMES} frames" if len(times) == most else "time is up"
+        spending = Spending(counters)
+        times = timed_block(
+            frame, clock, first, MAX_FRAMES * period, most=seconds, least=least * period, period=period
+        )
         spent = spending.per_frame(len(times))
     means = (sum(times[at : at + period]) / period for at in range(0, len(times), period))
-    return Samples(tuple(means), stopped, spent)
+    return Samples(tuple(means), spent)
 
 
 def timed_block(

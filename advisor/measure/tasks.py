@@ -186,7 +186,6 @@ def _timed(
     count = len(samples.frame_seconds) * loop.period
     fields = {
         "frame_seconds": samples.frame_seconds,
-        "stopped": samples.stopped,
         "page_locking": locks and PageLocking(calls=locks.calls / count, seconds=locks.seconds / count),
         **samples.spent,
     }
