@@ -47,9 +47,14 @@ class Machine:
         gpu = Gpu(wait=lambda _: self.wait(), event=event, captures=lambda _: self.is_captured)
         calls = Calls("cupy", recording.recorder, gpu, self.direct)
         recording.recorder.readers["cupy"] = lambda begin, end: 0.0
-        size = lambda *_: 1 << 20  # noqa: E731
-        recording.gpu.upload = calls.sized("upload", "up", size, memory="pageable")(partial(self.copy, 0.001))
-        download = calls.sized("download", "down", size, blocks=True, memory="pageable", asynchronous=False)
+        host = np.zeros(1 << 20, np.uint8)
+        size = lambda *_: host.nbytes  # noqa: E731
+        recording.gpu.upload = calls.sized("upload", "up", size, memory="pageable", host=host)(
+            partial(self.copy, 0.001)
+        )
+        download = calls.sized(
+            "download", "down", size, blocks=True, memory="pageable", asynchronous=False, host=host
+        )
         recording.gpu.download = download(partial(self.copy, 0.002))
         recording.gpu.compute = self.compute
 
@@ -67,6 +72,7 @@ class Machine:
 
     def unlock(self, address: int) -> None:
         self.locked.remove(address)
+        self.slower += self.options.get("slowed_by_locks", 0.0)
 
     def copy(self, seconds: float) -> None:
         if seconds > 0.001 and not self.is_captured:
@@ -97,10 +103,12 @@ def loop_of(recording: Recording, frames: int = 500) -> LineLoop:
     return loop
 
 
+@pytest.mark.parametrize("slowed_by_locks", [0.0, 0.0003])
 def test_copies_cost_a_frame_their_own_time_and_what_other_lines_lose(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, slowed_by_locks: float
 ) -> None:
-    machine = Machine(recording, monkeypatch)
+    """Also where page-locking costs other lines more than copies do."""
+    machine = Machine(recording, monkeypatch, slowed_by_locks=slowed_by_locks)
     loop = loop_of(recording)
     assert loop.copy_cost is not None
     assert loop.copy_cost.seconds == pytest.approx(0.0034)

@@ -159,9 +159,11 @@ class Calls:
         recorder, depth = self.recorder, self._depth
         is_sampled = recorder.is_sampled(event) and recorder.has_gpu
         is_measured = is_sampled and (blocks or event.kind in ("upload", "download"))
-        if (is_measured or event.is_subtracted) and self._gpu.captures(stream):
+        is_special = is_measured or event.is_subtracted or event.is_compared
+        if is_special and self._gpu.captures(stream):
             recorder.copy_costs.spoil()
-            event.created, event.is_subtracted, is_measured = None, False, False
+            event.created = None
+            event.is_subtracted = event.is_compared = is_measured = False
         if is_measured:
             return self._run_measured(event, call, args, options, blocks, stream)
         depth.value = 1  # it was 0, or nothing would have been replaced

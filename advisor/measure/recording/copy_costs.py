@@ -2,9 +2,10 @@
 
 The calls' own times leave out what copies cost other lines. A copy from or to pageable memory goes through
 the CPU's caches and displaces what the program's own code needs: on an H200 that cost as much as the download
-itself. So in the chosen frames the host memory of each copy is page-locked for that copy alone, and the time
-of allocating, locking and copying is subtracted. On an H200 such a frame is still some 20 µs for each MiB
-longer than one without the copies, because page-locking slows other lines too.
+itself. So in some frames the host memory of each copy is page-locked for that copy alone, and the time of
+allocating, locking and copying is subtracted. Page-locking slows other lines too, on H200s by 7 to 50 µs for
+each MiB. So these frames are compared with others, whose copies are made as ever and then page-locked for
+nothing.
 
 The program gets the same values, in memory that is allocated and freed as in any other frame. With downloads
 into memory of our own the heap shrank meanwhile: the next two frames took up to four times as long, and their
@@ -21,18 +22,20 @@ from typing import Any
 import numpy as np
 
 from advisor import stats
+from advisor.measure.recording.host_memory import host_bytes
 from advisor.measure.recording.loops import Clock, Loop, Site
 from advisor.profiles.crossings import CopyCost
 
 WARM_UP = 32
 """Frames with copies before the first that are chosen: early ones are slower."""
-CHOSEN, BETWEEN = 3, (7, 11)
+CHOSEN, BETWEEN = 3, (5, 9)
 """Chosen frames in a row, and the fewest and the most between: at random, because programs do something every
-second, fourth or eighth frame. The first of a stretch is left out."""
-FEWEST, MOST = 8, 64
-"""Stretches of chosen frames that a figure needs, and after which none follow."""
+second, fourth or eighth frame. The first of a stretch is left out. By turns, chosen frames are without copies
+and with them."""
+FEWEST, MOST = 8, 48
+"""Pairs of stretches of chosen frames that a figure needs, and after which none follow."""
 SHARE = 0.1
-"""Largest share of the run's time so far that the copies of chosen frames may take."""
+"""Largest share of the run's time so far that copies and page-locking in chosen frames may take."""
 PENDING = 30e-6
 """Seconds: if an upload would have to wait longer than this for earlier work, which the program does not wait
 for, its frame is not compared."""
@@ -71,7 +74,7 @@ class Stretches:
         self.is_chosen = False
         self.is_comparable = True
         self.frames = 0
-        """Number of chosen frames."""
+        """Number of frames without copies."""
         self.sites: set[Site] = set()
         """Lines whose copies were subtracted."""
 
@@ -79,7 +82,7 @@ class Stretches:
         """Notes the time of a frame, without subtracted copies. True if no other figure includes it: it was
         chosen, or it is the first after chosen ones."""
         is_other = self.is_chosen or (len(self._seconds) > 1 and not self._seconds[-1])
-        self.frames += self.is_chosen
+        self.frames += self.is_chosen and not self.keeps_copies
         if self.is_comparable:
             self._seconds[-1].append(seconds)
         self.is_comparable = True
@@ -88,8 +91,13 @@ class Stretches:
             self._next()
         return is_other
 
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether the chosen frames of this turn are those with copies."""
+        return len(self._seconds) % 4 == 0
+
     def is_full(self) -> bool:
-        return len(self._seconds) > 2 * MOST
+        return len(self._seconds) > 4 * MOST
 
     def stop(self) -> None:
         """Ends a stretch of chosen frames before its time."""
@@ -110,21 +118,22 @@ class Stretches:
 
     def measured(self, frame_seconds: float) -> CopyCost | None:
         """The cost of copies in a mean frame of that length; None if it is not known well enough."""
-        counted = [frames[1:] for frames in self._seconds]
-        triples = zip(counted[:-2:2], counted[1:-1:2], counted[2::2], strict=True)
-        each = [
-            (np.mean(chosen), np.mean([*before[-BETWEEN[1] :], *after[: BETWEEN[1]]]))
-            for before, chosen, after in triples
-            if len(chosen) == CHOSEN - 1 and (before or after)
+        parts = [frames[1:] for frames in self._seconds]
+        usual = np.concatenate(parts[::2])
+        pairs = [
+            (float(np.mean(without)), float(np.mean(kept)))
+            for without, kept in zip(parts[1::4], parts[3::4], strict=False)
+            if len(without) == len(kept) == CHOSEN - 1
         ]
-        ratios = [float(chosen / plain) for chosen, plain in each if plain > 0 and chosen > 0]
-        if len(ratios) < FEWEST:
+        ratios = [without / kept for without, kept in pairs if without > 0 and kept > 0]
+        if len(ratios) < FEWEST or not len(usual):
             return None
         low, high = stats.median_interval([ratios])
         if high - low > WIDEST:
             return None
+        kept_seconds = frame_seconds * float(np.mean([kept for _, kept in pairs]) / np.mean(usual))
         ends = stats.median([ratios]), high, low
-        seconds, least, most = (max((1 - ratio) * frame_seconds, _LEAST) for ratio in ends)
+        seconds, least, most = (max((1 - ratio) * kept_seconds, _LEAST) for ratio in ends)
         return CopyCost(frames=self.frames, seconds=seconds, interval_seconds=(least, most))
 
 
@@ -166,6 +175,17 @@ class CopyCosts:
 
     def is_around(self, site: Site) -> bool:
         return self._loop in site.loops
+
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether copies of the current frame are made as ever, and their memory page-locked for nothing."""
+        return self._loop is not None and self.loops[self._loop].keeps_copies
+
+    def lock_for_nothing(self, site: Site, host: Any) -> None:
+        """Page-locks a copy's host memory once the copy is made, where the line's copies are subtracted."""
+        data = host_bytes(host) if self._loop and site in self.loops[self._loop].sites else None
+        if data is not None and not self._pages.lock(data.ctypes.data, data.nbytes):
+            self._pages.unlock(data.ctypes.data)
 
     def copy_locked(
         self, site: Site, host: tuple[int, int], copy: Callable[[], Any], wait: Callable[[], Any]

@@ -112,8 +112,12 @@ class ScriptRecorder:
         self._count_repeats(site)
         site.crossings = site.noted = number = site.crossings + 1
         if self.copy_costs.is_on and self.copy_costs.is_around(site):
-            event.is_subtracted = event.kind in _COPIES
-            event.created = event.created if event.is_subtracted else None
+            if event.kind not in _COPIES:
+                event.created = None
+            elif self.copy_costs.keeps_copies:
+                event.is_compared = True
+            else:
+                event.is_subtracted = True
             return False
         detailed, timed = _steps(number)
         is_detailed = number <= FIRST_DETAILED or number % detailed == 0
@@ -170,7 +174,7 @@ class ScriptRecorder:
         record.bytes += event.bytes
         for each in record.loops:
             each.cross(site)
-        if event.host_seconds is not None and self.has_gpu:
+        if event.host_seconds is not None and self.has_gpu and not event.is_compared:
             self._time(record, event, event.host_seconds)
         if event.kind == "upload":
             self._resume(site)
@@ -195,10 +199,12 @@ class ScriptRecorder:
     def _subtract(self, record: Record, event: Event, created: float, looked: float) -> None:
         """Takes recording, and a copy that is subtracted, off its frame: all since `created` but the call.
         `looked` is noted already."""
+        if event.is_compared:
+            self.copy_costs.lock_for_nothing(event.site, event.host)
         seconds = self._clock() - created - (event.host_seconds or 0.0) - (event.kernel_seconds or 0.0)
         for each in record.loops:
             each.loop.subtracted_seconds += seconds
-        if event.is_subtracted:
+        if event.is_subtracted or event.is_compared:
             self.copy_costs.seconds += seconds
         elif event.marks is not None:
             record.detailed += 1

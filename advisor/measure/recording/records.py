@@ -46,6 +46,8 @@ class Event:
     """When its recorder began with it: what is not the call's time since is overhead. None if not timed."""
     is_subtracted: bool = False
     """Its frame is timed without it: all since `created` but `kernel_seconds`."""
+    is_compared: bool = False
+    """Its frame is compared with such frames."""
 
     def __init__(self, kind: CrossingKind, call: str, library: Library, **details: Any) -> None:
         self.kind = kind
