@@ -114,7 +114,7 @@ def _ceiling(scope: Scope) -> Ceiling:
     is_more = max(copies + waits, (cost.interval_seconds[0] if cost else 0.0)) > LITTLE * scope.seconds
     if cost and is_more:
         low, high = cost.interval_seconds
-        ends = low + locks, max(high + locks, copies)  # page-locking for one copy costs other lines a little
+        ends = low + locks, max(high + locks, copies)  # each leaves something out
         copies = max(cost.seconds + locks, copies)
         low, high = (min(end + waits, scope.seconds) for end in ends)
         between = low, high

@@ -316,7 +316,7 @@ def wrapper_costs(loops: Loops) -> tuple[float, float, float]:
         return recorder.repeated("upload", size, call, (array, *args), options)
 
     nothing: Any = None
-    recorder = ScriptRecorder(loops, OneLine(loops), nothing, nothing, perf_counter, has_gpu=False)
+    recorder = ScriptRecorder(loops, OneLine(loops), nothing, nothing, perf_counter, has_gpu=True)
     calls, array = Calls("cupy", recorder, Gpu()), np.zeros(1, np.uint8)
     wraps: tuple[Wrap, ...] = (
         calls.around(lambda call, array: call(array)),

@@ -132,6 +132,8 @@ class ScriptRecorder:
     ) -> Any:
         """The result of a call that crosses and only has to be counted; NEW, before it is called, if there is
         more to note: the line's crossings were not all alike, or this one is to be timed or looked at."""
+        if not self.has_gpu:  # every crossing is looked at
+            return NEW
         site = self._lines.site(sys._getframe(3))  # none of the first three is the script's
         if site is None or site.crossings >= site.repeats_until or site.size != size or site.kind != kind:
             return NEW
@@ -186,7 +188,7 @@ class ScriptRecorder:
             self._overwrite(event.locate(event.device))
         if event.created is not None:
             self._subtract(record, event, event.created, looks * self._look_seconds)
-        if site.only is record:
+        if site.only is record and self.has_gpu:
             site.kind, site.size = event.kind, event.bytes
             self._plan_repeats(site, record)
 
