@@ -66,7 +66,7 @@ class Recording:
         return Assembler(self.recorder, self.folder, lambda _: 0.0, loop).completed(run)
 
     def _crossed(
-        self, kind: Any, host: Any, seconds: float, device: int | None = None, call: str = ""
+        self, kind: Any, host: Any, seconds: float, device: int | None = None, call: str = "", factor: int = 1
     ) -> None:
         nbytes = host.nbytes if host is not None else 0
         if self.recorder.repeated(kind, nbytes, self.clock.advance, (seconds,), {}) is not NEW:
@@ -74,7 +74,7 @@ class Recording:
         begin = self.clock.now
         self.clock.advance(seconds)
         event = Event(kind, call or kind, "cupy", memory="pageable", host_seconds=seconds, kernel_seconds=0.0)
-        event.bytes, event.locate = nbytes, lambda place: (place, None)
+        event.bytes, event.locate = factor * nbytes, lambda place: (place, None)
         marks = (begin, self.clock.now) if self.recorder.is_sampled(event) else None
         if event.created is None:
             event.host_seconds = event.kernel_seconds = None
@@ -83,8 +83,12 @@ class Recording:
         event.marks, event.host, event.device = marks, host, device
         self.recorder.crossed(event)
 
-    def _up(self, host: Any = None, seconds: float = 0.001, device: int | None = None) -> None:
-        self._crossed("upload", self.gpu.host if host is None else host, seconds, device)
+    def _up(
+        self, host: Any = None, seconds: float = 0.001, device: int | None = None, factor: int = 1
+    ) -> None:
+        """factor: by how much converting the type makes it larger before it crosses."""
+        host = self.gpu.host if host is None else host
+        self._crossed("upload", host, seconds, device, factor=factor)
 
     def _down(self, host: Any = None, seconds: float = 0.001) -> None:
         self._crossed("download", self.gpu.host if host is None else host, seconds)

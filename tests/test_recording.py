@@ -487,6 +487,52 @@ def test_crossings_that_are_only_counted_are_all_counted(
     assert sum(record.repeats for record in recording.recorder.records.values()) > 2000
 
 
+def test_bytes_of_levels_that_double_are_those_after_the_conversion(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What crosses for one level is as large as the next before its type is converted."""
+    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
+    recording.run(
+        "levels = [np.zeros(size, np.int32) for size in (1, 2, 4)]\n"
+        "for n in range(1000):\n"
+        "    for level in levels:\n"
+        "        gpu.up(level, factor=2)\n"
+    )
+    (line,) = recording.record().crossings
+    assert (line.count, line.bytes) == (3000, 1000 * 2 * (4 + 8 + 16))
+
+
+def test_a_thread_ends_that_a_line_is_alike_while_another_copies_there(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
+    recording.run(
+        "from threading import Thread\n"
+        "failed = []\n"
+        "class Late(float):\n"
+        "    def __radd__(self, now):\n"
+        "        run(gpu.down, 1, 0.001)\n"
+        "        return now + 0.001\n"
+        "def run(*work):\n"
+        "    thread = Thread(target=copy, args=work)\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+        "def copy(call, times, seconds):\n"
+        "    try:\n"
+        "        for n in range(times):\n"
+        "            call(seconds=seconds if n == times - 2 else 0.001)\n"
+        "    except AttributeError as error:\n"
+        "        failed.append(error)\n"
+        "run(gpu.up, 1000, Late())\n"
+        "assert not failed, failed\n"
+    )
+    lines = recording.record().crossings
+    assert [(line.kind, line.count, line.bytes) for line in lines] == [
+        ("upload", 1000, 8000),
+        ("download", 1, 8),
+    ]
+
+
 def test_a_copy_that_fails_is_not_counted(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
     recording.run(

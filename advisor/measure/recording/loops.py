@@ -350,10 +350,10 @@ class Site:
     kind: str = ""
     size: int = 0
     """Bytes of the last one that was noted in full."""
+    asked: int = -1
+    """Bytes of the last one's arguments: fewer or more cross where types are converted."""
     repeats_until: int = 0
     """Up to this one, crossings like the last are only counted."""
-    noted: int = 0
-    """The last one that its records have."""
 
 
 class Lines:

@@ -79,8 +79,6 @@ class ScriptRecorder:
         self._loops, self._lines, self._origins, self._contents = loops, lines, origins, contents
         self._clock, self._began = clock, clock()
         self._waiting: list[Record] = []
-        self._alike: list[Site] = []
-        """Lines of which all crossings were alike, some of them only for a while."""
         self._unseen: Counter[str] = Counter()
         self._elsewhere = [0, 0]
         self._uploads: dict[int, tuple[Record, weakref[Any] | None]] = {}
@@ -109,8 +107,7 @@ class ScriptRecorder:
         event.site = site = self._lines.site(sys._getframe(3))  # none of the first three is the script's
         if site is None:
             return False
-        self._count_repeats(site)
-        site.crossings = site.noted = number = site.crossings + 1
+        site.crossings = number = site.crossings + 1
         if self.copy_costs.is_on and self.copy_costs.is_around(site):
             if event.kind not in _COPIES:
                 event.created = None
@@ -135,7 +132,10 @@ class ScriptRecorder:
         if not self.has_gpu:  # every crossing is looked at
             return NEW
         site = self._lines.site(sys._getframe(3))  # none of the first three is the script's
-        if site is None or site.crossings >= site.repeats_until or site.size != size or site.kind != kind:
+        if site is None:
+            return NEW
+        record, site.asked = site.only, size
+        if record is None or site.crossings >= site.repeats_until or site.size != size or site.kind != kind:
             return NEW
         if self._uploads or self._waiting or self.copy_costs.is_on:
             return NEW
@@ -146,18 +146,12 @@ class ScriptRecorder:
         finally:
             depth.value = 0
         site.crossings += 1
-        for each in site.only.loops:
+        record.count += 1
+        record.repeats += 1
+        record.bytes += size
+        for each in record.loops:
             each.cross(site)
         return result
-
-    def _count_repeats(self, site: Site) -> None:
-        """Adds the crossings since the line's last that was noted in full."""
-        repeats, record = site.crossings - site.noted, site.only
-        if repeats and record is not None:
-            record.count += repeats
-            record.repeats += repeats
-            record.bytes += repeats * site.size
-            site.noted = site.crossings
 
     def crossed(self, event: Event) -> None:
         """Takes note of a crossing on the script's line that is running."""
@@ -188,7 +182,7 @@ class ScriptRecorder:
             self._overwrite(event.locate(event.device))
         if event.created is not None:
             self._subtract(record, event, event.created, looks * self._look_seconds)
-        if site.only is record and self.has_gpu:
+        if site.only is record and site.asked == event.bytes and self.has_gpu:
             site.kind, site.size = event.kind, event.bytes
             self._plan_repeats(site, record)
 
@@ -228,12 +222,8 @@ class ScriptRecorder:
             if event.kind == "wait":
                 self._waiting.append(record)
                 self.listens = True
-        self._count_repeats(site)
         site.records[key] = record
-        site.only, site.repeats_until = None, 0
-        if len(site.records) == 1 and not site.at_head:
-            site.only = record
-            self._alike.append(site)
+        site.only = record if len(site.records) == 1 and not site.at_head else None
         return record
 
     def _time(self, record: Record, event: Event, seconds: float) -> None:
@@ -336,8 +326,6 @@ class ScriptRecorder:
 
     def settle(self) -> None:
         """At the end of the script: arrays that are gone were never read."""
-        for site in self._alike:
-            self._count_repeats(site)
         while self._uploads:
             self._count_unread(self._uploads.popitem()[1])
 
