@@ -254,6 +254,16 @@ def test_cupy_copies_from_and_to_one_array_of_the_host(cupy: Any) -> None:
     assert place == out.ctypes.data
 
 
+def test_bytes_of_tensors_without_memory_of_their_own_are_not_looked_at() -> None:
+    torch = pytest.importorskip("torch")
+    values, freed = torch.ones(4), torch.ones(4)
+    freed.untyped_storage().resize_(0)
+    made_of_others = type("Pair", (torch.Tensor,), {"__torch_dispatch__": classmethod(lambda *_: None)})
+    wrapped = torch.Tensor._make_wrapper_subclass(made_of_others, (4,))
+    without = wrapped, freed, torch._efficientzerotensor(4), values.to_sparse(), values.to("meta"), values[:0]
+    assert [host_bytes(each) for each in without] == [None] * 6
+
+
 def test_pytorch_copies_into_a_tensor_that_can_be_resized() -> None:
     torch = pytest.importorskip("torch")
     on_gpu = torch.arange(6.0).reshape(2, 3).as_subclass(type("Gpu", (torch.Tensor,), {"is_cuda": True}))

@@ -268,7 +268,8 @@ def host_bytes(host: Any) -> Any:
     try:
         if is_tensor(host):
             size = host.numel() * host.itemsize if host.is_contiguous() and host.device.type == "cpu" else 0
-            return np.ctypeslib.as_array((c_uint8 * size).from_address(host.data_ptr())) if size else None
+            place = host.data_ptr() if size else 0  # also 0 for a tensor made of others
+            return np.ctypeslib.as_array((c_uint8 * size).from_address(place)) if place else None
         if not isinstance(host, np.ndarray) or not host.flags.forc:
             return None
         return host.reshape(-1, order="A").view(np.uint8)
