@@ -326,6 +326,7 @@ LEFT = {
     "no copy of an array of that name": ("total", FUNCTION),
     "process has no copy of an array": ("out", FUNCTION.replace("(d + t + g).get()", "frames.get()")),
     "passes it on": ("gray", FUNCTION.replace("d = cp", "kept = gray; d = cp")),
+    "line 11 passes it on": ("gray", FUNCTION.replace("d = cp", "n = len(set(gray)); d = cp")),
     "line 15 passes it on": ("out", FUNCTION.replace("float(out[0, 0])", "keep(out[1:])")),
     "line 10 passes it on": ("gray", FUNCTION.replace("np.multiply(", "g = np.multiply(")),
     "not one line of the file makes it": (

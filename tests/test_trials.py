@@ -95,6 +95,11 @@ def test_a_loop_that_is_entered_again_goes_on() -> None:
         assert block.seconds / block.frames == pytest.approx(loop.seconds[block.contestant])
 
 
+@every(("frames", "blocks"), [(10, 0), (11, 2)])
+def test_the_last_block_counts_if_it_is_long_enough_where_the_loop_is_left(frames: int, blocks: int) -> None:
+    assert len(Loop({AS_IS: 0.004, "lock": 0.002}).run(frames)) == blocks
+
+
 def trial(name: str, outcome: str = "open") -> Trial:
     return Trial.model_validate({"name": name, "kind": "lock", "title": name, "outcome": outcome})
 

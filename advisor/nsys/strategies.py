@@ -256,7 +256,7 @@ class _StepSums:
 
 def _timeline(database: Database, frame: Frame, sums: _StepSums) -> Timeline:
     works = [work for work in sums.works if work.process == frame.process]
-    # The GPU's own work stands in the place of the steps that it does, where that was sums.
+    # The GPU's own work stands in the place of the steps that it does, where that was recorded.
     steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not sums.works]
     drawn: list[Row] = [(track(step.name), step.name, step.begin, step.end) for step in steps]
     for work in works:

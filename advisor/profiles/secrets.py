@@ -127,7 +127,7 @@ _ASSIGNED = re.compile(
 )
 _LITERAL = r"""(?:"(?:\\.|[^"\\\n]|\n[ \t]+)*"|'(?:\\.|[^'\\\n]|\n[ \t]+)*')"""
 _VALUE = re.compile(
-    rf"""(?P<hidden>"{{3}}[\s\S]*?(?:"{{3}}|\Z)|{_LITERAL}(?:\s*[bBfFrRuU]{{0,2}}{_LITERAL})*|"""
+    rf"""(?P<hidden>(?:"{{3}}[\s\S]*?(?:"{{3}}|\Z)|{_LITERAL})(?:\s*[bBfFrRuU]{{0,2}}{_LITERAL})*|"""
     r""""(?:\\.|[^"\\\n])*|'(?:\\.|[^'\\\n])*|"""
     r"""[(\[{<][^()\[\]{}]*[)\]}]?|[^\s"';&?<>()]+)"""
 )
@@ -156,7 +156,7 @@ _LINES = re.compile(
 )
 """A value of several lines in YAML, and its name; its line ends may be escaped."""
 _LIST = re.compile(r"(?<![\w-])(?P<name>[\w-]+)[\"']?(?P<between>:[ \t]*\n)")
-_ITEMS = re.compile(r"[ \t]*- (?P<hidden>[^\n]+(?:\n[ \t]*- [^\n]*)*)")
+_ITEMS = re.compile(r"[ \t]*- (?P<hidden>[^\n]*(?:\n[ \t]*- [^\n]*)*)")
 """A list of values in YAML, and its name."""
 _OPTION_IN_TEXT = re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+(?P<sign>))")
 _WORD = re.compile(r"(?P<hidden>[^\s-]\S*)")
@@ -165,6 +165,8 @@ _NAMED = (
     (_OPTION_IN_TEXT, _WORD),
 )
 """Names with what stands between them and their values, and these."""
+_MASKED = re.compile(rf"""{re.escape(MASK)}[^\s"']*""")
+"""A word that is hidden already; after it another literal, item or line of the value may follow."""
 _OF_PROSE = (":", "is", "")
 """Signs that ordinary texts have, too."""
 _PASSWORD_IN_URL = (
@@ -343,10 +345,10 @@ def _value_first(match: re.Match[str]) -> str:
 
 def _hidden(value: str, *, prose: bool) -> str:
     """`name: word` is prose where the word has no digit; `name=word` and a quoted one are values."""
-    quote = value[0] if value[0] in "\"'" else ""
+    quote = value[:1] if value[:1] in "\"'" else ""
     is_prose = prose and not re.search(r"[\d\"']", value)
     bare = value.strip("\"'")
-    if not bare or bare.startswith(MASK) or is_prose:
+    if not bare or _MASKED.fullmatch(bare) or is_prose:
         return value
     end = quote if len(value) > 1 and value.endswith(quote) else ""
     return f"{quote}{MASK}{end}"

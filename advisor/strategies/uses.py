@@ -64,7 +64,8 @@ def lines_beside(tree: ast.Module, line: int) -> set[int]:
 
 
 def _uploads(tree: ast.Module, call: ast.Call, functions: Sequence[str] = BLOCKING) -> bool:
-    return last_name(call.func) == "set" or imported_name(tree, call.func, "cupy") in functions
+    sets = isinstance(call.func, ast.Attribute) and call.func.attr == "set"  # not Python's own set(...)
+    return sets or imported_name(tree, call.func, "cupy") in functions
 
 
 def upload_lines(tree: ast.Module, origin: ast.AST, array: str) -> set[int]:

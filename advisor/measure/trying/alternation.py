@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from advisor import stats
 from advisor.profiles.trials import Trial, TrialBlock, TrialOutcome
@@ -79,10 +80,9 @@ class Alternation:
         for number in count():
             names = order.sample(self.contestants, len(self.contestants))
             for place, name in enumerate(names):
-                while not (timed := (yield from self._block(name, frames))):
-                    pass
                 block = {"process": self.process, "round": number, "place": place, "contestant": name}
-                self.blocks.append(TrialBlock.model_validate({**block, **timed}))
+                while not (yield from self._block(block, frames)):
+                    pass
 
     def _warm_up(self) -> Generator[None, bool, int]:
         """The first frames time nothing; the last of them tells how many frames a block takes."""
@@ -106,14 +106,14 @@ class Alternation:
         while (yield):
             pass
 
-    def _block(self, name: str, most: int) -> Generator[None, bool, dict[str, float]]:
-        """Frames and seconds of a contestant. One that the loop leaves ends there if it lasted long enough;
-        else it has none, and starts over where the loop is entered again."""
-        self.switch(name)
+    def _block(self, block: Mapping[str, Any], most: int) -> Generator[None, bool, bool]:
+        """Times frames of a contestant, and returns whether they were enough. Where the loop is left early,
+        they are if they lasted long enough; else the block starts over where the loop is entered again."""
+        self.switch(block["contestant"])
         for _ in range(SETTLING):
             if (yield):
                 yield from self._entered()
-                return {}
+                return False
         self.synchronize()
         begin, frames, is_left = self.clock(), 0, False
         while frames < most and not is_left:
@@ -121,11 +121,12 @@ class Alternation:
             frames += 1
         self.synchronize()
         seconds = self.clock() - begin
-        if is_left:
+        is_enough = not is_left or (frames >= LEAST_FRAMES and seconds >= LEAST_SECONDS)
+        if is_enough:
+            self.blocks.append(TrialBlock(**block, frames=frames, seconds=max(seconds, 1e-9)))
+        if is_left:  # perhaps for the last time
             yield from self._entered()
-            if frames < LEAST_FRAMES or seconds < LEAST_SECONDS:
-                return {}
-        return {"frames": frames, "seconds": max(seconds, 1e-9)}
+        return is_enough
 
     @property
     def whole_rounds(self) -> list[TrialBlock]:
