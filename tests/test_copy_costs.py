@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -206,6 +207,17 @@ def test_frames_whose_uploads_would_wait_for_kernels_are_not_compared(
     assert machine.made == 500
 
 
+@pytest.mark.parametrize("frames", range(40, 46))
+def test_a_line_behind_the_loop_is_looked_at_wherever_the_loop_ends(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, frames: int
+) -> None:
+    Machine(recording, monkeypatch)
+    recording.run(FRAMES.format(frames=frames) + "gpu.upload()\n")
+    *_, behind = recording.record().crossings
+    assert behind.origin
+    assert behind.repeats
+
+
 def test_what_is_taken_off_is_a_tenth_of_the_time_at_most(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +273,17 @@ def test_bytes_of_tensors_without_memory_of_their_own_are_not_looked_at() -> Non
     made_of_others = type("Pair", (torch.Tensor,), {"__torch_dispatch__": classmethod(lambda *_: None)})
     wrapped = torch.Tensor._make_wrapper_subclass(made_of_others, (4,))
     without = wrapped, freed, torch._efficientzerotensor(4), values.to_sparse(), values.to("meta"), values[:0]
-    assert [host_bytes(each) for each in without] == [None] * 6
+    conjugated = values.to(torch.complex64).conj()  # of its memory, and not its values
+    assert [host_bytes(each) for each in (*without, conjugated)] == [None] * 7
+
+
+def test_memory_of_a_tensor_that_cannot_tell_is_unknown() -> None:
+    torch = pytest.importorskip("torch")
+    silent = type("Silent", (torch.Tensor,), {"is_pinned": lambda _: {}["is_pinned"]})
+    calls: Any = TorchCalls()
+    calls._torch, calls._recorder = torch, SimpleNamespace(depth=nullcontext())
+    kinds = [calls._memory(each) for each in (torch.ones(4).as_subclass(silent), torch.ones(4), [1.0])]
+    assert kinds == ["unknown", "pageable", "pageable"]
 
 
 def test_pytorch_copies_into_a_tensor_that_can_be_resized() -> None:

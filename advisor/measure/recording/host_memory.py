@@ -267,7 +267,8 @@ def host_bytes(host: Any) -> Any:
     """
     try:
         if is_tensor(host):
-            size = host.numel() * host.itemsize if host.is_contiguous() and host.device.type == "cpu" else 0
+            plain = host.is_contiguous() and host.device.type == "cpu" and not host.is_conj()
+            size = host.numel() * host.itemsize if plain else 0
             place = host.data_ptr() if size else 0  # also 0 for a tensor made of others
             return np.ctypeslib.as_array((c_uint8 * size).from_address(place)) if place else None
         if not isinstance(host, np.ndarray) or not host.flags.forc:

@@ -174,7 +174,7 @@ class ScriptRecorder:
             self._time(record, event, event.host_seconds)
         if event.kind == "upload":
             self._resume(site)
-        looks = count >= record.next_look and not self.copy_costs.is_on
+        looks = count >= record.next_look and not (self.copy_costs.is_on and self.copy_costs.is_around(site))
         if looks:
             self._look(record, event)
             record.overhead += self._look_seconds

@@ -6,6 +6,7 @@ A mode would cost microseconds in each operation. Works alike on tensors that ar
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -172,8 +173,9 @@ class TorchCalls:
 
     def _memory(self, host: Any) -> HostMemory:
         """The kind of the host's memory; lists and NumPy's arrays become tensors in pageable memory."""
-        with self._recorder.depth:
+        with self._recorder.depth, suppress(Exception):  # a tensor made of others need not tell
             return "pinned" if isinstance(host, self._torch.Tensor) and host.is_pinned() else "pageable"
+        return "unknown"
 
     def _cuda_types(self) -> None:
         """`torch.cuda.FloatTensor` and its kin: types that make tensors on the GPU by the calls of today."""
