@@ -409,6 +409,9 @@ SITUATIONS: dict[str, Profile] = {
     "one was predicted": unadvised(
         predictions=(prediction(results=(predicted("pinned", 0.02),), recommendation=ALONE),)
     ),
+    "one was timed here, no device is given": unadvised(
+        results=(measured("pageable", 0.06),), predictions=()
+    ),
     "measured, no device stage": host_only(profile(recommendation=recommendation())),
     "predicted, no device stage": host_only(unadvised()),
     "a failure, and the other is predicted": unadvised(

@@ -45,7 +45,8 @@ def verdicts(profile: Profile) -> tuple[Verdict, ...]:
     why = "No target device was given." if profile.measured() else _first_reason(profile.results)
     step = "Name a device with --target, or run the same command on a machine with a CUDA GPU."
     device = words.name(profile.device.name)
-    return (_host_only(device) if doubt(profile) else nothing(device, headline, why, step, UNSURE),)
+    host_only = doubt(profile) == "host only"
+    return (_host_only(device) if host_only else nothing(device, headline, why, step, UNSURE),)
 
 
 def _host_only(device: str) -> Verdict:
