@@ -533,6 +533,23 @@ def test_a_thread_ends_that_a_line_is_alike_while_another_copies_there(
     ]
 
 
+def test_crossings_of_more_stacks_than_are_remembered_are_counted(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
+    monkeypatch.setattr("advisor.measure.recording.loops.MOST_STACKS", 10)
+    recording.run(
+        "file = (lambda: 0).__code__.co_filename\n"
+        "for n in range(1000):\n"
+        "    gpu.up()\n"
+        "    exec(compile('\\n\\n\\ngpu.down()', file, 'exec'))\n"
+        "    gpu.pause(0.01)\n"
+    )
+    lines = recording.record().crossings
+    assert [(line.count, line.frames, line.bytes) for line in lines] == [(1000, 1000, 8000)] * 2
+    assert len(recording.recorder._lines._sites) <= 10
+
+
 def test_a_copy_that_fails_is_not_counted(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
     recording.run(

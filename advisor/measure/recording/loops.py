@@ -21,6 +21,8 @@ NAME = "__advisor__"
 """In `builtins`, the list that the transformed code calls into."""
 MOST_FRAMES = 64
 """Stack frames of the user's code that are looked at, from the innermost on."""
+MOST_STACKS = 1 << 14
+"""Stacks that are remembered: a recursion may have no end of them, and code that is compiled each time."""
 _LASTI_BITS = 32
 MOST_TIMES = 65_536
 """Iterations whose times are kept; of more, every second, fourth and so on."""
@@ -361,6 +363,7 @@ class Lines:
 
     def __init__(self, loops: Loops) -> None:
         self._loops = loops
+        self._stacks = 0
         self._sites: dict[int, Any] = {}
         """By each frame's place in its code, from the innermost: the next such dict, and the site under 0."""
         self.bottom: CodeType | None = None
@@ -382,6 +385,9 @@ class Lines:
         return sites.get(0) or (self._new(innermost) if sites is not self._sites else None)
 
     def _new(self, frame: FrameType | None) -> Site:
+        if self._stacks >= MOST_STACKS:
+            self._sites.clear()
+            self._stacks = 0
         lines: list[tuple[CodeType, int]] = []
         sites: Any = self._sites
         while frame is not None and len(lines) < MOST_FRAMES:
@@ -396,5 +402,6 @@ class Lines:
         (code, line), codes = lines[0], tuple(code for code, _ in lines)
         at_head = any(line < loop.body or loop.body == loop.first for loop, line in around)
         loops = tuple(dict.fromkeys(loop for loop, _ in around))
+        self._stacks += 1
         sites[0] = site = Site(code.co_filename, line, loops, codes, at_head)
         return site
