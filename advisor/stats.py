@@ -36,7 +36,7 @@ EQUIVALENCE = 0.05
 choice, not a measurement: about the run-to-run spread of one machine (Hoefler and Belli, section 4)."""
 
 _SURE = 0.95
-"""Of each bound of a quantile."""
+"""Confidence of each bound of a quantile."""
 _GAUSSIAN = 1.4826
 """From a median absolute deviation to a standard one, of normal noise."""
 

@@ -286,6 +286,12 @@ def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_
     ] == "load_cudaDeviceSynchronize (app)"
     assert [each.count for each in traced.host or ()] == [each.count for each in plain.host or ()]
     assert (traced.waits, traced.frames) == (plain.waits, plain.frames)
+    connection = sqlite3.connect(tmp_path / "True.sqlite")
+    connection.execute("DELETE FROM StringIds WHERE value = '/home/me/app'")
+    connection.commit()
+    connection.close()
+    (unnamed,) = read(tmp_path / "True.sqlite").program.gpus
+    assert unnamed.flows[0].where == "load_cudaMemcpyAsync"
     page = trace_page(FileTrace(program=judged(ProgramTrace(gpus=(traced,)))))
     assert "called from load_cudaHostUnregister (app)" in " ".join(render(page, "txt").split())
 

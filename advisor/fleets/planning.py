@@ -108,7 +108,7 @@ class Item:
     row: Row
     device: Device
     value: str
-    """Of the swept parameter, as NAME=VALUE for the task; the row has what may be shown of it."""
+    """NAME=VALUE of the swept parameter, for the task; the row has what may be shown of it."""
     tried: tuple[str, ...] = ()
     """Workers that were lost with it."""
     reason: str = ""

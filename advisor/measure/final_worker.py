@@ -162,7 +162,7 @@ class Final:
         return {"frames": frames, **times, **spent_each}, frames
 
     def _window(self, loop: FrameLoop, first: int) -> tuple[dict[str, Any], int]:
-        """As `_timed`: more run than the window holds, which begins and ends with a tick of the counter."""
+        """As `_timed`. More frames run than the window holds: it begins and ends with the counter's ticks."""
         assert self.power is not None
         (meters, idle), ran = self.power, 0
 

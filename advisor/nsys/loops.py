@@ -149,7 +149,7 @@ def _as_often(kernels: Mapping[str, Integers]) -> Iterator[tuple[FrameSource, Ev
 
 KERNEL, COPY, UPLOAD, WAIT = np.arange(4, dtype=np.int8)
 _Part = tuple[Mapping[str, Integers], Integers, Any]
-"""Columns, what must be equal, what these are."""
+"""Columns, what must be equal, and what each row is: `KERNEL`, `COPY`, `UPLOAD` or `WAIT`."""
 
 
 def _events(parts: Sequence[_Part]) -> Events:

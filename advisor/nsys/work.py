@@ -262,7 +262,7 @@ def origin(database: Database, calls: Integers, process: int) -> str | None:
     rows = database.rows(
         f"SELECT callchainId, substr(function.value, 1, {LONGEST}), substr(file.value, 1, {LONGEST}) "
         f"FROM {Tables.CALLS} JOIN CUDA_CALLCHAINS AS chain ON chain.id = callchainId "
-        "JOIN StringIds AS function ON function.id = symbol JOIN StringIds AS file ON file.id = module "
+        "JOIN StringIds AS function ON function.id = symbol LEFT JOIN StringIds AS file ON file.id = module "
         f"WHERE correlationId IN ({some}) AND globalTid / {THREAD_BITS} = {process} AND stackDepth < 100 "
         "ORDER BY callchainId, stackDepth LIMIT 50000"
     )

@@ -164,11 +164,11 @@ _NAMED = (
     *((_BLOCK, _LINES), (_LIST, _ITEMS), (_ASSIGNED, _VALUE), (_PAIR, _VALUE), (_ENTRY, _VALUE)),
     (_OPTION_IN_TEXT, _WORD),
 )
-"""Names with what stands between them and their values, and these."""
+"""Names of values, with what stands between the two, and the values' forms."""
 _MASKED = re.compile(rf"""{re.escape(MASK)}[^\s"']*""")
 """A word that is hidden already; after it another literal, item or line of the value may follow."""
 _OF_PROSE = (":", "is", "")
-"""Signs that ordinary texts have, too."""
+"""Signs that ordinary texts use, too."""
 _PASSWORD_IN_URL = (
     re.compile(r"://[^\s/:@]{0,200}:([^\s/?#@]{1,500})@"),
     re.compile(r"""://[^\s/:]{0,200}:(?!\d{1,5}/)([^\s"'<>]{1,500})@"""),

@@ -90,7 +90,7 @@ def _as_file(function: Any) -> str:
     lines, blocks, lost, written = list[str](), list[str](), list[str](), set[str]()
 
     def write(name: str, value: Any) -> None:
-        """What the name stands for, after all that it uses; a name that is not there an error will tell."""
+        """Writes what the name stands for, after all that it uses. Python will tell of undefined names."""
         written.add(name)
         line = _import_of(name, value) or _literal(name, value)
         text = None if line else _source(name, value)

@@ -4,7 +4,7 @@ The calls' own times leave out what copies cost other lines. A copy from or to p
 the CPU's caches and displaces what the program's own code needs: on an H200 that cost as much as the download
 itself. So in some frames the host memory of each copy is page-locked for that copy alone, and the time of
 allocating, locking and copying is subtracted. Page-locking slows other lines too, on H200s by 7 to 50 µs for
-each MiB. So these frames are compared with others, whose copies are made as ever and then page-locked for
+each MiB. So these frames are compared with others, whose copies are made as usual and then page-locked for
 nothing.
 
 The program gets the same values, in memory that is allocated and freed as in any other frame. With downloads
@@ -178,7 +178,7 @@ class CopyCosts:
 
     @property
     def keeps_copies(self) -> bool:
-        """Whether copies of the current frame are made as ever, and their memory page-locked for nothing."""
+        """Whether copies of the current frame are made as usual, and their memory page-locked for nothing."""
         return self._loop is not None and self.loops[self._loop].keeps_copies
 
     def lock_for_nothing(self, site: Site, host: Any) -> None:

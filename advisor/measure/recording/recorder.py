@@ -367,5 +367,5 @@ class ScriptRecorder:
 
 
 def _steps(number: int) -> tuple[int, int]:
-    """Of which calls one is measured in detail, and one is timed."""
+    """One call in how many is measured in detail, and one in how many is timed."""
     return next((detailed, timed) for last, detailed, timed in STEPS if number <= last)

@@ -370,7 +370,7 @@ class Session:
         sources: Mapping[str, str] | None,
         process: int | None = None,
     ) -> TrialRun:
-        """process: the number of one that times frames; of another the results are compared."""
+        """process: its number, if it times frames; without one, its results are compared."""
         left = self.end - monotonic()
         if left <= 0:
             raise TimeUp
