@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.host_memory import Contents
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.measure.recording.numba_calls import NumbaCalls
+from advisor.measure.recording.records import Event
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
 from advisor.verdicts.ceilings import ceilings
@@ -531,6 +533,32 @@ def test_a_thread_ends_that_a_line_is_alike_while_another_copies_there(
         ("upload", 1000, 8000),
         ("download", 1, 8),
     ]
+
+
+def test_threads_that_reach_a_line_at_the_same_time_are_all_counted(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [lambda: recording.gpu.run()]
+
+    def late(event: Event) -> Event:
+        if others:
+            others.pop()()
+        return copy(event)
+
+    monkeypatch.setattr("advisor.measure.recording.recorder.copy", late)
+    recording.run(
+        "from threading import Thread\n"
+        "def work():\n"
+        "    for n in range(5):\n"
+        "        gpu.up()\n"
+        "def run():\n"
+        "    thread = Thread(target=work)\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+        "gpu.run = run\n"
+        "run()\n"
+    )
+    assert [line.count for line in recording.record().crossings] == [10]
 
 
 def test_crossings_of_more_stacks_than_are_remembered_are_counted(

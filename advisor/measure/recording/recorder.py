@@ -218,7 +218,7 @@ class ScriptRecorder:
             first = copy(event)
             first.marks = first.host = first.device = first.site = None
             record = Record(site, first, tuple(map(InLoop, loops)))
-            self.records[whole] = record
+            record = self.records.setdefault(whole, record)  # another thread may have been faster
             if event.kind == "wait":
                 self._waiting.append(record)
                 self.listens = True
