@@ -561,6 +561,23 @@ def test_threads_that_reach_a_line_at_the_same_time_are_all_counted(
     assert [line.count for line in recording.record().crossings] == [10]
 
 
+def test_marks_are_read_once_by_threads_that_read_at_the_same_time(recording: Recording) -> None:
+    """CUDA events are reused once they are read: of one in use again there is no time."""
+    recording.run("for n in range(10):\n    gpu.issue(n)\n")
+    (record,) = recording.recorder.records.values()
+    read: list[float] = []
+
+    def between(_: float, end: float) -> float:
+        read.append(end)
+        recording.recorder.read_marks(record)
+        return end
+
+    recording.recorder.readers["cupy"] = between
+    recording.recorder.read_marks(record)
+    assert read == list(range(10))
+    assert sum(times.stream_seconds for times in record.times) == sum(range(10))
+
+
 def test_crossings_of_more_stacks_than_are_remembered_are_counted(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -244,11 +244,11 @@ class ScriptRecorder:
 
     def read_marks(self, record: Record, most: int | None = None) -> None:
         """Adds up the oldest: their copies are long done, so that nothing waits."""
-        between = self.readers[record.event.library]
-        for begin, end, times in record.marks[:most]:
+        between, oldest = self.readers[record.event.library], record.marks[:most]
+        del record.marks[:most]  # first, since other threads read them too, and events are reused
+        for begin, end, times in oldest:
             times.stream_seconds += max(between(begin, end), 0.0)
             times.timed += 1
-        del record.marks[:most]
 
     def _resume(self, site: Site) -> None:
         """This line gives the GPU work after a wait."""
