@@ -16,7 +16,8 @@ from recorded import Recording
 from advisor.measure.cupy_mock.arrays import DeviceArray
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.cupy_calls import CupyCalls
-from advisor.measure.recording.host_memory import host_bytes
+from advisor.measure.recording.host_memory import Contents, LineContents, host_bytes
+from advisor.measure.recording.loops import Site
 from advisor.measure.recording.played_cupy import modules
 from advisor.measure.recording.records import Event
 from advisor.measure.recording.torch_calls import TorchCalls
@@ -277,12 +278,23 @@ def test_bytes_of_tensors_without_memory_of_their_own_are_not_looked_at() -> Non
     assert [host_bytes(each) for each in (*without, conjugated)] == [None] * 7
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_a_large_matrix_is_looked_at_in_parts() -> None:
+    """NumPy's matrices have two dimensions always."""
+    seen = LineContents(Site("", 1, (), (), at_head=False))
+    for number in (8, 9):
+        Contents().look(seen, "upload", np.matrix(np.arange(100_001.0)), number)
+    assert (seen.checked, seen.same, seen.complete) == (2, 1, False)
+
+
 def test_memory_of_a_tensor_that_cannot_tell_is_unknown() -> None:
     torch = pytest.importorskip("torch")
-    silent = type("Silent", (torch.Tensor,), {"is_pinned": lambda _: {}["is_pinned"]})
+    mute = dict.fromkeys(("is_pinned", "is_contiguous"), lambda _: {}["an error of its own"])
+    silent = torch.ones(4).as_subclass(type("Silent", (torch.Tensor,), mute))
     calls: Any = TorchCalls()
     calls._torch, calls._recorder = torch, SimpleNamespace(depth=nullcontext())
-    kinds = [calls._memory(each) for each in (torch.ones(4).as_subclass(silent), torch.ones(4), [1.0])]
+    kinds = [calls._memory(each) for each in (silent, torch.ones(4), [1.0])]
+    assert host_bytes(silent) is None
     assert kinds == ["unknown", "pageable", "pageable"]
 
 

@@ -265,14 +265,12 @@ def host_bytes(host: Any) -> Any:
 
     `Tensor.numpy` would make a tensor's storage one that cannot be resized any more.
     """
-    try:
+    with suppress(Exception):  # a dtype without plain bytes, a tensor that nobody thought of
         if is_tensor(host):
             plain = host.is_contiguous() and host.device.type == "cpu" and not host.is_conj()
             size = host.numel() * host.itemsize if plain else 0
             place = host.data_ptr() if size else 0  # also 0 for a tensor made of others
             return np.ctypeslib.as_array((c_uint8 * size).from_address(place)) if place else None
-        if not isinstance(host, np.ndarray) or not host.flags.forc:
-            return None
-        return host.reshape(-1, order="A").view(np.uint8)
-    except (TypeError, ValueError, RuntimeError):  # a dtype or a tensor without plain bytes
-        return None
+        if isinstance(host, np.ndarray) and host.flags.forc:
+            return np.asarray(host).reshape(-1, order="A").view(np.uint8)
+    return None
