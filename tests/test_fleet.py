@@ -414,6 +414,15 @@ def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     assert "Use `pinned` on both devices" in pages.render(fleet_page(same), "txt")
 
 
+def test_an_undecided_prediction_is_likely_as_in_its_own_report() -> None:
+    sure, open_ = (
+        {"device": d, "strategy": "pinned", "verdict": v} for d, v in (("A", "near"), ("B", "open"))
+    )
+    rows = (row("CPU", strategy=None, costs={}, basis="predicted", predicted=(sure, open_)),)
+    text = pages.render(fleet_page(request().record().model_copy(update={"rows": rows})), "txt")
+    assert "Predicted: use `pinned` on A; likely `pinned` on B" in text
+
+
 def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path) -> None:
     page = Path(__file__).parents[1] / "docs" / "fleet.md"
     reader = next(b for b in page.read_text("utf-8").split("```python\n") if b.startswith("# placements.py"))

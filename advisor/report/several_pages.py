@@ -336,7 +336,10 @@ def _fleet_verdict(rows: Sequence[FleetRow]) -> Verdict:
     if any(row.basis == "measured" for row in rows):
         step = "Open the reports in the table: they say why."
         return Verdict("measured", "none", "", "No strategy is recommended", next_step=step)
-    guesses = [(f"use {words.code(one.strategy)}", words.name(one.device)) for one in rows[0].predicted]
+    guesses = [
+        (f"{'likely' if one.verdict == 'open' else 'use'} {words.code(one.strategy)}", words.name(one.device))
+        for one in rows[0].predicted
+    ]
     if not guesses:
         return nothing("", "No strategy could be predicted", "", _WORKER, UNSURE)
     remark = "Confidence: none. Nothing was measured on a GPU."
