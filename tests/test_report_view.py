@@ -117,6 +117,13 @@ def test_strategies_of_nearly_the_same_time_and_memory_share_a_bar(more: float, 
     assert [*bars(cpu_profile(predictions=(prediction(results=rows),)))] == drawn
 
 
+def test_where_the_choice_is_in_doubt_the_fastest_is_shown_first() -> None:
+    rows = (predicted("pageable", 0.04), predicted("pinned", 0.02), predicted("managed", 0.03))
+    answer = first_answer(cpu_profile(predictions=(prediction(results=rows),)))
+    doubtful = replace(answer, bars=tuple(replace(bar, chosen=False) for bar in answer.bars))
+    assert [bar.name for bar in doubtful.leading(1)] == ["pinned"]
+
+
 # Where the time of a frame goes
 
 

@@ -276,7 +276,9 @@ class Answer:
         return self.verdict.tone == "inconclusive"
 
     def leading(self, most: int = BRIEF) -> list[Bar]:
-        ranked = sorted(self.bars, key=lambda bar: not (bar.chosen or bar.baseline))[:most]
+        """The chosen and the baseline's, then the best; where none is chosen, the best comes first."""
+        first = [bar for bar in self.bars if bar.chosen] or self.bars[:1]
+        ranked = sorted(self.bars, key=lambda bar: not (bar in first or bar.baseline))[:most]
         return [bar for bar in self.bars if bar in ranked]
 
     @cached_property
