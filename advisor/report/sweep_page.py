@@ -151,7 +151,9 @@ def sweep_verdict(track: Track, parameter: str, confidence: float | None = None)
     optima = [stop.optima for stop in track.stops]
     one = tracks.one_for_all(track.stops, confidence) if confidence else None
     best = best_by_value(track, parameter)
-    remark = f"Best: {best}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
+    remark = (
+        f"Value by value: {best}" if one and {s.chosen for s in optima if s.chosen} != {one.strategy} else ""
+    )
     headline = _for_range(track, parameter, one) if one else best
     basis: blocks.Basis = "predicted" if track.basis == "predicted" else "measured"
     tone: blocks.Tone = "clear"
