@@ -379,7 +379,8 @@ for n in range(8):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--frame", "2"), 2, "there is no loop in line 2 of s.py"),
+        (("--frame", "2"), 2, "there is no loop in line 2 of s.py\n  next: A loop is in line 3."),
+        (("--frame", "t.py:2"), 2, "t.py does not exist"),
         (("--frame", "x"), 2, "--frame x is not known"),
         (("--strategy", "pinned"), 2, "applies only to workloads"),
     ],

@@ -179,16 +179,22 @@ class Session:
             return None
         where, _, line = self.job.frame.rpartition(":")
         path = (self.start / where).resolve() if where else Path(main).resolve()
+        if where and not path.exists():
+            raise UsageError(
+                f"--frame {self.job.frame}: {where} does not exist",
+                next_step="Give its path from this folder.",
+            )
         file = main if path == Path(main).resolve() else str(path)
         if file not in self.loops.files:
             with suppress(OSError, SyntaxError, ValueError):  # the import's to raise
                 self.loops.compiled(path.read_bytes(), str(path))
         loop = self.loops.at(file, int(line))
         if loop is None:
-            lines = ", ".join(str(each.first) for each in self.loops.all if each.file == file)
+            lines = [str(each.first) for each in self.loops.all if each.file == file]
+            known = f"{'Loops are in lines' if lines[1:] else 'A loop is in line'} {', '.join(lines)}."
             raise UsageError(
                 f"--frame {self.job.frame}: there is no loop in line {line} of {where or self.job.file}",
-                next_step=f"Loops are in lines {lines}." if lines else "Give FILE:LINE.",
+                next_step=known if lines else "Give FILE:LINE.",
             )
         return loop
 
