@@ -90,6 +90,7 @@ def test_ctrl_c_keeps_what_is_done(command: Command, folder: Path) -> None:
     command.around = replace(command.around, launching=until_second)
     said = command("profile", folder, "--no-gpu", *QUICK)
     assert said.code == 130
+    assert "interrupted: finished workloads are in advisor-report" in said.err
     assert "1 recommendation, 2 not run" in said.out
     assert names(Path("advisor-report")) == {"counter", *(f"workloads.{f}" for f in ("html", "md", "json"))}
 

@@ -308,7 +308,11 @@ def _run_several(planned: ProfileSet, steps: Sequence[Step]) -> tuple[ProfileSet
     results: ProfileSet | None = None
 
     def done() -> str:
-        return f"finished {noun}s are in {merged.out}" if results else f"no {noun} was finished"
+        return (
+            f"finished {noun}s are in {merged.out}"
+            if results and results.has_figures
+            else f"no {noun} was finished"
+        )
 
     with interruptible(done), outputs.output_directory(merged.out, names, aside=True) as directory:
         with make_progress(quiet=merged.quiet) as progress:
@@ -320,6 +324,7 @@ def _run_several(planned: ProfileSet, steps: Sequence[Step]) -> tuple[ProfileSet
     show(page, paths, details=merged.details, quiet=merged.quiet)
     summarize(page)
     if results.interrupted:
+        say(f"interrupted: {done()}", written=True)
         sys.exit(INTERRUPTED)
     return results, problems
 
