@@ -193,6 +193,12 @@ def test_what_others_took_of_the_cpu_in_a_whole_run_is_in_the_range_of_a_gain() 
     assert one[0] < other[1] < one[2]
     assert other[0] < one[1] < other[2]
     assert host_spread(busy_profile(1.0, 0.03)) == pytest.approx(1.0)
+    few = busy_profile(0.5, 0.03)
+    few = few.model_copy(update={"results": few.results[:0]})
+    assert host_spread(few) is None
+    assert {
+        row.cpu_busy for row in predict(few, load("orin-nano")).results if isinstance(row, Predicted)
+    } == {0.5}
 
 
 def test_a_choice_that_the_load_of_the_cpu_may_change_is_open() -> None:

@@ -15,7 +15,7 @@ from advisor import units
 from advisor.devices.entries import CatalogueEntry
 from advisor.devices.host_rates import RATES, given_rates
 from advisor.model.machines import Machine, in_words, value
-from advisor.model.measured import host_spread, learned, modelled
+from advisor.model.measured import cpu_busy, host_spread, learned, modelled
 from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.terms import DRAWS, Values, constant, span
 from advisor.profiles.conclusions import Advice, Recommendation
@@ -60,8 +60,11 @@ def predict(
     """
     machine, strategies = Machine(target), concerning(strategies, profile.workload)
     known, wanted, spread = learned(profile, machine), profile.preferences, host_spread(profile)
+    busy = cpu_busy(profile) if spread is None and profile.device.kind == "cpu" else 0.0
     outcomes = simulate(profile.workload, known.trace, machine, strategies, known) | _wrong(profile)
-    rows = tuple(noted(_row(s.name, outcomes[s.name], spread), s, profile.workload) for s in strategies)
+    rows = tuple(
+        noted(_row(s.name, outcomes[s.name], spread, busy or None), s, profile.workload) for s in strategies
+    )
     counted = {name: s.counted(wanted.objective) for name, s in outcomes.items() if isinstance(s, Simulated)}
     draws = {name: seconds[1:] for name, seconds in counted.items()}
     spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
@@ -185,7 +188,9 @@ def _with_ratios(
     return row.model_copy(update={"over": {name: (low, high) for name, (low, _, high) in spans.items()}})
 
 
-def _row(name: str, outcome: Simulated | str, host_spread: float | None) -> PredictedResult:
+def _row(
+    name: str, outcome: Simulated | str, host_spread: float | None, cpu_busy: float | None
+) -> PredictedResult:
     if isinstance(outcome, str):
         return Skipped(strategy=name, reason=outcome)
     low, likely, high = span(outcome.seconds)
@@ -199,6 +204,7 @@ def _row(name: str, outcome: Simulated | str, host_spread: float | None) -> Pred
         physical_bytes=outcome.physical_bytes,
         latency_seconds=None if outcome.latency is None else span(outcome.latency)[1],
         host_spread=host_spread,
+        cpu_busy=cpu_busy,
         host_interval=_interval(outcome, host=True),
         device_path_interval=_interval(outcome, host=False),
         draws=" ".join(str(max(1, round(1000 * over))) for over in outcome.seconds[1:] / likely),

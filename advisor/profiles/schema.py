@@ -241,6 +241,9 @@ class Predicted(figures.Row):
         "overlap count by latency, except for the objective throughput"
     )
     host_spread: Amount | None = optional("Half the range over the median of host stages, by process")
+    cpu_busy: Share | None = optional(
+        "Where too few processes timed host stages to tell: the share of the CPU that other programs used"
+    )
     host_interval: Interval | None = optional("Host stages of a frame alone; None where frames overlap")
     device_path_interval: Interval | None = optional("The same of all else in a frame")
     instead: dict[Word, figures.Instead] = table("Of the best mix: each buffer's next best placement")

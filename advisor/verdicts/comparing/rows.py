@@ -118,14 +118,15 @@ def _timed(row: Predicted, stream: int) -> npt.NDArray[np.float64]:
     """The factor by which noise of its host stages changes the row's time, in each draw."""
     ends = host_noise(row) / sum(row.terms.values())
     noise = np.random.default_rng(stream).triangular(-1.0, 0.0, 1.0, len(row.drawn))
-    return np.asarray(1 + min(ends, 0.5) * noise)
+    return np.asarray((1 + ends) ** noise)
 
 
 def host_noise(row: Predicted) -> float:
     """Seconds by which another run on the same CPU may time the row's host stages otherwise: as far apart as
-    this run's processes were, where it had some."""
+    this run's processes were, where it had some; else by more the busier the CPU was."""
     host, spread = row.host_seconds, row.host_spread
-    share = HOST_NOISE if spread is None else max(spread, QUIET_HOST_NOISE)
+    unknown = (1 + HOST_NOISE) * (1 + (row.cpu_busy or 0.0)) - 1
+    share = unknown if spread is None else max(spread, QUIET_HOST_NOISE)
     return min(share * host + HOST_NOISE_SECONDS, host)
 
 
