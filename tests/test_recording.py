@@ -34,6 +34,12 @@ def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
     return Recording(tmp_path, monkeypatch)
 
 
+@pytest.fixture
+def costly_looks(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks at bytes take so long that most crossings are only counted."""
+    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
+
+
 SHAPES = {
     "epochs of training and validation": (
         """
@@ -469,11 +475,11 @@ REPEATS = {
 }
 
 
+@pytest.mark.usefixtures("costly_looks")
 @pytest.mark.parametrize(("call", "nbytes", "kinds"), REPEATS.values(), ids=REPEATS)
 def test_crossings_that_are_only_counted_are_all_counted(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch, call: str, nbytes: int, kinds: int
+    recording: Recording, call: str, nbytes: int, kinds: int
 ) -> None:
-    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
     recording.run(
         "large = np.zeros(20, np.int32)\n"
         "def send():\n"
@@ -490,11 +496,9 @@ def test_crossings_that_are_only_counted_are_all_counted(
     assert sum(record.repeats for record in recording.recorder.records.values()) > 2000
 
 
-def test_bytes_of_levels_that_double_are_those_after_the_conversion(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("costly_looks")
+def test_bytes_of_levels_that_double_are_those_after_the_conversion(recording: Recording) -> None:
     """What crosses for one level is as large as the next before its type is converted."""
-    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
     recording.run(
         "levels = [np.zeros(size, np.int32) for size in (1, 2, 4)]\n"
         "for n in range(1000):\n"
@@ -505,10 +509,8 @@ def test_bytes_of_levels_that_double_are_those_after_the_conversion(
     assert (line.count, line.bytes) == (3000, 1000 * 2 * (4 + 8 + 16))
 
 
-def test_a_thread_ends_that_a_line_is_alike_while_another_copies_there(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
+@pytest.mark.usefixtures("costly_looks")
+def test_a_thread_ends_that_a_line_is_alike_while_another_copies_there(recording: Recording) -> None:
     recording.run(
         "from threading import Thread\n"
         "failed = []\n"
@@ -579,10 +581,10 @@ def test_marks_are_read_once_by_threads_that_read_at_the_same_time(recording: Re
     assert sum(times.stream_seconds for times in record.times) == sum(range(10))
 
 
+@pytest.mark.usefixtures("costly_looks")
 def test_crossings_of_more_stacks_than_are_remembered_are_counted(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
     monkeypatch.setattr("advisor.measure.recording.loops.MOST_STACKS", 10)
     recording.run(
         "file = (lambda: 0).__code__.co_filename\n"
@@ -596,8 +598,8 @@ def test_crossings_of_more_stacks_than_are_remembered_are_counted(
     assert len(recording.recorder._lines._sites) <= 10
 
 
-def test_a_copy_that_fails_is_not_counted(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
+@pytest.mark.usefixtures("costly_looks")
+def test_a_copy_that_fails_is_not_counted(recording: Recording) -> None:
     recording.run(
         "for n in range(1000):\n"
         "    try:\n"

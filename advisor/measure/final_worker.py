@@ -162,7 +162,7 @@ class Final:
         return {"frames": frames, **times, **spent_each}, frames
 
     def _window(self, loop: FrameLoop, first: int) -> tuple[dict[str, Any], int]:
-        """As `_timed`. More frames run than the window holds: it begins and ends with the counter's ticks."""
+        """The same of a window between two ticks of the counter, before and after which frames run too."""
         assert self.power is not None
         (meters, idle), ran = self.power, 0
 

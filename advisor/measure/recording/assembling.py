@@ -323,10 +323,8 @@ def overheads(
         """Crossings of a line that were neither timed nor only counted cost what timed ones do, without
         detail."""
         each = record.noting / record.noted if record.noted else 0.0
-        noted = record.count - record.detailed - record.repeats
-        return (
-            record.overhead + noted * (each + wrapper) + record.detailed * wrapper + record.repeats * repeat
-        )
+        noted = record.count - record.repeats
+        return record.overhead + (noted - record.detailed) * each + noted * wrapper + record.repeats * repeat
 
     def overhead(loop: Loop | None) -> float:
         whole = loop.seconds if loop else seconds

@@ -180,14 +180,17 @@ class ScriptRecorder:
             record.overhead += self._look_seconds
         elif self._uploads and event.device is not None:
             self._overwrite(event.locate(event.device))
+        if event.is_compared:
+            self.copy_costs.lock_for_nothing(site, event.host)
         if event.created is not None:
             self._subtract(record, event, event.created, looks * self._look_seconds)
-        if site.only is record and site.asked == event.bytes and self.has_gpu:
-            site.kind, site.size = event.kind, event.bytes
-            self._plan_repeats(site, record)
+        self._plan_repeats(site, record, event)
 
-    def _plan_repeats(self, site: Site, record: Record) -> None:
-        """Until which crossing of the line others like this one are only counted."""
+    def _plan_repeats(self, site: Site, record: Record, event: Event) -> None:
+        """Until which crossing of the line others like this one are only counted, if all were alike."""
+        if site.only is not record or site.asked != event.bytes or not self.has_gpu:
+            return
+        site.kind, site.size = event.kind, event.bytes
         number = site.crossings
         until = min(number - number % step + step for step in _steps(number + 1))
         site.repeats_until = min(until, number + record.next_look - record.count) - 1
@@ -195,8 +198,6 @@ class ScriptRecorder:
     def _subtract(self, record: Record, event: Event, created: float, looked: float) -> None:
         """Takes recording, and a copy that is subtracted, off its frame: all since `created` but the call.
         `looked` is noted already."""
-        if event.is_compared:
-            self.copy_costs.lock_for_nothing(event.site, event.host)
         seconds = self._clock() - created - (event.host_seconds or 0.0) - (event.kernel_seconds or 0.0)
         for each in record.loops:
             each.loop.subtracted_seconds += seconds
