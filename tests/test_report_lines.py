@@ -92,10 +92,14 @@ def test_the_ceiling_of_copies_and_calls() -> None:
     kernels, other = elsewhere(scope, ceiling)
     assert kernels == pytest.approx(1.88e-3)
     assert ceiling.seconds + kernels + other == pytest.approx(6.1e-3)
-    copy = upload(asynchronous=True, host_seconds=FRAMES * 1e-5, stream_seconds=FRAMES * 4e-4)
-    assert ceilings(script_run(copy))[0].seconds == pytest.approx(4e-4)
-    fetched = download(asynchronous=False, host_seconds=FRAMES * 3e-4, stream_seconds=FRAMES * 4e-4)
-    assert ceilings(script_run(fetched))[0].seconds == pytest.approx(3e-4), "its call waits for all of it"
+    spans = {"host_seconds": FRAMES * 3e-4, "stream_seconds": FRAMES * 4e-4}
+    for copy, seconds in (
+        (upload(asynchronous=True, **spans), 4e-4),
+        (upload(library="torch", non_blocking=True, **spans), 4e-4),
+        (upload(library="torch", **spans), 3e-4),  # its call waits for all of it
+        (download(asynchronous=False, **spans), 3e-4),
+    ):
+        assert ceilings(script_run(copy))[0].seconds == pytest.approx(seconds)
     locking = ceilings(script_run(lock()))[0].copy_seconds
     locked = ceilings(altered(script_run(upload(), lock()), "loops.*", copy_cost=COST))[0].copy_seconds
     assert locked == pytest.approx(0.8e-3 + locking)

@@ -58,7 +58,7 @@ class LineLoop(Record):
     )
     interval_seconds: Interval | None = optional("95 % of that mean")
     seconds: Seconds = Field(description="All iterations, on the host's clock")
-    overhead_seconds: Seconds | None = optional("Of these, spent in recording: an estimate")
+    overhead_seconds: Seconds | None = optional("Of these, at least spent in recording")
     copy_cost: CopyCost | None = optional("None if too few frames could be compared, or without a GPU")
     named: bool = optional("Chosen by --frame", False)
 
@@ -180,7 +180,7 @@ class ScriptRun(Record):
     exit_code: int = 0
     error: Text = optional("The exception that ended it", "")
     seconds: Seconds = Field(description="From the script's first line until the GPU was done")
-    overhead_seconds: Seconds = Field(description="Of these, spent in recording: an estimate")
+    overhead_seconds: Seconds = Field(description="Of these, at least spent in recording")
     played: Word | None = optional("Without a GPU: what stood in for it (a mock of CuPy, PyTorch on the CPU)")
     processes: Number = optional("Processes of the script that were recorded", 1)
     loops: tuple[LineLoop, ...] = ()

@@ -45,7 +45,7 @@ _TIMES = (
 def script_page(profile: Profile, run: ScriptRun) -> Page:
     created, tool = words.created(profile.created), words.name(profile.tool.version)
     program = words.line(_module(profile.workload.file) if run.module else profile.workload.file, 120)
-    where = f"on {words.name(profile.device.name)}, 1 run observed (overhead about {_overhead(run)})"
+    where = f"on {words.name(profile.device.name)}, 1 run observed (overhead at least {_overhead(run)})"
     title = f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip()
     sections = tuple(_sections(profile, run))
     basis: blocks.Basis = "measured" if run.played is None else "predicted" if run.predictions else "nothing"
@@ -73,7 +73,7 @@ def _module(file: str) -> str:
 
 
 def _overhead(run: ScriptRun) -> str:
-    """Estimated share of time that recording takes: of the frames where known, else of the run."""
+    """The least share of time that recording takes: of the frames where known, else of the run."""
     loops = [(loop.overhead_seconds, loop.seconds) for loop in run.loops if loop.overhead_seconds is not None]
     parts = loops or [(run.overhead_seconds, run.seconds)]
     overhead, seconds = (sum(column) for column in zip(*parts, strict=True))

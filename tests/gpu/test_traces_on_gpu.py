@@ -17,7 +17,7 @@ STRATEGIES = ("pinned", "pinned-pipelined", "zero-copy", "managed")
 
 def profile(out: Path, *more: str, **variables: str) -> Profile:
     chosen = [part for name in STRATEGIES for part in ("--strategy", name)]
-    quick = ("--set", "n=2**22", "--rounds", "1", "--max-seconds", "20")
+    quick = ("--set", "n=2**22", "--rounds", "1", "--max-seconds", "60")
     return profiled(out, WORKLOADS / "vector_add.py", *chosen, *quick, *more, **variables)
 
 
