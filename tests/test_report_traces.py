@@ -92,6 +92,7 @@ def test_the_command(tmp_path: Path, command: Command) -> None:
     assert "pinned: 2 steady frames" in done.out
     assert FileTrace.model_validate_json(command("trace", file, "--json").out) == read(file)
     assert command("trace", "b.sqlite").code == 5
+    assert command("trace", file, "--format", "csv").code == 2, "--out is missing"
 
 
 def timeline(strategy: str) -> TimelineView:

@@ -137,6 +137,8 @@ _TRACE_FAIL_IF = (
 TraceFailIf = Annotated[list[str] | None, _named("GATE", _TRACE_FAIL_IF, "--fail-if")]
 _TRACE_OUT = "Write the page to this directory; - writes to stdout."
 TraceOut = Annotated[_File, of_profile("out", parser=_out, help=_TRACE_OUT)]
+_TRACE_FORMATS = "Formats with --out, separated by commas: html, md, json, csv (default: html,md)."
+TraceFormats = Annotated[_Text, of_profile("formats", help=_TRACE_FORMATS)]
 NewFile = Annotated[Path, _argument("FILE", "The file to write; it ends in .py.")]
 
 _COMPARED = (

@@ -10,7 +10,7 @@ import typer
 
 from advisor.cli import options
 from advisor.cli.console import AROUND, GATE_FAILED, Output, put, read_trace, require_figures, say, text
-from advisor.errors import NothingMeasured
+from advisor.errors import NothingMeasured, UsageError
 
 
 @options.takes("objective", "indifference", "memory_budget", "rules", "ignore")
@@ -119,7 +119,7 @@ def trace(
     fail_if: options.TraceFailIf = None,
     nsys: options.Nsys = None,
     out: options.TraceOut = None,
-    formats: options.Formats = "html,md",
+    formats: options.TraceFormats = None,
     as_json: options.Json = False,
     details: options.Details = False,
     quiet: options.Quiet = False,
@@ -135,7 +135,10 @@ def trace(
     from advisor.report import pages
     from advisor.rules.reports import parse_gates, ruled
 
-    output, gates = Output(out, formats, details, quiet), parse_gates(fail_if or ())
+    if formats and not out:
+        step = "Add --out DIR to write files, or --out - to print one."
+        raise UsageError("--format has no effect without --out", next_step=step)
+    output, gates = Output(out, formats or "html,md", details, quiet), parse_gates(fail_if or ())
     summary = read_trace(file, nsys, frame, configuration.command_line(**values))
     document = summary.model_dump_json(indent=1) if as_json else None
     if document:

@@ -304,7 +304,7 @@ def by_number(places: Sequence[str]) -> dict[str, str | int | float]:
     """Links of the GPUs at these PCI addresses, as in a profile: `gpu0_uuid`, `gpu1_root_port` and so on."""
     facts: dict[str, str | int | float] = {}
     for number, (gpu, place) in enumerate(zip(gpu_links(only=places), places, strict=True)):
-        values = {"pci_bus_id": place, "uuid": gpu.uuid, "nvlinks": gpu.nvlinks, "root_port": gpu.root_port}
+        values = {"pci_bus_id": place, "uuid": gpu.uuid, "root_port": gpu.root_port}
         facts |= {f"gpu{number}_{name}": value for name, value in values.items() if value is not None}
     return facts
 
