@@ -184,7 +184,7 @@ WRITTEN = {
         Change("hoist", 9, None, 7),
     ),
     "changed in place": (CUPY.replace("print(out", "w[0] = 1; print(out"), Change("hoist", 9, None, 7)),
-    "name taken": (CUPY + "res_host = 3\n", Change("reuse", 12, None, 7)),
+    "name taken": (CUPY + "res_pinned = 3\n", Change("reuse", 12, None, 7)),
     "downloads that are passed on": (
         CUPY.replace("print(out", "keep(d.get()); print(out").replace("; ", "\n        "),
         Change("reuse", 13, None, 7),
@@ -314,7 +314,7 @@ def test_arrays_are_page_locked_and_downloads_reused() -> None:
     for line in (
         "    gray = cupyx.empty_pinned((4, 4), np.float32)\n",
         "cp.cuda.runtime.hostRegister(table.ctypes.data, table.nbytes, 0)",
-        "        out = out_device.get(out=out_host)\n",
+        "        out = out_device.get(out=out_pinned)\n",
         "cp.asarray(gray, blocking=True)",
         "cp.asarray(table, blocking=True)",
     ):

@@ -84,6 +84,29 @@ def test_a_script_looks_as_accepted(name: str, form: str, accepted: Accepted) ->
     accepted(markup(shown(SCRIPTS[name](), form)), f"scripts/{name}.{form}")
 
 
+ENDED = "Interrupted while changes were tried."
+IN_PATCH = FASTER.model_copy(update={"place": place(UPLOAD), "in_patch": True})
+NOT_WRITTEN = Patch(text="", lines=0, left_out=("upload x once (the loop does nothing else)",))
+TABS = Patch(text="--- a/s.py\n+++ b/s.py\n+\ty = 1\n", lines=1, equal=True, speedup=1.2, interval=(1, 2))
+
+
+@every(
+    ("fields", "text", "times"),
+    [
+        ({"trials": (FASTER,), "patch": NOT_WRITTEN}, "the loop does nothing else", 1),
+        ({"trials": (FASTER,), "reason": ENDED}, ENDED, 1),
+        ({"trials": (IN_PATCH,), "patch": patch(equal=True)}, "Line 10: code", 0),
+        ({"trials": (IN_PATCH,), "patch": patch()}, "Line 10: code", 1),
+        ({"trials": (IN_PATCH,), "patch": TABS}, "+\ty = 1", 1),
+    ],
+)
+def test_what_became_of_trials_is_said_once(fields: dict[str, Any], text: str, times: int) -> None:
+    """A patch keeps the tabs of its file, which it does not apply without."""
+    result = tried(script_run(), **fields)
+    noted = result.model_copy(update={"notes": (ENDED,)}) if text == ENDED else result
+    assert shown(noted, "md").count(text) == times
+
+
 def test_the_ceiling_of_copies_and_calls() -> None:
     run = script_run()
     (ceiling,), (scope,) = ceilings(run), scopes(run)

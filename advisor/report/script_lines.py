@@ -87,14 +87,15 @@ def lines_table(run: ScriptRun, scope: Scope, name: str, *, predicted: bool) -> 
         rank = -max((cell.sort or 0.0 for cell in cells), default=0.0)
         line = f"{label(crossing.place, files(run))}  {words.line(crossing.place.text, 60)}".rstrip()
         rows.append(row(line, moves, *cells, TableCell(words.line(source, 80), more), rank=rank))
-    how, kernels = "Predicted time" if predicted else "Time", ""
+    how, kernels, waits = "Predicted time" if predicted else "Time", "", ""
     if not predicted:
         kernels = " It includes the kernels that the line waits for, which stand below."
+        waits = ", with kernels that a line waits for" * any(c.kernel_seconds for _, c in scope.crossings)
     unit = "per frame" if scope.loop else "in the run"
     first = Column("per frame" if scope.loop else "in all", figures=False)
     heads = (first, *(columns("time") if timed else heads), Column("from", figures=False))
     caption = f"What crosses in the {name}. {how} {unit}.{kernels}"
-    title = f"{name[:1].upper()}{name[1:]}{', predicted' * predicted}{where}:"
+    title = f"{name[:1].upper()}{name[1:]}{', predicted' * predicted}{where}{waits}:"
     table = blocks.Table("lines", "line", heads, tuple(rows), caption, title, predicted=predicted)
     return replace(table, brief_notes=False, left_out="column", source_lines=True)
 

@@ -84,9 +84,9 @@ def _sections(profile: Profile, run: ScriptRun) -> Iterator[Section]:
     yield lead(*_lead(profile, run))
     if run.crossings:
         if profile.trials is not None:
-            yield trials_section(profile.trials)
+            yield trials_section(profile.trials, profile.notes)
         yield Section("lines", "Lines", filled(*_lines(run)), nav="Lines", brief=True)
-        yield replace(_advice(run), closed=bool(profile.trials and profile.trials.trials))
+        yield replace(_advice(run, profile.trials), closed=bool(profile.trials and profile.trials.trials))
         source = filled(blocks.Prose("Figures are totals of the run."), *sources(run))
         yield Section("source", "Source", source, nav="Source", closed=True, forms="html txt")
         if run.predictions and not run.played:  # a measured script on other devices
@@ -160,11 +160,14 @@ def _verdicts(profile: Profile, run: ScriptRun) -> Iterator[blocks.Verdict]:
         headline = nothing if run.exit_code == 0 else _FAILED
         basis: blocks.Basis = "nothing" if run.played else "measured"
         yield blocks.Verdict(basis, "none", words.name(profile.device.name), headline)
+    reasons = set[str]()
     for scope in all_scopes:
         name = loop_name(scope.loop, run) if scope.loop else "the whole run"
         measured = ceiling_of(run, scope)
         if measured is not None:
-            yield _measured(run, scope, measured, f"{name[:1].upper()}{name[1:]}")
+            verdict = _measured(run, scope, measured, f"{name[:1].upper()}{name[1:]}")
+            yield replace(verdict, reason="" if verdict.reason in reasons else verdict.reason)
+            reasons.add(verdict.reason)
         if run.played:
             yield from _predicted(run, scope)
 
@@ -242,8 +245,11 @@ def _tables(run: ScriptRun, *, predicted: bool = True) -> Iterator[blocks.Table]
         yield lines_table(run, scope, name, predicted=predicted)
 
 
-def _advice(run: ScriptRun) -> Section:
-    """Each change of a line once, with what it gains on each device; a terminal has a line for it."""
+def _advice(run: ScriptRun, tried: Trials | None) -> Section:
+    """Each change of a line once, with what it gains on each device; a terminal has a line for it. The code
+    of a line that a patch changes is in the patch."""
+    is_written = tried is not None and tried.patch is not None and tried.patch.holds
+    patched = {trial.place for trial in tried.trials if trial.in_patch} if tried and is_written else set()
     alike = _by_change(run)
     heads = (blocks.Column("gain per frame", brief="gain"), blocks.Column("", figures=False))
     rows, findings, codes, first_line = [], [], [], dict[tuple[str, str], str]()
@@ -257,7 +263,7 @@ def _advice(run: ScriptRun) -> Section:
         findings.append(replace(joined, detail=detail, devices=(f"line {where} ({joined.where})",)))
         title, gain = words.line(one.advice.title, 70), _gain(run, same)
         rows.append(row(f"{where}  {title}", gain, f"({_certainty(same)})", rank=-max(map(_gained, same))))
-        if snippet:
+        if snippet and one.place not in patched:
             language = "diff" if snippet.startswith("--- ") else "python"
             codes.append(blocks.Code(f"Line {one.place.line}: code", words.block(snippet), language))
     parts = filled(
@@ -312,9 +318,7 @@ def _circumstances(profile: Profile, run: ScriptRun) -> Section:
         *(blocks.Fact("Assumed", words.line(text)) for text in assumed),
         blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
     )
-    return circumstances(
-        profile, command=profile.command, method=method, notes=tuple(map(words.line, profile.notes))
-    )
+    return circumstances(profile, command=profile.command, method=method)
 
 
 _OUTCOMES: dict[TrialOutcome, str] = {"open": "undecided", "differs": "other results", "refused": "not tried"}
@@ -322,8 +326,9 @@ _NO_PATCH = "What was proved faster by then has no patch: its text was not yet r
 _WITHOUT_REASON: dict[TrialOutcome, str] = {"open": "more frames could tell"}
 
 
-def trials_section(tried: Trials) -> Section:
-    """The results of `--try`. Times alternate within processes; ratios hold for all changes at once."""
+def trials_section(tried: Trials, notes: Sequence[str] = ()) -> Section:
+    """The results of `--try`. Times alternate within processes; ratios hold for all changes at once. notes:
+    what the page says above."""
     patch, compared = tried.patch, []
     if tried.compared:
         compared = [f"Compared with the unchanged script: {'; '.join(map(words.line, tried.compared))}."]
@@ -331,23 +336,24 @@ def trials_section(tried: Trials) -> Section:
         again = words.count(tried.runs, "more time")
         compared.append(f"The script ran {again}, in the same folder: what it writes was written again.")
     for what in tried.unlike:
-        compared.append(f"Two unchanged runs differ in {words.line(what)}, which compares nothing.")
-    compared += [f"Not in the patch: {words.line(reason)}." for reason in (patch.left_out if patch else ())]
-    code = None
+        compared.append(f"Not compared, since two unchanged runs differ in it: {words.line(what)}.")
+    if patch and patch.text:
+        compared += [f"Not in the patch: {words.line(reason)}." for reason in patch.left_out]
+    code, sentence = None, _patch_sentence(tried, notes)
     if patch is not None and (patch.holds or patch.is_unproved):
         title = f"{'Patch' if patch.holds else 'Code to consider'}: {words.count(patch.lines, 'line')}"
         code = blocks.Code(title, words.block(patch.text), "diff", forms="html md")
     parts = (
-        blocks.Prose(_patch_sentence(tried), kind="", forms="html md"),
+        blocks.Prose(sentence, kind="", forms="html md"),
         _trials_table(tried) if tried.trials else None,
-        blocks.Bullets(tuple(filter(None, (_patch_sentence(tried),))), forms="txt"),
+        blocks.Bullets(tuple(filter(None, (sentence,))), forms="txt"),
         code,
         blocks.Bullets(tuple(compared), forms="html md"),
     )
     return Section("trials", "Changes tried", filled(*parts), nav="Tried", brief=True)
 
 
-def _patch_sentence(tried: Trials) -> str:
+def _patch_sentence(tried: Trials, notes: Sequence[str]) -> str:
     if tried.reason and not tried.trials:
         return words.line(tried.reason)
     patch = tried.patch
@@ -360,13 +366,14 @@ def _patch_sentence(tried: Trials) -> str:
         reason = words.line(patch.reason) or "nothing proves that results are equal"
         return f"No patch is written, only {lines} of code to consider, {result}: {reason}."
     if patch and not patch.text:
-        return "What was faster could not be written as a patch."
+        return f"What was faster could not be written as a patch: {words.line('; '.join(patch.left_out))}."
     if patch:
         why = patch.reason or (f"got {fast(patch)}" if patch.speedup else "too few of its frames were timed")
         return f"No patch is written: {words.line(why)}."
     if tried.reason:
         proved = any(trial.outcome == "faster" for trial in tried.trials)
-        return f"{words.line(tried.reason)} {_NO_PATCH if proved else 'Nothing was proved by then.'}"
+        ended = "" if tried.reason in notes else f"{words.line(tried.reason)} "
+        return f"{ended}{_NO_PATCH if proved else 'Nothing was proved by then.'}"
     return "No change was proved faster with equal results."
 
 

@@ -66,7 +66,8 @@ def code(text: str, limit: int = NAME_LENGTH) -> str:
 def block(text: str, limit: int = BLOCK_LENGTH) -> str:
     """Several lines, printable; of a long text the end is kept, where a traceback says what happened."""
     printable = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[-limit:].replace("\r\n", "\n"))
-    body = textwrap.dedent(printable.expandtabs(4)).strip("\n")
+    is_diff = printable.startswith("--- ")  # whose tabs are the file's
+    body = (printable if is_diff else textwrap.dedent(printable.expandtabs(4))).strip("\n")
     return f"[{len(text) - limit:,} characters cut] …\n{body}" if len(text) > limit else body
 
 

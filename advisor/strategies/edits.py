@@ -240,11 +240,11 @@ def _reuse_one(
         edits.insert(statement.lineno, indentation, f"{name} = {text}")
     array, copy = _downloads_into(edits, change.library, name)
     if loop:
-        host = edits.new_name(f"{stem}_host")
+        host = edits.new_name(f"{stem}_pinned")
         edits.insert(loop.lineno, edits.indentation(loop), f"{host} = None")
         edits.insert(statement.lineno, "", f"{indentation}if {host} is None:", f"{inner}{host} = {array}")
     else:
-        hosts = edits.new_name(f"{stem}_hosts")
+        hosts = edits.new_name(f"{stem}_pinned")
         top = top_line(edits.tree, statement)
         rows = edits.newline * 2 if edits.lines[top - 1].startswith(("def ", "class ", "@", "async ")) else ""
         edits.insert(top, "", f"{hosts} = []  # page-locked, filled in turn{rows}")

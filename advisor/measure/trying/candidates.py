@@ -231,7 +231,7 @@ def written_patch(
             before = {file: _text(file) for file in several}
             texts |= {file: (before[file], edited(before[file], several[file])) for file in several}
         except CannotWrite as reason:
-            left_out.append(f"{each.trial.title}: {reason}")
+            left_out.append(f"{each.trial.title} ({reason})")
             continue
         edits |= several
         written.append(each)

@@ -60,10 +60,10 @@ stays in 19 of 20; what is dropped has little to gain."""
 _NO_TIME = "left out: the time (--max-seconds) is for changes of lines"
 _NO_LINE = "not tried: no change of a line gained"
 _TOO_FEW = "the loop has too few frames: run it with more"
-_NO_FASTER = "dropped early: no faster in its first process"
+_NO_FASTER = "dropped after its first process"
 _UNPROVED = "faster, but nothing proves that results are equal"
 _ENDED = "the trials ended before it was timed"
-_NOT_COMPARED = "the time ended before results were compared"
+_NOT_COMPARED = "the trials ended before results were compared"
 INTERRUPTED = "Interrupted while changes were tried: the page shows what was measured before."
 RunTrial = Callable[[TrialJob], TrialRun]
 
