@@ -166,6 +166,7 @@ SENTENCES: dict[str, ProfileSet] = {
     ),
     "one for all": for_range("aa", {"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0}),
     "recommended for its memory, 2 % behind": for_range("bb", {"a": 1.0, "b": 1.02}, {"a": 1.0, "b": 1.01}),
+    "recommended for its memory, as fast": for_range("bb", {"a": 1.0, "b": 1.003}, {"a": 1.0, "b": 1.001}),
     "as good, the one recommended more often": for_range(
         "aba", {"a": 1.0, "b": 1.02}, {"a": 1.03, "b": 1.0}, {"a": 1.0, "b": 1.01}
     ),

@@ -55,8 +55,11 @@ class Faster(Record):
     interval: Interval
 
 
-class Recommendation(Record):
-    """Which strategy, how sure. `strategy` is None where none fits the memory budget."""
+class Recommendation(Record, extra="ignore"):
+    """Which strategy, how sure. `strategy` is None where none fits the memory budget.
+
+    Keys that profiles had before and nothing reads any more, such as mix_bound, are ignored.
+    """
 
     strategy: Word | None
     verdict: Verdict = Field(
@@ -80,7 +83,6 @@ class Recommendation(Record):
     next_step: Text = ""
     objective: Objective = "time"
     steps: tuple[Text, ...] = optional("How it was arrived at, one sentence each", ())
-    mix_bound: Amount | None = optional("What no mix that was measured gains more than: 0.02 is 2 %")
     excluded: dict[Word, Text] = table("Strategies left out for their memory, and how much they need")
 
     @property

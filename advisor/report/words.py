@@ -88,7 +88,10 @@ def at_most(cost: Ratio, where: str) -> str:
     if cost.high <= 1:
         return "the fastest everywhere"
     most, between = units.ratio(cost.value), ratio_between(cost.low, cost.high)
-    return f"at most {most} the best time ({f'{between}, ' * (between != most)}{where})"
+    where = f"{between}, {where}" if between != most else where
+    if most == units.ratio(1.0):
+        return "as fast as the best everywhere" + f" ({where})" * (between != most)
+    return f"at most {most} the best time ({where})"
 
 
 def one_for_all(strategy: str, cost: Ratio, device: str) -> str:

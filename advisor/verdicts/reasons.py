@@ -101,7 +101,7 @@ def with_mixes(result: Recommendation, bound: float | None, search: Search | Non
         line += "; too few blocks to bound their gain"
     early = f" ({search.reason})" if search.reason else ""
     line += f"; {untried} were not tried{early}." if untried > 0 else "."
-    return _with_steps(result, line, mix_bound=bound if bound < TELLING else None)
+    return _with_steps(result, line)
 
 
 def _timed(result: Recommendation) -> bool:

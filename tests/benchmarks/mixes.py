@@ -126,6 +126,5 @@ def _gain(profile: Profile) -> float:
 
 def _told(profile: Profile) -> str:
     said, search = profile.recommendation, profile.search
-    gain = "" if said is None or said.mix_bound is None else f", no mix gains more than {said.mix_bound:.1%}"
     tried = "" if search is None else f", {len(search.tried)} mixes in {search.seconds:.0f} s {search.reason}"
-    return f"{said.verdict if said else '-'}{gain}{tried}"
+    return f"{said.verdict if said else '-'}{tried}"
