@@ -272,10 +272,13 @@ def test_durations_that_a_script_prints_are_not_compared() -> None:
     assert (equality.compared, equality.unlike, equality.unproved) == (("1 printed line",), (), "")
     assert equality.difference(printed("sum 7", "0.01s", "9 GB/s")) == ""
     assert equality.difference(printed("sum 8", "0.00s", "3.1 GB/s")) == "it prints another line 1"
-    first = printed("sum 7", "NumPy Time:  0.0053", "time step 3, energy 1.5")
-    equality = results.Equality(first, first)  # no second run is needed for what is a time by its name
-    assert equality.difference(printed("sum 7", "NumPy Time:  0.0061", "time step 3, energy 1.5")) == ""
-    assert equality.difference(printed("sum 7", "NumPy Time:  0.0053", "time step 3, energy 1.6"))
+    lines = ("NumPy Time: 0.0053", "Time: 0.0512", "time step 3, energy 1.5", "collision time = 0.153")
+    equality = results.Equality(printed(*lines), printed(lines[0], "Time: 0.0547", *lines[2:]))
+    assert (equality.compared, equality.unlike) == (("2 printed lines",), ())
+    assert equality.difference(printed("NumPy Time: 0.0061", "Time: 0.0698", *lines[2:])) == ""
+    for at, other in ((2, "time step 3, energy 1.6"), (3, "collision time = 0.154")):
+        changed = printed(*lines[:at], other, *lines[at + 1 :])
+        assert equality.difference(changed) == f"it prints another line {at + 1}"
     assert results.Equality(printed("took 3 ms"), printed("took 3 ms")).unproved
 
 

@@ -159,8 +159,12 @@ class Equality:
         ]
         missing = [name for name, digest in first.files.items() if not digest]
         alike = len(first.printed) == len(second.printed)
-        timed = {at for at, line in enumerate(first.printed) if _DURATION.search(line)}
         same = {at for at, line in enumerate(first.printed) if alike and line == second.printed[at]}
+        timed = {
+            at
+            for at, line in enumerate(first.printed)
+            if _DURATION.search(line) or _is_time(line, printed_twice=at in same)
+        }
         self._printed = sorted(same - timed)
         self.unlike = (
             *(
@@ -209,11 +213,20 @@ class Equality:
         return ""
 
 
-_DURATION = re.compile(
-    r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b"
-    r"|(?i:\b(?:time|elapsed|took|duration)\b\D*\d*\.\d+\D*$)"
-)
+_DURATION = re.compile(r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b")
 """What a script prints of its own speed: two runs may agree in it, and a changed one differ."""
+_TIME = re.compile(r"\b(?:time|elapsed|took|duration)\b\D*(\d*\.\d+)\D*$", re.IGNORECASE)
+_DIGITS_OF_A_RESULT = 3
+"""Two runs seldom take times that agree in so many digits; a simulated time does."""
+
+
+def _is_time(line: str, *, printed_twice: bool) -> bool:
+    """Whether a line without a unit names the time that the script took, not one that it computes."""
+    time = _TIME.search(line)
+    digits = time[1].replace(".", "").lstrip("0") if time else ""
+    return time is not None and not (printed_twice and len(digits) >= _DIGITS_OF_A_RESULT)
+
+
 _NOTHING_TO_COMPARE = (
     "no line downloads a result or prints a figure, and no file with results is named (--check FILE)"
 )
