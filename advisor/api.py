@@ -135,7 +135,7 @@ def compare_versions(
                 next_step='Give a revision of git or a saved baseline, such as against="main".',
             )
         source = configuration.arguments(workload=str(base if head is None else head), **values)
-        settings = configuration.settings_here(source, _say, command="")
+        settings = configuration.settings_here(configuration.places(source), _say, command="")
         with make_progress(quiet=settings.options.quiet) as progress:
             return run_versions(settings, progress, base, head, against=against)
 
@@ -269,7 +269,8 @@ def profile(
 def _profiled(target: str, name: str, values: Mapping[str, Any], *, script: bool) -> Profile:
     """name: as the user called what is in `target`."""
     source = configuration.arguments(workload=target, **values)
-    settings = configuration.settings_here(source, _say, command=_command(name, source), script=script)
+    sources, command = configuration.places(source, script=script), _command(name, source)
+    settings = configuration.settings_here(sources, _say, command=command, script=script)
     with scratch() as folder, make_progress(quiet=settings.options.quiet) as progress:
         return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
 

@@ -290,22 +290,23 @@ def _read(where: str, options: Mapping[str, Any]) -> OptionSource:
 
 
 def settings_here(
-    source: OptionSource,
+    sources: Sequence[OptionSource],
     tell: Callable[[str], None],
     *,
     command: str,
     script: bool = False,
     machine: Machine | None = None,
 ) -> Settings:
-    """Settings of a run on this machine, with the options of the files too. `tell` is called, unless the run
-    is quiet, if there is a GPU that cannot be used. Raises as `make_settings` and `choose_backend` do."""
-    sources, here = places(source, script=script), machine or Machine()
-    options = merged(sources)
+    """Settings of a run on this machine. `tell` is called, unless the run is quiet, if there is a GPU that
+    cannot be used. Raises as `make_settings`, and then as `choose_backend`."""
+    settings = make_settings(sources, backend="cpu", command=command, script=script)
+    options, here = settings.options, machine or Machine()
     if script:  # it needs its own library alone
         here = replace(here, cupy=lambda: True)
     say = (lambda _: None) if options.quiet else tell
-    backend = choose_backend(options.first_gpu, options.no_gpu, say, machine=here)
-    return make_settings(sources, backend=backend, command=command, script=script)
+    if choose_backend(options.first_gpu, options.no_gpu, say, machine=here) == "cpu":
+        return settings
+    return replace(settings, backend="cuda", targets_under=None)
 
 
 def make_settings(

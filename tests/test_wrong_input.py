@@ -66,7 +66,12 @@ WORDS = (
     *("ww.py", "w.py::", "p.json", "w.py --set m=3", "w.py --set n=x", "w.py --set n=2**99999"),
     *("w.py --strategy pined", "w.py --format pdf", "w.py --gpu 0 --no-gpu", "w.py --gpu 0", "w.py --out="),
     *("w.py --out w.py", "w.py --out /proc/advisor", "w.py --trace nothing", "w.py --nsys x"),
-    "w.py --keep-nsys",
+    *(
+        "w.py --keep-nsys",
+        "w.py --gpu 0 --format pdf",
+        "w.py --gpu 0 --strategy pined",
+        "w.py --gpu 0 --sweep n",
+    ),
 )
 
 

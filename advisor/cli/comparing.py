@@ -201,8 +201,9 @@ def _run(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
     options = {"strategies": request.strategies, "no_environment": request.no_environment, **request.values}
     source = configuration.command_line(workload=target, quiet=request.quiet, **options)
     command = command_line(sys.argv[1:])
-    settings = configuration.settings_here(source, say, command=command, machine=machine())
     gates = of_versions(parse_gates(request.gates), anyway=request.anyway)
+    sources = configuration.places(source)
+    settings = configuration.settings_here(sources, say, command=command, machine=machine())
     more: Any = {"against": request.against, "began": began(), "launching": launcher}
     more["limits"] = [gate.limit for gate in gates if gate.kind == "slower"]
     more["recommendations"] = any(gate.kind == "recommendation-changes" for gate in gates)

@@ -53,17 +53,18 @@ def profile(**values: Any) -> None:
     source = configuration.command_line(**values)
     script = values["module"] or is_script(values["workload"], values["arguments"] or ())
     _require_recording(values, script=bool(script))
-    command = command_line(sys.argv[1:])
-    settings = configuration.settings_here(
-        source, say, command=command, script=bool(script), machine=machine()
-    )
-    merged = settings.options
+    sources = configuration.places(source, script=bool(script))
+    merged = configuration.merged(sources)
     wanted = configuration.parse_formats(merged.formats)
     sweeps = parse_sweep(merged.sweep)
     form = only_format(merged.out, wanted)
     if merged.save:
         outputs.baseline_folder(merged.save)
     _require_one(merged, targets, swept=bool(sweeps), printed=form is not None)
+    command = command_line(sys.argv[1:])
+    settings = configuration.settings_here(
+        sources, say, command=command, script=bool(script), machine=machine()
+    )
     if settings.backend == "cpu" and "nsys" in merged.trace and merged.nsys is None and not merged.quiet:
         say("--trace nsys has no effect: nothing runs on a GPU")
     timed = replace(settings, began=began())
