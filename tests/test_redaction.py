@@ -82,6 +82,9 @@ def test_values_of_secrets_are_masked_in_a_command() -> None:
     shown = f"profile --token {MASK} --set api_key={MASK} --set=password={MASK} --rounds 3"
     assert " ".join(masked(typed)) == shown
     assert masked(["--token", "--quiet"]) == ["--token", "--quiet"]
+    assert masked(["-p", "hunter2", "-phunter2"]) == ["-p", MASK, f"-p{MASK}"]
+    harmless = ["-p", "8080", "-p", "fp16", "-p", "./data", "-p", "-v", "-p8080", "-parallel", "-pfp16", "-p"]
+    assert masked(harmless) == harmless
     assert command_line(["profile", "--set", "secret=s3cr3t"]) == "advisor profile --set 'secret=***'"
 
 
@@ -163,6 +166,7 @@ def test_ordinary_texts_stay(text: str) -> None:
         "- value: {}\n  name: DB_PASSWORD\n",
         "passwords:\n  - first\n  - {}\nuser: me",
         "passwords:\n- \n- {}\n",
+        "passwords:\n- 'first'\n- {}\n",
         "passwords:\n- ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n- {}\n",
         "password: |\n  ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n  {}\n",
         "mysqldump --host h -p{} db",
@@ -181,6 +185,7 @@ def test_secrets_in_texts(text: str) -> None:
     secret = "correcthorse7" if "QUJD" in text else "correct-horse-7"  # lines of a key are Base64
     shown = mask(text.replace("{}", secret).format())
     assert "horse" not in shown
+    assert shown.count("'") % 2 == text.count("'") % 2
     assert mask(shown) == shown
 
 

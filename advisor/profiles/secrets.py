@@ -43,7 +43,10 @@ def _without_keys(text: str) -> Iterator[str]:
     text, done = _KEY.sub(MASK, text), 0
     for match in _END.finditer(text):
         lines = _ARMOUR.match(text[done : match.start()][::-1])
-        yield f"{text[done : match.start() - (len(lines[0]) if lines else 0)]}{MASK}"
+        begin = match.start() - (len(lines[0]) if lines else 0)
+        if text[begin] in "\"'" and text[begin] == text[match.end() : match.end() + 1]:
+            begin += 1  # quotes around the whole
+        yield f"{text[done:begin]}{MASK}"
         done = match.end()
     yield text[done:]
 
@@ -120,6 +123,7 @@ _COUNTED = frozenset(("tokens",))
 """A number under such a name is a size."""
 _PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
 _OPTION = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
+_NO_PASSWORD = re.compile(r"[\d.,:x]*|(?:bf|fp|tf|u?int|b?float|complex)\d{1,3}|half|single|double|auto")
 _SIGN = r"=>|->|:=|(?<![=!<>])=(?!=)|:[ \w\[\]|.]{1,60}=(?!=)|:(?!//)|>(?=[^\s<]*</)|(?<=\s)is(?=\s)"
 _ASSIGNED = re.compile(
     rf"""(?<![\w-])(?P<name>[\w-]+)(?=(?P<between>\\*["']?\]?\s*(?P<sign>{_SIGN})\s*\\*"""
@@ -215,17 +219,25 @@ def is_hidden(name: str, value: object) -> bool:
 def masked(arguments: Sequence[str]) -> list[str]:
     """Arguments of a command, `***` for the values of options that look like secrets."""
     visible: list[str] = []
-    hidden = False
+    before = ""
     for argument in arguments:
-        visible.append(MASK if hidden and not argument.startswith("--") else _masked(argument))
-        hidden = argument.startswith("-") and "=" not in argument and is_secret(argument)
+        named = before.startswith("-") and "=" not in before and is_secret(before)
+        hidden = (named and not argument.startswith("--")) or (before == "-p" and _is_password(argument))
+        visible.append(MASK if hidden else _masked(argument))
+        before = argument
     return visible
+
+
+def _is_password(value: str) -> bool:
+    """Whether what follows `-p` may be one, and not a port, a precision, a path or the next option."""
+    return not (value.startswith("-") or _is_place(value) or _NO_PASSWORD.fullmatch(value))
 
 
 def _masked(argument: str) -> str:
     option = _OPTION.fullmatch(argument)
     if option is None:
-        return argument
+        glued = argument[2:] if argument.startswith("-p") and re.search(r"\d", argument) else "-"
+        return f"-p{MASK}" if _is_password(glued) else argument
     return f"{option[1]}={MASK if is_secret(option[1]) else _masked(option[2])}"
 
 
@@ -351,4 +363,5 @@ def _hidden(value: str, *, prose: bool) -> str:
     if not bare or _MASKED.fullmatch(bare) or is_prose:
         return value
     end = quote if len(value) > 1 and value.endswith(quote) else ""
-    return f"{quote}{MASK}{end}"
+    begin = quote if end or "\n" not in value else ""  # of several lines, the first alone may be quoted
+    return f"{begin}{MASK}{end}"
