@@ -5,6 +5,7 @@ The launcher charges what starting and checking takes, the final's processes dra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,6 +65,8 @@ class Truth:
     costs: Costs
     in_one_place: float
     disturbed: float
+    interrupted_at: float
+    """When Ctrl-C comes."""
 
 
 @dataclass
@@ -97,6 +100,8 @@ class SimulatedSession:
             s: self.generator.normal(0, between) for s in dict.fromkeys(self.job.contestants.values())
         }
         for place, name in enumerate(request.order):
+            if self.clock() > truth.interrupted_at:
+                raise KeyboardInterrupt
             self.clock.advance(truth.costs.block)
             self.drift = self.drift / 2 + self.generator.normal(0, own / 2)
             strategy = self.job.contestants[name]
@@ -147,11 +152,12 @@ def simulated(
     apart: bool = False,
     in_one_place: float = IN_ONE_PLACE,
     disturbed: float = 0.0,
+    interrupted_at: float = math.inf,
 ) -> tuple[VersionFinal, float]:
     """The final of `compare --run --max-seconds` of a HEAD slower by that share, and when it ended."""
     clock, on_gpu = FakeClock(), costs.device.kind == "cuda"
     generator, compiled = np.random.default_rng(seed), ("ops",) if apart else ()
-    truth = Truth(share, noise, costs, in_one_place, disturbed)
+    truth = Truth(share, noise, costs, in_one_place, disturbed, interrupted_at)
     launcher = ChargingLauncher(clock, generator, truth, compiled)
     made = asked("w.py", backend="cuda" if on_gpu else "cpu", max_seconds=seconds, seed=seed)
     strategies = STRATEGIES if on_gpu else choose((BASELINE,))

@@ -215,6 +215,7 @@ INTERRUPTIONS = [
     ("HEAD: checking", signal.SIGINT, 1),
     ("BASE: pageable", signal.SIGTERM, 3),
     ("HEAD against BASE", signal.SIGINT, 3),
+    ("HEAD / BASE: ", signal.SIGINT, 2),
 ]
 
 
@@ -242,16 +243,20 @@ def begun(
 def test_ctrl_c_leaves_nothing(
     repository: Path, tmp_path: Path, number: signal.Signals, at: str, times: int
 ) -> None:
-    """Whatever it interrupts, and however often: no worktree, no folder, no report, and never exit code 0."""
+    """Whatever it interrupts, and however often: no worktree, no folder, never exit code 0, and a report only
+    of ratios that were shown."""
     process, temporary = begun(started().command, repository, tmp_path, at)
     for _ in range(times):
         process.send_signal(number)
         time.sleep(0.02)
     _, said = process.communicate(timeout=300)
     assert process.returncode == INTERRUPTED, said
-    assert "interrupted: nothing was compared" in said
+    page = repository / "advisor-comparison" / "compare.md"
+    assert ("interrupted: nothing was compared" not in said) == page.exists() == ("/" in at)
+    assert not page.exists() or "; interrupted" in page.read_text(encoding="utf-8").splitlines()[0]
     assert list(temporary.iterdir()) == []
-    assert git(repository, "status", "--porcelain", "--ignored").split() in ([], ["!!", "__pycache__/"])
+    changed = git(repository, "status", "--porcelain", "--ignored").split()
+    assert {*changed} <= {"!!", "??", "__pycache__/", *["advisor-comparison/"] * page.exists()}
     assert list((repository / ".git").glob("worktrees/*")) == []
 
 

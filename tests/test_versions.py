@@ -6,6 +6,7 @@ import math
 import platform
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -433,6 +434,15 @@ def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -
     assert final.row(HEAD, "pageable", judged) == final.rows[HEAD]["pageable"]
 
 
+def test_ctrl_c_in_the_final_leaves_its_complete_rounds(tmp_path: Path) -> None:
+    final, _ = simulated(tmp_path, 1, 0.0, KINDS["mid"], interrupted_at=18.5)
+    places = Counter((block.process, block.round) for block in final.loop.blocks)
+    assert set(places.values()) == {len(final.entry.names)}
+    assert final.judged().ratios
+    with pytest.raises(KeyboardInterrupt):
+        simulated(tmp_path, 2, 0.0, KINDS["mid"], interrupted_at=0.0)
+
+
 def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tmp_path: Path) -> None:
     """One that takes 40 times as long of a core is, though each was measured in one process alone."""
     final, ended = simulated(tmp_path, 1, 0.0, KINDS["mid"], 7.0, CPU)
@@ -539,6 +549,10 @@ ANSWERS: dict[str, Any] = {
     "both": {"pinned": EVEN, "pageable": SLOWER},
     "touches 1": {"pinned": (1.03, 1.0, 1.06)},
     "few blocks": ({"pinned": (1.1, 1e-9, 1e300)}, {"processes": 1}),
+    "interrupted": (
+        {"pinned": (1.0, 0.95, 1.05)},
+        {"processes": 1, "notes": ("Interrupted after round 3 of the final.",)},
+    ),
     "untrusted": ({"pinned": SLOWER}, {"noise": stats.Ratio(1.05, 1.03, 1.07)}),
 }
 

@@ -26,7 +26,7 @@ from advisor.cli.console import (
     say,
 )
 from advisor.cli.profiling import is_script
-from advisor.errors import FileProblem, NothingToCompare, UsageError
+from advisor.errors import INTERRUPTED, FileProblem, NothingToCompare, UsageError
 from advisor.measure.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from advisor.report.page import Page
     from advisor.verdicts.comparing.gates import Ruling
+
+    _Result = tuple[Page, tuple[Ruling, ...], bool]
+    """The page, the gates, and whether Ctrl-C ended the run."""
 
 _RUN = ("parameters", "gpu", "no_gpu", "indifference", "max_seconds", "timeout", "seed", "numa", "targets")
 """Options of `advisor profile` that say how versions are run."""
@@ -72,17 +75,20 @@ def compare(
         base, head, against, strategy or [], fail_if or [], anyway, quiet, no_environment, frame, nsys, values
     )
     with output.reserved("compare"):
-        page, rulings = (_run if run else _compare_reports if reports else _compare)(request)
+        page, rulings, interrupted = (_run if run else _compare_reports if reports else _compare)(request)
     output.show(page)
-    _end(rulings, strict=strict, quiet=quiet)
+    _end(rulings, strict=strict, quiet=quiet, interrupted=interrupted)
 
 
-def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool) -> None:
+def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool, interrupted: bool) -> None:
     failing = ("failed", "inconclusive") if strict else ("failed",)
     for ruling in rulings:
         if ruling.status != "passed" and not quiet:
             hint = " (--strict would fail)" if ruling.status == "inconclusive" and not strict else ""
             say(f"gate {ruling.gate.text}: {ruling.status}{hint}")
+    if interrupted:
+        say("interrupted: the report has what was compared before", written=True)
+        raise typer.Exit(INTERRUPTED)
     if any(ruling.status in failing for ruling in rulings):
         raise typer.Exit(GATE_FAILED)
 
@@ -132,7 +138,7 @@ class _Comparison:
         return base, head
 
 
-def _compare(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
+def _compare(request: _Comparison) -> _Result:
     from advisor.profiles import reading, redaction
     from advisor.report import pages
     from advisor.rules import advise
@@ -155,12 +161,12 @@ def _compare(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
         comparisons.require_gateable(compared.base, compared.head, compared.conditions, anyway=anyway)
     if isinstance(compared, lines.LineComparison):
         rulings = lines.judge_lines(compared, gates)
-        return pages.lines_comparison_page(compared, rulings, files), rulings
+        return pages.lines_comparison_page(compared, rulings, files), rulings, False
     rulings = judge(compared, gates, anyway=anyway)
-    return pages.comparison_page(compared, rulings, files), rulings
+    return pages.comparison_page(compared, rulings, files), rulings, False
 
 
-def _compare_reports(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
+def _compare_reports(request: _Comparison) -> _Result:
     """Two reports of Nsight Systems; gates on rules and the ceiling are HEAD's."""
     from advisor import configuration
     from advisor.profiles.programs import ProgramTrace
@@ -182,14 +188,15 @@ def _compare_reports(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
         else:
             rulings += [ruled(gate, other) for gate in parse_report_gates([gate_text])]
     outcomes = [f"Gate {r.gate.text}: {r.status}. {'; '.join(r.reasons)}".rstrip() for r in rulings]
-    return compared_page(one, other, (base.name, head.name), outcomes), tuple(rulings)
+    return compared_page(one, other, (base.name, head.name), outcomes), tuple(rulings), False
 
 
-def _run(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
+def _run(request: _Comparison) -> _Result:
     from advisor import api, configuration
     from advisor.devices.environment import command_line
     from advisor.measure.progress import make_progress
     from advisor.profiles.redaction import here
+    from advisor.profiles.sweeps import was_interrupted
     from advisor.report import pages
     from advisor.verdicts.comparing.gates import judge, not_applicable, of_versions, parse_gates
 
@@ -214,15 +221,15 @@ def _run(request: _Comparison) -> tuple[Page, tuple[Ruling, ...]]:
     except NothingToCompare as why:
         why = NothingToCompare(here(include_host=settings.options.include_host).hide(why.message))
         rulings = not_applicable(gates, f"{why.message}.")
-        return pages.uncompared_page(Path(target).name, why, rulings), rulings
+        return pages.uncompared_page(Path(target).name, why, rulings), rulings, False
     rulings = judge(comparison, gates, anyway=request.anyway)
-    return pages.versions_page(comparison, rulings), rulings
+    return pages.versions_page(comparison, rulings), rulings, was_interrupted(comparison.run)
 
 
 @contextmanager
 def _telling_of_ctrl_c() -> Iterator[None]:
-    """Says that nothing was compared. After the first Ctrl-C only the clean-up runs, which a second one must
-    not interrupt."""
+    """Says that nothing was compared. After the first Ctrl-C only the page is made and the rest cleaned up,
+    which a second one must not interrupt."""
     before = signal.getsignal(signal.SIGINT)
 
     def interrupt_once(*_: object) -> NoReturn:

@@ -75,7 +75,7 @@ class VersionMeasurement:
     cpu_clock: Clock = time.process_time
     runs: dict[str, Run] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """Strategies that were not compared, and why."""
+    """That it was interrupted; strategies that were not compared, and why."""
 
     def __post_init__(self) -> None:
         head = self.versions.head
@@ -161,12 +161,20 @@ class VersionMeasurement:
         return sorted(order, key=lambda name: name not in (BASELINE, *self.versions.named))
 
     def final(self) -> VersionFinal:
+        """The final of both; after Ctrl-C its complete rounds, which a note says. Raises KeyboardInterrupt
+        before the first."""
         final = self._final()
-        final.run(self.deadline, self.progress)
+        try:
+            final.run(self.deadline, self.progress)
+        except KeyboardInterrupt:
+            final.loop.forget_unfinished()
+            if not final.judged().ratios:
+                raise
+            self.notes = (f"Interrupted after round {final.loop.rounds} of the final.",)
         require_both(final)
         if not final.judged().ratios:
             raise self._nothing(final.began)
-        self.notes = tuple(self._uncompared())
+        self.notes += tuple(self._uncompared())
         return final
 
     def _uncompared(self) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from advisor import stats, units
 from advisor.errors import AdvisorError
+from advisor.profiles.sweeps import was_interrupted
 from advisor.report import blocks, words
 from advisor.report.comparison_page import advice, changed_rows, figures, gated, promise, recommended
 from advisor.report.page import Page, Section, filled
@@ -95,6 +96,8 @@ def _next_step(comparison: VersionComparison) -> str:
         return "Check the results before the times."
     if judged.noise and not judged.trusted:
         return "Repeat the run on an idle machine."
+    if judged.undecided and was_interrupted(run):
+        return "Run again, to the end."
     if judged.undecided:
         settles = judged.seconds_more is not None or judged.processes < FEWEST_PROCESSES
         return (
@@ -131,7 +134,9 @@ def _times(comparison: VersionComparison) -> str:
         if of_it and not ratio.low <= 1 <= ratio.high:
             part = f": {_name(of_it[0].part)} {_signed(of_it[0].seconds)}"
         sentences.append(f"{text} under {words.listing(map(words.name, names))}{part}")
-    if judged.undecided and judged.processes < FEWEST_PROCESSES:
+    if was_interrupted(run):
+        sentences.append("interrupted")
+    elif judged.undecided and judged.processes < FEWEST_PROCESSES:
         sentences.append("raise --max-seconds")
     elif judged.undecided and judged.seconds_more is None:
         sentences.append("more time is unlikely to settle this")
@@ -142,7 +147,7 @@ def _times(comparison: VersionComparison) -> str:
 
 _TOO_WIDE = 10
 """An interval whose ends differ by this factor shows only that there are too few blocks."""
-_URGENCY = ("slower", "open:", "faster", "")
+_URGENCY = ("slower", "undecided:", "faster", "")
 """How texts begin, in their order in the answer."""
 
 
@@ -152,7 +157,7 @@ def _ratio_words(comparison: VersionComparison, name: str, ratio: stats.Ratio) -
         return words.slower(ratio)
     if question.undecided(ratio):
         ends = _ends(ratio) if ratio.high / ratio.low < _TOO_WIDE else "too few blocks"
-        return f"open: {ends}" if name in comparison.run.judged.undecided else ends
+        return f"undecided: {ends}" if name in comparison.run.judged.undecided else ends
     if (share := question.same_within(ratio)) is not None:
         return f"the same within {share * 100:g} % ({_ends(ratio)})"
     return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
