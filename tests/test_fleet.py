@@ -81,6 +81,8 @@ class Imitated:
     locked_until: float = 0.0
     """By another command."""
     scaled: bool = False
+    lines: list[str] = field(default_factory=list)
+    """What is told while it runs."""
     _open: dict[str, tuple[float, str, str, str]] = field(default_factory=dict)
     _number: int = 0
 
@@ -156,7 +158,10 @@ def request(wanted: Selection = ONE_OF_EACH, values: tuple[str, ...] = ("",), **
 def run(
     cluster: Imitated, folder: Path, asked: Request | None = None, *, resume: bool = False
 ) -> fleet.Outcome:
-    return fleet.run(asked or request(), lambda: cluster, folder, resume=resume, clock=cluster.clock)
+    tell = cluster.lines.append
+    return fleet.run(
+        asked or request(), lambda: cluster, folder, tell=tell, resume=resume, clock=cluster.clock
+    )
 
 
 def statuses(outcome: fleet.Outcome) -> list[str]:
@@ -254,6 +259,8 @@ def test_a_row_without_a_profile_says_why_and_what_to_do(tmp_path: Path, accepte
         (row,) = found.record.rows
         text += [name, f"  {row.status}: {row.reason}", f"  next: {row.next_step}", ""]
         assert "tcp" not in pages.render(fleet_page(found.record), "html").replace("http", "")
+        assert len(cluster.lines) == 1
+        assert row.reason not in cluster.lines[0], "the page says why"
     accepted("\n".join(text).replace(__version__, "VERSION"), "fleet-rows.txt")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -287,6 +288,9 @@ def test_a_sweep_and_several_devices_give_a_mix_one_number() -> None:
     parts = "`a` zero-copy, the rest pinned at n = 1024, `a` managed, the rest pinned at n = 4096"
     assert parts in render(swept, "verdict")
     assert "`a` managed, the rest pinned on Other" in render(compared, "verdict")
+    several = replace(sweep_of(*runs), kind="workloads")
+    names = [record["strategy"] for record in page_of(several).records if record["placements"]]
+    assert names == ["hybrid-1", "hybrid-1", "hybrid-2"], "in csv and json each as in its own profile"
 
 
 SMALL_LOOKUP = ("--no-gpu", "--set", "rows=65536", "--set", "hidden=1024")

@@ -59,6 +59,7 @@ def test_each_runs_in_turn_and_one_that_fails_stops_no_other(command: Command, f
     with (out / "workloads.csv").open(newline="") as file:
         assert {row["workload"] for row in csv.DictReader(file)} == {"counter", "second", "broken"}
     assert 'href="./second/report.html"' in (out / "workloads.html").read_text()
+    assert (out / "workloads.md").read_text().count("workload 'broken' raised ValueError") == 1
 
 
 def test_profiles_of_different_workloads_make_the_same_page(command: Command, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -231,14 +232,18 @@ COUNTER = FILES / "counter.py"
 
 
 def test_two_parameters_are_combined_and_put_together_again(command: Command) -> None:
-    arguments = ("--sweep", "n=16,8", "--sweep", "step=1,3", "--no-gpu", *QUICK)
+    arguments = ("--sweep", "n=16,8", "--sweep", "step=1,3", "--no-gpu", "--target", "orin-nano", *QUICK)
     said = command("profile", COUNTER, *arguments, "--format", "html,md,json,csv")
     assert said.code == 0, said.err
     cells = {f"n={n},step={step}" for n in (8, 16) for step in (1, 3)}
     assert names(Path("advisor-report")) == {*cells, "sweep.html", "sweep.md", "sweep.csv", "sweep.json"}
     assert said.out.startswith("counter over n = 8 and 16, step = 1 and 3: predicted.")
-    assert re.search(r"\n +n  step = 1 +step = 3\n +8  \S.*\n +16  \S", said.out)
-    again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "--out", "two")
+    tables = re.findall(r"\n +n  step = 1 +step = 3\n +8  \S.*\n +16  \S", said.out)
+    assert len(tables) == 2, "on each device"
+    whole = command("report", "advisor-report", "--details", "--out", "whole").out
+    pairs = dict.fromkeys(re.findall(r"\n  (\(.*?\))", whole))
+    assert " ".join(pairs) == "(n, step) (8, 1) (8, 3) (16, 1) (16, 3)"
+    again = command("report", "advisor-report", "--out", "two")
     assert again.out == said.out
     few = sorted(Path("advisor-report").glob("*/profile.json"))
     said = command("report", few[0], few[3], "--out", "three")
@@ -259,7 +264,9 @@ def test_the_command_and_putting_its_profiles_together_again(
     assert "[1] checking the values" in said.err
     assert ": zero-copy, round 1" in said.err
     assert said.err.split()[-2:] == ["sweep.json,", "sweep.md"]
-    again = command("report", *sorted(Path("advisor-report").glob("*/profile.json")), "-q", "--out", "two")
+    Path("advisor-report/previous").mkdir()
+    shutil.copy("advisor-report/n=8/profile.json", "advisor-report/previous")
+    again = command("report", "advisor-report", "-q", "--out", "two")
     assert (again.code, again.out) == (0, "Only `zero-copy` was predicted: nothing was compared\n")
     assert 'href="./../advisor-report/n%3D8/report.html"' in Path("two/sweep.html").read_text()
 

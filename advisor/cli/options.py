@@ -113,7 +113,7 @@ def _flag(name: str, help: str) -> Any:
 
 _Text = str | None
 _File = Path | None
-_PROFILES = "A profile.json or its directory; several of a sweep."
+_PROFILES = "A profile.json or its directory, also that of a sweep, a fleet or several workloads."
 Profiles = Annotated[list[Path], _argument("PROFILE...", _PROFILES)]
 OneProfile = Annotated[Path, _argument("PROFILE", "A profile.json, or its directory.")]
 _BASE = "The earlier profile.json, folder, baseline or nsys report; with --run a workload: FILE[::NAME]."

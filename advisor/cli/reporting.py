@@ -3,6 +3,7 @@ nsys; `advisor doctor`, what this machine can and cannot do."""
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def report(
     from advisor.report import pages
     from advisor.rules import advise
 
-    files = list(map(reading.in_directory, files))
+    files = list(chain.from_iterable(map(reading.all_in, files)))
     output = Output(out, formats, details, quiet)
     sources = configuration.places(configuration.command_line(**values))
     loaded = []

@@ -93,7 +93,7 @@ class Results:
         name = host if host and self._request.template.include_host else f"worker {len(self.unfit_rows) + 1}"
         row = Row(task=worker, device=name, status="unfit", reason=why.message, next_step=why.next_step)
         self.unfit_rows.append(row)
-        self._tell(f"{worker}: {why.message}\n  next: {why.next_step}")
+        self._tell(f"{name} cannot take part: {worker}")
 
     def waits(self, reason: str) -> None:
         if reason not in self._waits:
@@ -107,7 +107,7 @@ class Results:
     def ended(self, item: Item, answer: Answer, seconds: float) -> None:
         row = self._save(item.row.model_copy(update={"seconds": seconds}), answer)
         self._progress.end()
-        result = row.strategy or "profiled" if row.status == "profiled" else f"failed: {row.reason}"
+        result = row.strategy or row.status
         self._tell(f"{row.device} {row.value}".strip() + f": {result} ({seconds:.0f} s)")
 
     def _label(self, device: Device) -> str:

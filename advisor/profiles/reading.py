@@ -15,6 +15,7 @@ from advisor.profiles import secrets
 from advisor.profiles.base import cleaned, first_error
 from advisor.profiles.consistency import contradictions
 from advisor.profiles.files import as_path, read_whole
+from advisor.profiles.outputs import PREVIOUS
 from advisor.profiles.redaction import Masking
 from advisor.profiles.schema import FORMAT, Profile
 from advisor.texts import quoted, shortened
@@ -46,12 +47,22 @@ def load(path: Path | str) -> Profile:
 
 
 def in_directory(path: Path) -> Path:
-    """The profile.json of a directory; another path as it is. Raises `FileProblem` where it has none."""
-    if not path.is_dir() or (path / "profile.json").is_file():
-        return path / "profile.json" if path.is_dir() else path
-    if inside := sorted(path.glob("*/profile.json")):
-        step = f"Give one, such as {inside[0]}. To see all: advisor report {path}/*/profile.json."
-        raise FileProblem(f"{path} is a directory with {len(inside)} profiles; one is needed", next_step=step)
+    """The one profile.json of a directory; another path as it is. Raises `FileProblem` where it has none."""
+    first, *others = all_in(path)
+    if others:
+        step = f"Give one, such as {first}. To see all: advisor report {path}."
+        count = 1 + len(others)
+        raise FileProblem(f"{path} is a directory with {count} profiles; one is needed", next_step=step)
+    return first
+
+
+def all_in(path: Path) -> list[Path]:
+    """The profile.json of a directory, or those in folders of it, as a sweep or a fleet leaves them."""
+    own = path / "profile.json"
+    if not path.is_dir() or own.is_file():
+        return [own if path.is_dir() else path]
+    if inside := sorted(each for each in path.glob("*/profile.json") if each.parent.name != PREVIOUS):
+        return inside
     raise FileProblem(f"{path} is a directory without a profile.json", next_step=_GIVE)
 
 

@@ -104,8 +104,9 @@ def pair(parts: Iterable[object]) -> str:
 
 
 def in_order(points: Sequence[Point]) -> Sequence[Point]:
-    """Numbers rise; other values stay in the order given."""
-    numbers = are_numbers([point.value for point in points])
+    """Numbers rise, and pairs of them; other values stay in the order given."""
+    values = [point.value if isinstance(point.value, tuple) else (point.value,) for point in points]
+    numbers = are_numbers([part for parts in values for part in parts])
     return sorted(points, key=attrgetter("value")) if numbers else points
 
 

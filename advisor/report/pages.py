@@ -51,9 +51,11 @@ def page_of(subject: Profile | ProfileSet, *, targets_first: bool = False) -> Pa
     if isinstance(subject, ProfileSet):
         numbered = iter(numbered_alike(subject.profiles))
         points = [replace(p, profile=next(numbered)) if p.profile else p for p in subject.points]
-        subject = replace(subject, points=points)
-        page = replace(_PAGES_OF_SETS[subject.kind](subject), records=records_of_points(subject))
-        return described(page, *subject.profiles)
+        together = replace(subject, points=points)
+        # Of other workloads, a mix keeps the name that it has in its own profile.
+        records = records_of_points(subject if subject.kind == "workloads" else together)
+        page = replace(_PAGES_OF_SETS[subject.kind](together), records=records)
+        return described(page, *together.profiles)
     if subject.script:
         return script_page(subject, subject.script)
     page = profile_page(subject, targets_first=targets_first)

@@ -253,13 +253,13 @@ def best_table(results: ProfileSet, devices: Sequence[Track], names: str) -> Tab
 
 
 def point_rows(points: Sequence[Point], cells: Iterable[Sequence[str | TableCell]]) -> Iterator[Row]:
-    """Rows of values, or workloads: linked to their reports; the reason where the profile is missing."""
+    """Rows of values, or workloads: linked to their reports. The page's failures say why one failed."""
     for point, values in zip(points, cells, strict=True):
         if point.profile:
             yield row(words.value(point.value), *values, href=point.href)
         else:
-            missing = f"{point.status}: {words.line(point.reason, 200)}"
-            yield Row(words.value(point.value), (), missing=missing)
+            why = f": {words.line(point.reason, 200)}" * (point.status == "not run")
+            yield Row(words.value(point.value), (), missing=f"{point.status}{why}")
 
 
 def _advised(profile: Profile | None, stop: Stop, track: Track) -> TableCell:

@@ -35,7 +35,7 @@ _FINER = 5
 _WORKLOAD = ("File", "SHA-256", "Frame")
 _METHOD = ("Order", "Time limit", "Figures", "Set-up")
 _VALUES = "each value is a separate run, one after the other; no values in between were tested"
-_BEST = (
+_CHANGES = (
     "a change is reported only between values with different recommendations; ties and undecided values "
     "are not changes"
 )
@@ -124,7 +124,7 @@ def _circumstances(sweep: ProfileSet, first: Profile | None, fixed: str, notes: 
     ran = [fact for fact in workload(first) if fact.label in _WORKLOAD] if first else []
     ran += [blocks.Fact("Other parameters", fixed)] * bool(fixed)
     facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
-    facts = [blocks.Fact("Values", _VALUES), *facts, blocks.Fact("Best strategy", _BEST)]
+    facts = [blocks.Fact("Values", _VALUES), *facts, blocks.Fact("Changes", _CHANGES)]
     return circumstances(first, command=sweep.command, method=facts, ran=ran, notes=notes)
 
 
@@ -287,7 +287,7 @@ def _device(track: Track, sweep: ProfileSet, parameter: str, number: int, *, alo
 
 
 def _table(track: Track, sweep: ProfileSet, parameter: str) -> Table:
-    """The best at each value with its time, and all times relative to the fastest there.
+    """The recommended strategy at each value, the fastest time, and all times relative to it.
 
     Recommended strategies come first, in the order of the values, then the baseline.
     """
@@ -303,7 +303,7 @@ def _table(track: Track, sweep: ProfileSet, parameter: str) -> Table:
         )
         least = tracks.fastest(stop)
         rows.append((best_cell(stop).value, units.seconds(least) if least else NOTHING, *times))
-    heads = Column("best", figures=False), *columns("fastest", *map(words.code, names))
+    heads = Column("use", figures=False), *columns("fastest", *map(words.code, names))
     where = "" if predicted else f", measured on {device}"
     caption = f"Time per frame relative to the fastest at each value{where}. {MARKED}"
     title = f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:"
@@ -328,7 +328,7 @@ def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int) -
         title, parameter, stops, looks,
         height=height, predicted=predicted, changes=changed, relative=True,
         joined=are_numbers([stop.value for stop in stops]),
-        note="The best strategy changes between the dotted lines." * bool(changed),
+        note="The recommended strategy changes between the dotted lines." * bool(changed),
     )  # fmt: skip
 
 
@@ -364,20 +364,23 @@ def _notes(sweep: ProfileSet, parameter: str) -> Iterator[str]:
 
 
 def _grids(timed: Sequence[Track], sweep: ProfileSet) -> Iterator[Section]:
-    """The tables of two parameters for forms without panels; a screen has those of the first device."""
+    """The tables of two parameters for forms without panels; of several devices, a screen has the first of
+    each."""
     for i, track in enumerate(timed if sweep.is_grid else ()):
-        tables = tuple(grid_tables(track, sweep, _confidence(sweep)))
-        yield Section(f"grid-{i}", words.name(track.device.name), tables, brief=not i, forms="md txt")
+        tables, name = tuple(grid_tables(track, sweep, _confidence(sweep))), words.name(track.device.name)
+        brief = tables if len(timed) == 1 else tables[:1]
+        yield Section(f"grid-{i}", name, brief, brief=True, forms="md txt")
+        yield Section(f"grid-times-{i}", name, tables[len(brief) :], forms="md txt")
 
 
 def grid_tables(track: Track, sweep: ProfileSet, confidence: float | None) -> Iterator[Table]:
-    """The best strategies; then, for forms that show no notes, the one choice relative to them."""
+    """The recommended strategies; then, for forms that show no notes, the times of the one choice."""
     one = tracks.one_for_all(track.stops, confidence) if confidence else None
     safe, device = one.strategy if one else "", words.name(track.device.name)
-    prefix = "Predicted best" if track.basis == "predicted" else "Best"
-    cells = _grid_table(track, sweep, f"{prefix} strategy on {device}:", lambda stop: best_cell(stop, safe))
-    below = f", with its time per frame and that of {words.code(safe)} relative to it" if safe else ""
-    yield replace(cells, caption=f"{prefix} strategy on {device}{below}.")
+    title = f"Recommended on {device}{' (predicted)' * (track.basis == 'predicted')}"
+    cells = _grid_table(track, sweep, f"{title}:", lambda stop: best_cell(stop, safe))
+    below = f", with the least time per frame and that of {words.code(safe)} relative to it" if safe else ""
+    yield replace(cells, caption=f"{title}{below}.")
     if safe:
         title = f"Time of {words.code(safe)} relative to the fastest:"
         yield _grid_table(track, sweep, title, lambda stop: TableCell(relative(stop, safe)))
@@ -403,7 +406,7 @@ def _values(sweep: ProfileSet, part: int) -> Sequence[Value]:
 
 
 def best_cell(stop: Stop, safe: str = "") -> TableCell:
-    """The best strategy with its time, and how much longer a `safe` choice for all values takes."""
+    """The recommended strategy, the least time, and how much longer a `safe` choice for all values takes."""
     chosen, least = stop.optima.chosen, tracks.fastest(stop)
     if not chosen or not least:
         return TableCell("undecided" if stop.optima.rivals else NOTHING)

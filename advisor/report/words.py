@@ -196,5 +196,5 @@ def created(text: str) -> str:
 
 def value(of: Values) -> str:
     if isinstance(of, tuple):
-        return name(pair(of), 40)
+        return name(pair(map(value, of)), 40)
     return name(f"{of:.6g}" if isinstance(of, float) else str(of), 40)
