@@ -96,7 +96,6 @@ def script_run(*crossings: Crossing, **changed: Any) -> ScriptRun:
         place=place(LOOP),
         last_line=14,
         frames=FRAMES,
-        warm_up=5,
         frame_seconds=6.1e-3,
         interval_seconds=(6.0e-3, 6.2e-3),
         seconds=FRAMES * 6.15e-3,

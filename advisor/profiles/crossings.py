@@ -52,7 +52,7 @@ class LineLoop(Record):
     place: Place
     last_line: Number
     frames: Number = Field(description="Iterations, warm-up included")
-    warm_up: Count = optional("Iterations left out of times: the first, and until all lines appeared", 0)
+    warm_up: Count = optional("Not written any more: iterations left out of times", 0)
     frame_seconds: PositiveSeconds | None = optional(
         "Mean of the steady iterations with timed calls; None without a GPU"
     )
@@ -182,7 +182,7 @@ class ScriptRun(Record):
     seconds: Seconds = Field(description="From the script's first line until the GPU was done")
     overhead_seconds: Seconds = Field(description="Of these, at least spent in recording")
     played: Word | None = optional("Without a GPU: what stood in for it (a mock of CuPy, PyTorch on the CPU)")
-    processes: Number = optional("Processes of the script that were recorded", 1)
+    processes: Number = optional("Always 1", 1)
     loops: tuple[LineLoop, ...] = ()
     crossings: tuple[Crossing, ...] = ()
     copied: CopiedBytes | None = optional("With --count-bytes, where CUPTI can be had")

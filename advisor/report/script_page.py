@@ -123,8 +123,6 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
         accounts.append(
             f"{units.percent(run.copied.share)} of the bytes that the driver copied are on lines."
         )
-    if run.processes > 1:
-        accounts.append(f"{run.processes} processes of the script were recorded.")
     if run.unseen:
         accounts.append(f"{words.count(len(run.unseen), 'thing')} could not be seen: see Not seen.")
     yield blocks.Prose(" ".join(accounts))

@@ -105,14 +105,12 @@ class Assembler:
 
     def _loop(self, loop: Loop, records: Sequence[Record], behind: float) -> LineLoop:
         """behind: seconds of a frame after the loop, for which its copies are waited for."""
-        warm = _warm_up(loop, records)
-        steady = _steady(loop, warm) + behind
+        steady = _steady(loop, records) + behind
         frame = float(np.mean(steady)) if self.recorder.has_gpu and len(steady) else None
         return LineLoop(
             place=self._place(loop.file, loop.first),
             last_line=loop.last,
             frames=max(loop.turns, 1),
-            warm_up=warm,
             frame_seconds=frame,
             interval_seconds=_interval(steady) if frame and len(steady) >= 2 * BATCHES else None,
             copy_cost=self._copy_cost(loop, frame, records) if frame else None,
@@ -197,19 +195,16 @@ class Assembler:
                 yield SourceFile(file=self._name(file), lines=lines)
 
 
-def _warm_up(loop: Loop, records: Iterable[Record]) -> int:
-    """Iterations until each line that at least every second one has appeared, the first of them included."""
-    inside = [each for record in records for each in record.loops if each.loop is loop]
-    usual = [each.first for each in inside if 2 * each.frames >= loop.turns]
-    return min(max([1, *usual]), loop.turns // 2)
-
-
-def _steady(loop: Loop, warm_up: int) -> stats.Floats:
-    """Seconds of the iterations in which calls were timed, or of all where none was.
+def _steady(loop: Loop, records: Iterable[Record]) -> stats.Floats:
+    """Seconds of the iterations in which calls were timed, or of all where none was, after the first and
+    after each line that at least every second one has has appeared.
 
     Their mean and the calls' means are of the same iterations, so that a line's share is right where
     iterations differ: with medians of all, the lines of a loop on an H200 added up to more than a frame.
     """
+    inside = [each for record in records for each in record.loops if each.loop is loop]
+    usual = [each.first for each in inside if 2 * each.frames >= loop.turns]
+    warm_up = min(max([1, *usual]), loop.turns // 2)
     seconds, numbers, timed = (np.asarray(each) for each in (loop.times, loop.numbers, loop.timed))
     steady = (numbers > warm_up) & (seconds > 0)
     if (steady & (timed > 0)).any():

@@ -13,8 +13,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -151,21 +150,22 @@ def _exit_code(value: Any) -> int:
     return 1
 
 
-@contextmanager
-def telling_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> Iterator[None]:
-    """Hears of processes that the user's own lines start, which are not recorded."""
+def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:
+    """Hears of processes that the user's own lines start, which are not recorded; to the end of this one."""
     popen, start = subprocess.Popen.__init__, multiprocessing.process.BaseProcess.start
     system = os.system
 
+    def tell_command(command: Any) -> None:
+        if _is_called_by(is_own, sys._getframe(2)):
+            first = command[0] if command and isinstance(command, (list, tuple)) else command
+            tell(_SUBPROCESS.format(Path(str(first).split(" ")[0]).name))
+
     def opened(self: Any, args: Any, *more: Any, **named: Any) -> None:
-        if _is_called_by(is_own, sys._getframe(1)):
-            words = args if isinstance(args, (str, bytes)) else next(iter(args), "")
-            tell(_SUBPROCESS.format(Path(str(words).split(" ")[0]).name))
+        tell_command(args)
         popen(self, args, *more, **named)
 
     def run_in_shell(command: Any) -> int:
-        if _is_called_by(is_own, sys._getframe(1)):
-            tell(_SUBPROCESS.format(Path(str(command).split(" ")[0]).name))
+        tell_command(command)
         return system(command)
 
     def started(self: Any) -> None:
@@ -175,26 +175,17 @@ def telling_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]
 
     def forking() -> None:
         frame: FrameType | None = sys._getframe(1)
-        if listening and frame is not None and is_own(frame.f_code.co_filename):
+        if frame is not None and is_own(frame.f_code.co_filename):
             tell(_FORK)
 
-    listening = [True]
     os.register_at_fork(before=forking)
     os.system = run_in_shell
     subprocess.Popen.__init__ = opened  # type: ignore[method-assign]
     multiprocessing.process.BaseProcess.start = started  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        listening.clear()
-        os.system = system
-        subprocess.Popen.__init__ = popen  # type: ignore[method-assign]
-        multiprocessing.process.BaseProcess.start = start  # type: ignore[method-assign]
 
 
-@contextmanager
-def preparing_children(begin: str) -> Iterator[None]:
-    """Processes that are spawned, and the server that forks some, run `begin` first."""
+def prepare_children(begin: str) -> None:
+    """Processes that are spawned from here on, and the server that forks some, run `begin` first."""
     util: Any = multiprocessing.util
     spawnv = util.spawnv_passfds
 
@@ -203,10 +194,6 @@ def preparing_children(begin: str) -> Iterator[None]:
         return spawnv(path, begun, fds)
 
     util.spawnv_passfds = spawned
-    try:
-        yield
-    finally:
-        util.spawnv_passfds = spawnv
 
 
 def _is_called_by(is_own: Callable[[str], bool], frame: FrameType | None) -> bool:

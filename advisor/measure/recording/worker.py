@@ -6,7 +6,7 @@ import builtins
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -37,10 +37,10 @@ from advisor.measure.recording.running import (
     Finder,
     OwnFiles,
     Program,
-    preparing_children,
+    prepare_children,
     program_of,
     run,
-    telling_processes,
+    tell_processes,
 )
 from advisor.measure.recording.torch_calls import TorchCalls
 from advisor.profiles import secrets
@@ -209,14 +209,11 @@ class Session:
         """How it ended, and its seconds until the GPU was done."""
         self.finder.install_imported()
         replace(np.ndarray, "resize", self.recorder.resizing)
-        telling = telling_processes(self.loops.files.__contains__, self.recorder.not_seen)
+        tell_processes(self.loops.files.__contains__, self.recorder.not_seen)
+        if not self.recorder.has_gpu:
+            prepare_children(_PLAYING.format(self.job.model_dump_json()))
         self.recorder.recording, self.began = True, perf_counter()
-        playing = (
-            nullcontext()
-            if self.recorder.has_gpu
-            else preparing_children(_PLAYING.format(self.job.model_dump_json()))
-        )
-        with self.origins.watching(), telling, playing:
+        with self.origins.watching():
             ended = run(program, self.loops)
         self.recorder.stop()
         for library in self.libraries:
