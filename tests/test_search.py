@@ -150,8 +150,18 @@ def test_where_there_is_nothing_to_search_for() -> None:
 # A whole run
 
 
+class Counting(Silent):
+    total = done = 0
+
+    def start(self, total: int) -> None:
+        self.total = total
+
+    def end(self) -> None:
+        self.done += 1
+
+
 def profiled(directory: Path, costs: Costs, **options: object) -> Profile:
-    clock = FakeClock()
+    clock, progress = FakeClock(), Counting()
     launcher = FakeLauncher(
         lambda job: Ended(sample(seconds_of(job, job.strategy, costs)), "finished"),
         session=lambda made: session(made, costs, clock),
@@ -159,7 +169,10 @@ def profiled(directory: Path, costs: Costs, **options: object) -> Profile:
     settings = asked("w.py", backend="cuda", **{"rounds": 2, "max_seconds": 40.0, **options})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "Measurement", partial(Measurement, clock=clock))
-        return pipeline.profile(replace(settings, began=0.0), Silent(), keep_in=directory, launcher=launcher)
+        began = replace(settings, began=0.0)
+        found = pipeline.profile(began, progress, keep_in=directory, launcher=launcher)
+    assert progress.done <= progress.total
+    return found
 
 
 def test_a_found_mix_wins_the_final_in_processes_that_the_search_has_not_seen(tmp_path: Path) -> None:

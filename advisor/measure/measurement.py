@@ -139,7 +139,8 @@ class Measurement:
     clock: Clock = time.monotonic
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
-    launched: int = 0
+    planned: int = 2
+    """What progress counts: processes, the search, the final. The first two are the reference and the trace."""
     timed: int = 0
     longest: float = 0.0
     """Seconds of the longest process of a strategy so far."""
@@ -205,8 +206,7 @@ class Measurement:
             rounds = tuple(tuple(generator.sample(order, len(order))) for _ in range(count))
         self._run = replace(self._run, order=rounds)
         steps = _timed(rounds)
-        traced = len(rounds[0]) if "nsys" in self.settings.options.trace else 0
-        self.progress.start(self.launched + len(steps) + traced)
+        self._plan(len(steps) + self.has_final, traced=len(rounds[0]))
         for step in steps:
             if step.strategy in self.failed or self._is_late(step):
                 continue
@@ -220,6 +220,7 @@ class Measurement:
         if why:
             self._run = replace(self._run, search=Search(mode=mode, reason=why))
             return
+        self._plan(1)
         self.progress.begin("searching for a mix of placements")
         rows = self._measured()
         search = MixSearch(
@@ -304,6 +305,11 @@ class Measurement:
     def _measured(self) -> dict[str, Measured]:
         return {row.strategy: row for row in self.run().rows if isinstance(row, Measured)}
 
+    def _plan(self, more: int, *, traced: int = 0) -> None:
+        """So many more to count, and so many strategies more that nsys traces at the end."""
+        self.planned += more + traced * ("nsys" in self.settings.options.trace)
+        self.progress.start(self.planned)
+
     def _launch(self, step: Step, most: float = math.inf) -> Ended:
         """most: seconds after which it is ended, though time may be left for others."""
         job = job_of(self.settings, step.task, step.strategy, self.directory, step.label)
@@ -316,7 +322,6 @@ class Measurement:
         if printed and (lines := first_lines(Path(job.directory) / LOG)):
             self.progress.printed(lines)
         self.progress.end()
-        self.launched += 1
         self.ran_out |= ended.how == "late" and math.isinf(most)
         return ended
 
@@ -357,6 +362,7 @@ class Measurement:
         new = [placed for placed in best if placed not in there]
         added = [mix(f"{PREFIX}{number}", placed) for number, placed in enumerate(new, start=1 + len(mixes))]
         self.settings = replace(self.settings, strategies=(*self.settings.strategies, *added))
+        self._plan(len(added), traced=len(added))
         for step in _timed([[each.name for each in added]], timeline=False):
             if not self._is_late(step):
                 self._take(step)
