@@ -127,7 +127,7 @@ def host_noise(row: Predicted) -> float:
     host, spread = row.host_seconds, row.host_spread
     unknown = (1 + HOST_NOISE) * (1 + (row.cpu_busy or 0.0)) - 1
     share = unknown if spread is None else max(spread, QUIET_HOST_NOISE)
-    return min(share * host + HOST_NOISE_SECONDS, host)
+    return share * host + HOST_NOISE_SECONDS if host else 0.0
 
 
 def outcome(ratio: stats.Ratio) -> Outcome:
