@@ -97,8 +97,8 @@ def broken(**fields: object) -> Profile:
 def with_figures(median: float, **fields: Any) -> dict[str, Any]:
     """The slowest frames, CPU time, energy and memory of a row."""
     places = {
-        "host": PlaceMemory(steady_bytes=43 * MIB, peak_bytes=235 * MIB),
-        "gpu0": PlaceMemory(steady_bytes=258 * MIB, peak_bytes=258 * MIB),
+        "host": PlaceMemory(peak_bytes=235 * MIB),
+        "gpu0": PlaceMemory(peak_bytes=258 * MIB),
     }
     return {
         "p95": Quantile(seconds=1.2 * median, low_seconds=1.1 * median, high_seconds=1.3 * median),
@@ -128,7 +128,7 @@ def with_all_figures() -> Profile:
 def on_two_gpus() -> Profile:
     """The kernel runs on the second."""
     figures = with_figures(0.010)
-    places = {f"gpu{n}": PlaceMemory(steady_bytes=MIB, peak_bytes=n * MIB) for n in (0, 1)}
+    places = {f"gpu{n}": PlaceMemory(peak_bytes=n * MIB) for n in (0, 1)}
     row = measured(
         "pinned",
         0.010,

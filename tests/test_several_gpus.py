@@ -187,7 +187,7 @@ def test_memory_is_told_by_gpu() -> None:
         run.start()
         backend.free_bytes, backend.gpus[1].free_bytes = 800, 490
         places = footprint.over_frames(run.loop, 1, backend, before, 0)
-    assert (places["gpu0"].steady_bytes, places["gpu1"].steady_bytes) == (100, 10)
+    assert (places["gpu0"].peak_bytes, places["gpu1"].peak_bytes) == (100, 10)
 
 
 def test_peer_is_for_what_crosses_and_of_one_gpu_there_is_no_row() -> None:

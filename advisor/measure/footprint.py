@@ -83,7 +83,7 @@ def over_frames(
         for number, (levels, at_first) in enumerate(zip(free, before.cards, strict=False), start):
             places[f"gpu{number}"] = [_rise(now, at_first) for now in levels]
     known = {name: [count for count in counts if count is not None] for name, counts in places.items()}
-    return {n: PlaceMemory(steady_bytes=c[-1], peak_bytes=max(c)) for n, c in known.items() if c}
+    return {n: PlaceMemory(peak_bytes=max(c)) for n, c in known.items() if c}
 
 
 def footprint(

@@ -68,7 +68,7 @@ class FrameEnergy(Record):
 class PlaceMemory(Record):
     """Memory that a run added in one place: the host, or a GPU."""
 
-    steady_bytes: Bytes = Field(description="Between frames")
+    steady_bytes: Bytes | None = optional("Not written any more: between frames")
     peak_bytes: Bytes = Field(description="The most after any step of a frame")
 
 

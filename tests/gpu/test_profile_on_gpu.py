@@ -160,7 +160,6 @@ def test_rows_tell_more_than_their_time(tmp_path: Path) -> None:
     else:
         assert managed.footprint.physical_bytes == 2 * managed.footprint.reserved["managed"]
         card = managed.footprint.places["gpu0"]
-        assert card.peak_bytes >= card.steady_bytes
         assert card.peak_bytes >= 64 << 20
         assert managed.footprint.places["host"].peak_bytes > 0
     assert pinned.cpu_seconds is not None
