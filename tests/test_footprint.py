@@ -126,11 +126,8 @@ def test_what_a_frame_takes_by_place_at_most(strategy: str, proc: Path) -> None:
     setup, frame = SHAPES["weights"]
     with bench(made(frame, {}, setup=setup), strategy, backend=backend) as run:
         run.start()
-        found = footprint.over_frames(run.loop, 1, backend, before, 1, proc)
-    assert found == {
-        "host": PlaceMemory(peak_bytes=43 * KIB),
-        "gpu1": PlaceMemory(peak_bytes=258 * KIB),
-    }
+        found = footprint.over_frames(run.loop, backend, before, 1, proc)
+    assert found == {"host": PlaceMemory(peak_bytes=43 * KIB), "gpu1": PlaceMemory(peak_bytes=258 * KIB)}
 
 
 def test_one_memory_is_the_hosts_and_what_cannot_be_read_is_no_place(proc: Path) -> None:
@@ -139,8 +136,8 @@ def test_one_memory_is_the_hosts_and_what_cannot_be_read_is_no_place(proc: Path)
     setup, frame = SHAPES["weights"]
     with bench(made(frame, {}, setup=setup), "managed", backend=backend) as run:
         run.start()
-        assert footprint.over_frames(run.loop, 1, backend, before, 0, proc).keys() == {"host"}
-        assert footprint.over_frames(run.loop, 3, backend, NOTHING, 0, proc) == {}
+        assert footprint.over_frames(run.loop, backend, before, 0, proc).keys() == {"host"}
+        assert footprint.over_frames(run.loop, backend, NOTHING, 0, proc) == {}
 
 
 def test_what_a_run_added() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from every import every
 from fakes import FakeClock
 
 from advisor.measure.sampling import (
@@ -26,20 +26,29 @@ from advisor.profiles.figures import FrameFigures
 class Frames:
     """Frames that take as long as told; remembers the indices it was requested."""
 
-    def __init__(self, *seconds: float) -> None:
-        self.clock = FakeClock()
-        self.clock.advance(1000.0)
-        self.seconds = seconds
+    def __init__(self, *seconds: float, period: int = 1, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock()
+        self.index, self.period, self.seconds = 7, period, seconds
         self.indices: list[int] = []
         self.collecting: list[bool] = []
 
-    def __call__(self, index: int) -> None:
+    def frame(self, index: int) -> None:
         self.clock.advance(self.seconds[len(self.indices) % len(self.seconds)])
         self.indices.append(index)
         self.collecting.append(gc.isenabled())
 
-    def sample(self, seconds: float, first: int = 0, **how: Any) -> Samples:
-        return sample(self, self.clock, first, seconds, **how)
+    def timed_frame(self, index: int) -> dict[str, float]:
+        self.frame(index)
+        return {"often": float(index), **({} if index % self.period else {"seldom": 3.0})}
+
+    def sample(self, seconds: float, least: int = 5) -> Samples:
+        return sample(self, self.clock, seconds, least)
+
+    @property
+    def in_order(self) -> int:
+        """How many ran, each index once and in order from 7 on."""
+        assert self.indices == [*range(7, self.index)]
+        return len(self.indices)
 
 
 @pytest.fixture(autouse=True)
@@ -48,19 +57,16 @@ def _collector() -> Iterator[None]:
     gc.enable()
 
 
-WIDE = (1.0, 2.0, 3.0, 1.5, 2.5)
-FOREVER = 1e9
-
-
 def test_warm_up_goes_on_while_frames_get_quicker() -> None:
     frames = Frames(*(1.0 / 2**i for i in range(7)), *[1 / 64] * 40)
-    assert warm_up(frames, frames.clock, 3, 9.0) == 3 + 1 + 2 + 4 + 8 + 16
-    assert frames.indices == [*range(3, 34)]
+    warm_up(frames, frames.clock, 9.0)
+    assert frames.in_order == 1 + 2 + 4 + 8 + 16
 
 
 def test_warm_up_ends_in_time() -> None:
     frames = Frames(*(1.0 / 2**i for i in range(60)))
-    assert warm_up(frames, frames.clock, 3, 1.5) == 6
+    warm_up(frames, frames.clock, 1.5)
+    assert frames.in_order == 3
 
 
 @pytest.mark.parametrize(
@@ -101,75 +107,63 @@ def test_frames_that_are_timed_together_end_after_so_many_seconds(
     count: int, seconds: float, period: int, ran: int
 ) -> None:
     """The clock takes 1 ms each time: it is read a few times only."""
-    frames = Frames(seconds)
-    frames.clock = FakeClock(step=0.001)
-    spent, frames_run = timed_together(frames, frames.clock, 7, count, most=5.0, period=period)
-    assert frames_run == ran
-    assert frames.indices == [*range(7, 7 + ran)]
+    frames = Frames(seconds, period=period, clock=FakeClock(step=0.001))
+    spent, frames_run = timed_together(frames, frames.clock, count, most=5.0)
+    assert frames_run == frames.in_order == ran
     assert seconds * ran <= spent <= seconds * ran + 0.001 * (CLOCK_READINGS + 1)
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.5, 1), (0.49, 3)])
 def test_one_slow_frame_warms_up_and_one_is_broken_down(seconds: float, count: int) -> None:
-    frames, indices = Frames(seconds), list[int]()
-    assert warm_up(frames, frames.clock, 3, 0.1, slow=0.5) == 3 + count
-    _, after = breakdown(timed(frames.clock, seconds, indices), frames.clock, 3, 0.1, slow=0.5)
-    assert indices == [*range(3, 3 + (count if count == 1 else count + 1))]
-    assert after == indices[-1] + 1
+    warm, broken_down = Frames(seconds), Frames(seconds)
+    warm_up(warm, warm.clock, 0.1, slow=0.5)
+    breakdown(broken_down, broken_down.clock, 0.1, slow=0.5)
+    assert (warm.in_order, broken_down.in_order) == (count, count if count == 1 else count + 1)
 
 
-def test_slow_frames_are_five_at_least() -> None:
-    samples = Frames(60.0).sample(1.0)
-    assert samples.frame_seconds == (60.0,) * 5
+@every(
+    ("lengths", "seconds", "samples"),
+    [((60.0,), 1.0, (60.0,) * 5), ((1.0, 2.0, 3.0, 1.5, 2.5), 1e9, (1.0, 2.0, 3.0, 1.5, 2.5) * 200)],
+)
+def test_frames_are_sampled_five_times_at_least_and_a_thousand_times_at_most(
+    lengths: tuple[float, ...], seconds: float, samples: tuple[float, ...]
+) -> None:
+    assert Frames(*lengths).sample(seconds).frame_seconds == samples
 
 
-def test_enough_frames() -> None:
-    samples = Frames(*WIDE).sample(FOREVER)
-    assert len(samples.frame_seconds) == 1000
+def test_a_sample_of_frames_that_differ_is_the_mean_of_a_period() -> None:
+    frames = Frames(1.0, 2.0, 3.0, period=3)
+    assert frames.sample(7.0, 1).frame_seconds == (2.0, 2.0)
+    assert frames.sample(1.0, 3).frame_seconds == (2.0, 2.0, 2.0)
+    assert frames.in_order == 15
 
 
-def test_the_garbage_collector_rests_and_comes_back() -> None:
-    frames = Frames(1.0)
-    frames.sample(3.0)
-    assert not any(frames.collecting)
-    assert gc.isenabled()
-
-
-def test_garbage_is_collected_before_the_first_frame() -> None:
+def test_garbage_is_collected_before_the_first_frame_and_the_collector_rests() -> None:
     class Garbage:
         def __init__(self) -> None:
             self.itself = self
 
     left = weakref.ref(Garbage())
-    gone: list[bool] = []
-    sample(lambda index: gone.append(left() is None), FakeClock(step=1.0), 0, 1.0)
-    assert all(gone)
+    frames = Frames(1.0)
+    frames.frame = lambda index: frames.collecting.append(gc.isenabled() or left() is not None)
+    frames.clock.step = 1.0
+    frames.sample(3.0)
+    assert frames.collecting
+    assert not any(frames.collecting)
+    assert gc.isenabled()
 
 
-def timed(clock: FakeClock, seconds: float, indices: list[int]) -> Callable[[int], dict[str, float]]:
-    def frame(index: int) -> dict[str, float]:
-        clock.advance(seconds)
-        indices.append(index)
-        return {"frame": float(index)}
-
-    return frame
-
-
-@pytest.mark.parametrize(("seconds", "count"), [(100.0, 3), (0.125, 7), (0.001, 10)])
-def test_the_breakdown_has_three_to_ten_frames(seconds: float, count: int) -> None:
-    clock, indices = FakeClock(), list[int]()
-    frames, after = breakdown(timed(clock, seconds, indices), clock, 40, 1.0)
-    assert after == 41 + count
-    assert indices == [*range(40, 41 + count)]
-    assert frames == [{"frame": float(index)} for index in indices[1:]], "the first warms up"
-
-
-def test_every_figure_of_a_frame_has_its_counter() -> None:
-    assert FrameFigures.model_fields.keys() == COUNTERS.keys()
+@every(("seconds", "period", "count"), [(100.0, 1, 3), (0.125, 1, 7), (0.001, 1, 10), (0.125, 3, 3)])
+def test_the_breakdown_has_three_to_ten_periods(seconds: float, period: int, count: int) -> None:
+    frames = Frames(seconds, period=period)
+    parts = breakdown(frames, frames.clock, 1.0)
+    assert frames.in_order == (1 + count) * period, "the first warms up"
+    starts = range(7 + period, frames.index, period)
+    assert parts == [{"often": at + (period - 1) / 2, "seldom": 3.0 / period} for at in starts]
 
 
 def test_what_frames_spend_is_their_mean() -> None:
-    total, clock = iter((10.0, 40.0)), FakeClock(step=1.0)
-    counters = {"cpu_seconds": lambda: next(total)}
-    taken = sample(lambda _: None, clock, 0, 5.0, counters=counters)
-    assert taken.spent == {"cpu_seconds": 30.0 / len(taken.frame_seconds)}
+    assert FrameFigures.model_fields.keys() == COUNTERS.keys()
+    total, frames = iter((10.0, 40.0)), Frames(1.0)
+    taken = sample(frames, frames.clock, 5.0, counters={"cpu_seconds": lambda: next(total)})
+    assert taken.spent == {"cpu_seconds": 30.0 / frames.in_order}

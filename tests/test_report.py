@@ -96,10 +96,7 @@ def broken(**fields: object) -> Profile:
 
 def with_figures(median: float, **fields: Any) -> dict[str, Any]:
     """The slowest frames, CPU time, energy and memory of a row."""
-    places = {
-        "host": PlaceMemory(peak_bytes=235 * MIB),
-        "gpu0": PlaceMemory(peak_bytes=258 * MIB),
-    }
+    places = {"host": PlaceMemory(peak_bytes=235 * MIB), "gpu0": PlaceMemory(peak_bytes=258 * MIB)}
     return {
         "p95": Quantile(seconds=1.2 * median, low_seconds=1.1 * median, high_seconds=1.3 * median),
         "p99": Quantile(seconds=1.5 * median, low_seconds=1.4 * median, high_seconds=2.0 * median),

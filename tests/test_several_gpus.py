@@ -167,7 +167,7 @@ def test_a_timeline_says_on_which_gpu() -> None:
     backend = RecordingBackend(gpus=2, copy_seconds=5.0, kernel_seconds=5.0)
     with bench(_split(), "pinned", backend) as run:
         run.start()
-        timeline = timeline_of(run.loop, backend, 3, FakeClock(step=1.0))
+        timeline = timeline_of(run.loop, backend, FakeClock(step=1.0))
     seen = {(span.label, span.gpu) for span in timeline.spans}
     assert {("device:first", 0), ("device:second", 1), ("to-host", 1), ("host:produce", None)} <= seen
     lines = dict(lanes(timeline))
@@ -186,7 +186,7 @@ def test_memory_is_told_by_gpu() -> None:
     with bench(_split(), "pinned", backend) as run:
         run.start()
         backend.free_bytes, backend.gpus[1].free_bytes = 800, 490
-        places = footprint.over_frames(run.loop, 1, backend, before, 0)
+        places = footprint.over_frames(run.loop, backend, before, 0)
     assert (places["gpu0"].peak_bytes, places["gpu1"].peak_bytes) == (100, 10)
 
 

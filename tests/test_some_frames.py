@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from builders import cuda_device, profile, vector_add_trace
 from every import every
-from fakes import FakeClock, RecordingBackend, attempted, bench
+from fakes import RecordingBackend, attempted, bench
 from field import profiled
 from mixing import device_, host_
 from running import FILES, missing
@@ -17,7 +17,6 @@ from test_schedule import ASYNC, spelled, words
 
 from advisor.devices import catalogue
 from advisor.measure.jobs import Sample
-from advisor.measure.sampling import breakdown, sample
 from advisor.model import steady_frame
 from advisor.model.predict import predict
 from advisor.profiles.schema import Measured
@@ -101,25 +100,6 @@ def test_the_score_is_the_mean_over_the_frames(tmp_path: Path) -> None:
     assert isinstance(sample, Sample), sample
     assert all(0.004 <= seconds < 0.02 for seconds in sample.frame_seconds), sample.frame_seconds
     assert 0.004 <= sample.host_seconds["look"] < 0.02
-
-
-def test_periods_follow_one_another() -> None:
-    ran, clock = list[int](), FakeClock()
-
-    def frame(index: int) -> None:
-        ran.append(index)
-        clock.advance(index % 3 + 1)
-
-    assert sample(frame, clock, 7, 7.0, 1, period=3).frame_seconds == (2.0, 2.0)
-    assert sample(frame, clock, 13, 1.0, 3, period=3).frame_seconds == (2.0, 2.0, 2.0)
-    assert ran == [*range(7, 22)]
-
-    def timed(index: int) -> dict[str, float]:
-        return {"often": 2.0, **({"seldom": 3.0} if index % 3 == 0 else {})}
-
-    frames, index = breakdown(timed, iter(range(1000)).__next__, 1, 0.0, period=3)
-    assert frames == [{"often": 2.0, "seldom": 1.0}] * 3
-    assert index == 13
 
 
 def test_a_profile_charges_a_stage_its_share() -> None:

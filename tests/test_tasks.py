@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from every import every
 from fakes import FakeClock, FakeRanges, RecordingBackend, bench, job
 
 from advisor import Buffer, In, Out, Workload, device, host
@@ -258,7 +259,7 @@ def recorded(strategy: str, **options: float) -> Timeline:
     """Of a backend whose stream takes its own time, on a clock that moves when it is looked at."""
     with bench(adding(), strategy, RecordingBackend(**options)) as run:  # type: ignore[arg-type]
         run.start()
-        timeline = timeline_of(run.loop, run.backend, 3, FakeClock(step=1.0))
+        timeline = timeline_of(run.loop, run.backend, FakeClock(step=1.0))
     assert timeline
     return timeline
 
@@ -272,26 +273,21 @@ def test_work_on_the_stream_is_timed_by_the_streams_marks() -> None:
     assert {label for label, _ in times} <= {"device:add", "to-device", "to-host"}
 
 
-def test_overlapping_frames_are_seen_for_one_period() -> None:
-    with bench(adding(), "pinned-pipelined", RecordingBackend()) as run:
+@every(("strategy", "latencies"), [("pinned", 0), ("pinned-pipelined", 3)])
+def test_overlapping_frames_are_seen_for_one_period_and_nobody_looks_on_afterwards(
+    strategy: str, latencies: int
+) -> None:
+    with bench(adding(), strategy, RecordingBackend()) as run:
         run.start()
-        before = len(run.loop.latencies)
-        timeline = timeline_of(run.loop, run.backend, 3, FakeClock(step=1.0))
-        assert len(run.loop.latencies) - before == 3, "three frames, all ended"
-        run.loop.frame_alone(6)
-    assert {"host:produce", "synchronize", "host:consume"} <= {s.label for s in timeline.spans}
-
-
-def test_the_loop_is_as_before_after_it_was_watched() -> None:
-    for strategy in ("pinned", "pinned-pipelined"):
-        with bench(adding(), strategy, RecordingBackend()) as run:
-            run.start()
-            clock = FakeClock(step=1.0)
-            assert timeline_of(run.loop, run.backend, 3, clock)
-            before = clock.now
-            run.loop.frame_alone(6)
-            run.loop.frame_alone(7)
-            assert clock.now == before, "nobody looks on any more"
+        clock, before = FakeClock(step=1.0), len(run.loop.latencies)
+        timeline = timeline_of(run.loop, run.backend, clock)
+        assert {"host:produce", "synchronize", "host:consume"} <= {s.label for s in timeline.spans}
+        assert len(run.loop.latencies) - before == latencies, "three frames, all ended"
+        now = clock.now
+        run.loop.next_alone()
+        run.loop.next_alone()
+        assert clock.now == now
+        assert run.loop.index == 6
 
 
 def test_a_frame_of_very_many_steps_is_cut_and_says_so() -> None:
@@ -299,7 +295,7 @@ def test_a_frame_of_very_many_steps_is_cut_and_says_so() -> None:
     many = [host(produce), *(device(_named(i)) for i in range(MOST_SPANS + 20)), host(consume)]
     with bench(Workload(buffers, frame=many), "zero-copy", RecordingBackend(kernel_seconds=1)) as run:
         run.loop.first_frame()
-        timeline = timeline_of(run.loop, run.backend, 3, FakeClock(step=1.0))
+        timeline = timeline_of(run.loop, run.backend, FakeClock(step=1.0))
     assert len(timeline.spans) == MOST_SPANS
     assert timeline.left_out > 0
 

@@ -54,14 +54,6 @@ slower than the other would take all of the time."""
 
 
 @dataclass
-class ReadyWorkload:
-    """A contestant's placed workload, set up, and the index of its next frame."""
-
-    workload: PlacedWorkload
-    index: int
-
-
-@dataclass
 class Final:
     """The contestants of one process. `load` imports the file of a job's workload, for a function that calls
     the workload's."""
@@ -75,7 +67,7 @@ class Final:
     power: tuple[tuple[Meter, ...], tuple[float, ...]] | None = None
     """Where blocks are windows for energy: what counts that of each GPU, and its idle power in watts."""
     compared: set[str] = field(default_factory=set)
-    resident: dict[str, ReadyWorkload] = field(default_factory=dict)
+    resident: dict[str, PlacedWorkload] = field(default_factory=dict)
     """Contestants that stay placed between blocks, since their set-up takes longer than a block."""
     open: ExitStack = field(default_factory=ExitStack)
     reused: ReusedAllocations = field(default_factory=ReusedAllocations)
@@ -105,21 +97,18 @@ class Final:
         if self.job.energy_seconds and self.power is None:
             self.power = self._metered()
         with self._ready(name, request.round) as ready, sampling.quiet():
-            loop, most = ready.workload.loop, self._most() * WARM_SHARE
-            warming = sampling.timed_block(
-                loop.frame, self.clock, ready.index, request.warm_frames, most=most, period=loop.period
-            )
-            first = ready.index + len(warming)
+            loop, most = ready.loop, self._most() * WARM_SHARE
+            warming = sampling.timed_block(loop, self.clock, request.warm_frames, most=most)
             loop.reset()
-            figures, frames = self._window(loop, first) if self.power else self._timed(loop, first)
+            first = loop.index
+            figures = self._window(loop) if self.power else self._timed(loop)
+            frames = loop.index - first
             latencies = loop.latencies
             host = {stage: spent / frames for stage, spent in loop.host_seconds.items()}
             ran = {name: mean(counts) for name, counts in counted(loop.iterations).items()}
-            ready.index = first + frames
             if loop.overlaps:  # the next one is under way
-                loop.frame_alone(ready.index)
-                ready.index += 1
-            steps = self._steps(loop, ready) if self.job.jobs else {}
+                loop.next_alone()
+            steps = self._steps(loop) if self.job.jobs else {}
         block = Block(
             process=self.job.process,
             round=request.round,
@@ -138,50 +127,36 @@ class Final:
             return self.job.block_seconds
         return LONGEST_BLOCK * self.job.block_seconds if self.job.jobs else math.inf
 
-    def _steps(self, loop: FrameLoop, ready: ReadyWorkload) -> dict[str, float]:
+    def _steps(self, loop: FrameLoop) -> dict[str, float]:
         slow = 0.0 if self.job.base.backend == "cpu" else STEPS_SECONDS
-        frames, ready.index = sampling.breakdown(
-            loop.timed_frame, self.clock, ready.index, 0.0, slow, loop.period
-        )
+        frames = sampling.breakdown(loop, self.clock, 0.0, slow)
         return {label: mean(frame[label] for frame in frames) for label in frames[0]}
 
-    def _timed(self, loop: FrameLoop, first: int) -> tuple[dict[str, Any], int]:
-        """Figures of the block, and how many frames ran."""
-        spending = sampling.Spending()
-        frames, most, run = self.job.frames, self._most(), loop.frame
+    def _timed(self, loop: FrameLoop) -> dict[str, Any]:
+        """Figures of the block."""
+        spending, frames, most = sampling.Spending(), self.job.frames, self._most()
         if self.job.jobs:
-            spent, frames = sampling.timed_together(
-                run, self.clock, first, frames, most=most, period=loop.period
-            )
+            spent, frames = sampling.timed_together(loop, self.clock, frames, most=most)
             seconds = [spent]
         else:
-            seconds = sampling.timed_block(run, self.clock, first, frames, most=most, period=loop.period)
+            seconds = sampling.timed_block(loop, self.clock, frames, most=most)
             frames = len(seconds)
-        spent_each = spending.per_frame(frames)
         times = {"seconds": sum(seconds), "frame_seconds": tuple(seconds[:MOST_FRAMES])}
-        return {"frames": frames, **times, **spent_each}, frames
+        return {"frames": frames, **times, **spending.per_frame(frames)}
 
-    def _window(self, loop: FrameLoop, first: int) -> tuple[dict[str, Any], int]:
+    def _window(self, loop: FrameLoop) -> dict[str, Any]:
         """The same of a window between two ticks of the counter, before and after which frames run too."""
         assert self.power is not None
-        (meters, idle), ran = self.power, 0
-
-        def period(_: int) -> None:
-            nonlocal ran
-            for _ in range(loop.period):
-                loop.frame(first + ran)
-                ran += 1
-
-        measured = sampling.window(period, 0, meters, self.clock, self.job.energy_seconds)
+        meters, idle = self.power
+        measured = sampling.window(loop.next_period, meters, self.clock, self.job.energy_seconds)
         each = tuple(GpuEnergy(joules=j, idle_watts=w) for j, w in zip(measured.joules, idle, strict=True))
         together = f", of {len(each)} GPUs together" if len(each) > 1 else ""
         joules = sum(measured.joules)
         source = f"{meters[0].source}{together}"
         gpus = each if together else ()
-        frames = measured.frames * loop.period
+        frames = measured.runs * loop.period
         energy = Energy(joules=joules, idle_watts=sum(idle), source=source, gpus=gpus)
-        seconds = measured.seconds
-        return {"frames": frames, "seconds": seconds, "frame_seconds": (), "energy": energy}, ran
+        return {"frames": frames, "seconds": measured.seconds, "frame_seconds": (), "energy": energy}
 
     def _metered(self) -> tuple[tuple[Meter, ...], tuple[float, ...]]:
         """A meter for each GPU, open for the life of the process, and the power while nothing runs."""
@@ -196,7 +171,7 @@ class Final:
         return tuple(meters), sampling.idle_watts(meters, self.clock, self.sleep)
 
     @contextmanager
-    def _ready(self, name: str, number: int) -> Iterator[ReadyWorkload]:
+    def _ready(self, name: str, number: int) -> Iterator[PlacedWorkload]:
         if name in self.resident:
             yield self.resident[name]
             return
@@ -222,7 +197,7 @@ class Final:
         self.reused.use_for((number, job.strategy, *alike) if fits else None)
         return self.reused if fits else None
 
-    def _placed(self, name: str, number: int, stack: ExitStack) -> ReadyWorkload:
+    def _placed(self, name: str, number: int, stack: ExitStack) -> PlacedWorkload:
         job = self.job.job_of(name)
         ranges = Ranges()
         stack.enter_context(ranges.strategy(job.strategy))
@@ -245,7 +220,7 @@ class Final:
         else:
             first = first_frames(workload.loop, most=LEAST_FRAMES)
         self.setup_seconds.append(seconds + first.setup_seconds)
-        return ReadyWorkload(workload, first.count)
+        return workload
 
 
 def _code(job: jobs.Job) -> tuple[str, str | None]:

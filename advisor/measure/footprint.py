@@ -46,18 +46,14 @@ def read(backend: Backend, process: Path = _PROCESS) -> Reading:
     return Reading(_field(process / _ROLLUP, "Pss"), locked, free, resident, cards)
 
 
-FRAMES = 2
-"""Frames that `over_frames` watches: where two are under way at once, both are seen."""
-
-
 def over_frames(
-    loop: FrameLoop, first: int, backend: Backend, before: Reading, gpu: int, process: Path = _PROCESS
+    loop: FrameLoop, backend: Backend, before: Reading, gpu: int, process: Path = _PROCESS
 ) -> dict[str, PlaceMemory]:
-    """Memory that frames from index `first` on take beyond `before`, by place: `host`, and `gpu0` of a card.
-    Each of several GPUs has its own, by its number in the workload.
+    """Memory that the next frames take beyond `before`, by place: `host`, and `gpu0` of a card. Each of
+    several GPUs has its own, by its number in the workload.
 
-    Read after each step of two frames, and once nothing is under way. A step's own temporaries that it gives
-    back are not seen, but for those of the GPU's pool, which keeps them.
+    Read after each step of two frames, which may be under way at once, and once nothing is. A step's own
+    temporaries that it gives back are not seen, but for those of the GPU's pool, which keeps them.
     """
     resident: list[int | None] = []
     free: list[list[int | None]] = [[] for _ in backend.gpus]
@@ -72,9 +68,9 @@ def over_frames(
         look()
 
     with loop.watched(lambda action: action.around(look_after)):
-        for index in range(first, first + FRAMES - 1):
-            loop.frame(index)
-        loop.frame_alone(first + FRAMES - 1)
+        loop.frame(loop.index)
+        loop.index += 1
+        loop.next_alone()
     wait_for_all(backend)
     look()
     places = {"host": [_rise(before.resident, now) for now in resident]}

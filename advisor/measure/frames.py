@@ -105,6 +105,8 @@ class FrameLoop:
 
     overlaps = False
     """After a frame the next one is under way."""
+    index = 0
+    """The next frame's, where frames run in order: what runs some of them advances it."""
 
     def __init__(
         self,
@@ -168,6 +170,7 @@ class FrameLoop:
     def first_frame(self) -> None:
         """Frame 0, which also moves what set-up wrote."""
         self._written(self.first)(0)
+        self.index = 1
 
     def frame(self, index: int) -> None:
         """A steady frame. This is what is timed: nothing here but the steps and their ranges."""
@@ -176,6 +179,22 @@ class FrameLoop:
     def frame_alone(self, index: int) -> None:
         """A frame after which nothing is under way, so that its results can be read."""
         self._steady(index)
+
+    def next_alone(self) -> int:
+        """The next frame, by itself; its index."""
+        self.frame_alone(self.index)
+        self.index += 1
+        return self.index - 1
+
+    def next_period(self) -> None:
+        for index in range(self.index, self.index + self.period):
+            self.frame(index)
+        self.index += self.period
+
+    def to_a_whole_frame(self, before: int = 0) -> None:
+        """Runs frames up to one in which all stages run, or so many before it."""
+        while (self.index + before) % self.period:
+            self.next_alone()
 
     def timed_frame(self, index: int) -> dict[str, float]:
         """A steady frame with each step timed, for the breakdown and not for the score. Seconds by label.

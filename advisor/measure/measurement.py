@@ -140,7 +140,7 @@ class Measurement:
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
     planned: int = 2
-    """What progress counts: processes, the search, the final. The first two are the reference and the trace."""
+    """What progress counts: the reference, the trace, further processes, the search and the final."""
     timed: int = 0
     longest: float = 0.0
     """Seconds of the longest process of a strategy so far."""

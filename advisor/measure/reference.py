@@ -120,7 +120,8 @@ def _as_it_is(
             for name in results.differences(index, inspector.results(index, alone=alone), lengths):
                 others.setdefault(name, index)
 
-        ran = first_frames(run.loop, look, most=frames, seconds=seconds).count
+        first_frames(run.loop, look, most=frames, seconds=seconds)
+        ran = run.loop.index
         other_counts = unlike(counted(run.loop.iterations), counts)
         iterations = {name: tuple(all_[:ran]) for name, all_ in counts.items() if name not in other_counts}
         other = others | other_counts

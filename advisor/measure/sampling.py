@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,6 +34,18 @@ CLOCK_READINGS = 8
 """Most readings of the clock between frames that are timed together."""
 _CLOCK_DIGITS = 9
 """The clock counts nanoseconds; further digits of a difference of floats are noise, and half of the file."""
+
+
+class Frames(Protocol):
+    """Frames that run in order, each once: what runs some of them advances `index`, that of the next one.
+    `period`: frames after which the pattern of stages repeats that run in some frames only."""
+
+    index: int
+
+    @property
+    def period(self) -> int: ...
+    def frame(self, index: int) -> None: ...
+    def timed_frame(self, index: int) -> dict[str, float]: ...
 
 
 @dataclass(frozen=True)
@@ -59,28 +71,26 @@ class Spending:
         return {name: (read() - self._before[name]) / frames for name, read in self._counters.items()}
 
 
-def warm_up(
-    frame: Callable[[int], None], clock: Clock, first: int, limit: float, slow: float = math.inf
-) -> int:
-    """Runs frames from index `first` until they get no quicker, three at least; the next free index.
+def warm_up(loop: Frames, clock: Clock, limit: float, slow: float = math.inf) -> None:
+    """Runs frames until they get no quicker, three at least.
 
     Twice as many each time, until they are not quicker on average than those before, by more than `STEADY`,
     or `limit` seconds are over. One is enough where it takes `slow` seconds: what it could warm up is little
     beside that.
     """
-    index, begin, before, count = first, clock(), math.inf, 1
+    begin, before, count = clock(), math.inf, 1
     while True:
         start = clock()
-        for _ in range(count):
-            frame(index)
-            index += 1
+        for index in range(loop.index, loop.index + count):
+            loop.frame(index)
+        loop.index += count
         end = clock()
         mean = (end - start) / count
         if count == 1 and mean >= slow:
-            return index
+            return
         steady = mean >= before * (1 - STEADY) and end - begin >= LEAST_WARM
         if count > 1 and (steady or end - begin >= limit):
-            return index
+            return
         before, count = mean, 2 * count
 
 
@@ -104,81 +114,58 @@ def settled(curves: Iterable[Sequence[float]]) -> int:
 
 
 def sample(
-    frame: Callable[[int], None],
-    clock: Clock,
-    first: int,
-    seconds: float,
-    least: int = MIN_FRAMES,
-    counters: Counters = COUNTERS,
-    period: int = 1,
+    loop: Frames, clock: Clock, seconds: float, least: int = MIN_FRAMES, counters: Counters = COUNTERS
 ) -> Samples:
     """Times frames for so many seconds, with the garbage collector at rest. Frames that differ are timed in
     whole periods, `least` of them, and a sample is the mean of a period."""
+    period = loop.period
     with quiet():
         spending = Spending(counters)
-        times = timed_block(
-            frame, clock, first, MAX_FRAMES * period, most=seconds, least=least * period, period=period
-        )
+        times = timed_block(loop, clock, MAX_FRAMES * period, most=seconds, least=least * period)
         spent = spending.per_frame(len(times))
     means = (sum(times[at : at + period]) / period for at in range(0, len(times), period))
     return Samples(tuple(means), spent)
 
 
-def timed_block(
-    frame: Callable[[int], None],
-    clock: Clock,
-    first: int,
-    count: int,
-    *,
-    most: float,
-    least: int = 1,
-    period: int = 1,
-) -> list[float]:
+def timed_block(loop: Frames, clock: Clock, count: int, *, most: float, least: int = 1) -> list[float]:
     """Seconds of each of `count` frames by contiguous timestamps: together they are the block's time. most:
     after so many seconds, and `least` frames, it ends with the period that runs."""
-    marks = [clock()]
-    for index in range(first, first + count):
+    frame, period, marks = loop.frame, loop.period, [clock()]
+    for ran, index in enumerate(range(loop.index, loop.index + count), start=1):
         frame(index)
         marks.append(clock())
-        ran = index + 1 - first
         if marks[-1] - marks[0] >= most and ran >= least and ran % period == 0:
             break
+    loop.index += len(marks) - 1
     return [round(after - before, _CLOCK_DIGITS) for before, after in pairwise(marks)]
 
 
-def timed_together(
-    frame: Callable[[int], None], clock: Clock, first: int, count: int, *, most: float, period: int
-) -> tuple[float, int]:
+def timed_together(loop: Frames, clock: Clock, count: int, *, most: float) -> tuple[float, int]:
     """Seconds of `count` frames, and how many ran: after `most` seconds it ends with a period. The clock is
     read a few times only: between frames that would be a share of short ones."""
-    step, ran, begin = period * math.ceil(count / period / CLOCK_READINGS), 0, clock()
-    while ran < count and (not ran or clock() - begin < most):
-        ahead = min(ran + step, count)
-        for index in range(first + ran, first + ahead):
+    frame, first, last = loop.frame, loop.index, loop.index + count
+    step, begin = loop.period * math.ceil(count / loop.period / CLOCK_READINGS), clock()
+    while loop.index < last and (loop.index == first or clock() - begin < most):
+        ahead = min(loop.index + step, last)
+        for index in range(loop.index, ahead):
             frame(index)
-        ran = ahead
-    return clock() - begin, ran
+        loop.index = ahead
+    return clock() - begin, loop.index - first
 
 
-def breakdown(
-    timed_frame: Callable[[int], dict[str, float]],
-    clock: Clock,
-    first: int,
-    seconds: float,
-    slow: float = math.inf,
-    period: int = 1,
-) -> tuple[list[dict[str, float]], int]:
-    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label, and the
-    next frame's index. Of frames that differ, so many periods: each as the mean of its frames. One more goes
-    before them, which does not count: it warms up, and tells how long launching takes."""
+def breakdown(loop: Frames, clock: Clock, seconds: float, slow: float = math.inf) -> list[dict[str, float]]:
+    """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label. Of
+    frames that differ, so many periods: each as the mean of its frames. One more goes before them, which does
+    not count: it warms up, and tells how long launching takes."""
     frames: list[dict[str, float]] = []
     begin = clock()
     while len(frames) < 4 or (len(frames) < 11 and clock() < begin + seconds):
-        start = first + len(frames) * period
-        frames.append(_mean([timed_frame(index) for index in range(start, start + period)]))
+        period = range(loop.index, loop.index + loop.period)
+        frames.append(_mean([loop.timed_frame(index) for index in period]))
+        loop.index = period.stop
         if len(frames) == 1 and clock() - begin >= slow:
-            return frames, first + period
-    return frames[1:], first + len(frames) * period
+            return frames
+    return frames[1:]
 
 
 def _mean(frames: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -197,51 +184,44 @@ _LOOK_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class Window:
-    frames: int
+    runs: int
     seconds: float
     joules: tuple[float, ...]
 
 
 def window(
-    frame: Callable[[int], None],
-    first: int,
-    meters: Sequence[Meter],
-    clock: Clock,
-    seconds: float = WINDOW_SECONDS,
+    run: Callable[[], object], meters: Sequence[Meter], clock: Clock, seconds: float = WINDOW_SECONDS
 ) -> Window:
-    """Runs frames from that index on, from one tick of the counters to the first one after `seconds`. meters:
-    one for each GPU. Raises `Unmetered` where a counter is lost."""
-    start, began, before = _tick(frame, first, meters, clock)
-    index = start
+    """Calls `run` from one tick of the counters to the first one after `seconds`. meters: one for each GPU.
+    Raises `Unmetered` where a counter is lost."""
+    _, began, before = _tick(run, meters, clock)
+    ran = 0
     while clock() < began + seconds:
-        frame(index)
-        index += 1
-    end, ended, after = _tick(frame, index, meters, clock)
+        run()
+        ran += 1
+    more, ended, after = _tick(run, meters, clock)
     joules = tuple(now - then for then, now in zip(before, after, strict=True))
-    return Window(end - start, ended - began, joules)
+    return Window(ran + more, ended - began, joules)
 
 
 def idle_watts(meters: Sequence[Meter], clock: Clock, sleep: Callable[[float], None]) -> tuple[float, ...]:
-    def wait(_: int) -> None:
-        sleep(_LOOK_SECONDS)
-
-    idle = window(wait, 0, meters, clock, IDLE_SECONDS)
+    idle = window(lambda: sleep(_LOOK_SECONDS), meters, clock, IDLE_SECONDS)
     return tuple(max(joules, 0.0) / idle.seconds for joules in idle.joules)
 
 
 def _tick(
-    frame: Callable[[int], None], index: int, meters: Sequence[Meter], clock: Clock
+    run: Callable[[], object], meters: Sequence[Meter], clock: Clock
 ) -> tuple[int, float, tuple[float, ...]]:
-    """The next frame's index, the moment, and the joules of each meter."""
-    before, begin = _counts(meters), clock()
+    """How often it ran, the moment, and the joules of each meter."""
+    ran, before, begin = 0, _counts(meters), clock()
     while True:
         start = clock()
         while clock() < start + _LOOK_SECONDS:
-            frame(index)
-            index += 1
+            run()
+            ran += 1
         joules, now = _counts(meters), clock()
         if joules != before or now >= begin + LONGEST_TICK:
-            return index, now, joules
+            return ran, now, joules
 
 
 def _counts(meters: Sequence[Meter]) -> tuple[float, ...]:

@@ -45,9 +45,8 @@ class ResultsDiffer(Exception):
 
 @dataclass(frozen=True)
 class FirstFrames:
-    """What the first frames took. `count`: of frames, and so the index of the next one."""
+    """What the first frames took."""
 
-    count: int
     setup_seconds: float
     first_seconds: float
     last_seconds: float
@@ -64,16 +63,16 @@ def first_frames(
     loop.first_frame()
     began = perf_counter()
     look(0, True)
-    index = 0
     while True:
-        index += 1
+        index = loop.index
         last = index + 1 >= max(most, LEAST_FRAMES) or perf_counter() >= began + seconds
         started = perf_counter()
         (loop.frame_alone if last else loop.frame)(index)
         spent = perf_counter() - started
         look(index, last or not loop.overlaps)
+        loop.index += 1
         if last:
-            return FirstFrames(index + 1, ready - begin, began - ready, spent)
+            return FirstFrames(ready - begin, began - ready, spent)
 
 
 _BEFORE = 3
@@ -137,7 +136,7 @@ def measure(
     first_counts = counted(loop.iterations)
     require_state(backend)
     hurried = job.left_seconds is not None and first.last_seconds * _MOST_FRAMES > job.left_seconds
-    timed, count, index = _timed(job, backend, loop, first.count, hurried=hurried)
+    timed, count = _timed(job, backend, loop, hurried=hurried)
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     iterations = iteration_records(loop.iterations, first_counts)
@@ -145,15 +144,13 @@ def measure(
     bus_id = backend.environment().get("pci_bus_id")
     # While clocks and link are still as they were under load.
     state = bus_id and gpu_state(str(bus_id), moment="under-load", process=os.getpid())
-    loop.frame_alone(index)
-    nan = _late_nan(job, run, index)
-    steps, places, index = _step_by_step(job, backend, run, before, index + 1, hurried=hurried)
+    nan = _late_nan(job, run, loop.next_alone())
+    steps, places = _step_by_step(job, backend, run, before, hurried=hurried)
     pages = host_pages(placed.host for placed in run.placed.values())
     require_state(backend)
-    if run.bound.check:  # after the last frames too: a solver may go wrong late
-        loop.frame_alone(index)
-        if wrong := wrong_results(run.inspector, Path(job.file), index):
-            raise wrong
+    late = run.bound.check and wrong_results(run.inspector, Path(job.file), loop.next_alone())
+    if late:  # a solver may go wrong after the first frames
+        raise late
     return Sample(
         **timed,
         **steps,
@@ -171,51 +168,38 @@ def measure(
     )
 
 
-def _timed(
-    job: Job, backend: Backend, loop: FrameLoop, index: int, *, hurried: bool
-) -> tuple[dict[str, Any], int, int]:
-    """Warms up and times frames; without time left, one frame as it is. Fields of `Sample`, the number of
-    frames, and the next one's index."""
-    clock = perf_counter
+def _timed(job: Job, backend: Backend, loop: FrameLoop, *, hurried: bool) -> tuple[dict[str, Any], int]:
+    """Warms up and times frames; without time left, one frame as it is. Fields of `Sample`, and the number of
+    frames."""
     if not hurried:
-        index = warm_up(loop.frame, clock, index, min(0.2, job.seconds), slow_seconds(job))
+        warm_up(loop, perf_counter, min(0.2, job.seconds), slow_seconds(job))
     loop.reset()
     with backend.page_locks() as locks:
         least = 1 if hurried else job.min_frames
-        samples = sample(loop.frame, clock, index, job.seconds, least, period=loop.period)
+        samples = sample(loop, perf_counter, job.seconds, least)
     count = len(samples.frame_seconds) * loop.period
     fields = {
         "frame_seconds": samples.frame_seconds,
         "page_locking": locks and PageLocking(calls=locks.calls / count, seconds=locks.seconds / count),
         **samples.spent,
     }
-    return fields, count, index + count
+    return fields, count
 
 
 def _step_by_step(
-    job: Job, backend: Backend, run: PlacedWorkload, before: footprint.Reading, index: int, *, hurried: bool
-) -> tuple[dict[str, Any], dict[str, PlaceMemory], int]:
-    """A few frames that do not count: their parts and timeline, their memory, the next one's index."""
+    job: Job, backend: Backend, run: PlacedWorkload, before: footprint.Reading, *, hurried: bool
+) -> tuple[dict[str, Any], dict[str, PlaceMemory]]:
+    """A few frames that do not count: their parts and timeline, and their memory."""
     loop, seconds = run.loop, min(0.5, job.seconds / 5)
-    timed, index = breakdown(loop.timed_frame, perf_counter, index, seconds, slow_seconds(job), loop.period)
+    timed = breakdown(loop, perf_counter, seconds, slow_seconds(job))
     fields: dict[str, Any] = {"breakdown": tuple(timed)}
     if hurried:
-        return fields, {}, index
+        return fields, {}
     if job.timeline:
-        index = to_a_whole_frame(loop, index, before=1)
-        fields["timeline"] = timeline(loop, backend, index)
-        index += WATCHED
-    index = to_a_whole_frame(loop, index)
-    places = footprint.over_frames(loop, index, backend, before, job.gpu)
-    return fields, places, index + footprint.FRAMES
-
-
-def to_a_whole_frame(loop: FrameLoop, index: int, before: int = 0) -> int:
-    """Runs frames up to one in which all stages run, or so many before it; its index."""
-    while (index + before) % loop.period:
-        loop.frame_alone(index)
-        index += 1
-    return index
+        loop.to_a_whole_frame(before=1)
+        fields["timeline"] = timeline(loop, backend)
+    loop.to_a_whole_frame()
+    return fields, footprint.over_frames(loop, backend, before, job.gpu)
 
 
 def slow_seconds(job: Job) -> float:
@@ -270,7 +254,7 @@ def compared(
 
     limit = comparing_seconds(job) if seconds is None else seconds
     first = first_frames(run.loop, look, most=frames, seconds=limit)
-    wrong = wrong_results(run.inspector, Path(job.file), first.count - 1) if repeated else None
+    wrong = wrong_results(run.inspector, Path(job.file), run.loop.index - 1) if repeated else None
     if wrong:
         raise wrong
     return first, repeated is not None and not repeated.unlike
@@ -316,15 +300,12 @@ def _transfer_bytes(
 
 
 MOST_SPANS = 300
-WATCHED = 3
-"""Frames that a timeline takes."""
 
 
-def timeline(loop: FrameLoop, backend: Backend, index: int, clock: Clock = perf_counter) -> Timeline | None:
-    """Runs the frames `index` to `index + WATCHED - 1`, and takes the middle one, so that of frames that
-    overlap all of one period is seen; None where the clock saw no time pass. The host's steps are timed by
-    its clock, the stream's by marks. The two are fitted at one mark, right after a wait: on a GPU they agree
-    within a few microseconds."""
+def timeline(loop: FrameLoop, backend: Backend, clock: Clock = perf_counter) -> Timeline | None:
+    """Runs three frames, and takes the middle one, so that of frames that overlap all of one period is seen;
+    None where the clock saw no time pass. The host's steps are timed by its clock, the stream's by marks. The
+    two are fitted at one mark, right after a wait: on a GPU they agree within a few microseconds."""
     executed: list[tuple[Action, float, float, tuple[Any, Any] | None]] = []
     wait_for_all(backend)
     anchors, zero = [gpu.timestamp() for gpu in backend.gpus], clock()
@@ -337,11 +318,12 @@ def timeline(loop: FrameLoop, backend: Backend, index: int, clock: Clock = perf_
         executed.append((action, begin, end, (mark, gpu.timestamp(stream)) if action.on_stream else None))
 
     with loop.watched(lambda action: action.around(partial(note, action))):
-        loop.frame(index)
+        loop.frame(loop.index)
         start = clock()
-        loop.frame(index + 1)
+        loop.frame(loop.index + 1)
         stop = clock()
-        loop.frame_alone(index + WATCHED - 1)
+        loop.index += 2
+        loop.next_alone()
     wait_for_all(backend)
     spans: list[Span] = []
     for action, begin, end, marks in executed:

@@ -28,7 +28,7 @@ from advisor.measure.jobs import Job, Problem, TraceRun
 from advisor.measure.kept_results import MOST_FRAMES, SECONDS
 from advisor.measure.placed_workload import PlacedWorkload
 from advisor.measure.sampling import breakdown
-from advisor.measure.tasks import counted, iteration_records, slow_seconds, to_a_whole_frame
+from advisor.measure.tasks import counted, iteration_records, slow_seconds
 from advisor.measure.verification import RegionViolation
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import HostRates, Wait
@@ -66,8 +66,7 @@ def trace(job: Job, run: PlacedWorkload, checked: TraceRun, waits: tuple[Wait, .
     loop.first_frame()
     loop.reset()
     seconds = min(job.seconds, 1.0)
-    frames, index = breakdown(loop.timed_frame, perf_counter, 1, seconds, slow_seconds(job), loop.period)
-    index = to_a_whole_frame(loop, index)
+    frames = breakdown(loop, perf_counter, seconds, slow_seconds(job))
     iterations = iteration_records(loop.iterations, counted(loop.iterations))
     often = Trace(iterations=iterations)
     times = {
@@ -78,7 +77,7 @@ def trace(job: Job, run: PlacedWorkload, checked: TraceRun, waits: tuple[Wait, .
     traffic = checked.trace
     if traffic is None:
         traced = _Traced(run, job.seed)
-        traced.run_frames(index)
+        traced.run_frames()
         traffic = traced.trace()
     work = tuple(each.model_copy(update={"seconds": times.get(each.stage)}) for each in traffic.work)
     rates = host_rates() if any(s.side == "host" for s in bound.frame) else None
@@ -142,20 +141,21 @@ class _Traced:
                 action.run(index)
             yield action
 
-    def run_frames(self, index: int) -> None:
-        """Two frames, since stages may do other work in some; where lengths differ by frame several, and the
-        mean of what was valid."""
-        bound = self._run.bound
+    def run_frames(self) -> None:
+        """Two whole frames, since stages may do other work in some; where lengths differ by frame several,
+        and the mean of what was valid."""
+        bound, loop = self._run.bound, self._run.loop
         rows = list[dict[str, int]]()
         skipped = {name for s in bound.stages if s.stage.cpu is no_kernel for name in s.use.writes()}
         buffers = bound.workload.buffers
         known = not any(buffer.valid in skipped for buffer in buffers.values())
         end = perf_counter() + SECONDS
         while not rows or (len(rows) < (MOST_FRAMES if rows[0] else 2) and perf_counter() < end):
-            for _ in self.acted(self.loop.steady, index):
+            loop.to_a_whole_frame()
+            for _ in self.acted(self.loop.steady, loop.index):
                 pass
-            rows.append(self._run.inspector.rows(index) if known else {})
-            index = to_a_whole_frame(self._run.loop, index + 1)
+            rows.append(self._run.inspector.rows(loop.index) if known else {})
+            loop.index += 1
         row_bytes = {name: buffers[name].nbytes / buffers[name].dimensions[0] for name in rows[0]}
         self._valid = {name: size * mean(each[name] for each in rows) for name, size in row_bytes.items()}
 
@@ -201,18 +201,17 @@ class _Checks:
             self._watch.waits.clear()
             begin = perf_counter()
             loop.first_frame()
-            index = 1
             if perf_counter() - begin < _SLOW and not self._refused:
                 self._watch.waits.clear()
                 for action in loop.in_turn(loop.steady):  # all stages, also those of some frames only
-                    action.run(index)
-                index += 1
+                    action.run(loop.index)
+                loop.index += 1
             self._waits = +self._watch.waits
             if self.skipped:
                 return
             traced = _Traced(self._run, self._seed)
             with traced.loop.watched(partial(self._checked, traced.placed)):
-                traced.run_frames(to_a_whole_frame(loop, index))
+                traced.run_frames()
         self.traced = traced
 
     def refused(self) -> tuple[Problem, ...]:
