@@ -351,6 +351,7 @@ VERDICTS: dict[str, Recommendation] = {
     "keep": recommendation("pageable", verdict="keep", bound=0.03, speedup=1.0, interval=(1.0, 1.0)),
     "open": recommendation(verdict="open", bound=0.08),
     "open, with seconds to go": made("open", bound=0.08, seconds_more=40.0),
+    "open, another looks faster": recommendation(verdict="open", bound=0.08, fastest="zero-copy"),
     "open, the rows tell the gain": recommendation(verdict="open", bound=0.08, speedup=None, interval=None),
     "open, too few": made("open"),
     "untrusted": recommendation(verdict="untrusted", bound=0.0, noise=(1.05, 1.12)),

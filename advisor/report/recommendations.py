@@ -188,11 +188,14 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
 
 
 def remark(chosen: Recommendation, confidence: float) -> str:
-    """The confidence of a headline that states a gain, and a mix that is faster than the strategy."""
+    """The confidence of a headline that states a gain, and what is, or looks, faster than the strategy."""
     claim = "" if chosen.least_memory or chosen.strategy is None else _claim(chosen)
     certainty = f"{claim} ({units.percent(confidence)})" * (claim not in headline(chosen))
-    mix = chosen.faster_mix
-    if mix is None or chosen.verdict == "untrusted" or (chosen.verdict != "open" and mix.interval[0] <= 1):
+    mix, is_open = chosen.faster_mix, chosen.verdict == "open"
+    if is_open and mix is None and chosen.fastest not in (None, chosen.strategy):
+        leader = f"{words.code(chosen.fastest)} looks {_better(chosen)}, with less certainty"
+        return "; ".join(filter(None, (certainty, leader)))
+    if mix is None or chosen.verdict == "untrusted" or (not is_open and mix.interval[0] <= 1):
         return certainty
     ratio, low, high = (
         f"{(r - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}") for r in (mix.ratio, *mix.interval)
@@ -205,12 +208,15 @@ def remark(chosen: Recommendation, confidence: float) -> str:
 def _claim(chosen: Recommendation) -> str:
     if chosen.verdict not in _CLAIMS or (chosen.verdict == "open" and chosen.bound is None):
         return ""
-    timed = counted(chosen.objective).noun == "time"
-    better, worse = ("faster", "slower") if timed else ("better", "worse")
+    worse = "slower" if _better(chosen) == "faster" else "worse"
     among = _AMONG["footprint" if chosen.objective == "footprint" else "budget" if chosen.excluded else ""]
     claim = _CLAIMS[chosen.verdict]
     bound = shown_bound(chosen.bound)
-    return claim.format(better=better, worse=worse, bound=bound, among=among)
+    return claim.format(better=_better(chosen), worse=worse, bound=bound, among=among)
+
+
+def _better(chosen: Recommendation) -> str:
+    return "faster" if counted(chosen.objective).noun == "time" else "better"
 
 
 def uncapitalised(sentence: str) -> str:
