@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from every import every
 from rendering import Accepted, refusals
 from running import MISBEHAVING, QUICK, Command, Said, having, missing
 
@@ -87,6 +88,20 @@ def test_workloads_and_options_that_are_wrong(command: Command, accepted: Accept
     calls = {words: partial(run, GOOD, words) for words in WORDS}
     calls |= {f"{old} -> {new}": partial(run, GOOD.replace(old, new), "w.py") for old, new in CHANGED}
     accepted(refusals(calls), "input-refused.txt")
+
+
+@every(
+    ("words", "part"),
+    [
+        ("--set n=0", "buffer 'a' has the shape (0,)"),
+        ("--set n=10**12", "buffer 'a' of shape (1000000000000,)"),
+        ("--sweep n=1..1000000000000", "--sweep n="),
+    ],
+)
+def test_a_size_that_cannot_be_is_told_before_anything_runs(words: str, part: str, command: Command) -> None:
+    said = command("profile", "w.py", "--no-gpu", *words.split())
+    assert (said.code, said.out, Path("advisor-report").exists()) == (3, "", False)
+    assert part in said.error[0]
 
 
 def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
