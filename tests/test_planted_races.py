@@ -245,6 +245,18 @@ RACES = {
         " log.append(w.get()[0])\n w = cupy.asarray(gray)  #line",
         "is read in the loop before",
     ),
+    "an array that is set": (
+        "hoist",
+        "gray = np.zeros(4)\nw = cupy.asarray(np.ones(4))\nfor i in range(6):  #loop\n"
+        " w.set(gray)  #line\n log.append(w.get()[0] + i)",
+        GUARDED,
+    ),
+    "an array that is set and written": (
+        "hoist",
+        "gray = np.zeros(4)\nw = cupy.asarray(np.ones(4))\nfor i in range(6):  #loop\n"
+        " w.set(gray)  #line\n w.fill(i)\n log.append(w.get()[0])",
+        "writes to what it uploads",
+    ),
     "an array on the GPU that a function writes to": (
         "hoist",
         "gray = np.zeros(4)\ndef spoil(w):\n w.fill(9)\nfor i in range(6):  #loop\n"

@@ -351,13 +351,6 @@ def test_what_is_said_of_a_line(accepted: Accepted) -> None:
     accepted("\n".join(text), "rules/lines.txt")
 
 
-def test_a_change_that_is_certain_is_a_patch_of_the_users_file() -> None:
-    found = advise_lines(concluded(script_run(download())), "Test card", CARD, (), Preferences())
-    patch = found[0].advice.snippet or ""
-    assert patch.startswith("--- a/camera.py\n")
-    assert "+    out = m.get(out=out_pinned)\n" in patch
-
-
 def test_without_a_gpu_each_target_has_its_own_predicted_advice() -> None:
     run = played()
     told = [predict_crossings(run, target) for target in (CARD, load("orin-nano"))]

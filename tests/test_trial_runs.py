@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -120,19 +119,6 @@ def test_what_pays_is_measured_patched_and_measured_again(
     assert ("gray = cupyx.zeros_pinned((64, 64), np.float32)" in after) == trials["lock-9"].in_patch
 
 
-def test_an_array_that_is_set_in_each_frame_is_uploaded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`w.set(table)` is kept out of the loop; where the script writes to `w`, that is refused."""
-    replaced, start = ("w = cupy.asarray(table)", "w.set(table)"), "w = cupy.asarray(table)"
-    monkeypatch.setattr(sys.modules[__name__], "CAMERA", CAMERA.replace(*replaced))
-    _, trials = tried(tmp_path, monkeypatch, 60, start=start)
-    assert trials["hoist-11"].outcome in ("faster", "open")
-    _, trials = tried(tmp_path, monkeypatch, 60, start=start, after="w.fill(i)")
-    assert trials["hoist-11"].outcome == "refused"
-    assert "writes to what it uploads" in trials["hoist-11"].reason
-
-
 @every(
     ("text", "timeout", "left", "message"),
     [
@@ -244,22 +230,35 @@ def test_a_change_is_suggested_where_the_file_and_the_record_show_that_it_can_he
 class Runs:
     """Runs of a script, played: frames by contestant, printed lines by the changes in force."""
 
-    def __init__(self, seconds: dict[str, float], printed: dict[tuple[str, ...], str] | None = None) -> None:
+    def __init__(
+        self,
+        seconds: dict[str, float],
+        printed: dict[tuple[str, ...], str] | None = None,
+        *,
+        drawn: Callable[[int], dict[str, float]] = lambda _: {},
+        ends: Callable[[TrialJob], BaseException | str] = lambda _: "",
+    ) -> None:
+        """drawn: other seconds of a process. ends: how the script fails, or what ends all trials."""
         self.seconds, self.printed, self.jobs = seconds, printed or {}, list[TrialJob]()
+        self.drawn, self.ends = drawn, ends
 
     def __call__(self, job: TrialJob) -> TrialRun:
         self.jobs.append(job)
+        if isinstance(ended := self.ends(job), BaseException):
+            raise ended
+        seconds = self.seconds | self.drawn(job.process)
         blocks = [
             TrialBlock(
                 process=job.process, round=number, place=place, contestant=name, frames=10,
-                seconds=10 * self.seconds[name] * (1 + 0.001 * (number % 3)),
+                seconds=10 * seconds[name] * (1 + 0.001 * (number % 3)),
             )
             for number in range(40)
             for place, name in enumerate(job.contestants)
-            if job.task == "time"
+            if job.task == "time" and not ended
         ]  # fmt: skip
         text = self.printed.get(tuple(change.name for change in job.changes), "7")
-        return TrialRun(blocks=tuple(blocks), results=Results(printed=(text,)))
+        results = Results(printed=(text,), exit_code=int(ended != ""))
+        return TrialRun(blocks=tuple(blocks), results=results, error=ended)
 
 
 LOCK, HOIST, REUSE = "lock-9", "hoist-11", "reuse-13"
@@ -287,18 +286,20 @@ def told(rule: str, crossing: int, seconds: float) -> LineAdvice:
     return LineAdvice.model_validate({"place": place, "crossing": crossing, "advice": advice})
 
 
-def test_a_change_under_which_the_script_fails_is_told_with_the_error(tmp_path: Path) -> None:
-    class Failing(Runs):
-        def __call__(self, job: TrialJob) -> TrialRun:
-            run = super().__call__(job)
-            if job.task == "results":
-                return run
-            ended = {"results": run.results.model_copy(update={"exit_code": 1}), "error": "ValueError: 3"}
-            return run.model_copy(update={**ended, "blocks": ()})
-
-    found = played(tmp_path, Failing(FAST))
-    assert {trial.outcome for trial in found.trials} == {"refused"}
-    assert found.trials[0].reason.endswith("under one of the changes in turns: ValueError: 3")
+@every(
+    ("task", "outcome", "reason"),
+    [
+        ("time", "refused", "under one of the changes in turns: ValueError: 3"),
+        ("results", "open", "exit code 1 when it ran again: ValueError: 3"),
+    ],
+)
+def test_a_script_that_fails_under_a_change_or_again_is_told_with_the_error(
+    task: str, outcome: str, reason: str, tmp_path: Path
+) -> None:
+    """Where it cannot run twice, its record is kept."""
+    tried = played(tmp_path, Runs(FAST, ends=lambda job: "ValueError: 3" if job.task == task else ""))
+    assert {trial.outcome for trial in tried.trials} == {outcome}
+    assert reason in (tried.reason or tried.trials[0].reason)
 
 
 def test_changes_of_a_loop_with_few_frames_have_separate_processes(
@@ -315,19 +316,20 @@ def test_changes_of_a_loop_with_few_frames_have_separate_processes(
     assert {trial.outcome for trial in found.trials} == {"faster"}
 
 
-@pytest.mark.parametrize("kind", ["pin-memory", "lock"])
-@pytest.mark.parametrize(
-    ("pinned", "processes"), [((0.0033, 0.0042), 5), ((0.0039, 0.0041), 2), ((0.002, 0.002), 2)]
+@every(
+    ("kind", "seconds", "processes"),
+    [
+        (kind, *case)
+        for kind in ("pin-memory", "lock")
+        for case in (((0.0033, 0.0042), 5), ((0.0039, 0.0041), 2), ((0.002, 0.002), 2))
+    ],
 )
 def test_a_promising_change_gets_more_processes(
-    kind: ChangeKind, pinned: tuple[float, float], processes: int, tmp_path: Path
+    kind: ChangeKind, seconds: tuple[float, float], processes: int, tmp_path: Path
 ) -> None:
-    change = Change(name=f"{kind}-5", kind=kind, file="camera.py", line=5)
+    change = Change(name="changed", kind=kind, file="camera.py", line=5)
     trial = Trial(name=change.name, kind=kind, title="t", outcome="open")
-
-    def runs(job: TrialJob) -> TrialRun:
-        return Runs({"as-is": 0.004, change.name: pinned[job.process % 2]})(job)
-
+    runs = Runs({}, drawn=lambda process: {"as-is": 0.004, "changed": seconds[process % 2]})
     tried = session(tmp_path, runs, [Candidate(trial, change)])
     tried._time()
     assert len({block.process for block in tried._blocks}) == processes
@@ -337,39 +339,24 @@ def test_a_promising_change_gets_more_processes(
 def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(
     end: type[BaseException], reason: str, tmp_path: Path
 ) -> None:
-    def ending(job: TrialJob) -> TrialRun:
-        if job.task == "results" and not job.changes:
-            raise end
-        return runs(job)
-
-    runs = Runs(FAST)
-    found = played(tmp_path, ending)
+    found = played(
+        tmp_path, Runs(FAST, ends=lambda job: end() if job.task == "results" and not job.changes else "")
+    )
     assert {(t.outcome, bool(t.speedup)) for t in found.trials} == {("open", True)}
     assert (found.patch, bool(found.blocks)) == (None, True)
     assert reason in found.reason
-    kept = played(tmp_path, runs, end=0.0)
+    kept = played(tmp_path, Runs(FAST), end=0.0)
     assert (kept.blocks, "--max-seconds" in kept.reason) == ((), True)
 
 
-@pytest.mark.parametrize(("timed", "holds"), [(0, False), (1, True)])
+@every(("timed", "holds"), [(0, False), (1, True)])
 def test_a_patch_that_was_timed_before_ctrl_c_is_handed_over(timed: int, holds: bool, tmp_path: Path) -> None:
-    def ending(job: TrialJob) -> TrialRun:
-        if job.sources and job.task == "time" and job.process > MOST_PROCESSES + timed:
-            raise KeyboardInterrupt
-        return runs(job)
+    def ends(job: TrialJob) -> BaseException | str:
+        late = job.task == "time" and job.process > MOST_PROCESSES + timed
+        return KeyboardInterrupt() if job.sources and late else ""
 
-    runs = Runs(FAST)
-    patch = played(tmp_path, ending).patch
+    patch = played(tmp_path, Runs(FAST, ends=ends)).patch
     assert (patch.equal, patch.holds) == (True, holds)
-
-
-def test_an_unchanged_run_is_repeated_only_where_results_differ(tmp_path: Path) -> None:
-    runs = Runs(FAST)
-    found = played(tmp_path, runs)
-    assert found.patch.equal
-    assert len(runs.jobs) == 9
-    unchanged = [job for job in runs.jobs if job.task == "results" and not (job.changes or job.sources)]
-    assert len(unchanged) == 1
 
 
 @pytest.mark.parametrize(
@@ -408,35 +395,20 @@ def test_a_program_that_differs_from_itself_is_never_called_equal(
             profiling._apply(result)
 
 
-def test_a_script_that_cannot_run_twice_is_told_and_its_record_kept(tmp_path: Path) -> None:
-    def failing(job: TrialJob) -> TrialRun:
-        return TrialRun(results=Results(exit_code=1), error="FileExistsError")
-
-    tried = played(tmp_path, failing)
-    assert "exit code 1 when it ran again: FileExistsError" in tried.reason
-    assert {trial.outcome for trial in tried.trials} == {"open"}
-
-
-def test_a_patch_that_is_slower_than_the_script_is_not_handed_over(tmp_path: Path) -> None:
-    patch = played(tmp_path, Runs(FAST | {"patched": 0.005})).patch
-    assert patch.equal
-    assert (patch.holds, patch.is_unproved) == (False, False)
-
-
-@pytest.mark.parametrize(
-    ("patched", "processes"), [((0.002, 0.0021), 2), ((0.0055, 0.0056), 3), ((0.002, 0.0055), 6)]
+@every(
+    ("patched", "processes", "holds"),
+    [((0.002, 0.0021), 2, True), ((0.0055, 0.0056), 3, False), ((0.002, 0.0055), 6, True)],
 )
-def test_a_patch_gets_more_processes_until_they_tell(
-    patched: tuple[float, float], processes: int, tmp_path: Path
+def test_a_patch_is_timed_until_processes_tell_and_left_out_if_it_is_slower(
+    patched: tuple[float, float], processes: int, holds: bool, tmp_path: Path
 ) -> None:
-    runs = Runs({})
-
-    def drawn(job: TrialJob) -> TrialRun:
-        runs.seconds = FAST | {"patched": patched[job.process % 2]}
-        return runs(job)
-
-    trials = played(tmp_path, drawn)
+    """Its results are compared with one unchanged run where they do not differ."""
+    runs = Runs(FAST, drawn=lambda process: {"patched": patched[process % 2]})
+    trials = played(tmp_path, runs)
     assert len({block.process for block in trials.blocks if block.contestant == "patched"}) == processes
+    assert (trials.patch.equal, trials.patch.holds, trials.patch.is_unproved) == (True, holds, False)
+    unchanged = [job for job in runs.jobs if job.task == "results" and not (job.changes or job.sources)]
+    assert len(unchanged) == 1
 
 
 def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path) -> None:
