@@ -1,7 +1,8 @@
 """Stand-ins for CuPy, cuda-bindings, PyTorch and Numba, and what runs the code to copy on one GPU or several.
 
 Each GPU has its own memory, streams work only when waited for, and every call asserts that the GPU it is for
-is the current one: a missing event, wait or copy gives wrong results. A log holds what was called on streams.
+is the current one: a missing event, wait or copy gives wrong results.
+A log holds the calls on managed memory.
 """
 
 from __future__ import annotations
@@ -95,18 +96,18 @@ class Array(np.ndarray):
         return SimpleNamespace(array=self, copy_from_device_async=self._from_peer)
 
     def set(self, source: Any, stream: Stream) -> None:
-        self._copy(self, source, stream, "set")
+        self._copy(self, source, stream)
 
     def get(self, stream: Stream, out: Any, blocking: bool = True) -> None:
-        self._copy(out, self, stream, "get and wait" if blocking else "get")
+        self._copy(out, self, stream)
         if blocking:
             stream.run()
 
     def copy_to_device(self, source: Any, stream: Stream) -> None:
-        self._copy(self, source, stream, "set")
+        self._copy(self, source, stream)
 
     def copy_to_host(self, target: Any, stream: Stream) -> None:
-        self._copy(target, self, stream, "get")
+        self._copy(target, self, stream)
         if not getattr(target, "pinned", False):
             stream.run()  # CUDA returns when pageable memory has it
 
@@ -114,7 +115,7 @@ class Array(np.ndarray):
         hosts = [array for array in (self, source) if array.gpu is None]
         assert all(host.pinned == non_blocking for host in hosts), "it would block, or is not awaited"
         stream = self.gpus.streams[-1]
-        self._copy(self, source, stream, "get" if self.gpu is None else "set")
+        self._copy(self, source, stream)
         if not non_blocking:
             stream.run()
 
@@ -124,12 +125,11 @@ class Array(np.ndarray):
 
     def _from_peer(self, source: Any, nbytes: int, stream: Stream) -> None:
         assert nbytes == self.nbytes == source.array.nbytes
-        self._copy(self, source.array, stream, "peer")
+        self._copy(self, source.array, stream)
 
-    def _copy(self, target: Any, source: Any, stream: Stream, what: str) -> None:
+    def _copy(self, target: Any, source: Any, stream: Stream) -> None:
         assert self.gpu in (None, self.gpus.now), "an array of another GPU"
         assert stream.gpu == self.gpus.now, "a stream of another GPU"
-        stream.note(what)
         stream.later(lambda: np.copyto(target, source))
 
 
@@ -137,12 +137,11 @@ class Event:
     """What is on a stream before it."""
 
     def __init__(self, gpus: Gpus) -> None:
-        self.gpus, self.gpu, self.of, self.run = gpus, gpus.now, "", lambda: None
+        self.gpus, self.gpu, self.run = gpus, gpus.now, lambda: None
 
     def record(self, stream: Stream) -> Event:
         assert stream.gpu == self.gpu == self.gpus.now, "an event of another GPU"
-        stream.note("record")
-        count, self.of = stream.count, stream.name
+        count = stream.count
         self.run = lambda: stream.run(count)
         return self
 
@@ -150,20 +149,16 @@ class Event:
         stream.wait_event(self)
 
     def synchronize(self) -> None:
-        self.gpus.log.append(f"wait {self.of}")
         self.run()
 
 
 class Stream:
     """Work that is done when it is waited for, and no sooner. `ptr` is 0 for the null stream."""
 
-    def __init__(self, gpus: Gpus, name: str = "", ptr: int = 77) -> None:
-        self.gpus, self.gpu, self.name, self.ptr = gpus, gpus.now, name, ptr
+    def __init__(self, gpus: Gpus, ptr: int = 77) -> None:
+        self.gpus, self.gpu, self.ptr = gpus, gpus.now, ptr
         self.work: list[Callable[[], object]] = []
         self.count = self.done = 0
-
-    def note(self, what: str) -> None:
-        self.gpus.log.append(f"{self.name}:{what}" if self.name else what)
 
     def later(self, call: Callable[[], object]) -> None:
         self.work.append(call)
@@ -175,11 +170,9 @@ class Stream:
             self.work[self.done - 1]()
 
     def synchronize(self) -> None:
-        self.note("synchronize")
         self.run()
 
     def use(self) -> None:
-        self.note("use")
         self.gpus.streams[-1] = self
 
     def record(self) -> Event:
@@ -188,12 +181,10 @@ class Stream:
     record_event = record
 
     def wait_event(self, event: Event) -> None:
-        self.note(f"after {event.of}")
         self.later(event.run)
 
     def __enter__(self) -> Stream:
         assert self.gpu == self.gpus.now
-        self.note("enter")
         self.gpus.streams.append(self)
         return self
 
@@ -250,7 +241,6 @@ def launching(gpus: Gpus, library: str = "") -> Launch:
 def fake_cupy(gpus: Gpus) -> Any:
     """The part of CuPy that the code uses."""
     registered: dict[int, int] = {}
-    names = iter(("uploads", "kernels", "downloads"))
 
     def seen(memory: Any) -> Any:
         view = (ctypes.c_byte * memory.size).from_address(memory.ptr)
@@ -282,16 +272,11 @@ def fake_cupy(gpus: Gpus) -> Any:
 
     def new_stream(non_blocking: bool) -> Stream:
         assert non_blocking, "it would wait for the null stream"
-        return Stream(gpus, next(names, ""))
-
-    def asarray(array: Any) -> Array:
-        gpus.log.append("asarray")
-        return gpus.placed(array.copy(), gpus.now)
+        return Stream(gpus)
 
     def asnumpy(array: Array, out: Any) -> None:
         gpus.streams[-1].run()
         out[...] = array
-        gpus.log.append("asnumpy")
 
     cuda = SimpleNamespace(
         runtime=SimpleNamespace(
@@ -315,7 +300,7 @@ def fake_cupy(gpus: Gpus) -> Any:
         cuda=cuda,
         ndarray=ndarray,
         empty=lambda shape, dtype: gpus.placed(np.zeros(shape, dtype), gpus.now),
-        asarray=asarray,
+        asarray=lambda array: gpus.placed(array.copy(), gpus.now),
         asnumpy=asnumpy,
         gpus=gpus,
         log=gpus.log,
@@ -388,7 +373,6 @@ def fake_numba(gpus: Gpus) -> Any:
 
     def array(shape: Any, dtype: np.dtype[Any], **options: Any) -> Any:
         assert isinstance(dtype, np.dtype)
-        gpus.log.append(options) if options else None
         return np.zeros(shape, dtype)
 
     cuda = SimpleNamespace(

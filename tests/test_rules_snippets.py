@@ -4,6 +4,7 @@ nothing until waited for, and on GPUs against the libraries."""
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from builders import cuda_device, vector_add_workload
 from every import every
+from rendering import Accepted
 from running import REPOSITORY
 from snippet_fakes import (
     WRITE_COMBINED,
@@ -33,13 +35,13 @@ from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH, Library
 from advisor.rules.snippets.writing import Code, overlapping, serial, snippet, variants
 from advisor.rules.snippets.writing import code as written
 from advisor.strategies.mixes import mix
-from advisor.strategies.placement import Placement
 from advisor.strategies.registry import BASELINE, STRATEGIES, by_name
 from advisor.workloads.loading import prepare
 
 NAMES = tuple(s.name for s in STRATEGIES if s.name != BASELINE and not s.several_gpus)
 SERIAL = tuple(name for name in NAMES if name != "pinned-pipelined")
 ALL = ("CuPy", "PyTorch", "Numba")
+ATTACHED, ONCE = ("managed-prefetch",), ("pinned", "pinned-pipelined")
 COPYING, IN_PLACE = ("staged", "write-combined"), ("zero-copy", "zero-copy-wc", "managed")
 ON_SEVERAL = {"pinned": ALL, "peer": ALL, **dict.fromkeys((*COPYING, *IN_PLACE), ALL[:1])}
 """What has code of its own to copy for several GPUs, by strategy."""
@@ -51,39 +53,28 @@ RESULTS: dict[str, Callable[[int], int]] = {
     "halves_joined": lambda frame: (2 * frame + 1) ** 2,
 }
 """All numbers that the consumer sees in a frame."""
-PREFETCHED = [("prefetch", "host")] * 2 + ["synchronize"] + [("prefetch", "device")] * 3
-PREFETCHED += [("prefetch", "host"), "synchronize"]
-
-
-def moves_of(placement: Placement) -> list[Any]:
-    """The copies, prefetches and waits of a frame of `vector_add`."""
-    if placement.host_kind != placement.device_kind:
-        copies = ["asarray", "asarray", "asnumpy"], ["set", "set", "get", "synchronize"]
-        return copies[placement.locks]
-    return PREFETCHED if placement.prefetched else ["synchronize"]
-
-
 CONCURRENT = cuda_device("discrete-hmm", concurrent_managed_access=1, pageable_memory_access=1)
 JETSON = cuda_device("tegra-io-coherent", concurrent_managed_access=0)
 
 
-@pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
+def libraries(monkeypatch: pytest.MonkeyPatch, cuda: int = 13) -> Any:
+    """CuPy's stand-in, whose `bindings` are those of CUDA; it and the others are imported in their place."""
     module = fake_cupy(Gpus())
-    runtime = fake_bindings(module.log)
-    put_in_place(monkeypatch, module, runtime)
-    return module
-
-
-def put_in_place(monkeypatch: pytest.MonkeyPatch, cupy: Any, runtime: Any) -> None:
-    for name, module in (
-        ("cupy", cupy),
-        ("torch", fake_torch(cupy.gpus)),
-        ("numba", fake_numba(cupy.gpus)),
+    runtime = module.bindings = fake_bindings(module.log, cuda=cuda)
+    for name, each in (
+        ("cupy", module),
+        ("torch", fake_torch(module.gpus)),
+        ("numba", fake_numba(module.gpus)),
         ("cuda", SimpleNamespace(bindings=SimpleNamespace(runtime=runtime))),
         ("cuda.bindings", SimpleNamespace(runtime=runtime)),
     ):
-        monkeypatch.setitem(sys.modules, name, module)
+        monkeypatch.setitem(sys.modules, name, each)
+    return module
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return libraries(monkeypatch)
 
 
 def record(name: str, n: int = 64) -> WorkloadRecord:
@@ -134,26 +125,14 @@ def test_frames_compute_the_right_results(cupy: Any, name: str, strategy: str, l
 
 @every("strategy", [name for name in NAMES if not by_name(name).unavailable(JETSON)])
 def test_frames_compute_the_same_where_memory_is_attached(strategy: str, monkeypatch: pytest.MonkeyPatch):
-    module = fake_cupy(Gpus())
-    put_in_place(monkeypatch, module, fake_bindings(module.log))
-    assert_right(code(strategy, record("vector_add"), JETSON), launching(module.gpus))
-
-
-@pytest.mark.parametrize("strategy", SERIAL)
-def test_a_frame_makes_the_copies_and_waits_of_its_strategy(cupy: Any, strategy: str):
-    names = run(strategy, vector_add_workload(1000))
-    names["frame"]()  # the first one has nothing to bring back
-    cupy.log.clear()
-    names["frame"]()
-    assert cupy.log == moves_of(by_name(strategy).placement)
+    assert_right(code(strategy, record("vector_add"), JETSON), launching(libraries(monkeypatch).gpus))
 
 
 def test_without_concurrent_access_memory_is_attached_in_place_of_a_prefetch(cupy: Any):
     """To a stream of its own, which kernels run on: the null stream, the current one, cannot."""
     names = run("managed-prefetch", vector_add_workload(1000), device=JETSON)
-    assert cupy.log == ["uploads:use"], "made the current stream"
+    assert names["stream"] is cupy.gpus.streams[-1]
     assert names["stream"].ptr
-    cupy.log.clear()
     names["frame"]()
     assert ("attach", "single") in cupy.log
     assert ("attach", "host") in cupy.log
@@ -162,8 +141,7 @@ def test_without_concurrent_access_memory_is_attached_in_place_of_a_prefetch(cup
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_prefetch_and_advice_name_a_place_on_either_cuda(monkeypatch: pytest.MonkeyPatch, version: int):
-    module = fake_cupy(Gpus())
-    put_in_place(monkeypatch, module, fake_bindings(module.log, cuda=version))
+    module = libraries(monkeypatch, version)
     run("managed-advised", vector_add_workload(100))["frame"]()
     assert module.log.count(("advise", "device")) == 3
     assert module.log.count(("advise", "host")) == 3
@@ -171,10 +149,8 @@ def test_prefetch_and_advice_name_a_place_on_either_cuda(monkeypatch: pytest.Mon
 
 
 def test_a_refused_call_raises(monkeypatch: pytest.MonkeyPatch):
-    module = fake_cupy(Gpus())
-    runtime = fake_bindings(module.log)
-    runtime.cudaMemPrefetchAsync = lambda *_: (SimpleNamespace(name="cudaErrorInvalidDevice"),)
-    put_in_place(monkeypatch, module, runtime)
+    refused = SimpleNamespace(name="cudaErrorInvalidDevice")
+    libraries(monkeypatch).bindings.cudaMemPrefetchAsync = lambda *_: (refused,)
     with pytest.raises(RuntimeError, match="cudaErrorInvalidDevice"):
         run("managed-prefetch", vector_add_workload(100))["frame"]()
 
@@ -193,21 +169,41 @@ def with_weights() -> WorkloadRecord:
     return made.model_copy(update={"buffers": (a, b, c), "stages": stages})
 
 
-def test_what_is_written_once_is_moved_once(cupy: Any):
-    names = run("pinned", with_weights())
-    assert cupy.log == ["set"], "b, when the code is run"
-    cupy.log.clear()
-    names["frame"]()
-    assert cupy.log.count("set") == 1, "a"
-    text = code("pinned-pipelined", with_weights())
-    assert "b_device.set(b, stream=kernels)  # once, after set-up" in text
-    assert "self.b" not in text
-    assert "reads slot.a_device, b_device; writes slot.c_device" in text
-    names = run("pinned-pipelined", with_weights())
-    names["begin"](names["slots"][0])
-    cupy.log.clear()
-    names["finish"](names["slots"][0])
-    assert cupy.log == ["wait downloads", "kernels:enter", "kernels:synchronize"]
+def of_all_kinds() -> WorkloadRecord:
+    """vector_add with data that arrives elsewhere, a structured buffer, and scratch memory of the kernel."""
+    workload = vector_add_workload(100)
+    a, b, c = workload.buffers
+    fields = "[('x', '<f4'), ('y', '<i2')]"
+    scratch = BufferRecord(
+        name="s", shape=(4,), dtype="float32", bytes=16, access={"add": "out"}, scratch=True
+    )
+    buffers = (
+        a.model_copy(update={"external": True}),
+        b.model_copy(update={"dtype": fields, "shape": (10, 5)}),
+        c,
+        scratch,
+    )
+    return workload.model_copy(update={"buffers": buffers})
+
+
+def test_what_is_written_is_as_accepted(accepted: Accepted):
+    """Of each strategy on one GPU, all but the functions that it calls; of several GPUs, which have code."""
+    written = {name: (name, vector_add_workload(100), CONCURRENT) for name in ("pageable", *NAMES)}
+    written |= {f"{name} where memory is attached": (name, *written[name][1:2], JETSON) for name in ATTACHED}
+    written |= {f"{n} of what is written once": (n, with_weights(), CONCURRENT) for n in ONCE}
+    written |= {f"{n} of all kinds": (n, of_all_kinds(), CONCURRENT) for n in ("registered", *ONCE)}
+    lines = []
+    for name, (strategy, workload, device) in written.items():
+        every = texts(strategy, workload, device)
+        head, what, rest = re.split(
+            r"(# Once\. Let|class Slot)", every.get("CuPy", "# Once. Let"), maxsplit=1
+        )
+        calls = re.findall(r"(?m)^(?:import|from|def) [^(\n]+", head)
+        lines += [f"## {name}: {', '.join(every)}", "; ".join(calls), f"{what}{rest}"]
+    for name in SEVERAL:
+        several = {each.name: ", ".join(texts(each.name, record(name))) for each in STRATEGIES}
+        lines += [f"## {name}", *(f"{each}: {libraries}" for each, libraries in several.items() if libraries)]
+    accepted("\n".join(lines) + "\n", "snippets.txt")
 
 
 @pytest.mark.parametrize("strategy", ["pinned", "zero-copy", "managed"])
@@ -239,64 +235,29 @@ def test_registered_memory_is_released_when_it_is_freed(cupy: Any, strategy: str
     assert cupy.registered == {}
 
 
-@pytest.mark.parametrize("strategy", ["write-combined", "zero-copy-wc"])
-def test_only_what_the_cpu_never_reads_is_write_combined(cupy: Any, strategy: str):
-    text = code(strategy, vector_add_workload(100))
-    lines = {line.split(" =")[0].split(",")[0]: line for line in text.splitlines() if "_empty((" in line}
-    assert ["WriteCombined" in lines[name] for name in "abc"] == [True, True, False]
+@every("strategy", ["write-combined", "zero-copy-wc"])
+def test_only_what_the_cpu_never_reads_is_write_combined(strategy: str, monkeypatch: pytest.MonkeyPatch):
     flags: list[int] = []
-    made = cupy.cuda.PinnedMemory
-    cupy.cuda.PinnedMemory = lambda size, given=0: (flags.append(given & WRITE_COMBINED), made(size, given))[
-        1
-    ]
+    module = libraries(monkeypatch)
+    made = module.cuda.PinnedMemory
+    module.cuda.PinnedMemory = lambda size, given=0: (
+        flags.append(given & WRITE_COMBINED),
+        made(size, given),
+    )[1]
     run(strategy, vector_add_workload(100))
     assert flags == [WRITE_COMBINED, WRITE_COMBINED, 0]
 
 
 @pytest.mark.parametrize("strategy", NAMES)
-def test_scratch_external_and_structured_buffers(cupy: Any, strategy: str):
-    workload = vector_add_workload(100)
-    a, b, c = workload.buffers
-    scratch = BufferRecord(
-        name="s", shape=(4,), dtype="float32", bytes=16, access={"add": "out"}, scratch=True
-    )
-    fields = "[('x', '<f4'), ('y', '<i2')]"
-    buffers = (
-        a.model_copy(update={"external": True}),
-        b.model_copy(update={"dtype": fields, "shape": (10, 5)}),
-        c,
-        scratch,
-    )
-    workload = workload.model_copy(update={"buffers": buffers})
-    names = run(strategy, workload)
+def test_scratch_and_structured_buffers(cupy: Any, strategy: str):
+    names = run(strategy, of_all_kinds())
     held = vars(names["slots"][0]) if "slots" in names else names
-    assert held["b"].dtype.names == ("x", "y")
-    assert held["b"].shape == (10, 5)
-    assert "s" not in held
-    text = code(strategy, workload)
-    assert "# The data of a arrives in other memory" in text
-    in_place = strategy in ("staged", "registered", "zero-copy-registered", "system")
-    assert ("register and use that memory" in text) == in_place
-    assert "The data of b" not in text
-    assert "PyTorch" not in variants(strategy, workload, CONCURRENT)
+    assert (held["b"].dtype.names, held["b"].shape, "s" in held) == (("x", "y"), (10, 5), False)
 
 
-def test_every_recommended_strategy_has_code_but_the_baseline():
-    workload = vector_add_workload()
-    assert texts("pageable", workload) == texts("from-the-future", workload) == {}
-    assert all(texts(name, workload) for name in NAMES)
-    assert variants("pageable", workload, CONCURRENT) == {}
-    assert snippet("managed-advised", workload, JETSON) is None, "not available there"
-    on_one = {(strategy, library) for name, strategy, library in CASES if name == "vector_add"}
-    assert {("pinned", "PyTorch"), ("zero-copy-wc", "Numba"), ("managed", "PyTorch")} <= on_one
-
-
-@every("name", SEVERAL)
-def test_which_strategies_have_code_for_several_gpus(name: str):
-    workload = record(name)
-    by_strategy = {strategy.name: tuple(texts(strategy.name, workload)) for strategy in STRATEGIES}
-    expected = {n: some for n, some in ON_SEVERAL.items() if (name, n) != ("two_gpus_split", "peer")}
-    assert {strategy: libraries for strategy, libraries in by_strategy.items() if libraries} == expected
+def test_what_is_unknown_or_unavailable_has_no_code():
+    assert texts("from-the-future", vector_add_workload()) == {}
+    assert snippet("managed-advised", vector_add_workload(), JETSON) is None
 
 
 def test_a_frame_without_kernels_is_still_python(cupy: Any):
@@ -345,21 +306,6 @@ def test_a_mix_by_its_short_name_has_code_in_all_libraries(cupy: Any):
     peer = {"hybrid-1": mix("hybrid-1", {"image": "pageable", "features": "peer", "result": "pinned"})}
     several = texts("hybrid-1", record("two_gpus_pipeline"), CONCURRENT, peer).values()
     assert [("mark0" in text, "features = " in text) for text in several] == [(True, False)] * 3
-
-
-def test_a_mix_begins_with_what_its_buffers_need_and_no_more():
-    made = mixed("pageable", "pinned", "managed-prefetch", device=JETSON)
-    text = serial(made)
-    assert [line for line in text.splitlines() if "import" in line and not line.startswith(" ")][:5] == [
-        "import ctypes",
-        "import math",
-        "import cupy",
-        "import numpy as np",
-        "from cuda.bindings import runtime  # CuPy cannot prefetch to the CPU",
-    ]
-    assert text.count("def pinned_empty") == text.count("def managed_empty") == 1
-    assert "mapped_empty" not in text
-    assert "stream.use()" in text, "memory is attached to it"
 
 
 def test_frames_of_a_mix_overlap_where_all_copies_take_a_stream(cupy: Any):
