@@ -1,4 +1,4 @@
-"""Copy rates of the user's own host: given as an option, or read from what NVIDIA's programs print."""
+"""Copy rates and the system of the user's host: given as options, or read from what programs print."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from published_cases import DATA, vector
 from rendering import Accepted, refusals
 
 from advisor.devices import host_rates
-from advisor.devices.catalogue import load
-from advisor.errors import FileProblem
-from advisor.model.machines import Machine
+from advisor.devices.catalogue import DEFAULT_TARGETS, default_targets, load, under
+from advisor.errors import FileProblem, UsageError
+from advisor.model.machines import Machine, describe_one
 from advisor.model.predict import predict
 
 BANDWIDTH_TEST = """\
@@ -216,3 +216,30 @@ def test_given_rates_narrow_the_range_and_are_told() -> None:
     assert requests
     assert "of what is uncertain of pageable" in requests[0]
     assert not any("advisor devices import" in one for one in known.assumptions)
+
+
+# The system that a card runs
+
+
+def test_windows_lacks_hints_and_says_what_becomes_of_managed_memory() -> None:
+    (entry,) = host_rates.load_targets(["rtx-3060"], "windows")
+    assert entry.name == "GeForce RTX 3060 12GB (Windows)"
+    words = " ".join(describe_one("rtx-3060", "windows").split())
+    assert "managed memory moves whole to the GPU before each launch" in words
+    assert "moves whole" not in " ".join(describe_one("rtx-3060").split())
+    assert under(load("rtx-3060"), "linux") == load("rtx-3060")
+
+
+@every("name", ["orin-nano", "gh200", "gb10"])
+def test_a_system_that_the_device_does_not_run_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=r"--os wsl does not fit .* runs Linux only"):
+        host_rates.load_targets([name], "wsl")
+
+
+def test_a_system_that_a_device_or_an_entry_is_not_of_is_refused() -> None:
+    with pytest.raises(UsageError, match="measured on one system"):
+        host_rates.load_targets([str(DATA / "devices" / "h200-calibrated.toml")], "windows")
+    assert default_targets("linux") == DEFAULT_TARGETS
+    assert default_targets("windows") == ("rtx-4090", "h200")
+    assert default_targets("linux", gpus=2) == ("2xrtx-4090", "2xh200")
+    host_rates.load_targets(default_targets("wsl", gpus=2), "wsl")

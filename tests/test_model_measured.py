@@ -62,17 +62,6 @@ def test_the_entry_is_found_by_the_name(
         assert found.memory_class == memory_class
 
 
-def test_kernels_scale_from_their_measured_time() -> None:
-    # A kernel that takes twice what the model says on the T4 takes twice that on any card.
-    model = predicted(builders.cpu_profile(traffic=builders.vector_add_trace()), "t4")["pinned"]
-    twice = measured_on("Tesla T4", 2 * (model.terms["device:add"] - 5e-6) + 5e-6, 0.004)
-    for target in ("t4", "h200"):
-        plain = predicted(builders.cpu_profile(traffic=builders.vector_add_trace()), target)["pinned"]
-        row = predicted(twice, target)["pinned"]
-        kernels = (r.terms["device:add"] - 5e-6 for r in (row, plain))
-        assert next(kernels) / next(kernels) == pytest.approx(2)
-
-
 def test_host_stages_are_the_median_over_strategies_whose_memory_does_not_migrate() -> None:
     times = {"pageable": 0.03, "pinned": 0.01, "registered": 0.02, "managed": 0.5, "write-combined": 0.4}
     rows = tuple(
@@ -84,31 +73,6 @@ def test_host_stages_are_the_median_over_strategies_whose_memory_does_not_migrat
     alone = measured_on("Tesla T4", 1e-3, 0.0, results=rows[3:4])
     only = learned(alone, Machine(load("t4"))).trace
     assert {w.stage: w.seconds for w in only.work}["consume"] == pytest.approx(0.5)
-
-
-def test_measured_stages_make_ranges_tighter() -> None:
-    profile = measured_on("Tesla T4", 0.001, 0.01)
-    guessed = builders.cpu_profile(traffic=builders.vector_add_trace())
-
-    def width(p: Profile, target: str) -> float:
-        row = predicted(p, target)["pinned"]
-        return row.high_seconds / row.low_seconds
-
-    assert width(profile, "t4") < 0.8 * width(guessed, "t4")
-    assert width(profile, "v100") < 0.95 * width(guessed, "v100")
-    own = predicted(profile, "t4")["pinned"]
-    assert own.terms["host:consume"] == pytest.approx(0.01)
-    assert own.terms["device:add"] == pytest.approx(0.001, rel=1e-6)
-    sentences = predict(profile, load("v100")).assumptions
-    assert any("measured time on Tesla T4" in s for s in sentences)
-    assert any("measured time on the host of Tesla T4" in s for s in sentences)
-
-
-def test_kernels_of_an_unknown_device_are_not_scaled_and_it_is_said() -> None:
-    found = predict(measured_on("NVIDIA Unheard of", 0.5, 0.01), load("t4"))
-    rows = {r.strategy: r for r in found.results if isinstance(r, Predicted)}
-    assert rows["pinned"].terms["device:add"] < 0.01
-    assert any("no entry for NVIDIA Unheard of" in sentence for sentence in found.assumptions)
 
 
 def test_the_model_alone_on_the_measured_device() -> None:
