@@ -65,18 +65,6 @@ for epoch in range(4):
 """,
         {6: 16},
     ),
-    "while True with a break": (
-        """
-n = 0
-while True:
-    gpu.up()
-    gpu.work()
-    n += 1
-    if n == 5: break
-""",
-        {3: 5},
-    ),
-    "a comprehension": ("def f(x):\n    gpu.up()\nr = [f(x) for x in range(4)]\n", {3: 4}),
     "a loop in a function called in a loop": (
         """
 def step():
@@ -88,18 +76,6 @@ for frame in range(6):
     step()
 """,
         {7: 6},
-    ),
-    "a generator": (
-        """
-def batches():
-    for k in range(5):
-        gpu.up()
-        yield k
-for batch in batches():
-    gpu.work()
-    gpu.wait()
-""",
-        {6: 5},
     ),
     "recursion": (
         """
@@ -129,31 +105,6 @@ for frame in range(4):
     gpu.up(seconds=0.008)
 """,
         {2: 4},
-    ),
-    "a frame that fails now and then": (
-        """
-def frame(n):
-    try:
-        gpu.up()
-        if n % 2: raise ValueError
-        gpu.work()
-    except ValueError:
-        return
-for n in range(6):
-    frame(n)
-""",
-        {9: 6},
-    ),
-    "a search that returns early": (
-        """
-def search():
-    for n in range(100):
-        gpu.up()
-        gpu.work()
-        if n == 4: return n
-search()
-""",
-        {3: 5},
     ),
     "nothing repeats": ("for n in range(2):\n    gpu.up()\ngpu.down()\n", {}),
     "a solver run for three systems that take long to set up": (
@@ -217,9 +168,48 @@ for n in range(8):
 """,
         {4: 8, 9: 8},
     ),
-    "waits in the head of a while": (
-        "n = 0\ndef more():\n    gpu.wait()\n    return n < 5\nwhile more():\n    gpu.up()\n    n += 1\n",
-        {5: 5},
+    "loops of all forms, each in its own right": (
+        """
+n = 0
+while True:
+    gpu.up()
+    gpu.work()
+    n += 1
+    if n == 5: break
+def f(x):
+    gpu.up()
+r = [f(x) for x in range(4)]
+def batches():
+    for k in range(5):
+        gpu.up()
+        yield k
+for batch in batches():
+    gpu.work()
+    gpu.wait()
+def frame(n):
+    try:
+        gpu.up()
+        if n % 2: raise ValueError
+        gpu.work()
+    except ValueError:
+        return
+for n in range(6):
+    frame(n)
+def search():
+    for n in range(100):
+        gpu.up()
+        gpu.work()
+        if n == 4: return n
+search()
+def more():
+    gpu.wait()
+    return n < 5
+n = 0
+while more():
+    gpu.up()
+    n += 1
+""",
+        {3: 5, 10: 4, 15: 5, 25: 6, 28: 5, 37: 5},
     ),
 }
 
@@ -439,47 +429,49 @@ def test_events_of_a_line_are_added_up_by_frame(recording: Recording) -> None:
     assert up.place.text == "gpu.up()"
 
 
-REPEATS = {
-    "alike": ("gpu.up()", 8 * 3000, 1),
-    "of two sizes": ("gpu.up(large if n % 701 == 0 else None)", 8 * 3000 + 72 * 4, 1),
-    "of a size from then on": ("gpu.up(large if n > 2000 else None)", 8 * 3000 + 72 * 1000, 1),
-    "in a function of two callers": ("send() if n % 2 else send()", 8 * 3000, 1),
-    "of two kinds": ("gpu.up() if n % 701 else gpu.down()", 8 * 3000, 2),
-}
+COUNTED = {
+    "alike": ("gpu.up()", [("upload", 3000, 24_000)]),
+    "of two sizes": ("gpu.up(large if n % 701 == 0 else None)", [("upload", 3000, 24_000 + 72 * 4)]),
+    "of a size from then on": ("gpu.up(large if n > 2000 else None)", [("upload", 3000, 24_000 + 72_000)]),
+    "in a function of two callers": ("send() if n % 2 else send()", [("upload", 3000, 24_000)]),
+    "of two kinds": (
+        "gpu.up() if n % 701 else gpu.down()", [("upload", 2996, 23_968), ("download", 4, 32)]
+    ),
+    "but for those that fail": ("send('late' if n % 10 == 0 else 0.001)", [("upload", 2700, 21_600)]),
+    "of sizes that are others' before types are converted": (
+        "gpu.up()\n    gpu.up(levels[n % 3], factor=2)", [("upload", 3000, 24_000), ("upload", 3000, 56_000)]
+    ),
+    "in more stacks than are remembered": (
+        "exec(compile('gpu.down()', file, 'exec')); gpu.up()",
+        [("download", 3000, 24_000), ("upload", 3000, 24_000)],
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.usefixtures("costly_looks")
-@pytest.mark.parametrize(("call", "nbytes", "kinds"), REPEATS.values(), ids=REPEATS)
+@pytest.mark.parametrize("case", COUNTED)
 def test_crossings_that_are_only_counted_are_all_counted(
-    recording: Recording, call: str, nbytes: int, kinds: int
+    case: str, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("advisor.measure.recording.loops.MOST_STACKS", 2000)
+    calls, expected = COUNTED[case]
     recording.run(
-        "large = np.zeros(20, np.int32)\n"
-        "def send():\n"
-        "    gpu.up()\n"
+        "file = (lambda: 0).__code__.co_filename\n"
+        "large, levels = np.zeros(20, np.int32), [np.zeros(size, np.int32) for size in (1, 2, 4)]\n"
+        "def send(seconds=0.001):\n"
+        "    try: gpu.up(seconds=seconds)\n"
+        "    except TypeError: pass\n"
         "for n in range(1, 3001):\n"
-        f"    {call}\n"
+        f"    {calls}\n"
         "    gpu.pause(0.01)\n"
     )
-    lines = recording.record().crossings
+    lines, recorder = recording.record().crossings, recording.recorder
     (loop,) = recording.record().loops
-    assert len(lines) == kinds
-    assert sum(line.count for line in lines) == sum(line.frames for line in lines) == loop.frames == 3000
-    assert sum(line.bytes for line in lines) == nbytes
-    assert sum(record.repeats for record in recording.recorder.records.values()) > 2000
-
-
-@pytest.mark.usefixtures("costly_looks")
-def test_bytes_of_levels_that_double_are_those_after_the_conversion(recording: Recording) -> None:
-    """What crosses for one level is as large as the next before its type is converted."""
-    recording.run(
-        "levels = [np.zeros(size, np.int32) for size in (1, 2, 4)]\n"
-        "for n in range(1000):\n"
-        "    for level in levels:\n"
-        "        gpu.up(level, factor=2)\n"
-    )
-    (line,) = recording.record().crossings
-    assert (line.count, line.bytes) == (3000, 1000 * 2 * (4 + 8 + 16))
+    assert [(line.kind, line.count, line.bytes) for line in lines] == expected
+    assert (loop.frames, [line.frames for line in lines]) == (3000, [count for _, count, _ in expected])
+    assert sum(record.repeats for record in recorder.records.values()) > 2000
+    assert len(recorder._lines._sites) <= 2000
+    assert recorder.depth.value == 0
 
 
 @pytest.mark.usefixtures("costly_looks")
@@ -554,37 +546,6 @@ def test_marks_are_read_once_by_threads_that_read_at_the_same_time(recording: Re
     assert sum(times.stream_seconds for times in record.times) == sum(range(10))
 
 
-@pytest.mark.usefixtures("costly_looks")
-def test_crossings_of_more_stacks_than_are_remembered_are_counted(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.measure.recording.loops.MOST_STACKS", 10)
-    recording.run(
-        "file = (lambda: 0).__code__.co_filename\n"
-        "for n in range(1000):\n"
-        "    gpu.up()\n"
-        "    exec(compile('\\n\\n\\ngpu.down()', file, 'exec'))\n"
-        "    gpu.pause(0.01)\n"
-    )
-    lines = recording.record().crossings
-    assert [(line.count, line.frames, line.bytes) for line in lines] == [(1000, 1000, 8000)] * 2
-    assert len(recording.recorder._lines._sites) <= 10
-
-
-@pytest.mark.usefixtures("costly_looks")
-def test_a_copy_that_fails_is_not_counted(recording: Recording) -> None:
-    recording.run(
-        "for n in range(1000):\n"
-        "    try:\n"
-        "        gpu.up(seconds=0.001 if n % 10 else 'late')\n"
-        "    except TypeError:\n"
-        "        pass\n"
-    )
-    (line,) = recording.record().crossings
-    assert line.count == 900
-    assert recording.recorder.depth.value == 0
-
-
 def test_shares_are_of_the_same_frames_where_these_differ(recording: Recording) -> None:
     """The slow ones are those timed after the first 256: in a median of all frames, copies would be 100 %."""
     recording.run(
@@ -605,13 +566,6 @@ def test_shares_are_of_the_same_frames_where_these_differ(recording: Recording) 
     assert low < loop.frame_seconds < high
 
 
-def test_a_long_file_is_kept_whole(recording: Recording) -> None:
-    """A patch needs all of it, wherever its line is."""
-    source = "for _ in range(4):\n    gpu.up()\n" + "x = 1\n" * 1000
-    recording.run(source)
-    assert [list(file.lines) for file in recording.record().sources] == [source.splitlines()]
-
-
 def test_times_are_of_steady_frames(recording: Recording) -> None:
     """The first frame compiles: its call takes 1 s, later ones 2 ms."""
     recording.run("for n in range(100):\n    gpu.up(seconds=0.002 if n else 1.0)\n    gpu.work(0.008)\n")
@@ -621,13 +575,6 @@ def test_times_are_of_steady_frames(recording: Recording) -> None:
     assert found.host_seconds == pytest.approx(0.2)
     assert found.stream_seconds == pytest.approx(0.2)
     assert found.timed == 16 + 6
-
-
-def test_without_a_gpu_nothing_has_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recording = Recording(tmp_path, monkeypatch, has_gpu=False)
-    recording.run("for n in range(5):\n    gpu.up()\n")
-    found, (loop,) = line(recording, 2), recording.record().loops
-    assert (found.host_seconds, found.stream_seconds, loop.frame_seconds) == (None, None, None)
 
 
 def test_a_fast_loop_is_counted_without_its_head_until_something_crosses(recording: Recording) -> None:
@@ -715,31 +662,24 @@ def test_the_line_that_made_the_host_memory(
 
 
 REPEATS = {
-    "the same bytes": ("a = np.arange(100)\nfor n in range(3):\n    gpu.up(a)\n", (3, 2, 0)),
-    "new bytes": ("for n in range(3):\n    gpu.up(np.full(100, n))\n", (3, 0, 0)),
-    "back as they came": (
-        "for n in range(3):\n    a = np.full(100, n)\n    gpu.down(a)\n    gpu.up(a)\n", (3, 0, 3)
+    "the same bytes": ("a = np.arange(100)\nfor n in range(3):\n    gpu.up(a)\n", {3: (3, 2, 0, 0)}),
+    "new bytes": ("for n in range(3):\n    gpu.up(np.full(100, n))\n", {2: (3, 0, 0, 0)}),
+    "back as they came, in this frame and later": (
+        "old = []\nfor n in range(9):\n    a = np.full(100, n)\n    gpu.down(a)\n    old.append(a)\n"
+        "    gpu.up(a)\n    gpu.up(old[max(0, n - 2)])\n",
+        {6: (9, 0, 9, 9), 7: (9, 2, 9, 1)},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REPEATS)
 def test_bytes_that_cross_again(case: str, recording: Recording) -> None:
     source, expected = REPEATS[case]
     recording.run(source)
-    found = next(each.repeats for each in recording.record().crossings if each.kind == "upload")
-    assert (found.checked, found.same, found.returned) == expected
-    assert (found.complete, found.false_share) == (True, 0)
-
-
-def test_a_round_trip_of_an_earlier_frame_is_told_from_one_of_this(recording: Recording) -> None:
-    recording.run(
-        "old = []\nfor n in range(9):\n    a = np.full(100, n)\n    gpu.down(a)\n    old.append(a)\n"
-        "    gpu.up(a)\n    gpu.up(old[max(0, n - 2)])\n"
-    )
-    now, before = line(recording, 6).repeats, line(recording, 7).repeats
-    assert (now.returned, now.latest) == (now.checked, now.checked)
-    assert (before.returned, before.latest) == (before.checked, 1)
+    for number, counts in expected.items():
+        seen = line(recording, number).repeats
+        assert (seen.checked, seen.same, seen.returned, seen.latest) == counts
+        assert (seen.complete, seen.false_share) == (True, 0)
 
 
 def test_a_large_array_is_looked_at_in_part_and_says_how_much(recording: Recording) -> None:
@@ -756,13 +696,15 @@ def test_a_large_array_is_looked_at_in_part_and_says_how_much(recording: Recordi
     assert (found.compared, found.same) == (4, 2), "the change lies between the blocks"
 
 
-def test_without_a_gpu_every_byte_of_every_upload_is_compared(
+def test_without_a_gpu_every_byte_of_every_upload_is_compared_and_nothing_has_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = Recording(tmp_path, monkeypatch, has_gpu=False)
     recording.run("a = np.zeros(1 << 20)\nfor n in range(40):\n    a[9] = n > 30\n    gpu.up(a)\n")
-    found = line(recording, 4).repeats
-    assert (found.complete, found.compared, found.same) == (True, 39, 38)
+    upload, (loop,) = line(recording, 4), recording.record().loops
+    assert (upload.host_seconds, upload.stream_seconds, loop.frame_seconds) == (None, None, None)
+    assert upload.repeats
+    assert (upload.repeats.complete, upload.repeats.compared, upload.repeats.same) == (True, 39, 38)
 
 
 def test_threads_are_recorded_and_their_allocations_told_as_unseen(recording: Recording) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from script_records import DOWN, LOCK, NONE, PAGED, PINNED, RECORDS, SCRIPTS, UP, WAIT, record, rows
 
-from advisor.profiles.crossings import SHARED, ScriptRun
+from advisor.profiles.crossings import SHARED
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -20,15 +21,8 @@ def test_a_script_is_recorded_as_on_a_gpu(name: str, tmp_path: Path) -> None:
     assert {each.host_seconds for each in run.crossings} == {None}, "there is no GPU, so nothing has a time"
 
 
-def recorded(folder: Path, source: str) -> ScriptRun:
-    """The record of a script of that text, which runs to its end."""
-    (folder / "s.py").write_text(source)
-    run = record(folder / "s.py", folder, "cpu")
-    assert run.error == ""
-    return run
-
-
-MORE = {
+TOLD = "a CUDA graph was not replayed; without a GPU its arrays keep their values (3 times)"
+MORE: dict[str, Any] = {
     "types are converted on the CPU, unless the copy is asked to be asynchronous": (
         """import torch
 x = torch.ones(100, dtype=torch.float64)
@@ -103,7 +97,7 @@ e = cupy.asarray(cuda.as_cuda_array(d))
 m = copy.deepcopy(torch.nn.BatchNorm1d(1).cuda())
 s = copy.deepcopy(m.state_dict())
 assert m.weight.is_cuda and isinstance(m.weight, torch.nn.Parameter) and s["running_mean"].is_cuda
-print(*c.tolist(), *e.get(), file=open("out", "w"))
+assert [*c.tolist(), *e.get()] == [2] * 8
 """,
         [
             (13, UP, "Module.cuda", 5, 4 * 4 + 8, PAGED),
@@ -121,7 +115,7 @@ b = axpy(a, a)
 d = cuda.to_device(a)
 c = axpy(d, d).copy_to_host()
 axpy(d, d, out=d)
-print(*(b - 1), *(c - 1), *(d.copy_to_host() - 1), file=open("out", "w"))
+assert [*(b - 1), *(c - 1), *(d.copy_to_host() - 1)] == [2] * 24
 """,
         [
             (6, UP, "cuda.to_device", 2, 64, PAGED),
@@ -155,30 +149,7 @@ cupy.cuda.runtime.memcpy(a.data.ptr, h.ctypes.data, 32, cupy.cuda.runtime.memcpy
             (10, UP, "runtime.memcpy", 1, 32, PINNED),
         ],
     ),
-}
-
-
-@pytest.mark.parametrize("name", MORE)
-def test_a_call_is_recorded_for_what_it_does(name: str, tmp_path: Path) -> None:
-    source, expected = MORE[name]
-    if "numba" in source:
-        pytest.importorskip("numba")
-    run = recorded(tmp_path, source)
-    assert rows(run) == expected
-    assert not (tmp_path / "out").exists() or set((tmp_path / "out").read_text().split()) == {"2.0"}
-
-
-def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text("import cupy\nx = cupy.asarray([1.0, 2.0])\nx.device.attributes\n")
-    run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert run.exit_code == 1
-    assert "s.py:3: attributes of the device is unknown without a GPU" in run.error
-    assert rows(run) == [(2, UP, "cupy.asarray", 1, 16, PAGED)]
-
-
-def test_properties_that_programs_size_their_grids_by_are_those_of_an_h200(tmp_path: Path) -> None:
-    run = recorded(
-        tmp_path,
+    "properties that programs size their grids by are those of an H200": (
         """import cupy, torch
 from numba import cuda
 assert torch.cuda.get_device_capability() == cuda.get_current_device().compute_capability == (9, 0)
@@ -187,45 +158,33 @@ assert cuda.get_current_device().MULTIPROCESSOR_COUNT == 132
 assert cupy.cuda.Device().compute_capability == "90"
 print(torch.cuda.mem_get_info(), cupy.cuda.runtime.getDeviceProperties(0)["totalGlobalMem"] / 2**30)
 """,
-    )
-    (unseen,) = run.unseen
-    assert unseen.startswith("Properties of the GPU that the program asks for: without one, those of an H200")
-
-
-def test_kernels_of_plain_expressions_are_computed_and_others_told(tmp_path: Path) -> None:
-    source = """import cupy
+        [],
+        "Properties of the GPU that the program asks for: without one, those of an H200",
+    ),
+    "kernels of plain expressions are computed, others are told": (
+        """import cupy
 from cupy import ElementwiseKernel as K, ReductionKernel as R
 x = cupy.asarray([1.0, -2.0, 3.0])
 d = K("T x, float64 k", "T y", "const T s = x > 0 && !(x > 2) ? x : 0.5f; y = k * s; y += 1", "d")(x, 2)
 n = R("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "n")(x.reshape(3, 1), axis=1)
 i, whole = K(in_params="T x", out_params="int32 y, bool z", operation="y = x * 2.5; z = x != 1")(x)
-print(*d.tolist(), *n.tolist(), *i.tolist(), i.dtype, *whole.tolist(), file=open("out", "w"))
+assert [*d.get(), *n.get(), *i.get(), *whole.get()] == [3, 2, 2, 1, 2, 3, 2, -5, 7, 0, 1, 1]
 K("raw T x, int32 k", "T y", "y = x[i]", "shifted")(x, 1, size=3).get()
 K("T x, int32 k", "int32 y", "y = k / 2", "halved")(x, 1).get()
 cupy.testing.assert_allclose(K("T x", "T y", "if (x > 0) y = x;", "chosen")(x).get(), [1, 0, 3])
 cupy.testing.assert_array_equal(x, x)
-"""
-    run = recorded(tmp_path, source)
-    expected = "3.0 2.0 2.0 1.0 2.0 3.0 2 -5 7 int32 False True True\n"
-    assert (tmp_path / "out").read_text() == expected
-    assert [each.split(" was ")[0] for each in run.unseen] == [
-        "s.py:8: kernel shifted",
-        "s.py:9: kernel halved",
-        "s.py:10: kernel chosen",
-    ]
-    assert rows(run)[-3:] == [
-        (9, DOWN, "ndarray.get", 1, 12, PAGED),
-        (10, DOWN, "ndarray.get", 1, 24, PAGED),
-        (11, DOWN, "cupy.asnumpy", 2, 48, PAGED),
-    ]
-
-
-def test_kernels_of_too_many_threads_for_the_simulator_are_told_and_their_arrays_cross(
-    tmp_path: Path,
-) -> None:
-    pytest.importorskip("numba")
-    run = recorded(
-        tmp_path,
+""",
+        [
+            (3, UP, "cupy.asarray", 1, 24, PAGED),
+            (7, DOWN, "ndarray.get", 4, 24 + 24 + 12 + 3, PAGED),
+            (8, DOWN, "ndarray.get", 1, 24, PAGED),
+            (9, DOWN, "ndarray.get", 1, 12, PAGED),
+            (10, DOWN, "ndarray.get", 1, 24, PAGED),
+            (11, DOWN, "cupy.asnumpy", 2, 48, PAGED),
+        ],
+        *(f"s.py:{line} was " for line in ("8: kernel shifted", "9: kernel halved", "10: kernel chosen")),
+    ),
+    "kernels of too many threads for the simulator are told, and their arrays cross": (
         """import numpy
 from numba import cuda
 @cuda.jit
@@ -236,20 +195,15 @@ grow[1, 16](few)
 grow[512, 256](many)
 assert few.sum() == 32 and many.sum() == many.size
 """,
-    )
-    (unseen,) = run.unseen
-    assert unseen.startswith("s.py:8: kernel grow was not run")
-    assert [(row[0], row[1], row[4]) for row in rows(run)] == [
-        (7, UP, 128),
-        (7, DOWN, 128),
-        (8, UP, 1 << 20),
-        (8, DOWN, 1 << 20),
-    ]
-
-
-def test_cuda_graphs_are_computed_once_and_their_replays_told(tmp_path: Path) -> None:
-    run = recorded(
-        tmp_path,
+        [
+            (7, UP, "kernel argument", 1, 128, PAGED),
+            (7, DOWN, "kernel argument", 1, 128, PAGED),
+            (8, UP, "kernel argument", 1, 1 << 20, PAGED),
+            (8, DOWN, "kernel argument", 1, 1 << 20, PAGED),
+        ],
+        "s.py:8: kernel grow was not run",
+    ),
+    "CUDA graphs are computed once, their replays are told": (
         """import cupy, torch
 x = torch.ones(8, device="cuda")
 graph = torch.cuda.CUDAGraph()
@@ -266,13 +220,12 @@ for _ in range(3):
     assert y.cpu().sum() == 16 and b.get().sum() == 8
 assert torch.cuda.make_graphed_callables(torch.sin, (x,))(x).is_cuda
 """,
-    )
-    told = "a CUDA graph was not replayed; without a GPU its arrays keep their values (3 times)"
-    assert set(run.unseen) == {f"s.py:{line}: {told}" for line in (12, 13)}
-
-
-def test_names_that_scripts_print_or_set_do_not_end_them(tmp_path: Path) -> None:
-    source = """import collections, cupy, cupy.testing, cupyx
+        [(14, DOWN, "Tensor.cpu", 3, 96, PAGED), (14, DOWN, "ndarray.get", 3, 192, PAGED)],
+        f"s.py:12: {TOLD}",
+        f"s.py:13: {TOLD}",
+    ),
+    "names that scripts print or set do not end them": (
+        """import collections, cupy, cupy.testing, cupyx
 y, x = cupy.mgrid[:2, :3]
 square = cupy.memoize(for_each_device=True)(lambda n: n * n)
 third = cupy.vectorize(lambda n: n / 3)
@@ -283,10 +236,48 @@ with cupyx.profiler.profile():
 cupy.stack(collections.deque([x, y]))
 free, total = cupy.cuda.Device(0).mem_info
 print(f"{free / total:.0%}", cupy.cuda.runtime.runtimeGetVersion(), cupy.ogrid[:4].get())
-"""
+""",
+        [(8, DOWN, "cupy.asnumpy", 1, 48, PAGED), (11, DOWN, "ndarray.get", 1, 32, PAGED)],
+    ),
+    "mapped memory of CuPy's is reached where it is": (
+        """import ctypes
+import cupy as cp
+import numpy as np
+pointer = cp.cuda.runtime.hostAlloc(16, cp.cuda.runtime.hostAllocMapped)
+host = np.frombuffer((ctypes.c_uint8 * 16).from_address(pointer), np.float32)
+both = cp.ndarray((2,), cp.float32, cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(pointer, 16, None), 8))
+for n in range(4):
+    host[:] = n
+    both *= 2
+    cp.cuda.get_current_stream().synchronize()
+    assert list(host) == [n, n, 2 * n, 2 * n]
+    cp.ndarray((4,), cp.float32, cp.cuda.alloc(16)).fill(1)
+""",
+        [(4, LOCK, "runtime.hostAlloc", 1, 16, PINNED), (10, WAIT, "Stream.synchronize", 4, 0, NONE)],
+        SHARED,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_a_call_is_recorded_for_what_it_does(name: str, tmp_path: Path) -> None:
+    """After a script's rows stands what begins each text of what was not seen of it, if it says so."""
+    source, expected, *unseen = MORE[name]
+    if "numba" in source:
+        pytest.importorskip("numba")
     (tmp_path / "s.py").write_text(source)
     run = record(tmp_path / "s.py", tmp_path, "cpu")
-    assert (run.error, rows(run)[-1]) == ("", (11, DOWN, "ndarray.get", 1, 32, PAGED))
+    assert (run.error, rows(run)) == ("", expected)
+    if unseen:
+        assert [told[: len(text)] for told, text in zip(run.unseen, unseen, strict=True)] == unseen
+
+
+def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("import cupy\nx = cupy.asarray([1.0, 2.0])\nx.device.attributes\n")
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert run.exit_code == 1
+    assert "s.py:3: attributes of the device is unknown without a GPU" in run.error
+    assert rows(run) == [(2, UP, "cupy.asarray", 1, 16, PAGED)]
 
 
 @pytest.mark.parametrize(
@@ -310,24 +301,3 @@ for _ in range(5):
     (tmp_path / "s.py").write_text(source)
     (crossing,) = record(tmp_path / "s.py", tmp_path, "cpu").crossings
     assert crossing.unread == unread
-
-
-def test_mapped_memory_of_cupy_is_reached_where_it_is(tmp_path: Path) -> None:
-    run = recorded(
-        tmp_path,
-        """import ctypes
-import cupy as cp
-import numpy as np
-pointer = cp.cuda.runtime.hostAlloc(16, cp.cuda.runtime.hostAllocMapped)
-host = np.frombuffer((ctypes.c_uint8 * 16).from_address(pointer), np.float32)
-both = cp.ndarray((2,), cp.float32, cp.cuda.MemoryPointer(cp.cuda.UnownedMemory(pointer, 16, None), 8))
-for n in range(4):
-    host[:] = n
-    both *= 2
-    cp.cuda.get_current_stream().synchronize()
-    assert list(host) == [n, n, 2 * n, 2 * n]
-    cp.ndarray((4,), cp.float32, cp.cuda.alloc(16)).fill(1)
-""",
-    )
-    assert [row[1] for row in rows(run)] == [LOCK, WAIT]
-    assert [what for what in run.unseen if what.startswith(SHARED)]
