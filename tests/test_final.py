@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,58 +196,34 @@ def finals(draw: st.DrawFn) -> list[Block]:
 ROWS = [BASE, PINNED, ZERO]
 
 
-def same(one: Decision, other: Decision) -> bool:
-    """But for rounding."""
-    for mine, theirs in zip(told(one), told(other), strict=True):
-        assert mine == pytest.approx(theirs, rel=1e-6)
-    return (one.settled, one.dropped, one.verdict.chosen, one.verdict.kind, one.verdict.groups) == (
-        other.settled,
-        other.dropped,
-        other.verdict.chosen,
-        other.verdict.kind,
-        other.verdict.groups,
-    )
+def ratios(one: Decision) -> list[tuple[float, float, float]]:
+    return [(ratio.value, ratio.low, ratio.high) for _, ratio in sorted(one.verdict.over_best.items())]
 
 
-def told(one: Decision) -> Iterable[float]:
-    for _, ratio in sorted(one.verdict.over_best.items()):
-        yield from (ratio.value, ratio.low, ratio.high)
+def concluded(one: Decision) -> tuple[Any, ...]:
+    return one.settled, one.dropped, one.verdict.chosen, one.verdict.kind, one.verdict.groups
 
 
-@settings(max_examples=60, deadline=None)
-@given(finals(), st.sampled_from([1e-6, 1000.0, 3.7]))
-def test_the_unit_does_not_matter(data, unit):
-    assert same(
-        decide(data, ROWS, AIM), decide([replace(b, seconds=b.seconds * unit) for b in data], ROWS, AIM)
-    )
-
-
-@settings(max_examples=60, deadline=None)
-@given(finals(), st.permutations(ROWS), st.randoms())
-def test_the_order_of_contestants_and_blocks_does_not_matter(data, rows, random):
-    shuffled = list(data)
+@settings(max_examples=80, deadline=None)
+@given(finals(), st.sampled_from([1.0, 1e-6, 1000.0, 3.7]), st.permutations(ROWS), st.randoms())
+def test_the_unit_and_the_order_of_contestants_and_blocks_do_not_matter(data, unit, rows, random):
+    shuffled = [replace(b, seconds=b.seconds * unit) for b in data]
     random.shuffle(shuffled)
-    assert same(decide(data, ROWS, AIM), decide(shuffled, rows, AIM))
+    one, other = decide(data, ROWS, AIM), decide(shuffled, rows, AIM)
+    assert concluded(one) == concluded(other)
+    np.testing.assert_allclose(ratios(one), ratios(other), rtol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(finals())
-def test_who_is_surely_slower_than_the_indifference_is_never_recommended(data):
+def test_intervals_hold_their_value_and_no_claim_is_beyond_the_indifference(data):
     found = decide(data, ROWS, AIM)
-    assert found.verdict.chosen
-    assert found.dropped != set(found.verdict.over_best)
-    assert found.verdict.chosen not in found.dropped
-    assert found.verdict.over_best[found.verdict.chosen].low <= 1.05
-
-
-@settings(max_examples=60, deadline=None)
-@given(finals())
-def test_intervals_hold_their_value_and_a_claim_keeps_to_the_indifference(data):
-    verdict = decide(data, ROWS, AIM).verdict
+    verdict = found.verdict
+    assert found.dropped != set(verdict.over_best)
+    assert verdict.chosen not in found.dropped
+    assert verdict.over_best[verdict.chosen].low <= 1.05
     assert all(ratio.low <= ratio.value <= ratio.high for ratio in verdict.over_best.values())
-    if verdict.kind != "open":
-        assert verdict.bound is not None
-        assert verdict.bound <= 0.05
+    assert verdict.kind == "open" or verdict.bound <= 0.05
     assert sorted(name for group in verdict.groups for name in group) == sorted(verdict.over_best)
 
 

@@ -74,16 +74,6 @@ def test_the_librarys_pool_is_reserved_but_was_not_requested() -> None:
     assert found.physical_bytes == 1140
 
 
-def test_what_the_staging_pool_rounds_up_is_reserved() -> None:
-    with Arena(RecordingBackend()) as arena:
-        arena.staging(1025)
-        arena.pinned(10)
-        found = footprint.footprint(arena, NOTHING, NOTHING)
-    assert found.requested == {"pinned": 1035}
-    assert found.reserved == {"pinned": 2048 + 10}
-    assert found.physical_bytes == 2058
-
-
 @every(
     ("memory_class", "sides"),
     [("discrete", 2), ("discrete-hmm", 2), ("coherent", 2), ("tegra", 1), ("tegra-coherent", 1)],
@@ -94,9 +84,11 @@ def test_managed_memory_beside_a_cards_own_is_booked_on_both_sides(
     with Arena(RecordingBackend(device=cuda_device(memory_class))) as arena:
         arena.managed(100)
         arena.pinned(10)
+        arena.staging(1025)
         found = footprint.footprint(arena, NOTHING, NOTHING)
-    assert found.reserved == {"managed": 100, "pinned": 10}
-    assert found.physical_bytes == sides * 100 + 10
+    assert found.requested == {"managed": 100, "pinned": 1035}
+    assert found.reserved == {"managed": 100, "pinned": 2048 + 10}, "what the staging pool rounds up, too"
+    assert found.physical_bytes == sides * 100 + 2058
 
 
 class Filling(RecordingBackend):
@@ -140,12 +132,6 @@ def test_one_memory_is_the_hosts_and_what_cannot_be_read_is_no_place(proc: Path)
         assert footprint.over_frames(run.loop, backend, NOTHING, 0, proc) == {}
 
 
-def test_what_a_run_added() -> None:
-    found = taken(Reading(1000, 10, 9000), Reading(1700, 60, 5000))
-    assert (found.peak_process_bytes, found.locked_bytes, found.device_used_bytes) == (700, 50, 4000)
-    assert found.absent == {}
-
-
 def test_pages_that_the_driver_locks_outside_of_the_kernels_count_are_not_none() -> None:
     found = taken(Reading(0, 50, 0), Reading(0, 50, 0))
     assert found.requested["pinned"] == 100
@@ -155,20 +141,30 @@ def test_pages_that_the_driver_locks_outside_of_the_kernels_count_are_not_none()
     }
 
 
-@every("missing", ["process", "locked", "device_free"])
-@every("which", [0, 1])
-def test_what_was_not_read_is_absent_with_the_reason(missing: str, which: int) -> None:
-    complete = {"process": 1, "locked": 1, "device_free": 1}
-    readings = [Reading(**{**complete, missing: None} if i == which else complete) for i in range(2)]
-    with Arena(RecordingBackend()) as arena:
-        arena.device(30)
-        found = footprint.footprint(arena, *readings)
-    field = {"process": "peak_process_bytes", "locked": "locked_bytes", "device_free": "device_used_bytes"}
-    assert getattr(found, field[missing]) is None
-    assert list(found.absent) == [field[missing]]
-    reason = {"process": "smaps_rollup cannot be read", "locked": "no VmLck", "device_free": "device"}
-    assert reason[missing] in found.absent[field[missing]]
-    assert sum(value == 0 for value in found.model_dump().values()) == 2
+@every(
+    ("missing", "which", "reason"),
+    [
+        ("", 0, ""),
+        ("process", 0, "smaps_rollup cannot be read"),
+        ("process", 1, "smaps_rollup cannot be read"),
+        ("locked", 0, "no VmLck"),
+        ("locked", 1, "no VmLck"),
+        ("device_free", 0, "device"),
+        ("device_free", 1, "device"),
+    ],
+)
+def test_what_was_not_read_is_absent_with_the_reason(missing: str, which: int, reason: str) -> None:
+    readings = [
+        {"process": 1000, "locked": 10, "device_free": 9000},
+        {"process": 1700, "locked": 60, "device_free": 5000},
+    ]
+    added = {"process": 700, "locked": 50, "device_free": 4000}
+    if missing:
+        readings[which][missing] = added[missing] = None  # type: ignore[assignment]
+    found = taken(*(Reading(**each) for each in readings))
+    assert [found.peak_process_bytes, found.locked_bytes, found.device_used_bytes] == [*added.values()]
+    assert len(found.absent) == bool(missing)
+    assert all(reason in text for text in found.absent.values())
 
 
 # Huge pages of the buffers, from recorded mappings and from this machine
@@ -221,19 +217,14 @@ def smaps(tmp_path: Path) -> Path:
 def test_huge_pages_of_the_buffers_mappings(
     spans: list[tuple[int, int]], huge: int | None, smaps: Path
 ) -> None:
-    found = host_pages([array(*span) for span in spans], smaps)
+    arrays = [array(*span) for span in spans]
+    found = host_pages(arrays, smaps)
     assert (found.bytes, found.huge_bytes) == (sum(nbytes for _, nbytes in spans), huge)
     assert ("huge_bytes" in found.absent) == (huge is None)
-
-
-def test_a_missing_file_has_its_reason(tmp_path: Path) -> None:
-    found = host_pages([array(0x7F0000000000, MIB)], tmp_path / "none")
-    assert found.huge_bytes is None
-    assert "cannot be read" in found.absent["huge_bytes"]
-
-
-def test_without_host_memory_there_is_nothing_to_tell(smaps: Path) -> None:
-    assert host_pages([None], smaps) is None
+    absent = host_pages(arrays, smaps.parent / "none")
+    assert absent.huge_bytes is None
+    assert "cannot be read" in absent.absent["huge_bytes"]
+    assert host_pages([None], smaps) is None, "without host memory there is nothing to tell"
 
 
 def test_huge_pages_of_this_machine() -> None:

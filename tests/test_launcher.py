@@ -117,34 +117,23 @@ def test_the_beginning_of_what_was_printed_is_shown_once(
     assert first_lines(tmp_path) == first_lines(tmp_path / "none") == ""
 
 
-def test_ctrl_c_in_the_parent_ends_the_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("amid", ["the start", "the run"])
+def test_ctrl_c_ends_the_process_once_it_is_known(amid: str, tmp_path: Path) -> None:
     started: list[int] = []
 
     def popen(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(*given, **named)
         started.append(process.pid)
+        if amid == "the start":
+            signal.raise_signal(signal.SIGINT)
         return process
 
     def interrupted() -> tuple[int, int]:
         raise KeyboardInterrupt
 
+    before, memory = signal.getsignal(signal.SIGINT), {"memory": interrupted} if amid == "the run" else {}
     with pytest.raises(KeyboardInterrupt):
-        launched(tmp_path, ProcessLauncher(300, memory=interrupted, popen=popen), how="hang")
-    assert is_gone(started[0])
-
-
-def test_ctrl_c_amid_the_start_waits_until_the_child_is_known(tmp_path: Path) -> None:
-    started: list[int] = []
-
-    def interrupted(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(*given, **named)
-        started.append(process.pid)
-        signal.raise_signal(signal.SIGINT)
-        return process
-
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        launched(tmp_path, ProcessLauncher(300, popen=interrupted), how="hang")
+        launched(tmp_path, ProcessLauncher(300, popen=popen, **memory), how="hang")
     assert is_gone(started[0])
     assert signal.getsignal(signal.SIGINT) == before
 

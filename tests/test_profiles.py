@@ -107,7 +107,7 @@ def test_format_1_is_refused_with_what_to_do() -> None:
     assert raised.value.next_step.startswith("Profile again, or use the advisor that wrote it")
 
 
-DROPPED = {"mix_bound"}
+DROPPED = {"mix_bound", "steady_bytes"}
 """Keys that nothing reads any more: profiles that have them are read without."""
 
 

@@ -45,17 +45,20 @@ def test_what_the_first_run_printed(progress: Silent, capsys: pytest.CaptureFixt
     assert "output of the first run:\n  | frame 0\n" in capsys.readouterr().err
 
 
-def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
-    runs(Silent())
-    assert capsys.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize(
     ("quiet", "terminal", "kind"), [(True, True, Silent), (False, False, Lines), (False, True, Bar)]
 )
-def test_what_fits(monkeypatch: pytest.MonkeyPatch, quiet: bool, terminal: bool, kind: type) -> None:
+def test_what_fits(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    quiet: bool,
+    terminal: bool,
+    kind: type,
+) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     assert type(make_progress(quiet=quiet)) is kind
+    runs(Silent())
+    assert capsys.readouterr() == ("", "")
 
 
 def test_the_bar_stays_on_stderr_and_counts(

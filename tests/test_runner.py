@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every import every
 from fakes import FakeClock
 from running import FakeLauncher, FakeSession, cpu_settings, measured_run, missing, sample
 
 from advisor import pipeline
-from advisor.errors import NothingMeasured, WorkloadError
+from advisor.errors import AdvisorError, NothingMeasured, UsageError, WorkloadError
 from advisor.measure.jobs import Job, Problem, ReferenceRun, Settings
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import CONCLUDING_SECONDS, Run, job_of
 from advisor.measure.progress import Silent
 from advisor.profiles import reading, schema
 from advisor.profiles.redaction import WITHHELD
-from advisor.profiles.schema import Device, Failed, Measured, Skipped
+from advisor.profiles.schema import Device, Failed, Skipped
 from advisor.version import __version__
 
 ALL = ("pageable", "pinned", "zero-copy", "managed")
@@ -43,23 +44,19 @@ def dies_for(strategy: str, ended: Ended) -> Callable[[Job], Ended]:
     return lambda job: ended if job.strategy == strategy else Ended(sample(), "finished")
 
 
-def test_on_the_cpu_two_rounds_follow_one_another_each_with_every_strategy(tmp_path: Path) -> None:
-    launcher = FakeLauncher()
-    result, _ = ran(launcher, settings(), tmp_path)
-    assert [number for number, _ in launcher.measured] == ["1"] * 4 + ["2"] * 4
-    assert result.final is None
-    for number in "12":
-        assert {name for n, name in launcher.measured if n == number} == set(ALL)
-    assert [name for _, name in launcher.measured] == [name for names in result.order for name in names]
-
-
-def test_the_order_is_the_seeds(tmp_path: Path) -> None:
-    orders = [
-        ran(FakeLauncher(), settings(seed=seed), tmp_path / str(i))[0].order
-        for i, seed in enumerate((1, 1, 2))
-    ]
+def test_on_the_cpu_two_rounds_follow_one_another_each_in_an_order_of_the_seeds(tmp_path: Path) -> None:
+    orders = []
+    for run, seed in enumerate((1, 1, 2)):
+        launcher = FakeLauncher()
+        result, _ = ran(launcher, settings(seed=seed), tmp_path / str(run))
+        assert launcher.measured == [
+            (str(n), name) for n, names in enumerate(result.order, 1) for name in names
+        ]
+        assert [set(names) for names in result.order] == [set(ALL)] * 2
+        assert result.final is None
+        orders.append(result.order)
     assert orders[0] == orders[1] != orders[2]
-    assert len(set(orders[0])) == 2  # the rounds are shuffled, not one order repeated
+    assert len(set(orders[0])) == 2, "the rounds are shuffled, not one order repeated"
 
 
 @pytest.mark.parametrize(
@@ -93,70 +90,66 @@ def test_what_does_not_apply_is_skipped_with_the_reason_and_never_run(tmp_path: 
     assert {name for _, name in launcher.measured} == {"pageable", "zero-copy"}
 
 
-def test_the_run_so_far_is_kept_after_every_process(tmp_path: Path) -> None:
-    _, kept = ran(FakeLauncher(), settings(rounds=1), tmp_path)
-    assert [sum(row.status == "measured" for row in so_far.rows) for so_far in kept] == [1, 2, 3, 4]
-    assert all(len(so_far.rows) == 4 for so_far in kept)
-    waiting = [row for row in kept[0].rows if isinstance(row, Skipped)]
-    assert all(row.reason for row in waiting)
-
-
-def test_ctrl_c_keeps_what_was_measured_and_says_so(tmp_path: Path) -> None:
-    measured: list[str] = []
-
-    def measure(job: Job) -> Ended:
-        if len(measured) == 5:
-            raise KeyboardInterrupt
-        measured.append(job.strategy)
-        return Ended(sample(), "finished")
-
-    result, _ = ran(FakeLauncher(measure), settings(), tmp_path)
-    assert "5 of 8" in result.notes[-1]
-    assert sum(len(row.rounds) for row in result.rows if isinstance(row, Measured)) == 5
-    assert {row.status for row in result.rows} == {"measured"}
-
-
-@pytest.mark.parametrize(
-    "ended",
-    [Ended(Problem(cause="raised", message="E: x", next_step="Give a twin"), "finished"), died("E: x")],
-    ids=["problem", "died"],
-)
-def test_a_trace_that_fails_is_a_note(tmp_path: Path, ended: Ended) -> None:
-    result, _ = ran(FakeLauncher(trace=ended), settings(), tmp_path)
-    assert result.trace is None
-    (note,) = result.notes
-    assert "E: x" in note
-    assert ("Give a twin" in note) == (ended.how == "finished")
-    assert {row.status for row in result.rows} == {"measured"}
-
-
-def test_results_that_another_run_does_not_give_again_are_noted(tmp_path: Path) -> None:
-    launcher = FakeLauncher(reference=Ended(ReferenceRun(unlike={"c": 3}), "finished"))
-    result, _ = ran(launcher, settings(), tmp_path)
-    assert not missing(result.notes[0], "'c' from frame 3 on", "`rng`")
-
-
-@pytest.mark.parametrize(
-    ("problem", "error"),
+@every(
+    ("answer", "parts"),
     [
-        (Problem(cause="wrong", error="WorkloadError", message="no buffer"), WorkloadError),
-        (Problem(cause="raised", message="E: x", next_step="see", detail="Traceback"), WorkloadError),
+        (
+            {"trace": Ended(Problem(cause="raised", message="E: x", next_step="Give a twin"), "finished")},
+            ("E: x", "Give a twin"),
+        ),
+        ({"trace": died("E: x")}, ("E: x",)),
+        ({"reference": Ended(ReferenceRun(unlike={"c": 3}), "finished")}, ("'c' from frame 3 on", "`rng`")),
+        ({"reference": died()}, ("not be compared",)),  # it may be the baseline alone that crashes
     ],
 )
-def test_a_workload_that_is_wrong_ends_the_run(
-    tmp_path: Path, problem: Problem, error: type[Exception]
+def test_what_fails_before_the_strategies_is_noted_and_they_are_tried(
+    answer: dict[str, Ended], parts: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    launcher = FakeLauncher(reference=Ended(problem, "finished"))
+    result, _ = ran(FakeLauncher(**answer), settings(), tmp_path_factory.mktemp("run"))
+    assert (result.trace is None) == ("trace" in answer)
+    (note,) = result.notes
+    assert not missing(note, *parts)
+    assert {row.status for row in result.rows} == {"measured"}
+
+
+HANGS = "did not finish within 5 s; it was in check (w.py:8)"
+
+
+@every(
+    ("ended", "described", "error", "message", "step"),
+    [
+        (
+            Ended(Problem(cause="wrong", error="UsageError", message="no buffer", detail="x"), "finished"),
+            True, UsageError, "no buffer", "",
+        ),
+        (
+            Ended(Problem(cause="raised", message="E: x", next_step="see"), "finished"),
+            True, WorkloadError, "E: x", "see",
+        ),
+        (
+            Ended(Problem(cause="device", message="CUDA: no device"), "finished"),
+            False, NothingMeasured, "no device", "",
+        ),
+        (Ended(None, "timeout", HANGS), True, WorkloadError, "check (w.py:8)", "--timeout"),
+        (Ended(None, "late", HANGS), True, WorkloadError, "check (w.py:8)", "--max-seconds"),
+    ],
+)  # fmt: skip
+def test_what_the_reference_run_ends_with_ends_the_run(
+    ended: Ended,
+    described: bool,
+    error: type[AdvisorError],
+    message: str,
+    step: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    launcher = FakeLauncher(reference=ended, described=described)
     with pytest.raises(error) as raised:
-        ran(launcher, settings(), tmp_path)
-    assert (raised.value.message, raised.value.detail) == (problem.message, problem.detail)  # type: ignore[attr-defined]
+        ran(launcher, settings(), tmp_path_factory.mktemp("run"))
+    assert message in raised.value.message
+    assert "first frames" not in raised.value.message
+    assert step in raised.value.next_step
+    assert raised.value.detail == getattr(ended.outcome, "detail", "")
     assert len(launcher.jobs) == 1
-
-
-def test_a_device_that_cannot_be_opened_ends_the_run(tmp_path: Path) -> None:
-    problem = Problem(cause="device", message="CUDA: no device", next_step="", detail="")
-    with pytest.raises(NothingMeasured, match="no device"):
-        ran(FakeLauncher(reference=Ended(problem, "finished"), described=False), settings(), tmp_path)
 
 
 def test_a_process_that_is_not_over_in_time_is_not_reached_rather_than_failed(tmp_path: Path) -> None:
@@ -174,24 +167,6 @@ def test_a_process_that_is_not_over_in_time_is_not_reached_rather_than_failed(tm
     found = measured_run(asked, FakeLauncher(measure), Silent(), tmp_path, clock=clock)
     assert [row.status for row in found.rows] == ["measured", "skipped", "skipped", "skipped"]
     assert clock.now <= 60.0 - CONCLUDING_SECONDS
-
-
-@pytest.mark.parametrize(("how", "option"), [("timeout", "--timeout"), ("late", "--max-seconds")])
-def test_a_check_that_hangs_is_told_with_its_line_and_the_limit_that_ended_it(
-    how: Any, option: str, tmp_path: Path
-) -> None:
-    hangs = Ended(None, how, "did not finish within 5 s; it was in check (w.py:8)")
-    with pytest.raises(WorkloadError, match=r"check \(w.py:8\)") as raised:
-        ran(FakeLauncher(reference=hangs), settings(), tmp_path)
-    assert option in raised.value.next_step
-    assert "first frames" not in raised.value.message
-
-
-def test_a_reference_that_crashes_is_noted_and_the_strategies_are_tried(tmp_path: Path) -> None:
-    """It may be the baseline alone that crashes."""
-    result, _ = ran(FakeLauncher(reference=died()), settings(), tmp_path)
-    assert "not be compared" in result.notes[0]
-    assert {row.status for row in result.rows} == {"measured"}
 
 
 @pytest.mark.parametrize(("began", "left"), [(None, 60.0), (93.0, 53.0)])
@@ -249,17 +224,6 @@ def test_it_concludes_from_what_was_measured_on_a_gpu(tmp_path: Path) -> None:
     assert reading.load(tmp_path / "profile.json") == profile
 
 
-def test_without_a_gpu_nothing_is_recommended_but_by_prediction(tmp_path: Path) -> None:
-    launcher = FakeLauncher(device=Device(name="CPU", kind="cpu"))
-    profile = profiled(launcher, tmp_path, targets=("h200", "orin-nano"))
-    assert profile.recommendation is None
-    assert [prediction.device.name for prediction in profile.predictions] == [
-        "H200 SXM",
-        "Jetson Orin Nano 8GB",
-    ]
-    assert all(len(prediction.results) == 2 for prediction in profile.predictions)
-
-
 def test_what_was_kept_on_the_way_is_a_whole_profile_without_conclusions(tmp_path: Path) -> None:
     seen: list[list[str]] = []
 
@@ -270,25 +234,26 @@ def test_what_was_kept_on_the_way_is_a_whole_profile_without_conclusions(tmp_pat
             assert partial.recommendation is None
         return Ended(sample(), "finished")
 
-    profile = profiled(FakeLauncher(measure), tmp_path, rounds=1)
+    profile = profiled(FakeLauncher(measure), tmp_path, rounds=1, no_environment=True)
     assert [statuses.count("measured") for statuses in seen] == [1]
     last = reading.load(tmp_path / pipeline.PARTIAL)
     assert last.results == profile.results
     assert (last.created, last.method, last.workload) == (profile.created, profile.method, profile.workload)
+    assert last.environment.system == WITHHELD
 
 
-def test_what_is_kept_on_the_way_tells_nothing_of_the_machine_either(tmp_path: Path) -> None:
-    profiled(FakeLauncher(), tmp_path, no_environment=True)
-    assert reading.load(tmp_path / pipeline.PARTIAL).environment.system == WITHHELD
+def test_ctrl_c_keeps_what_was_measured_and_says_so(tmp_path: Path) -> None:
+    measured: list[str] = []
 
-
-def test_an_interrupted_profile_is_told_from_a_whole_one(tmp_path: Path) -> None:
     def measure(job: Job) -> Ended:
-        if job.directory.endswith("-2"):
+        if len(measured) == 5:
             raise KeyboardInterrupt
+        measured.append(job.strategy)
         return Ended(sample(), "finished")
 
-    interrupted = profiled(FakeLauncher(measure), tmp_path)
+    interrupted = profiled(FakeLauncher(measure), tmp_path, strategies=ALL)
     assert pipeline.was_interrupted(interrupted)
+    assert "5 of 8" in interrupted.notes[0]
     assert not pipeline.was_interrupted(interrupted.model_copy(update={"notes": ()}))
-    assert interrupted.measured().keys() == {"pageable", "pinned"}
+    assert sum(len(row.rounds) for row in interrupted.measured().values()) == 5
+    assert interrupted.measured().keys() == {*ALL}

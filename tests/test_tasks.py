@@ -154,19 +154,23 @@ def test_the_hints_that_were_given_are_told(file: Path) -> None:
     assert measured(file, "managed-prefetch").hints == {}
 
 
-@pytest.mark.parametrize("at", [1, 3])
-def test_a_state_left_behind_ends_the_reference_run(at: int, file: Path) -> None:
-    with pytest.raises(tasks.StateLeft, match="another stream"):
-        did("reference", file, "pageable", Leaving(at), seconds=1.0)
-
-
-@pytest.mark.parametrize("at", [1, 7])
-@pytest.mark.parametrize("strategy", ["pinned", "pinned-pipelined"])
-def test_a_state_left_behind_ends_a_measurement_however_late(at: int, strategy: str, file: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "strategy", "at"),
+    [
+        ("reference", "pageable", 1),
+        ("reference", "pageable", 3),
+        ("measure", "pinned", 1),
+        ("measure", "pinned", 7),
+        ("measure", "pinned-pipelined", 7),
+    ],
+)
+def test_a_state_left_behind_ends_a_process_however_late(
+    task: str, strategy: str, at: int, file: Path
+) -> None:
     did("reference", file, "pageable", RecordingBackend())
     backend = Leaving(at)
     with pytest.raises(tasks.StateLeft, match="another stream"):
-        did("measure", file, strategy, backend)
+        did(task, file, strategy, backend, seconds=1.0 if task == "reference" else 0.01)
     assert not backend.live
 
 
@@ -198,34 +202,29 @@ def test_the_description_comes_before_the_first_frame(file: Path) -> None:
     assert [buffer.name for buffer in described.workload.buffers] == ["a", "b", "w"]
 
 
-def test_too_little_memory_is_told_with_the_figures(file: Path) -> None:
-    backend = RecordingBackend()
-    backend.free_bytes = 100
-    outcome = attempt(file, backend, strategy="managed")
-    assert isinstance(outcome, Problem)
-    assert (outcome.cause, outcome.message) == (
-        "memory",
-        "the buffers need 192 B of device memory; 100 B are free; "
-        "--allow-oversubscription permits this for managed memory",
-    )
-
-
 @pytest.mark.parametrize(
     ("error", "cause", "message"),
     [
         (ManagedCallFailed("cudaErrorNotSupported (801)"), "device", "CUDA: cudaErrorNotSupported (801)"),
         (NothingMeasured("prefetch needs cuda-bindings"), "wrong", "prefetch needs cuda-bindings"),
+        (
+            None,
+            "memory",
+            "the buffers need 192 B of device memory; 100 B are free; "
+            "--allow-oversubscription permits this for managed memory",
+        ),
     ],
 )
-def test_what_managed_calls_fail_with_is_no_bug_of_ours(
-    error: Exception, cause: str, message: str, file: Path
+def test_what_managed_memory_fails_with_is_no_bug_of_ours(
+    error: Exception | None, cause: str, message: str, file: Path
 ) -> None:
     backend = RecordingBackend()
 
     def refuse(*arguments: object) -> None:
-        raise error
+        raise error  # type: ignore[misc]
 
     backend.prefetch = refuse  # type: ignore[method-assign]
+    backend.free_bytes = backend.free_bytes if error else 100
     outcome = attempt(file, backend, strategy="managed-prefetch")
     assert isinstance(outcome, Problem)
     assert (outcome.cause, outcome.message) == (cause, message)

@@ -65,10 +65,10 @@ class FrameEnergy(Record):
     )
 
 
-class PlaceMemory(Record):
-    """Memory that a run added in one place: the host, or a GPU."""
+class PlaceMemory(Record, extra="ignore"):
+    """Memory that a run added in one place: the host, or a GPU. `steady_bytes`, which profiles had before and
+    nothing reads any more, is ignored."""
 
-    steady_bytes: Bytes | None = optional("Not written any more: between frames")
     peak_bytes: Bytes = Field(description="The most after any step of a frame")
 
 
