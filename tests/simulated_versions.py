@@ -16,7 +16,7 @@ from fakes import FakeClock
 from running import FakeLauncher, asked, sample
 
 from advisor.measure.contest import VersionFinal
-from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Message
+from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Left, Message, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
@@ -65,8 +65,11 @@ class Truth:
     costs: Costs
     in_one_place: float
     disturbed: float
-    interrupted_at: float
+    interrupted_at: float = math.inf
     """When Ctrl-C comes."""
+    breaks: frozenset[str] = frozenset()
+    """Contestants that fail beside the other version; where it is `always`, by themselves too."""
+    always: bool = False
 
 
 @dataclass
@@ -82,6 +85,7 @@ class SimulatedSession:
     generator: np.random.Generator
     truth: Truth
     drift: float = 0.0
+    closed: bool = False
 
     def __post_init__(self) -> None:
         self.clock.advance(self.truth.costs.process)
@@ -99,10 +103,16 @@ class SimulatedSession:
         place_of = {
             s: self.generator.normal(0, between) for s in dict.fromkeys(self.job.contestants.values())
         }
+        files = {job.file for job in self.job.jobs.values()}
         for place, name in enumerate(request.order):
             if self.clock() > truth.interrupted_at:
                 raise KeyboardInterrupt
+            assert not self.closed
             self.clock.advance(truth.costs.block)
+            if name in truth.breaks and (truth.always or len(files) > 1):
+                problem = Problem(cause="raised", message="ops were registered twice")
+                yield Left(contestant=name, problem=problem)
+                continue
             self.drift = self.drift / 2 + self.generator.normal(0, own / 2)
             strategy = self.job.contestants[name]
             off = self.level + self.drift + self.luck[name.removesuffix(" (again)")] + place_of[strategy]
@@ -111,10 +121,10 @@ class SimulatedSession:
             frame = FRAME.get(strategy, OTHERS) * (1 + truth.share * name.startswith(HEAD))
             seconds = frame * float(np.exp(off + self.generator.normal(0, own)))
             made = final_block(self.job.process, request.round, name, seconds, place=place)
-            yield BlockDone(block=made, warming_seconds=())
+            yield BlockDone(block=made, warming_seconds=(), steps={"host:a": made.seconds})
 
     def close(self) -> None:
-        pass
+        self.closed = True
 
 
 @dataclass

@@ -7,7 +7,7 @@ import platform
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,12 +22,21 @@ from every import every
 from fakes import FakeClock, RecordingBackend, final_process, job
 from rendering import Accepted, markup
 from running import REPOSITORY, asked
-from simulated_versions import CARD, CHANGED, CPU, IN_ONE_PLACE, SLOW_CARD, simulated
+from simulated_versions import (
+    CARD,
+    CHANGED,
+    CPU,
+    IN_ONE_PLACE,
+    SLOW_CARD,
+    SimulatedSession,
+    Truth,
+    simulated,
+)  # fmt: skip
 
 from advisor import api, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.contest import VersionFinal
-from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, Message, Problem
+from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
@@ -287,72 +296,39 @@ def test_parts_add_up_to_the_frame_beside_them() -> None:
 
 # Who is in which process.
 
-SECONDS = {BASE: 0.010, HEAD: 0.012}
-
-
-@dataclass
-class FakeSession:
-    """A second of the clock for each round and start; `breaks` are contestants that fail beside others."""
-
-    job: FinalJob
-    clock: FakeClock
-    breaks: frozenset[str]
-    always: bool
-    closed: bool = False
-
-    def ready(self) -> bool:
-        return True
-
-    def round(self, request: FinalRound) -> Iterator[Message]:
-        beside = {job.file for job in self.job.jobs.values()}
-        for place, name in enumerate(request.order):
-            assert name in self.job.contestants
-            assert not self.closed
-            self.clock.now += 0.1
-            if name in self.breaks and (self.always or len(beside) > 1):
-                yield Left(
-                    contestant=name, problem=Problem(cause="raised", message="ops were registered twice")
-                )
-                continue
-            version = name.partition(" ")[0]
-            assert self.job.jobs[name].file == f"{version}.py"
-            seconds = SECONDS[version] * (1 + 0.001 * self.job.process)
-            made = final_block(self.job.process, request.round, name, seconds, place=place)
-            yield BlockDone(block=made, warming_seconds=(), steps={"host:a": made.seconds})
-
-    def close(self) -> None:
-        self.closed = True
-
 
 @dataclass
 class Hall:
-    """A final with fake processes."""
+    """A final without noise whose HEAD takes 1.2 times as long."""
 
     folder: Path
     breaks: frozenset[str] = frozenset()
     apart: bool = False
     always: bool = False
-    sessions: list[FakeSession] = field(default_factory=list)
+    sessions: list[SimulatedSession] = field(default_factory=list)
     clock: FakeClock = field(default_factory=FakeClock)
 
-    def run(self, seconds: float = 60.0, question: Question = CHANGED) -> VersionFinal:
+    def run(self, seconds: float = 60.0) -> VersionFinal:
         rows = {strategy: measured(strategy, 0.01) for strategy in ENTRY.strategies}
         final = VersionFinal(
             replace(ENTRY, apart=self.apart),
-            question,
+            CHANGED,
             {version: job(file=f"{version}.py") for version in (BASE, HEAD)},
             {BASE: rows, HEAD: rows},
             self.folder,
             self._start,
-            clock=lambda: self.clock.now,
+            clock=self.clock,
         )
-        final.run(self.clock.now + seconds, Silent())
-        assert all(session.closed for session in self.sessions)
+        final.run(self.clock() + seconds, Silent())
+        for session in self.sessions:
+            assert session.closed
+            assert all(j.file == f"{n.partition(' ')[0]}.py" for n, j in session.job.jobs.items())
         return final
 
-    def _start(self, job: FinalJob) -> FakeSession:
-        self.clock.now += 1.0
-        self.sessions.append(FakeSession(job, self.clock, self.breaks, self.always))
+    def _start(self, job: FinalJob) -> SimulatedSession:
+        costs = replace(CARD, process=1.0, block=0.1)
+        truth = Truth(0.2, Noise(0.0, 0.0, 0.0), costs, 0.0, 0.0, breaks=self.breaks, always=self.always)
+        self.sessions.append(SimulatedSession(job, self.clock, np.random.default_rng(0), truth))
         return self.sessions[-1]
 
 
@@ -365,11 +341,11 @@ def test_versions_share_processes(tmp_path: Path) -> None:
     row = final.row(BASE, "pinned", final.judged())
     assert row.stage_seconds["a"] == pytest.approx(row.median_seconds, rel=0.01), "by the clock of the steps"
     assert final.judged().ratios["pinned"].value == pytest.approx(1.2)
-    assert final.row(HEAD, "pinned", final.judged()).median_seconds == pytest.approx(0.012, rel=0.01)
+    assert final.row(HEAD, "pinned", final.judged()).median_seconds == pytest.approx(0.0144, rel=0.01)
     times = [final.row(version, "pinned", final.judged()).median_seconds for version in (HEAD, BASE)]
     assert times[0] / times[1] == pytest.approx(final.judged().ratios["pinned"].value)
-    assert changes(final.loop.steps, final.entry, "pinned")[0].seconds == pytest.approx(0.002, rel=0.01)
-    assert hall.clock.now < 30
+    assert changes(final.loop.steps, final.entry, "pinned")[0].seconds == pytest.approx(0.0024, rel=0.01)
+    assert hall.clock() < 30
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["breaks in company", "compiled extension"])
