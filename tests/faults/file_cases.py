@@ -3,50 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.faults.case import FILES, PROFILE, ROOT, SAVED, SECRET, SHORT, Case, Content, saved, workload
 
-Change = Callable[[dict[str, Any]], object]
 _TEXT = PROFILE.read_text(encoding="utf-8")
-_WAIT = {"stage": "ghost", "line": "w.py:1", "call": "get", "write": "nothing", "count": 1.0}
-_MISNAMED: dict[str, Change] = {
-    "advice.0.strategy": lambda p: p["advice"][0].update(strategy="ghost"),
-    "advice.0.device": lambda p: p["advice"][0].update(device="ghost"),
-    "advice.0.gain.over": lambda p: p["advice"][0]["gain"].update(over="ghost"),
-    "predictions.0.recommendation.tied_with": lambda p: _advised(p).update(tied_with=["ghost"]),
-    "predictions.0.recommendation.excluded": lambda p: _advised(p).update(excluded={"ghost": "1 GiB"}),
-    "predictions.0.results.0.terms": lambda p: p["predictions"][0]["results"][0]["terms"].update(
-        {"host:ghost": 0.1}
-    ),
-    "traffic.waits.0.stage": lambda p: p["traffic"].update(waits=[_WAIT]),
-    "trace.missing.0.strategy": lambda p: p["trace"].update(
-        missing=[{"strategy": "ghost", "reason": "none"}]
-    ),
-    "traffic.traffic.0.buffer": lambda p: p["traffic"]["traffic"][0].update(buffer="ghost"),
-    "workload.buffers.0.access": lambda p: _buffer(p)["access"].update(ghost="in"),
-    "workload.buffers.0.valid": lambda p: _buffer(p).update(valid="ghost"),
-    "traffic.valid_bytes": lambda p: p["traffic"].update(valid_bytes={"ghost": 1.0}),
-}
-"""By the key that names what is nowhere in the profile."""
-_WRONG: dict[str, tuple[Change, str]] = {
-    "format true": (lambda p: p.update(format=True), "format"),
-    "no results": (lambda p: p.pop("results"), "results"),
-    "a negative time": (lambda p: p["results"][0].update(median_seconds=-1.0), "median_seconds"),
-    "a time as text": (lambda p: p["results"][0].update(median_seconds="1"), "median_seconds"),
-    "an infinite time": (lambda p: p["results"][0].update(median_seconds=1e999), "median_seconds"),
-    "a year a frame": (lambda p: p["results"][0].update(median_seconds=1e10), "median_seconds"),
-    "a strategy twice": (lambda p: p["results"].append(p["results"][0]), "results"),
-    "a budget below zero": (lambda p: p["preferences"].update(memory_budget_bytes=-1), "memory_budget"),
-    "a speedup of zero": (lambda p: _advised(p).update(speedup=0), "speedup"),
-    "an unknown buffer": (lambda p: p["workload"]["stages"][0].update(access={"ghost": "in"}), "access"),
-    "no stages": (lambda p: p["workload"].update(stages=[]), "no stage belongs to the frame"),
-    "vast traffic": (lambda p: p["traffic"]["traffic"][0].update(bytes_read=1e308), "bytes_read: 1e+308"),
-    "an empty region": (lambda p: _buffer(p).update(regions={"add": [[0, 0]]}), "does not lie in"),
-}
-"""What contradicts itself, and what is said of it."""
 _DAMAGED: dict[str, Content] = {
     "a number": "3",
     "null": "null",
@@ -62,14 +25,6 @@ _DAMAGED: dict[str, Content] = {
 _GH200 = (ROOT / "advisor/devices/gh200.toml").read_text(encoding="utf-8")
 _T4 = (ROOT / "advisor/devices/t4.toml").read_text(encoding="utf-8")
 _LINK = "figures.pinned_to_device_bytes_per_second"
-
-
-def _advised(profile: dict[str, Any]) -> Any:
-    return profile["predictions"][0]["recommendation"]
-
-
-def _buffer(profile: dict[str, Any]) -> Any:
-    return profile["workload"]["buffers"][0]
 
 
 def _without(text: str, *keys: str) -> str:
@@ -138,15 +93,10 @@ _NO_FILES: dict[str, Content] = {
 
 
 def profiles() -> Iterator[Case]:
-    """Saved profiles that are damaged, contradict themselves, or are none; more in test_wrong_input.py."""
+    """Saved profiles that are damaged or none; what contradicts itself is in test_profiles.py."""
     report = ("report", "p.json", "--out", "out")
     for name, content in _DAMAGED.items():
         yield Case(f"profile: {name}", report, 5, {"p.json": content})
-    for name, (change, said) in _WRONG.items():
-        yield Case(f"profile: {name}", report, 5, {"p.json": saved(change)}, (said,))
-    for key, change in _MISNAMED.items():
-        name = f"profile: nothing has the name in {key}"
-        yield Case(name, ("report", "p.json"), 5, {"p.json": saved(change)}, (f"{key}: ", "'ghost'"))
     damaged, other = {"p.json": _TEXT[:900]}, {**SAVED, "w.py": workload()}
     yield Case("compare: damaged", ("compare", "p.json", "p.json"), 5, damaged)
     yield Case("compare: another file", ("compare", "p.json", "w.py"), 5, other)
