@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,6 @@ from advisor.profiles.redaction import Redactor, without_environment, without_na
 from advisor.profiles.schema import Profile
 from advisor.profiles.secrets import MASK, is_secret, mask, masked, masked_and_bounded, of_process
 from advisor.profiles.system_state import Environment
-from tests.faults.case import workload
 from tests.faults.secret_cases import FORMS
 
 PARTS = (
@@ -195,10 +193,13 @@ def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
     assert len(mask(part * (64_000 // len(part)), ("abcdef1234567890", "aaaaaaab-aaaaaaac"))) > 2
 
 
-def test_parts_of_a_secret_whose_whole_is_known() -> None:
+def test_secrets_of_options_and_variables_and_their_parts_are_masked() -> None:
     values = of_process(
-        [],
+        ["profile", "--set", "password=hunter2", "--rounds", "3"],
         {
+            "AWS_SECRET_ACCESS_KEY": "x1y2" * 10,
+            "PATH": "/usr/bin",
+            "SHORT_TOKEN": "1",
             "MY_TOKEN": "abcdef123456ghijkl7890",
             "CREDENTIALS": '{"type": "service_account", "key_password": "hunterhunter", "id": "a1b2c3d4e5"}',
             "PASSWORDS": "alpha-token-1,beta-token-2",
@@ -209,17 +210,11 @@ def test_parts_of_a_secret_whose_whole_is_known() -> None:
         },
     )
     secret = ("cdef123456ghij", "123456ghijkl7890", "hunterhunter", "a1b2c3d4e5", "beta-token-2")
-    for part in (*secret, "quotedvalue9", "secondhalf99", "p@ss@word1", "p%40ss@word1"):
+    secret += ("quotedvalue9", "secondhalf99", "p@ss@word1", "p%40ss@word1", "hunter2", "x1y2" * 10)
+    for part in secret:
         assert mask(f"x{part}y", values) == f"x{MASK}y"
-    harmless = (
-        "service_account",
-        "ghijkl",
-        "/home/alice/.ssh/known_hosts",
-        "name",
-        "alpha-",
-        "words 1234567",
-    )
-    for text in harmless:
+    harmless = "service_account", "ghijkl", "/home/alice/.ssh/known_hosts", "name", "alpha-", "/usr/bin"
+    for text in (*harmless, "words 1234567"):
         assert mask(text, values) == text
 
 
@@ -299,20 +294,6 @@ def test_secrets_in_the_names_of_a_trace(tmp_path: Path, monkeypatch: pytest.Mon
     assert not [part for part in ("hunter2", FORMS["a token of GitHub"][1], "correct-horse") if part in told]
 
 
-def test_secrets_of_the_process_are_those_of_its_options_and_variables() -> None:
-    variables = {"MY_TOKEN": "abcdefgh", "PATH": "/usr/bin", "SHORT_TOKEN": "1"}
-    variables["AWS_SECRET_ACCESS_KEY"] = "x" * 40
-    found = of_process(["profile", "--set", "password=hunter2", "--rounds", "3"], variables)
-    assert set(found) == {"hunter2", "abcdefgh", "x" * 40}
-
-
-def test_numbers_under_such_names_are_no_secrets() -> None:
-    """A language model's tokens are a size."""
-    workload = profile().workload.model_copy(update={"parameters": {"tokens": 512, "token": "abcd-1234"}})
-    made = without_names(profile().model_copy(update={"workload": workload}), PLACE)
-    assert made.workload.parameters == {"tokens": 512, "token": MASK}
-
-
 def telling() -> Profile:
     """A profile that says all that it must not."""
     path = "/home/alice/project/workloads/add.py"
@@ -330,7 +311,7 @@ def telling() -> Profile:
         notes=("kept in /home/alice/project",),
     )
     workload = made.workload.model_copy(
-        update={"file": path, "parameters": {"n": 3, "api_key": "hunter2", "data": "/home/alice/data"}}
+        update={"file": path, "parameters": {"tokens": 512, "api_key": "hunter2", "data": "/home/alice/data"}}
     )
     return made.model_copy(update={"workload": workload})
 
@@ -341,28 +322,9 @@ def test_no_form_of_a_profile_tells_names() -> None:
         for name in ("alice", "workstation7", "hunter2", "/home"):
             assert name not in text
     assert made.workload.file == "workloads/add.py"
-    assert made.workload.parameters == {"n": 3, "api_key": MASK, "data": "~/data"}
+    parameters = {"tokens": 512, "api_key": MASK, "data": "~/data"}  # a language model's tokens are a size
+    assert made.workload.parameters == parameters
     assert (made.notes, made.results[0].reason) == (("kept in .",), "workloads/add.py")
-
-
-def test_profile_command_keeps_home_host_and_secrets_out(tmp_path: Path) -> None:
-    home = tmp_path / "home" / "somebody"
-    (home / "work").mkdir(parents=True)
-    (home / "elsewhere.py").write_text(workload(parameters=', api_key: str = ""'), encoding="utf-8")
-    command = ["profile", str(home / "elsewhere.py"), "--no-gpu", "--rounds", "1", "--max-seconds", "300"]
-    command += ["--set", "api_key=hunter2", "--strategy", "pageable", "--target", "h100-sxm", "--out", "out"]
-    variables = {"HOME": str(home), "A_VARIABLE": "of-the-environment"}
-    assert advisor(*command, cwd=home / "work", **variables).returncode == 0
-    out = home / "work" / "out"
-    for name in ("profile.json", "report.html", "report.md"):
-        text = (out / name).read_text(encoding="utf-8")
-        assert "hunter2" not in text
-        assert "of-the-environment" not in text
-        assert "somebody" not in text
-    made = load(out / "profile.json")
-    assert made.workload.file == "elsewhere.py"
-    assert json.loads((out / "profile.json").read_text())["workload"]["parameters"]["api_key"] == MASK
-    assert made.environment.host_name is None
 
 
 def test_published_without_the_machine(tmp_path: Path) -> None:
