@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from rendering import Accepted, refusals
 from advisor import stats
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Profile
+from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.system_state import Environment
 from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import render
@@ -49,10 +51,6 @@ def later(**fields: Any) -> Profile:
 
 def outcomes(found: Comparison) -> dict[str, str]:
     return {row.strategy: row.outcome for row in found.rows}
-
-
-def changed(base: Profile, head: Profile) -> dict[str, tuple[str, str]]:
-    return {c.what: (c.base, c.head) for c in differing(conditions(base, head))}
 
 
 def test_overlapping_frames_count_as_the_objective_of_head_counts_them() -> None:
@@ -100,15 +98,15 @@ def test_a_verdict_never_contradicts_its_interval(a: float, b: float, c: float) 
 frames = st.lists(st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=6), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
-@given(frames, frames)
-def test_exchanging_the_sides_turns_the_ratio_round(one: list[list[float]], other: list[list[float]]) -> None:
-    def row(rounds: list[list[float]]) -> Any:
-        flat = tuple(x for each in rounds for x in each)
-        counts = tuple(map(len, rounds))
-        return measured("pinned", stats.median(rounds), frame_seconds=flat, frames_per_round=counts)
+def row(rounds: list[list[float]]) -> Measured:
+    flat, counts = tuple(chain.from_iterable(rounds)), tuple(map(len, rounds))
+    return measured("pinned", stats.median(rounds), frame_seconds=flat, frames_per_round=counts)
 
-    forth, back = ratio_of(row(one), row(other), 0.95), ratio_of(row(other), row(one), 0.95)
+
+@settings(deadline=None)
+@given(frames.map(row), frames.map(row))
+def test_exchanging_the_sides_turns_the_ratio_round(one: Measured, other: Measured) -> None:
+    forth, back = ratio_of(one, other, 0.95), ratio_of(other, one, 0.95)
     assert forth.value == pytest.approx(1 / back.value)
     assert forth.low <= forth.value <= forth.high
     if outcome(forth) == "slower":
@@ -131,12 +129,8 @@ def test_predictions_are_compared_by_their_ranges_and_never_with_measurements() 
 
 EMPTY = profile(results=(failed("pageable", "ended with a bus error"), skipped()))
 ADD = later(workload=vector_add_workload().model_copy(update={"name": "add"}))
-ONE_EACH = (
-    profile(results=(measured("pageable", 1.0),)),
-    later(results=(measured("pinned", 1.0), failed("pageable"))),
-)
-A_AND_B = [cpu_profile(predictions=(prediction(name),)) for name in "ab"]
-REFUSED: dict[str, tuple[Profile, Profile]] = {
+PINNED = later(results=(measured("pinned", 1.0), failed("pageable")))
+REFUSED: dict[str, tuple[Profile, ...]] = {
     "predicted and measured": (cpu_profile(), profile()),
     "measured and predicted": (profile(), cpu_profile()),
     "a frame and a run": (profile(), script_profile()),
@@ -145,8 +139,8 @@ REFUSED: dict[str, tuple[Profile, Profile]] = {
     "nothing in HEAD": (profile(), EMPTY),
     "no rows in HEAD": (profile(), later(results=())),
     "nothing predicted in BASE": (cpu_profile(predictions=()), cpu_profile()),
-    "no strategy in both": ONE_EACH,
-    "no device in both": (A_AND_B[0], A_AND_B[1]),
+    "no strategy in both": (profile(results=(measured("pageable", 1.0),)), PINNED),
+    "no device in both": tuple(cpu_profile(predictions=(prediction(name),)) for name in "ab"),
 }
 
 
@@ -183,10 +177,8 @@ def environment(**fields: Any) -> Environment:
     ],
 )
 def test_what_differs_is_said(fields: dict[str, Any], what: set[str]) -> None:
-    assert (
-        set(changed(profile(environment=environment()), later(**{"environment": environment(), **fields})))
-        == what
-    )
+    base, head = profile(environment=environment()), later(**{"environment": environment(), **fields})
+    assert {each.what for each in differing(conditions(base, head))} == what
 
 
 @every(("hertz", "status"), [(2_520, "same"), (2_410, "same"), (2_390, "differs"), (None, "not known")])
@@ -194,11 +186,9 @@ def test_clocks_under_load_may_differ_by_the_margin(hertz: int | None, status: s
     """5 % below 2520 MHz is 2400 MHz; the idle clocks before are not looked at."""
 
     def at(mhz: int | None, idle: int) -> Profile:
-        states = (
-            gpu_state("before", sm_hertz=idle * 1_000_000),
-            gpu_state("under-load", sm_hertz=mhz and mhz * 1_000_000),
-        )
-        return profile(environment=environment(gpu_readings=states))
+        hertz = {"before": idle * 1_000_000, "under-load": mhz and mhz * 1_000_000}
+        states = (gpu_state(when, sm_hertz=value) for when, value in hertz.items())
+        return profile(environment=environment(gpu_readings=tuple(states)))
 
     (found,) = [c for c in conditions(at(2_520, 210), at(hertz, 900)) if c.what == "clocks"]
     assert found.status == status
@@ -217,45 +207,38 @@ def test_new_and_gone_advice_by_rule_on_whatever_was_measured() -> None:
     assert [a.rule for a in found.gone_advice] == ["b"]
 
 
-def clear(strategy: str, **fields: Any) -> Recommendation:
-    return recommendation(strategy, **fields)
-
-
-NEAR = clear("a", verdict="near", tied_with=("b",))
-OPEN = clear("a", verdict="open", tied_with=("b",))
-BET = clear("b", verdict="open")
-UNTRUSTED = clear("a", verdict="untrusted")
+A, B = recommendation("a"), recommendation("b")
+NEAR, OPEN = (recommendation("a", verdict=verdict, tied_with=("b",)) for verdict in ("near", "open"))
+BET, UNTRUSTED = recommendation("b", verdict="open"), recommendation("a", verdict="untrusted")
+WHOLE, OTHER = profile(recommendation=A), profile(recommendation=B)
+FEW = OTHER.model_copy(update={"results": OTHER.results[:1]})
+HALF = OTHER.model_copy(update={"notes": ("Interrupted after 1 of 6 measurements.",)})
 
 
 @every(
-    ("base", "head", "basis", "change"),
+    ("base", "head", "make", "change"),
     [
-        (clear("a"), clear("a"), "measured", "same"),
-        (clear("a"), clear("b"), "measured", "changed"),
-        (NEAR, clear("b"), "measured", "cannot tell"),
-        (clear("a"), OPEN, "measured", "cannot tell"),
-        (OPEN, OPEN, "measured", "cannot tell"),
-        (clear("a"), BET, "predicted", "cannot tell"),
-        (clear("a"), clear("b"), "predicted", "changed"),
-        (BET, clear("b"), "predicted", "same"),
-        (UNTRUSTED, clear("a"), "measured", "cannot tell"),
-        (None, clear("a"), "measured", "cannot tell"),
+        (A, A, profile, "same"),
+        (A, B, profile, "changed"),
+        (NEAR, B, profile, "cannot tell"),
+        (A, OPEN, profile, "cannot tell"),
+        (OPEN, OPEN, profile, "cannot tell"),
+        (A, BET, prediction, "cannot tell"),
+        (A, B, prediction, "changed"),
+        (BET, B, prediction, "same"),
+        (UNTRUSTED, A, profile, "cannot tell"),
+        (None, A, profile, "cannot tell"),
     ],
 )
 def test_the_recommendation_changed_only_where_both_sides_say_so(
-    base: Recommendation | None, head: Recommendation | None, basis: Any, change: str
+    base: Recommendation | None, head: Recommendation | None, make: Callable[..., Profile], change: str
 ) -> None:
-    made = {"measured": profile, "predicted": prediction}[basis]
-    assert recommended(made(recommendation=base), made(recommendation=head)).change == change
+    assert recommended(make(recommendation=base), make(recommendation=head)).change == change
 
 
-def test_one_strategy_alone_or_half_a_run_recommends_nothing() -> None:
-    whole, other = profile(recommendation=clear("a")), profile(recommendation=clear("b"))
-    few = other.model_copy(update={"results": other.results[:1]})
-    half = other.model_copy(update={"notes": ("Interrupted after 1 of 6 measurements.",)})
-    assert recommended(whole, other).change == "changed"
-    for pair in ((whole, few), (few, whole), (whole, half), (half, whole)):
-        assert recommended(*pair).change == "cannot tell"
+@every(("base", "head"), [(WHOLE, FEW), (FEW, WHOLE), (WHOLE, HALF), (HALF, WHOLE)])
+def test_one_strategy_alone_or_half_a_run_recommends_nothing(base: Profile, head: Profile) -> None:
+    assert recommended(base, head).change == "cannot tell"
 
 
 def test_notes_say_whose_they_are() -> None:
