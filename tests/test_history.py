@@ -42,6 +42,7 @@ from advisor.verdicts.histories import all_series, newest, steps
 
 pytestmark = pytest.mark.skipif(find_spec("ruptures") is None, reason="the extra `history` is not installed")
 TIMES = {"pageable": 0.040, "pinned": 0.020, "zero-copy": 0.030}
+ALL = dict.fromkeys(TIMES, 1.10)
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
@@ -72,13 +73,6 @@ def history(made: list[Profile]) -> History:
     return History(tuple(Entry(f"{i}.json", each, START + timedelta(days=i)) for i, each in enumerate(made)))
 
 
-def on_driver(made: Profile, driver: str) -> Profile:
-    state = gpu_state("under-load", driver=driver)
-    return made.model_copy(
-        update={"environment": made.environment.model_copy(update={"gpu_readings": (state,)})}
-    )
-
-
 def shown(found: History, form: str = "txt") -> str:
     return render(history_page(found, all_series(found)), form)
 
@@ -106,9 +100,7 @@ def test_noise_is_seldom_taken_for_a_step(outliers: float) -> None:
 def test_a_newest_profile_that_differs_is_told_as_one_profile() -> None:
     noise = random.Random(4)
     runs = [[noise.lognormvariate(0, 0.02) for _ in range(12)] for _ in range(400)]
-    assert sum(newest(times) is not None for times in runs) <= 12, (
-        "5 % are the limit, and small ones are not told"
-    )
+    assert sum(newest(times) is not None for times in runs) <= 12, "5 % are the limit; small ones go untold"
     assert newest([1.0] * 4 + [2.0]) is None, "too few before it"
     doubled = series(12, {11: {"pinned": 2.0}})
     (found,) = all_series(history(doubled))
@@ -120,34 +112,29 @@ def test_a_newest_profile_that_differs_is_told_as_one_profile() -> None:
 
 
 def test_strategies_that_stepped_together_are_one_change_with_its_commit() -> None:
-    all_of_them = dict.fromkeys(TIMES, 1.10)
-    (followed,) = all_series(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
-    first, second = followed.changes
-    assert (first.at, set(first.steps)) == (12, {"pinned"})
-    assert (second.at, set(second.steps)) == (25, set(TIMES))
-    told = shown(history(series(40, {12: {"pinned": 1.20}, 25: all_of_them})))
+    found = history(series(40, {12: {"pinned": 1.20}, 25: ALL}))
+    (followed,) = all_series(found)
+    assert [(c.at, set(c.steps)) for c in followed.changes] == [(12, {"pinned"}), (25, set(TIMES))]
+    told = shown(found)
     assert "2 changes in 40 profiles; the last: `pinned` slower by" in told
     assert "; 2 other strategies changed, too" in told
     assert commit(25).revision[:7] in told.split("\n\n")[1]
 
 
 def test_a_step_within_one_commit_is_not_the_codes() -> None:
-    made = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1))
-    (followed,) = all_series(history(made))
-    assert [change.same_code for change in followed.changes] == [True]
-    assert "(not the code: " in shown(history(made))
-    changed = series(20, {10: dict.fromkeys(TIMES, 1.10)}, commit=commit(1, changed=True))
-    assert not all_series(history(changed))[0].changes[0].same_code
+    for changed in (False, True):
+        found = history(series(20, {10: ALL}, commit=commit(1, changed)))
+        (followed,) = all_series(found)
+        assert [change.same_code for change in followed.changes] == [not changed]
+        assert ("(not the code: " in shown(found)) == (not changed)
 
 
 def test_machines_and_parameters_have_lines_of_their_own() -> None:
     """One in two ran on a machine that takes twice the time: no step, and no noise of 50 % either."""
     made = series(40, {25: {"pinned": 1.10}})
-    slow = [row.model_copy(update={"cpu_model": "Slow CPU"}) for row in (m.environment for m in made)]
-    twice = series(40, {0: dict.fromkeys(TIMES, 2.0)})
-    mixed = [
-        each if i % 2 else twice[i].model_copy(update={"environment": slow[i]}) for i, each in enumerate(made)
-    ]
+    slow = made[0].environment.model_copy(update={"cpu_model": "Slow CPU"})
+    twice = series(40, {0: dict.fromkeys(TIMES, 2.0)}, environment=slow)
+    mixed = [each if i % 2 else twice[i] for i, each in enumerate(made)]
     found = all_series(history(mixed))
     assert [len(followed.entries) for followed in found] == [20, 20]
     assert {len(followed.changes) for followed in found} == {0, 1}
@@ -186,9 +173,10 @@ def test_of_a_long_history_the_newest_are_drawn_and_its_table_keeps_the_changes(
 
 @pytest.mark.parametrize("form", ["html", "md", "txt"])
 def test_the_history_looks_as_accepted(form: str, accepted: Accepted) -> None:
-    made = series(12, {7: {"pinned": 1.25}})
-    made = [on_driver(each, "570.1" if i < 7 else "580.2") for i, each in enumerate(made)]
-    accepted(markup(shown(history(made), form)), f"history.{form}")
+    drivers = [(gpu_state("under-load", driver=driver),) for driver in ("570.1", "580.2")]
+    around = [profile().environment.model_copy(update={"gpu_readings": states}) for states in drivers]
+    old, new = (series(12, {7: {"pinned": 1.25}}, environment=each) for each in around)
+    accepted(markup(shown(history(old[:7] + new[7:]), form)), f"history.{form}")
 
 
 def save(made: Profile, name: str) -> None:
@@ -221,7 +209,7 @@ def test_files_are_read_below_the_folder_in_the_order_of_their_commits(command: 
     assert command("history", "all", "--out", "-", "--format", "md").out == text
 
 
-def gathered(folder: str) -> History:
+def gathered(folder: str | Path) -> History:
     return histories.gather(Path(folder), lambda made: made)
 
 
@@ -272,14 +260,13 @@ def test_folders_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytes
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", denied)
-    found = histories.gather(tmp_path, lambda made: made)
-    assert [(each.file, each.reason) for each in found.left_out] == [
-        ("locked", "cannot be read: Permission denied")
-    ]
+    found = gathered(tmp_path)
+    (left_out,) = found.left_out
+    assert (left_out.file, left_out.reason) == ("locked", "cannot be read: Permission denied")
     assert "locked" in render(history_page(found, all_series(found)), "md")
     (tmp_path / "one" / "profile.json").unlink()
     with pytest.raises(FileProblem, match="locked: cannot be read"):
-        histories.gather(tmp_path, lambda made: made)
+        gathered(tmp_path)
 
 
 def on_busy_cpu(count: int, kernel: Mapping[int, float]) -> list[Profile]:
@@ -299,37 +286,30 @@ def on_busy_cpu(count: int, kernel: Mapping[int, float]) -> list[Profile]:
 
 
 def test_a_prediction_is_followed_without_the_host_whose_load_moves_it() -> None:
-    made = [each for each in all_series(history(on_busy_cpu(12, {9: 2.0, 11: 2.0}))) if each.looked]
-    followed = next(each for each in made if each.track.basis == "predicted")
-    assert [(change.at, change.first, change.last) for change in followed.changes] == [
-        (9, 9, 9),
-        (11, 11, 11),
-    ]
+    found = history(on_busy_cpu(12, {9: 2.0, 11: 2.0}))
+    followed = next(e for e in all_series(found) if e.looked and e.track.basis == "predicted")
+    assert [(c.at, c.first, c.last) for c in followed.changes] == [(9, 9, 9), (11, 11, 11)]
     assert followed.changes[0].steps["pinned"].ratio.value == pytest.approx(2.2e-3 / 1.2e-3)
     assert {stop.optima.chosen for stop in followed.track.stops[:9]} == {"pinned"}
-    assert "slower by 90.9 % at" in " ".join(shown(history(on_busy_cpu(12, {9: 2.0, 11: 2.0}))).split())
+    assert "slower by 90.9 % at" in " ".join(shown(found).split())
 
 
 def test_a_step_is_at_the_commit_that_changed_the_file() -> None:
     """The least squares of noisy times may lie a commit beside it."""
-    made = series(16, {8: dict.fromkeys(TIMES, 1.44)})
-    late = made[8].results
-    slow = tuple(row.model_copy(update={"median_seconds": row.median_seconds / 1.40}) for row in late)
-    made[8] = made[8].model_copy(update={"results": slow})
-    for i in range(8, 16):
-        work = made[i].workload.model_copy(update={"sha256": "1" * 64})
-        made[i] = made[i].model_copy(update={"workload": work})
+    stepped = dict.fromkeys(TIMES, 1.44)
+    edited = profile().workload.model_copy(update={"sha256": "1" * 64})
+    made = series(16, {8: stepped})[:8] + series(16, {8: stepped}, workload=edited)[8:]
+    slow = [row.model_copy(update={"median_seconds": row.median_seconds / 1.40}) for row in made[8].results]
+    made[8] = made[8].model_copy(update={"results": tuple(slow)})
     (followed,) = all_series(history(made))
     assert [change.at for change in followed.changes] == [8]
 
 
 def test_a_history_on_a_cpu_follows_its_quickest_frames(tmp_path: Path) -> None:
     frames = tuple(1e-3 * (1 + i) for i in range(100))
-    row = measured("pageable", 0.05).model_copy(
-        update={"frame_seconds": frames, "frames_per_round": (50, 50)}
-    )
+    row = measured("pageable", 0.05, frame_seconds=frames, frames_per_round=(50, 50))
     cpu_profile(results=(row,)).save(tmp_path / "profile.json")
-    (entry,) = histories.gather(tmp_path, lambda made: made).entries
+    (entry,) = gathered(tmp_path).entries
     kept = entry.profile.results[0]
     assert isinstance(kept, Measured)
     assert (kept.median_seconds, kept.interval_seconds) == (0.006, (0.001, row.median_seconds))

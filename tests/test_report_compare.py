@@ -70,20 +70,13 @@ def gpu() -> Compared:
 
 
 def cpu() -> Compared:
-    rows = (
-        predicted("pageable", 0.040),
-        predicted("pinned", 0.020, spread=0.1),
-        skipped("managed", "no figure"),
-    )
-    slower = (
-        predicted("pageable", 0.040),
-        predicted("pinned", 0.035, spread=0.1),
-        skipped("managed", "no figure"),
-    )
-    named = ("NVIDIA Jetson Orin Nano 8GB", "NVIDIA H200")
-    base = tuple(prediction(name, results=rows) for name in named)
-    head = tuple(prediction(name, results=slower) for name in named)
-    return gated(cpu_profile(predictions=base), cpu_profile(created=LATER, predictions=head), ("slower=5%",))
+    def of(pinned: float) -> Profile:
+        rows = predicted("pageable", 0.040), predicted("pinned", pinned, spread=0.1)
+        named = ("NVIDIA Jetson Orin Nano 8GB", "NVIDIA H200")
+        each = (prediction(name, results=(*rows, skipped("managed", "no figure"))) for name in named)
+        return cpu_profile(predictions=tuple(each))
+
+    return gated(of(0.020), of(0.035).model_copy(update={"created": LATER}), ("slower=5%",))
 
 
 PAIRS: dict[str, Callable[[], Compared]] = {"gpu": gpu, "cpu": cpu}

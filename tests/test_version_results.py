@@ -100,7 +100,6 @@ def test_a_result_that_head_no_longer_has_is_told(tmp_path: Path) -> None:
     found = compare_results(base, kept(tmp_path / "head", {"out": grid(), "more": grid()}))
     assert (found.compared, found.gone) == (("out",), ("mask",))
     assert list(found.notes) == ["HEAD has no `mask`, so these results of BASE were not compared."]
-    (ruling,) = judge(
-        replace(versions_of({"pageable": (1.0, 0.99, 1.01)}), results=found), parse_gates(["results-differ"])
-    )
+    compared_too = replace(versions_of({"pageable": (1.0, 0.99, 1.01)}), results=found)
+    (ruling,) = judge(compared_too, parse_gates(["results-differ"]))
     assert ruling.status == "inconclusive"
