@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -130,11 +131,24 @@ class FakeCupy(types.ModuleType):
         self._streams += 1
         return FakeStream(self, 0x56 + self._streams)
 
-    def _make_event(self, *, disable_timing: bool = False) -> Any:
-        event = types.SimpleNamespace(recorded_on=None, timed=not disable_timing)
-        event.record = lambda stream: setattr(event, "recorded_on", stream)
-        event.synchronize = lambda: self.calls.append(("event synchronize", event))
-        return event
+    def _make_event(self, *, disable_timing: bool = False) -> FakeEvent:
+        return FakeEvent(self.calls, timed=not disable_timing)
+
+    def RawKernel(self, source: str, name: str) -> Callable[..., None]:  # noqa: N802
+        return lambda grid, block, values: self.calls.append((name, grid, block, *map(int, values)))
+
+
+@dataclass
+class FakeEvent:
+    calls: list[tuple[Any, ...]] = field(repr=False)
+    timed: bool
+    stream: int | None = None
+
+    def record(self, stream: FakeStream) -> None:
+        self.stream = stream.ptr
+
+    def synchronize(self) -> None:
+        self.calls.append(("event synchronize", self))
 
 
 BINDINGS_ENUMS: dict[str, dict[str, int]] = {
@@ -157,6 +171,7 @@ class FakeCudaBindings(types.ModuleType):
 
     def __init__(self, version: Literal[12, 13]) -> None:
         super().__init__("cuda.bindings.runtime")
+        self.version = version
         self.calls: list[tuple[Any, ...]] = []
         self.cudaMemAttachHost, self.cudaMemAttachSingle = 2, 4
         self.cudaMemLocation = types.SimpleNamespace
