@@ -10,12 +10,12 @@ import builders
 from every import every
 from machines import FakeNvml
 from rendering import Accepted
-from running import REPOSITORY, Command, missing
+from running import REPOSITORY, Command
 
 from advisor.cli.console import Around
 from advisor.devices.gpus import GpuLinks
 from advisor.devices.host import Machine
-from advisor.doctor import Facts, Probe, _links, examine, gather, probe
+from advisor.doctor import Facts, Probe, examine, gather, probe
 from advisor.measure.launcher import Ended
 from advisor.nsys.capturing import Nsys
 from advisor.profiles.conclusions import State
@@ -66,6 +66,20 @@ def nsys(*version: int, nvtx: str) -> dict[str, Any]:
     return {"nsys": Nsys(Path("nsys"), version), "packages": {"nvtx": nvtx}}
 
 
+def host(**state: Any) -> dict[str, Any]:
+    return {"host": HostState(**state)}
+
+
+def joined(reaches: bool, port: str) -> dict[str, Any]:
+    """Two GPUs with NVLink between them."""
+    one, other = "0000:3b:00.0", "0000:5e:00.0"
+    links = (
+        GpuLinks(one, reaches=(other,) if reaches else (), nvlinks=18, root_port="0000:00:01.0"),
+        GpuLinks(other, reaches=(one,) if reaches else (), nvlinks=18, root_port=port),
+    )
+    return {"gpus": 2, "links": links}
+
+
 def on(memory_class: MemoryClass = "discrete", **attributes: int) -> dict[str, Any]:
     return {"probe": Probe(device=builders.cuda_device(memory_class, **attributes))}
 
@@ -101,30 +115,18 @@ CASES: list[tuple[str, str, State, dict[str, Any]]] = [
     ("an nvtx that is too new for it", "nsys", "limited", nsys(2023, 4, 4, nvtx="0.2.12")),
     ("an old nvtx", "nsys", "ok", nsys(2023, 4, 4, nvtx="0.2.9")),
     ("both new", "nsys", "ok", nsys(2025, 1, 1, nvtx="0.2.16")),
-    ("little memory", "memory", "limited", {"host": HostState(memory_available_bytes=GIB)}),
-    (
-        "a limit of memory",
-        "memory",
-        "limited",
-        {"host": HostState(memory_available_bytes=64 * GIB, memory_limit=GIB)},
-    ),
-    (
-        "enough memory",
-        "memory",
-        "ok",
-        {"host": HostState(memory_available_bytes=64 * GIB, memory_limit="unlimited")},
-    ),
-    ("a limit of locked memory", "locked memory", "info", {"host": HostState(locked_memory_limit=65536)}),
-    ("a high one", "locked memory", "ok", {"host": HostState(locked_memory_limit=1 << 40)}),
-    ("a container", "runs in", "info", {"host": HostState(container=True)}),
-    ("two nodes", "NUMA", "limited", {"host": HostState(numa_nodes=NODES)}),
-    ("the GPU's node", "NUMA", "ok", {"host": HostState(numa_nodes=NODES), "gpu_node": 1}),
-    (
-        "a node without CPUs",
-        "NUMA",
-        "ok",
-        {"host": HostState(numa_nodes=(NODES[0], NumaNode(node=2, cpus="")))},
-    ),
+    ("little memory", "memory", "limited", host(memory_available_bytes=GIB)),
+    ("a limit of memory", "memory", "limited", host(memory_available_bytes=64 * GIB, memory_limit=GIB)),
+    ("enough memory", "memory", "ok", host(memory_available_bytes=64 * GIB, memory_limit="unlimited")),
+    ("a limit of locked memory", "locked memory", "info", host(locked_memory_limit=65536)),
+    ("a high one", "locked memory", "ok", host(locked_memory_limit=1 << 40)),
+    ("a container", "runs in", "info", host(container=True)),
+    ("two nodes", "NUMA", "limited", host(numa_nodes=NODES)),
+    ("the GPU's node", "NUMA", "ok", {**host(numa_nodes=NODES), "gpu_node": 1}),
+    ("a node without CPUs", "NUMA", "ok", host(numa_nodes=(NODES[0], NumaNode(node=2, cpus="")))),
+    ("joined, each with its port", "GPU 0 and 1", "ok", joined(True, "0000:00:02.0")),
+    ("joined below one port", "GPU 0 and 1", "ok", joined(True, "0000:00:01.0")),
+    ("not joined", "GPU 0 and 1", "limited", joined(False, "0000:00:02.0")),
     ("a weak power mode", "power mode", "limited", {"board": board("15W")}),
     ("the best power mode", "power mode", "ok", {"board": board("MAXN")}),
 ]
@@ -181,7 +183,7 @@ def test_a_process_that_dies_is_a_problem() -> None:
 
 def test_every_subject_is_documented() -> None:
     text = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
-    findings = examine(facts(board=board("15W"), host=HostState(container=True))).findings
+    findings = examine(facts(board=board("15W"), **host(container=True))).findings
     rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
     assert rows[1:] == [finding.subject for finding in findings]
 
@@ -198,23 +200,3 @@ def test_the_command(command: Command) -> None:
     assert checkup["ready"] is False
     command.around = Around(facts=lambda gpu, nsys: facts())
     assert command("doctor").code == 0
-
-
-@every(
-    ("reaches", "port", "said"),
-    [
-        (True, "0000:00:02.0", ("ok", "NVLink, peer access", "without the host")),
-        (True, "0000:00:01.0", ("ok", "NVLink, peer access", "root port 0000:00:01.0")),
-        (False, "0000:00:02.0", ("limited", "no peer access", "staged in host memory")),
-    ],
-)
-def test_how_two_gpus_are_joined(reaches: bool, port: str, said: tuple[str, ...]) -> None:
-    one, other = "0000:3b:00.0", "0000:5e:00.0"
-    gpus = (
-        GpuLinks(one, reaches=(other,) if reaches else (), nvlinks=18, root_port="0000:00:01.0"),
-        GpuLinks(other, reaches=(one,) if reaches else (), nvlinks=18, root_port=port),
-    )
-    (finding,) = _links(gpus)
-    assert finding.subject == "GPU 0 and 1"
-    assert not missing(f"{finding.state} {finding.found} {finding.means}", *said)
-    assert not [*_links(gpus[:1])]

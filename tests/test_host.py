@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from machines import MHZ, make_tree, nano
+from machines import make_tree
 
-from advisor.devices.host import Tree, cpu_clocks, gpu_numa_node, host_state
+from advisor.devices.host import gpu_numa_node, host_state
 from advisor.profiles.system_state import NumaNode
 
 LIMITS = "Limit               Soft Limit    Hard Limit    Units\nMax locked memory   {}    {}    bytes"
@@ -29,11 +29,6 @@ def test_the_node_of_a_gpu(tmp_path: Path, written: str, node: int | None) -> No
     assert gpu_numa_node("0000:3B:00.0", root=tmp_path) == node
     assert gpu_numa_node("00000000:3B:00.0", root=tmp_path) == node
     assert gpu_numa_node("0000:3c:00.0", root=tmp_path) is None
-
-
-def test_the_fastest_core_speaks_for_the_cpu(tmp_path: Path) -> None:
-    clocks = cpu_clocks(Tree(make_tree(tmp_path, nano())))
-    assert (clocks.governors, clocks.hertz, clocks.max_hertz) == (("schedutil",), 1479 * MHZ, 1479 * MHZ)
 
 
 OVERLAY = "1 0 0:5 / / rw,relatime - overlay overlay rw,lowerdir=/a"

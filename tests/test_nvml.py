@@ -6,6 +6,7 @@ import inspect
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,11 +45,6 @@ KINDS = ("NotSupported", "NoPermission", "Unknown", "GpuIsLost", "FunctionNotFou
 
 def read(nvml: Any, pci: str | None = CUDA_ADDRESS, **options: Any) -> GpuState:
     return gpu_state(pci, machine=Machine(Path("/nowhere"), nvml), **options)
-
-
-def read_in_container(nvml: Any, tmp_path: Path, **options: Any) -> GpuState:
-    (tmp_path / ".dockerenv").touch()
-    return gpu_state(CUDA_ADDRESS, machine=Machine(tmp_path, nvml), **options)
 
 
 def gpu(**answers: Any) -> FakeNvml:
@@ -219,32 +215,40 @@ def listing(*processes: SimpleNamespace) -> FakeNvml:
     return gpu(nvmlDeviceGetComputeRunningProcesses=list(processes))
 
 
-def test_others_are_counted_with_their_memory_and_without_us() -> None:
-    nvml = listing(nvml_process(10**7, 1 << 30), nvml_process(os.getpid()), nvml_process(10**7 + 1, 2 << 30))
-    state = read(nvml)
-    assert (state.other_processes, state.other_processes_bytes) == (2, 3 << 30)
+FIRST, SECOND = 10**7, 10**7 + 1
+
+
+@every(
+    ("listed", "process", "expected"),
+    [
+        (((FIRST, 1 << 30), (os.getpid(), 1 << 30), (SECOND, 2 << 30)), None, (2, 3 << 30)),
+        (((FIRST, 5 << 20), (SECOND, 7 << 20)), FIRST, (1, 7 << 20)),
+        (((FIRST, None), (SECOND, None)), FIRST, (1, None)),
+        (((FIRST, 0), (SECOND, 0)), FIRST, (1, None)),
+    ],
+)
+def test_others_are_counted_with_their_memory_where_nvml_knows_it_and_without_us(
+    listed: tuple[tuple[int, int | None], ...], process: int | None, expected: tuple[int, int | None]
+) -> None:
+    state = read(listing(*(nvml_process(*each) for each in listed)), process=process)
+    assert (state.other_processes, state.other_processes_bytes) == expected
+    assert set(state.absent) == ({"other_processes_bytes"} if expected[1] is None else set())
+
+
+def test_children_are_ours() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
-        assert read(listing(nvml_process(child.pid), nvml_process(10**7 + 1))).other_processes == 1
-    state = read(listing(nvml_process(10**7, 5 << 20), nvml_process(10**7 + 1, 7 << 20)), process=10**7)
-    assert (state.other_processes, state.other_processes_bytes) == (1, 7 << 20)
-    assert state.absent == {}
-
-
-@every("used", [None, 0])
-def test_memory_that_nvml_does_not_know_is_absent(used: int | None) -> None:
-    state = read(listing(nvml_process(10**7, used), nvml_process(10**7 + 1, used)), process=10**7)
-    assert (state.other_processes, state.other_processes_bytes) == (1, None)
-    assert set(state.absent) == {"other_processes_bytes"}
+        assert read(listing(nvml_process(child.pid), nvml_process(SECOND))).other_processes == 1
 
 
 def test_numbers_from_outside_a_container_prove_nothing(tmp_path: Path) -> None:
-    state = read_in_container(listing(nvml_process(424242)), tmp_path, process=17)
-    assert set(state.absent) == {"other_processes", "other_processes_bytes"}
-    assert state.other_processes is None
-    state = read_in_container(listing(), tmp_path)
-    assert state.other_processes is None
-    assert "may not see" in state.absent["other_processes"]
-    assert read_in_container(listing(nvml_process(10**7)), tmp_path).other_processes == 1
+    (tmp_path / ".dockerenv").touch()
+    machine = partial(Machine, tmp_path)
+    for nvml, process, why in ((listing(nvml_process(424242)), 17, "own process"), (listing(), None, "see")):
+        state = gpu_state(CUDA_ADDRESS, machine=machine(nvml), process=process)
+        assert set(state.absent) == {"other_processes", "other_processes_bytes"}
+        assert state.other_processes is None
+        assert why in state.absent["other_processes"]
+    assert gpu_state(CUDA_ADDRESS, machine=machine(listing(nvml_process(FIRST)))).other_processes == 1
 
 
 # The real binding
