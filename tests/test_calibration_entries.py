@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import cuda_device, profile, vector_add_trace
+from builders import profile, vector_add_trace
 from calibrating import (
-    CAPABLE,
     DISCRETE,
     MIB,
     QUICK,
@@ -34,7 +34,7 @@ from advisor.measure.jobs import CalibrationJob, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.model.predict import predict
-from advisor.profiles.schema import Device, Profile
+from advisor.profiles.schema import Profile
 
 
 def traced() -> Profile:
@@ -44,11 +44,6 @@ def traced() -> Profile:
 
 def on_gpu(launch: Any = None, **request: Any) -> Calibration:
     return calibrate(Request(**{"backend": "cuda", **request}), Silent(), launch or Answers())
-
-
-def answers_of(device: Device) -> Answers:
-    """All groups found their figures on that device."""
-    return Answers(**{g.name: (lambda name=g.name: Ended(run_of(name, device), "finished")) for g in GROUPS})
 
 
 def saved(calibration: Calibration, folder: Path) -> CatalogueEntry:
@@ -128,14 +123,6 @@ def test_a_gpu_that_is_not_there_or_cannot_be_used() -> None:
     ]
 
 
-def test_a_tegra_is_its_own_class(tmp_path: Path) -> None:
-    orin = cuda_device("tegra-io-coherent", **CAPABLE, total_global_mem=8 << 30, multiprocessor_count=8)
-    calibration = on_gpu(answers_of(orin), name="My Orin")
-    entry = saved(calibration, tmp_path)
-    assert (entry.name, entry.memory_class) == ("My Orin", "tegra-io-coherent")
-    assert any(r.status == "predicted" for r in predict(traced(), entry).results)
-
-
 def test_no_group_starts_once_the_time_is_up() -> None:
     clock, launch = FakeClock(), Answers()
 
@@ -196,8 +183,6 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str
 def test_whatever_a_device_is_called_the_file_can_be_read(
     name: str, comments: list[str], value: float, source: str
 ) -> None:
-    import tempfile
-
     base = load("h200")
     figures = base.figures.model_copy(update={"launch_seconds": Figure(value=value, source=source)})
     entry = base.model_copy(update={"name": name.strip(), "figures": figures})
