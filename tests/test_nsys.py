@@ -9,6 +9,7 @@ import os
 import re
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
@@ -113,30 +114,29 @@ def test_the_one_that_is_given(tmp_path: Path) -> None:
 FAULTS = "--cuda-memory-usage= --cuda-um-cpu-page-faults= --cuda-um-gpu-page-faults="
 
 
+MANAGED = {"concurrent_managed_access": 1}
+
+
 @pytest.mark.parametrize(
-    ("device", "known", "faults", "traces"),
+    ("device", "known", "faults"),
     [
-        (builders.cuda_device("discrete", concurrent_managed_access=1), FAULTS, True, "--trace=cuda,nvtx"),
-        (builders.cuda_device("discrete", concurrent_managed_access=1), "", False, "--trace=cuda,nvtx"),
-        (
-            builders.cuda_device("tegra-coherent", concurrent_managed_access=1),
-            FAULTS,
-            False,
-            "--trace=cuda,nvtx",
-        ),
-        (builders.cuda_device("discrete", concurrent_managed_access=0), FAULTS, False, "--trace=cuda,nvtx"),
-        (CPU, FAULTS, False, "--trace=nvtx"),
+        (builders.cuda_device("discrete", **MANAGED), FAULTS, True),
+        (builders.cuda_device("discrete", **MANAGED), "", False),
+        (builders.cuda_device("tegra-coherent", **MANAGED), FAULTS, False),
+        (builders.cuda_device("discrete", concurrent_managed_access=0), FAULTS, False),
+        (CPU, FAULTS, False),
     ],
 )
 def test_only_what_the_device_and_this_version_can(
-    tmp_path: Path, device: Device, known: str, faults: bool, traces: str
+    tmp_path: Path, device: Device, known: str, faults: bool
 ) -> None:
     command = find(fake(tmp_path, more=known)).command(device, Path("/out/x"), ["python"])
+    on_gpu = device.kind == "cuda"
     assert ("--cuda-um-gpu-page-faults=true" in command) == faults
     assert ("--cuda-um-cpu-page-faults=true" in command) == faults
-    assert ("--cuda-memory-usage=true" in command) == (device.kind == "cuda" and bool(known))
-    assert traces in command
-    assert {"--sample=none", "--cpuctxsw=none", "--output=/out/x"} <= set(command)
+    assert ("--cuda-memory-usage=true" in command) == (on_gpu and bool(known))
+    wanted = {"--sample=none", "--cpuctxsw=none", "--output=/out/x", f"--trace={'cuda,' * on_gpu}nvtx"}
+    assert wanted <= set(command)
     assert command[-1] == "python"
 
 
@@ -174,23 +174,6 @@ def test_each_strategy_is_read_and_its_report_kept_where_asked(tmp_path: Path) -
     assert "--nsys PATH" in trace.reason
 
 
-@pytest.mark.parametrize(
-    ("does", "says"),
-    [
-        ("echo 'something is wrong'; exit 1", "nsys profile failed with code 1: something is wrong"),
-        ("exit 0", "wrote no report: no output"),
-        ('"$@"; echo >"$report.qdstrm"', "QdstrmImporter, which converts"),
-    ],
-)
-def test_an_nsys_that_fails_is_tried_once(tmp_path: Path, does: str, says: str) -> None:
-    path = fake(tmp_path, f"echo >>'{tmp_path}/tries'; {does}")
-    trace = captured(path, capture_job(tmp_path), capture_job(tmp_path, "zero-copy"))
-    assert says in trace.reason
-    assert [m.strategy for m in trace.missing] == ["pageable", "zero-copy"]
-    assert trace.missing[1].reason != trace.missing[0].reason
-    assert (tmp_path / "tries").read_text() == "\n"
-
-
 def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
     path = fake(tmp_path, f"setsid sleep 77 & echo $! >'{tmp_path}/pid'; wait")
     trace = captured(path, capture_job(tmp_path, seconds=0.01), starting_seconds=1.0)
@@ -199,84 +182,76 @@ def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> Non
     assert eventually(lambda: not Path(f"/proc/{child}").exists())
 
 
+NOT_TRIED = "not tried, since nsys failed before"
+UNDER = "under nsys"
+
+
 @pytest.mark.parametrize(
-    ("does", "assignments", "read"),
+    ("does", "n", "export", "reasons"),
     [
-        (RUNS, {"n": "none"}, ["pageable"]),  # the first workload fails
-        ('echo report >"$report.nsys-rep"; exit 9', {"n": "64"}, []),  # both processes die
-        ('"$@"; echo report >"$report.nsys-rep"; exit 1', {"n": "none"}, ["pageable"]),  # nsys complains
+        ("echo 'it is wrong'; exit 1", 64, "whole", ("profile failed with code 1: it is wrong", NOT_TRIED)),
+        ("exit 0", 64, "whole", ("wrote no report: no output", NOT_TRIED)),
+        ('"$@"; echo >"$report.qdstrm"', 64, "whole", ("QdstrmImporter, which converts", NOT_TRIED)),
+        (RUNS, "none", "whole", (UNDER, "")),  # the first workload fails
+        ('echo report >"$report.nsys-rep"; exit 9', 64, "whole", (UNDER, UNDER)),  # both processes die
+        ('"$@"; echo report >"$report.nsys-rep"; exit 1', "none", "whole", (UNDER, "")),  # nsys complains
+        (RUNS, 64, "none", ("export failed with code 1", NOT_TRIED)),
+        (RUNS, 64, "empty", ("nvtx", "nvtx")),
     ],
 )
-def test_a_job_that_fails_under_nsys_costs_its_strategy(
-    does: str, assignments: dict[str, str], read: list[str], tmp_path: Path
+def test_what_goes_wrong_costs_strategies_their_trace(
+    does: str, n: object, export: str, reasons: tuple[str, str], tmp_path: Path
 ) -> None:
-    path = fake(tmp_path, does, export=export_of(tmp_path / "e.sqlite"))
-    failing = capture_job(tmp_path, "zero-copy", assignments=assignments)
-    trace = captured(path, failing, capture_job(tmp_path))
-    assert [t.strategy for t in trace.strategies] == read
-    assert {m.strategy for m in trace.missing} == {"zero-copy", "pageable"} - set(read)
-    assert ["under nsys" in reason for reason in {m.reason for m in trace.missing}] == [True]
-
-
-@pytest.mark.parametrize("export", ["none", "empty"])
-def test_an_export_that_says_nothing(tmp_path: Path, export: str) -> None:
+    """An nsys that fails is tried once."""
     file = tmp_path / "e.sqlite"
-    if export == "empty":
-        Export(file).done()
-    trace = captured(fake(tmp_path, export=file), capture_job(tmp_path))
-    assert ("nvtx" in trace.reason) if export == "empty" else ("failed with code 1" in trace.reason)
+    if export != "none":
+        Export(file).done() if export == "empty" else export_of(file)
+    path = fake(tmp_path, f"echo >>'{tmp_path}/tries'; {does}", export=file)
+    first = capture_job(tmp_path, "zero-copy", assignments={"n": str(n)})
+    trace = captured(path, first, capture_job(tmp_path))
+    missing = {each.strategy: each.reason for each in trace.missing}
+    for strategy, reason in zip(("zero-copy", "pageable"), reasons, strict=True):
+        assert (strategy in missing) == bool(reason)
+        assert reason in missing.get(strategy, "")
+    assert len((tmp_path / "tries").read_text()) == 2 - (NOT_TRIED in reasons)
+    assert trace.reason == ("" if "" in reasons else missing["zero-copy"])
 
 
 # In the flow
 
 
-def profiled(tmp_path: Path, captures: object) -> Profile:
-    settings = cpu_settings(trace=("nsys",))
-    return pipeline.profile(
-        settings,
-        Silent(),
-        keep_in=tmp_path,
-        launcher=FakeLauncher(),
-        captures=captures,  # type: ignore[arg-type]
-    )
+def profiled(folder: Path, captures: object, launcher: FakeLauncher, **options: Any) -> Profile:
+    settings = cpu_settings(**options)
+    return pipeline.profile(settings, Silent(), keep_in=folder, launcher=launcher, captures=captures)  # type: ignore[arg-type]
 
 
-def test_the_measured_strategies_are_traced_after_everything_else(tmp_path: Path) -> None:
-    requests: list[list[tuple[str, str, int]]] = []
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_the_measured_strategies_are_traced_after_everything_else(interrupted: bool, tmp_path: Path) -> None:
+    requests: list[tuple[str, str, int]] = []
 
     def captures(jobs: list[Job], device: Device, progress: object) -> NsysTrace:
-        requests.append([(j.task, j.strategy, j.frames) for j in jobs])
+        requests.extend((j.task, j.strategy, j.frames) for j in jobs)
+        if interrupted:
+            raise KeyboardInterrupt
         return NsysTrace(tool="nsys 1.2.3")
 
-    result = profiled(tmp_path, captures)
-    assert requests == [[("capture", "pageable", 5), ("capture", "zero-copy", 5)]]
-    assert result.trace.tool == "nsys 1.2.3"
-
-
-def test_ctrl_c_while_tracing_keeps_what_was_measured(tmp_path: Path) -> None:
-    def captures(*_: object) -> NsysTrace:
-        raise KeyboardInterrupt
-
-    result = profiled(tmp_path, captures)
+    result = profiled(tmp_path, captures, FakeLauncher(), trace=("nsys",))
+    assert requests == [("capture", "pageable", 5), ("capture", "zero-copy", 5)]
     assert [row.status for row in result.results] == ["measured", "measured"]
-    assert pipeline.was_interrupted(result)
-    assert result.trace.reason == "interrupted"
+    assert pipeline.was_interrupted(result) == interrupted
+    assert result.trace == NsysTrace(**({"reason": "interrupted"} if interrupted else {"tool": "nsys 1.2.3"}))
 
 
 def test_what_is_not_asked_for_or_not_on_a_gpu_is_not_traced(tmp_path: Path) -> None:
-    def captures(*_: object) -> NsysTrace:
-        raise AssertionError
-
-    settings, cpu = cpu_settings(trace=("nsys",)), FakeLauncher(device=builders.cpu_profile().device)
-    result = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=cpu, captures=captures)
-    assert result.trace == NsysTrace(reason=NO_GPU_TO_TRACE)
     trace = NsysTrace(tool="nsys 1.2.3")
-    settings = cpu_settings(trace=("nsys",), nsys=tmp_path / "nsys")
-    cpu = FakeLauncher(device=builders.cpu_profile().device)
-    result = pipeline.profile(settings, Silent(), keep_in=tmp_path, launcher=cpu, captures=lambda *_: trace)
-    assert result.trace == trace
-    result = pipeline.profile(cpu_settings(), Silent(), keep_in=tmp_path, launcher=FakeLauncher())
-    assert result.trace == NsysTrace(reason="not asked for")
+    on_cpu, wanted = {"device": builders.cpu_profile().device}, {"trace": ("nsys",)}
+    cases: list[tuple[dict[str, Any], dict[str, Any], NsysTrace]] = [
+        (on_cpu, wanted, NsysTrace(reason=NO_GPU_TO_TRACE)),
+        (on_cpu, {**wanted, "nsys": tmp_path / "nsys"}, trace),
+        ({}, {}, NsysTrace(reason="not asked for")),
+    ]
+    for device, options, expected in cases:
+        assert profiled(tmp_path, lambda *_: trace, FakeLauncher(**device), **options).trace == expected
 
 
 def test_the_options_of_the_documentation_exist() -> None:

@@ -104,6 +104,23 @@ def two_strategies(path: Path) -> Path:
     return export.done()
 
 
+def not_copied(path: Path, pinned: bool = True) -> Path:
+    """No table of copies beside one of kernels: there were none."""
+    export = Export(path).strategy("zero-copy")
+    export.kernel(11 * MS, 12 * MS, "add")
+    if pinned:
+        export.allocation(4096, "PINNED")
+    return export.done()
+
+
+def not_seen_to_move(path: Path) -> Path:
+    """On some devices nsys sees no migration; copies are seen there all the same."""
+    export = Export(path).strategy("managed")
+    export.copy(11 * MS, 12 * MS, 300, "DTOD", "_DEVICE", "_DEVICE")
+    export.allocation(4096, "MANAGED")
+    return export.done()
+
+
 DATA = Path(__file__).parent / "data" / "nsys"
 BUILT: dict[str, Callable[[Path], Path]] = {
     "pinned": pinned,
@@ -112,6 +129,9 @@ BUILT: dict[str, Callable[[Path], Path]] = {
     "overlapping": overlapping,
     "another-domain": another_domain,
     "two-strategies": two_strategies,
+    "not-copied": not_copied,
+    "not-recorded": lambda path: not_copied(path, pinned=False),
+    "not-seen-to-move": not_seen_to_move,
 }
 RECORDED = [path.stem for path in sorted(DATA.glob("*.sqlite"))]
 """By real nsys: `vector_add` of three buffers on an H200, 16 MiB each, 4 MiB where managed; and on a CPU,
@@ -135,35 +155,6 @@ def test_kinds_are_joined_by_name(tmp_path: Path, version: Version, shift: int) 
     assert trace.copied_bytes("host-to-device", "pinned") == 300
     assert trace.copied_bytes("host-to-device", "pageable") == 0
     assert trace.activity.copies[0].bytes_per_second == pytest.approx(600 / 0.006)
-
-
-def test_bytes_that_migrated(tmp_path: Path) -> None:
-    (trace,) = read(managed(tmp_path / "a.sqlite")).strategies
-    assert trace.migrated_bytes("to-device") == 65536 + 4096
-    assert trace.faults() == (2, 16)
-
-
-def test_no_table_of_copies_beside_kernels_means_that_there_were_none(tmp_path: Path) -> None:
-    for pinned, reason in ((True, "no managed memory was allocated"), (False, "nsys wrote no table")):
-        export = Export(tmp_path / f"{pinned}.sqlite").strategy("zero-copy")
-        export.kernel(11 * MS, 12 * MS, "add")
-        if pinned:
-            export.allocation(4096, "PINNED")
-        (trace,) = read(export.done()).strategies
-        assert (trace.activity.copies, trace.activity.migrations) == ((), ())
-        assert trace.absent["gpu_page_faults"].startswith(reason)
-
-
-def test_managed_memory_that_was_not_seen_to_move_is_no_figure(tmp_path: Path) -> None:
-    """nsys sees no migration on some devices; copies are seen there all the same."""
-    export = Export(tmp_path / "a.sqlite").strategy("managed")
-    export.copy(11 * MS, 12 * MS, 300, "DTOD", "_DEVICE", "_DEVICE")
-    export.allocation(4096, "MANAGED")
-    (trace,) = read(export.done()).strategies
-    assert trace.activity.copies
-    assert trace.activity.migrations is None
-    reason = "managed memory was allocated, but nsys recorded no migration"
-    assert trace.absent["migrations"].startswith(reason)
 
 
 # What is known to be true of the H200's

@@ -68,12 +68,6 @@ def test_the_section_looks_as_accepted(name: str, accepted: Accepted, tmp_path: 
     accepted(section, f"traces/{name}.html")
 
 
-def test_a_comment_says_why_there_is_no_trace() -> None:
-    assert "No nsys trace: nsys profile did not finish" in shown(of(FAILED, pinned=own()), "md")
-    traced = advise(load(DATA / "h200-traced.json"))
-    assert "also ran under nsys 2023.4.4; traced times are not used." in shown(traced, "md")
-
-
 def test_a_timeline_of_very_many_spans_stays_small() -> None:
     many = own(count=300)
     drawn = thinned(many, MOST_DRAWN)
@@ -102,21 +96,6 @@ def timeline(strategy: str) -> TimelineView:
     (fold,) = (block for block in traces(profile) if isinstance(block, Fold))
     (view,) = (block for block in fold.blocks if isinstance(block, TimelineView))
     return view
-
-
-def test_pieces_bear_the_number_of_the_key() -> None:
-    view = timeline("pinned-pipelined")
-    assert {line.name: [piece.name for piece in line.pieces] for line in view.lines} == {
-        "host": ["1 produce", "", "3 consume"],
-        "copies": ["4", "4", "5"],
-        "kernels": [""],
-    }
-    assert [(row.number, row.text) for row in view.rows[:4]] == [
-        ("1", "host: produce 4.10 ms"),
-        ("2", "host: synchronize 8.08 µs"),
-        ("3", "host: consume 1.69 ms"),
-        ("4", "copies: host-to-device, pinned 2 times, 609 µs"),
-    ]
 
 
 def test_many_migrations_are_drawn_by_direction_and_told_by_cause() -> None:
