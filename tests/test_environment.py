@@ -74,83 +74,82 @@ def moments(here: Environment) -> list[tuple[str, str | None]]:
     return [(reading.moment, reading.pci_address) for reading in here.gpu_readings]
 
 
+def run(
+    root: Path, begun: FakeNvml, done: FakeNvml | None = None, address: str | None = CUDA_ADDRESS, **more: Any
+) -> Environment:
+    """The machine before and after a run that was begun without warnings."""
+    before = environment(machine=Machine(root, begun)).model_copy(update={"warnings": ()})
+    return finished(before, address, machine=Machine(root, done or begun), **more)
+
+
 def test_of_all_gpus_the_measured_one_is_kept(tmp_path: Path) -> None:
     root = make_tree(tmp_path, PC)
     begun = environment(machine=Machine(root, two_gpus()))
     assert moments(begun) == [("before", "0000:af:00.0"), ("before", "0000:3b:00.0")]
-    done = finished(begun, CUDA_ADDRESS, machine=Machine(root, two_gpus()))
+    done = run(root, two_gpus())
     assert moments(done) == [("before", "0000:3b:00.0"), ("after", "0000:3b:00.0")]
-    assert (done.absent, done.warnings) == ({}, begun.warnings)
-    assert done.host.gpu_numa_node == 1
+    assert (done.absent, done.warnings, done.host.gpu_numa_node) == ({}, (), 1)
 
 
 def test_without_a_measured_gpu_nothing_is_said_of_gpus(tmp_path: Path) -> None:
     root = make_tree(tmp_path, thor())
-    begun = environment(machine=Machine(root, two_gpus()))
-    assert begun.tegra_readings
-    done = finished(begun, None, machine=Machine(root, two_gpus()))
-    assert (done.gpu_readings, done.tegra_readings) == ((), ())
-    assert done.warnings == begun.warnings
+    assert environment(machine=Machine(root, two_gpus())).tegra_readings
+    done = run(root, two_gpus(), address=None)
+    assert (done.gpu_readings, done.tegra_readings, done.warnings) == ((), (), ())
 
 
 def test_an_integrated_gpu_keeps_its_first_reading(tmp_path: Path) -> None:
-    root = make_tree(tmp_path, orin())
     integrated = FakeNvml([{**h200(), "nvmlDeviceGetPciInfo": None}])
-    done = finished(
-        environment(machine=Machine(root, integrated)), "0000:00:00.0", machine=Machine(root, integrated)
-    )
+    done = run(make_tree(tmp_path, orin()), integrated, address="0000:00:00.0")
     assert moments(done) == [("before", None), ("after", None)]
 
 
-@pytest.mark.parametrize("kind", ["LibraryNotFound", "DriverNotLoaded"])
-def test_without_nvml_the_run_goes_on_and_the_reason_stands(tmp_path: Path, kind: str) -> None:
-    root, nvml = make_tree(tmp_path, PC), FakeNvml(failing={"nvmlInit": nvml_error(kind)})
-    done = finished(environment(machine=Machine(root, nvml)), CUDA_ADDRESS, machine=Machine(root, nvml))
+def test_without_nvml_the_run_goes_on_and_the_reason_stands(tmp_path: Path) -> None:
+    done = run(make_tree(tmp_path, PC), FakeNvml(failing={"nvmlInit": nvml_error("DriverNotLoaded")}))
     assert "driver" in done.absent["gpu_readings"]
     assert moments(done) == [("after", None)]
 
 
 def test_what_happened_meanwhile_is_warned_of(tmp_path: Path) -> None:
     root = make_tree(tmp_path, PC)
-    begun = environment(machine=Machine(root, two_gpus())).model_copy(update={"warnings": ("Busy.",)})
+    busy = environment(machine=Machine(root, two_gpus())).model_copy(update={"warnings": ("Busy.",)})
     stranger = two_gpus(nvmlDeviceGetComputeRunningProcesses=[nvml_process(10**7)])
-    done = finished(begun, CUDA_ADDRESS, machine=Machine(root, stranger))
+    done = finished(busy, CUDA_ADDRESS, machine=Machine(root, stranger))
     assert done.warnings[0] == "Busy."
     assert done.warnings[1].startswith("1 other process used the GPU (1.00 GiB of its memory)")
     assert "10000000" not in done.model_dump_json()
-    root = make_tree(tmp_path, PC)
-    begun = environment(machine=Machine(root, two_gpus())).model_copy(update={"warnings": ()})
-    later = two_gpus(nvmlDeviceGetViolationStatus={1: SimpleNamespace(violationTime=10**12)})
-    (warning,) = finished(begun, CUDA_ADDRESS, machine=Machine(root, later)).warnings
+    hot = two_gpus(nvmlDeviceGetViolationStatus={1: SimpleNamespace(violationTime=10**12)})
+    (warning,) = run(root, two_gpus(), hot).warnings
     assert "heat for 100 % of the time" in warning
 
 
-def test_readings_under_load_are_all_judged_and_the_most_telling_kept(tmp_path: Path) -> None:
-    root = make_tree(tmp_path, PC)
-    loaded = [
-        GpuState(moment="under-load", clock_seconds=1.0, throttle_reasons=()),
-        GpuState(moment="under-load", clock_seconds=2.0, throttle_reasons=("power cap",)),
-        GpuState(moment="under-load", clock_seconds=3.0, other_processes=1),
-    ]
-    begun = environment(machine=Machine(root, FakeNvml())).model_copy(update={"warnings": ()})
-    done = finished(begun, CUDA_ADDRESS, under_load=loaded, machine=Machine(root, FakeNvml()))
-    assert [r.clock_seconds for r in done.gpu_readings if r.moment == "under-load"] == [2.0]
-    assert len(done.warnings) == 2
-    assert (
-        finished(begun, CUDA_ADDRESS, under_load=loaded[:1], machine=Machine(root, FakeNvml())).warnings == ()
-    )
+def under_load(*readings: dict[str, Any]) -> list[GpuState]:
+    return [GpuState(moment="under-load", clock_seconds=i + 1.0, **each) for i, each in enumerate(readings)]
 
 
-@pytest.mark.parametrize(("slowest", "kept"), [(1500, [2.0, 3.0]), (1970, [3.0])])
-def test_where_the_clock_moved_its_extremes_are_kept(slowest: int, kept: list[float], tmp_path: Path) -> None:
-    root = make_tree(tmp_path, PC)
-    loaded = [
-        GpuState(moment="under-load", clock_seconds=float(i + 1), sm_hertz=megahertz * 1_000_000)
-        for i, megahertz in enumerate((1975, slowest, 1980))
-    ]
-    begun = environment(machine=Machine(root, FakeNvml()))
-    done = finished(begun, CUDA_ADDRESS, under_load=loaded, machine=Machine(root, FakeNvml()))
+def clocks(*megahertz: int) -> list[GpuState]:
+    return under_load(*({"sm_hertz": each * 1_000_000} for each in megahertz))
+
+
+TOLD = under_load({"throttle_reasons": ()}, {"throttle_reasons": ("power cap",)}, {"other_processes": 1})
+
+
+@pytest.mark.parametrize(
+    ("loaded", "kept", "warnings"),
+    [
+        (TOLD, [2.0], 2),
+        (TOLD[:1], [1.0], 0),
+        (clocks(1975, 1500, 1980), [2.0, 3.0], 1),
+        (clocks(1975, 1970, 1980), [3.0], 0),
+    ],
+)
+def test_readings_under_load_are_all_judged_and_the_most_telling_kept(
+    loaded: list[GpuState], kept: list[float], warnings: int, tmp_path: Path
+) -> None:
+    """Where the clock moved, its extremes."""
+    done = run(make_tree(tmp_path, PC), FakeNvml(), under_load=loaded)
     assert [r.clock_seconds for r in done.gpu_readings if r.moment == "under-load"] == kept
+    assert len(done.warnings) == warnings
 
 
 def test_a_jetson_before_and_after(tmp_path: Path) -> None:
@@ -159,15 +158,11 @@ def test_a_jetson_before_and_after(tmp_path: Path) -> None:
     begun = environment(machine=Machine(root, nvml)).model_copy(update={"warnings": ()})
     make_tree(tmp_path, {"sys/class/devfreq/gpu-gpc-0/cur_freq": 306_000_000})
     done = finished(begun, "0000:01:00.0", machine=Machine(root, nvml))
-    assert [(b.moment, b.gpu_hertz) for b in done.tegra_readings] == [
-        ("before", 1_386_000_000),
-        ("after", 306_000_000),
-    ]
-    assert [warning.split(" ")[:4] for warning in done.warnings] == [
-        ["The", "board", "ran", "in"],
-        ["The", "CPU", "governor", "schedutil"],
-        ["The", "board", "throttled", "for"],
-    ]
+    clocked = [(each.moment, each.gpu_hertz) for each in done.tegra_readings]
+    assert clocked == [("before", 1_386_000_000), ("after", 306_000_000)]
+    begins = ("The board ran in", "The CPU governor schedutil", "The board throttled for")
+    assert all(map(str.startswith, done.warnings, begins))
+    assert len(done.warnings) == 3
 
 
 # What readings mean: when a warning is given, and when there is none

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from every import every
+from fake_cupy import FakeCupy
 from field import profiled
 from rendering import Accepted, refusals
 from running import FILES, REPOSITORY
@@ -91,22 +92,18 @@ class OnGpu:
         self.__cuda_array_interface__ = {"data": (address, False), "typestr": np.dtype(dtype).str}
 
 
-class FakeCupy(types.ModuleType):
-    """As much of CuPy as compiling and launching take. `log`: what compiling fails with."""
+class Compiling(FakeCupy):
+    """A CuPy that compiles modules, and fails with `log` where there is one."""
 
     class CompileException(Exception):
         """As `cupy.cuda.compiler` has it."""
 
     def __init__(self, log: str = "") -> None:
-        super().__init__("cupy")
+        super().__init__()
         self.compiled: list[tuple[Any, ...]] = []
         self.launches: list[tuple[Any, ...]] = []
-        self.device = 0
         self._log = log
-        self.cuda = types.SimpleNamespace(
-            runtime=types.SimpleNamespace(getDevice=lambda: self.device),
-            compiler=types.SimpleNamespace(CompileException=self.CompileException),
-        )
+        self.cuda.compiler = types.SimpleNamespace(CompileException=self.CompileException)
 
     def RawModule(self, *, code: str, options: tuple[str, ...], name_expressions: Any) -> Any:  # noqa: N802
         def compile_() -> None:
@@ -121,8 +118,8 @@ class FakeCupy(types.ModuleType):
 
 
 @pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
-    fake = FakeCupy()
+def cupy(monkeypatch: pytest.MonkeyPatch) -> Compiling:
+    fake = Compiling()
     monkeypatch.setitem(sys.modules, "cupy", fake)
     return fake
 
@@ -130,42 +127,34 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
 A, B = OnGpu(0x100, (10, 100)), OnGpu(0x200, (10, 100))
 
 
-def test_it_is_launched_with_the_signature_s_types_and_a_thread_for_each_element(cupy: FakeCupy) -> None:
+def test_it_is_launched_with_the_signature_s_types_and_a_thread_for_each_element(cupy: Compiling) -> None:
     kernel = advisor.kernel(SCALE, "scale")
     kernel(A, B, 1000, 2)
-    ((grid, block, arguments, shared),) = cupy.launches
-    assert (grid, block, shared) == ((4,), (256,), 0)
-    assert [(type(g), g) for g in arguments] == [
-        (np.uint64, 0x100),
-        (np.uint64, 0x200),
-        (np.int32, 1000),
-        (np.float32, 2.0),
-    ]
-
-
-def test_the_launch_shape_can_be_given(cupy: FakeCupy) -> None:
-    kernel = advisor.kernel(SCALE, "scale")
     kernel(A, B, np.int64(7), 0.5, grid=(2, 3), block=(16, 16), shared=64)
     kernel(0x300, B, 7, True, size=65, block=32)
     kernel(0x300, 0x400, 7, 1, grid=5)
+    arguments = [arguments for _, _, arguments, _ in cupy.launches]
+    assert arguments[:3] == [(0x100, 0x200, 1000, 2), (0x100, 0x200, 7, 0.5), (0x300, 0x200, 7, 1)]
+    kinds = (np.uint64, np.uint64, np.int32, np.float32)
+    assert all(tuple(map(type, each)) == kinds for each in arguments)
     assert [(grid, block, shared) for grid, block, _, shared in cupy.launches] == [
+        ((4,), (256,), 0),
         ((2, 3), (16, 16), 64),
         ((3,), (32,), 0),
         ((5,), (256,), 0),
     ]
-    assert cupy.launches[1][2][0] == 0x300, "an address from arrays='pointer'"
 
 
-def test_it_is_compiled_once_for_each_device(cupy: FakeCupy) -> None:
+def test_it_is_compiled_once_for_each_device(cupy: Compiling) -> None:
     kernel = advisor.kernel(SCALE, "scale", options=["-DTILE=32"])
     for device in (0, 0, 1, 0):
-        cupy.device = device
+        cupy.current_device = device
         kernel(A, B, 1, 1)
     options = ("-DTILE=32", f"-I{Path(__file__).resolve().parent}")
     assert cupy.compiled == [(SCALE, options, ("scale",))] * 2
 
 
-def test_a_template_s_name_is_a_cplusplus_expression(cupy: FakeCupy) -> None:
+def test_a_template_s_name_is_a_cplusplus_expression(cupy: Compiling) -> None:
     source = "template <typename T> __global__ void twice(T* a, T x, int n) { if (n) a[0] = x; }\n"
     kernel = advisor.kernel(source, "twice<float>")
     kernel(A, np.float32(2), 3)
@@ -189,7 +178,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
-def test_what_does_not_fit_is_refused(cupy: FakeCupy, accepted: Accepted) -> None:
+def test_what_does_not_fit_is_refused(cupy: Compiling, accepted: Accepted) -> None:
     scale = advisor.kernel(SCALE, "scale")
     calls = {name: partial(scale, *arguments, **shape) for name, (arguments, shape) in REFUSED.items()}
     calls["a file of another name"] = partial(advisor.kernel, "workload_files/scal.cu", "scale")
@@ -198,7 +187,7 @@ def test_what_does_not_fit_is_refused(cupy: FakeCupy, accepted: Accepted) -> Non
     assert cupy.launches == []
 
 
-def test_on_the_cpu_it_is_refused(cupy: FakeCupy) -> None:
+def test_on_the_cpu_it_is_refused(cupy: Compiling) -> None:
     kernel, array = advisor.kernel(SCALE, "scale"), np.zeros(3, np.float32)
     tensor = types.SimpleNamespace(device=types.SimpleNamespace(type="cpu"))
     for argument in (array, tensor):
@@ -234,7 +223,7 @@ def the_line_of(text: str) -> int:
 
 
 def refused(source: str, log: str, monkeypatch: pytest.MonkeyPatch) -> WorkloadError:
-    monkeypatch.setitem(sys.modules, "cupy", FakeCupy(log))
+    monkeypatch.setitem(sys.modules, "cupy", Compiling(log))
     with pytest.raises(WorkloadError) as caught:
         advisor.kernel(source, "wrong")(A)
     return caught.value
