@@ -142,6 +142,9 @@ def test_profiles_that_do_not_belong_together_are_refused(accepted: Accepted) ->
             "another version": (on("a"), of_a_workload(sha256="1")),
             "a script": (on("a"), script_profile()),
             "two of one device": (on("a"), on("b"), on("a")),
+            "two of one value": (on("a"), on("a")),
+            "another version, one device": (on("b"), of_a_workload(sha256="1")),
+            "two parameters, not each pair": (on("b"), of_a_workload(parameters={"n": 2, "m": 3})),
         }.items()
     }
     accepted(refusals(calls), "devices-together-refused.txt")
