@@ -22,7 +22,6 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendering import Accepted, blocks, markup, refusals
@@ -32,7 +31,7 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
 from advisor.profiles.sweeps import Point, ProfileSet, combine
 from advisor.report.answer import Answers
-from advisor.report.blocks import Verdict, Verdicts
+from advisor.report.blocks import Verdict
 from advisor.report.markdown import LIMIT
 from advisor.report.pages import page_of, render
 from advisor.verdicts.tracks import Optima, Stop, one_for_all
@@ -81,10 +80,16 @@ def mixed() -> ProfileSet:
     )
 
 
+def of_workloads(*points: Point) -> ProfileSet:
+    return ProfileSet("", ("workload",), points, kind="workloads")
+
+
 DEVICES: dict[str, Callable[[], ProfileSet]] = {
     "mixed": mixed,
     "cpu": lambda: devices_of(cpu_profile(), cpu_profile(device=Device(name="Another CPU", kind="cpu"))),
     "nothing": lambda: devices_of(on("a", results=(failed(),)), on("b", results=())),
+    "workloads": lambda: of_workloads(*(Point(n, on("H200", clear("pinned"))) for n in "ab")),
+    "workloads-predicted": lambda: of_workloads(Point("a", cpu_profile()), Point("b", status="not run")),
 }
 FORMS = ("html", "md", "txt")
 
@@ -204,34 +209,3 @@ def test_markdown_of_many_devices_stays_small() -> None:
     rows = tuple(measured(f"{'|' * 300}{i}", 0.02) for i in range(30))
     made = [on(f"{'<' * 300}{i}", unclear(*(r.strategy for r in rows)), results=rows) for i in range(12)]
     assert len(render(page_of(devices_of(*made)), "md")) < LIMIT
-
-
-@every(
-    ("of_each", "basis", "next_step", "where"),
-    [
-        (
-            lambda: on("NVIDIA H200", clear("pinned")),
-            "measured",
-            "Open a workload's report",
-            "on NVIDIA H200",
-        ),
-        (cpu_profile, "predicted", "Run the same command", ""),
-    ],
-)
-def test_a_page_of_several_workloads_says_what_its_figures_rest_on(
-    of_each: Callable[[], Profile], basis: str, next_step: str, where: str
-) -> None:
-    page = page_of(of_workloads(*(Point(name, of_each()) for name in "ab")))
-    (told,) = blocks(page, Verdicts)[0].items
-    assert (page.basis, told.basis, page.where) == (basis, basis, where)
-    assert told.headline == "2 workloads: 2 recommendations"
-    assert told.next_step.startswith(next_step)
-
-
-def of_workloads(*points: Point) -> ProfileSet:
-    return ProfileSet("", ("workload",), points, kind="workloads")
-
-
-def test_a_page_of_several_workloads_that_all_failed_has_no_figures() -> None:
-    page = page_of(of_workloads(Point("a", status="failed")))
-    assert (page.basis, page.where) == ("nothing", "")

@@ -203,7 +203,8 @@ def workloads_page(results: ProfileSet) -> Page:
     gpu_tracks = [track for track in tracks(results.points) if track.basis != "cpu"]
     predicted = all(track.basis == "predicted" for track in gpu_tracks)
     created = words.created(first.created) if first else ""
-    inside = filled(best_table(results, gpu_tracks, "workload"), blocks.Failures(sweep_failures(results)))
+    table = best_table(results, gpu_tracks, "workload") if gpu_tracks else None
+    inside = filled(table, blocks.Failures(sweep_failures(results)))
     sections = (
         lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),))),
         Section("workloads", "Recommended", inside, "Workloads", brief=True),
