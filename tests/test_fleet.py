@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from builders import measured, profile, vector_add_workload
+from every import every
 from rendering import Accepted, refusals
 from running import Command
 
@@ -23,7 +25,7 @@ from advisor.fleets.request import Package, Request, Selection, gather, unpack
 from advisor.fleets.storage import slug, write_placements
 from advisor.measure.options import Options
 from advisor.profiles import outputs
-from advisor.profiles.fleets import Row
+from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.schema import Device, Profile
 from advisor.report import pages
 from advisor.report.several_pages import fleet_page
@@ -55,8 +57,6 @@ def machine(*gpus: dict[str, Any], host: str = "a", **other: Any) -> Machine:
 
 def made(task: Task, name: str) -> Profile:
     """The profile of that task, on a device of that name."""
-    import hashlib
-
     workload = vector_add_workload(4).model_copy(update={"sha256": hashlib.sha256(SOURCE).hexdigest()})
     rows = (measured("pageable", 0.02, spread=0), measured("pinned", 0.01, spread=0))
     device = Device(name=name, kind="cuda" if task.gpu or not task.no_gpu else "cpu", memory_class="discrete")
@@ -75,8 +75,7 @@ class Imitated:
     calls: list[tuple[str, Task]] = field(default_factory=list)
     most: int = 0
     joins: dict[float, tuple[str, Machine]] = field(default_factory=dict)
-    lost_at: float = float("inf")
-    interrupted_at: float = float("inf")
+    stops: tuple[float, BaseException] | None = None
     locked: set[str] = field(default_factory=set)
     locked_until: float = 0.0
     """By another command."""
@@ -93,10 +92,8 @@ class Imitated:
         for when in [when for when in self.joins if when <= self.now]:
             address, told = self.joins.pop(when)
             self.machines[address] = told
-        if self.now >= self.lost_at:
-            raise SchedulerLost("the scheduler was lost", next_step="Start it again.")
-        if self.now >= self.interrupted_at:
-            raise KeyboardInterrupt
+        if self.stops and self.now >= self.stops[0]:
+            raise self.stops[1]
         return list(self.machines)
 
     def start(self, worker: str, function: Function, text: str = "") -> str:
@@ -204,16 +201,14 @@ def test_one_profile_at_a_time_at_a_gpu_a_board_and_a_host(
 
 
 def test_a_worker_that_is_lost_and_one_that_comes_back(tmp_path: Path) -> None:
-    there = {"1": machine(gpu("GPU-1")), "2": machine(gpu("GPU-2"), host="b")}
-    cluster = Imitated(there, ends=lambda worker, task: "dies" if worker == "1" else answered(task))
+    def ends(worker: str, task: Task) -> Answer | str:
+        return "dies" if worker == "1" else answered(task)
+
+    one, other = machine(gpu("GPU-1")), machine(gpu("GPU-2"), host="b")
+    cluster = Imitated({"1": one, "2": other}, ends)
     assert statuses(run(cluster, tmp_path)) == ["profiled"]
     assert [worker for worker, _ in cluster.calls] == ["1", "2"]
-    joins = {2.5: ("3", machine(gpu("GPU-1")))}
-    cluster = Imitated(
-        {"1": machine(gpu("GPU-1"))},
-        ends=lambda worker, task: "dies" if worker == "1" else answered(task),
-        joins=joins,
-    )
+    cluster = Imitated({"1": one}, ends, joins={2.5: ("3", one)})
     assert statuses(run(cluster, tmp_path / "again", request(EVERY))) == ["profiled"]
 
 
@@ -264,32 +259,29 @@ def test_a_row_without_a_profile_says_why_and_what_to_do(tmp_path: Path, accepte
     accepted("\n".join(text).replace(__version__, "VERSION"), "fleet-rows.txt")
 
 
-@pytest.mark.parametrize("end", ["interrupted_at", "lost_at"])
-def test_what_is_done_is_kept_and_resumed(end: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), SchedulerLost("the scheduler was lost")])
+def test_what_is_done_is_kept_and_resumed(end: BaseException, tmp_path: Path) -> None:
     there = {str(i): machine(gpu(f"GPU-{i}"), host=str(i)) for i in range(3)}
     asked = request(EVERY, ("n=1", "n=2"))
-    stopped = run(Imitated(dict(there), **{end: 1.9}), tmp_path, asked)
-    assert statuses(stopped) == ["not run"] * 3 + ["profiled"] * 3
-    assert isinstance(stopped.stopped, (KeyboardInterrupt, SchedulerLost))
+    stopped = run(Imitated(dict(there), stops=(1.9, end)), tmp_path, asked)
+    assert (statuses(stopped), stopped.stopped) == (["not run"] * 3 + ["profiled"] * 3, end)
     again = Imitated(dict(there))
     assert statuses(run(again, tmp_path, asked, resume=True)) == ["profiled"] * 6
     assert len(again.calls) == 3
     assert len({row.folder for row in run(Imitated({}), tmp_path, asked, resume=True).record.rows}) == 6
 
 
-@pytest.mark.parametrize("what", ["row", "folder", "profile", "told"])
+@every("what", ["row.json", "", "profile.json", "told"])
 def test_a_row_that_leads_out_of_its_folder_is_refused(what: str, tmp_path: Path) -> None:
-    there, out = {"1": machine(gpu("GPU-1"))}, tmp_path / "out"
+    there, out = {"1": machine(gpu("GPU-1"))}, tmp_path / f"out-{what}"
     run(Imitated(dict(there)), out)
     (row,) = out.glob("*/row.json")
     if what == "told":
-        row.write_text(
-            row.read_text().replace('"folder":"', '"folder":"../').replace(': "nvidia', ': "../nvidia')
-        )
+        row.write_text(row.read_text().replace(': "nvidia', ': "../nvidia'))
     else:
-        moved = {"row": row, "folder": row.parent, "profile": row.parent / "profile.json"}[what]
-        moved.rename(tmp_path / "elsewhere")
-        moved.symlink_to(tmp_path / "elsewhere")
+        moved = row.parent / what
+        moved.rename(tmp_path / f"elsewhere-{what}")
+        moved.symlink_to(tmp_path / f"elsewhere-{what}")
     with pytest.raises(UsageError, match="refers to files outside its folder"):
         run(Imitated(dict(there)), out, resume=True)
 
@@ -376,58 +368,53 @@ def test_what_is_imported_travels_and_arrives(source: Path, tmp_path: Path) -> N
 
 
 def test_links_and_too_much_do_not_travel(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.fleets.request.MOST", 5)
-    with pytest.raises(UsageError, match="more than 5 files"):
-        gather(source)
-    monkeypatch.undo()
-    monkeypatch.setattr("advisor.fleets.request.LARGEST", 30)
-    with pytest.raises(UsageError, match="hold more than 30 B"):
-        gather(source)
-    monkeypatch.undo()
+    with pytest.raises(FileProblem, match="does not exist"):
+        gather(source.parent / "other.py")
+    for name, limit, wrong in (("MOST", 5, "more than 5 files"), ("LARGEST", 30, "hold more than 30 B")):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"advisor.fleets.request.{name}", limit)
+            with pytest.raises(UsageError, match=wrong):
+                gather(source)
     (source.parent / "mine" / "passwd").symlink_to("/etc/passwd")
     with pytest.raises(UsageError, match="symbolic link"):
         gather(source)
-    with pytest.raises(FileProblem, match="does not exist"):
-        gather(source.parent / "other.py")
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ""])
+@every("name", ["../x", "/etc/x", "a/../../x", ""])
 def test_no_file_is_unpacked_outside_of_its_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="outside"):
         unpack(Package("w.py", {name: b""}).packed(), tmp_path)
 
 
-def row(device: str, strategy: str = "pinned", **other: Any) -> Row:
-    one, two = ("pageable", "pinned") if strategy == "pinned" else ("pinned", "pageable")
-    costs = {two: 1.0, one: 2.0}
+def row(device: str, strategy: str | None = "pinned", **other: Any) -> Row:
+    """A measured device on which `strategy` takes half the time of the other one."""
+    other = {"costs": {"pinned": 2.0, "pageable": 2.0, strategy: 1.0}, **other} if strategy else other
     told = {
         "task": device,
         "device": device,
         "status": "profiled",
         "strategy": strategy,
-        "verdict": "fastest",
+        "folder": slug(device),
     }
-    return Row.model_validate({**told, "basis": "measured", "costs": costs, "folder": slug(device), **other})
+    return Row.model_validate({**told, "verdict": "fastest", "basis": "measured", **other})
+
+
+def recorded(*rows: Row) -> FleetRecord:
+    return request().record().model_copy(update={"rows": rows})
 
 
 def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     rows = (row("A"), row("B"), row("C", "pageable"), row("D", status="failed", reason="it died", costs={}))
-    record = request().record().model_copy(update={"rows": rows})
-    text = pages.render(fleet_page(record), "txt")
+    text = pages.render(fleet_page(recorded(*rows)), "txt")
     assert "Use `pinned` on A and B; use `pageable` on C" in text
     assert "One strategy for all: pinned, at most 2.00× the best time" in text
     assert "it died" in text
-    same = request().record().model_copy(update={"rows": rows[:2]})
-    assert "Use `pinned` on both devices" in pages.render(fleet_page(same), "txt")
-
-
-def test_an_undecided_prediction_is_likely_as_in_its_own_report() -> None:
-    sure, open_ = (
+    assert "Use `pinned` on both devices" in pages.render(fleet_page(recorded(*rows[:2])), "txt")
+    sure, unsure = (
         {"device": d, "strategy": "pinned", "verdict": v} for d, v in (("A", "near"), ("B", "open"))
     )
-    rows = (row("CPU", strategy=None, costs={}, basis="predicted", predicted=(sure, open_)),)
-    text = pages.render(fleet_page(request().record().model_copy(update={"rows": rows})), "txt")
-    assert "Predicted: use `pinned` on A; likely `pinned` on B" in text
+    guessed = recorded(row("CPU", None, basis="predicted", predicted=(sure, unsure)))
+    assert "Predicted: use `pinned` on A; likely `pinned` on B" in pages.render(fleet_page(guessed), "txt")
 
 
 def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path) -> None:
@@ -436,8 +423,8 @@ def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path)
     scope: dict[str, Any] = {}
     exec(reader.partition("```")[0], scope)
     guess = {"device": "NVIDIA L4", "strategy": "zero-copy", "verdict": "near"}
-    rows = (row('Odd "name" \\ é 🛰'), row("CPU", strategy=None, costs={}, predicted=(guess,)))
-    write_placements(tmp_path / "p.toml", request().record().model_copy(update={"rows": rows}))
+    rows = (row('Odd "name" \\ é 🛰'), row("CPU", None, predicted=(guess,)))
+    write_placements(tmp_path / "p.toml", recorded(*rows))
     assert scope["strategy"](str(tmp_path / "p.toml"), 'Odd "name" \\ é 🛰') == "pinned"
     assert scope["strategy"](str(tmp_path / "p.toml"), "NVIDIA L4") == "zero-copy"
     assert scope["strategy"](str(tmp_path / "p.toml"), "unknown") == "pageable"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -69,26 +70,15 @@ def program(*arguments: str | Path, **variables: str) -> Iterator[subprocess.Pop
         process.wait()
 
 
-SCHEDULER = """\
-import asyncio, sys
-from distributed import Scheduler
-async def main():
-    options = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    async with Scheduler(port=0, **options) as it:
-        with open(sys.argv[1], "w") as file:
-            file.write(it.address)
-        await it.finished()
-asyncio.run(main())
-"""
-
-
 @contextmanager
 def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    listens = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-jupyter")
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "address")
-        with program("-c", SCHEDULER, file) as process:
-            until(lambda: file.is_file() and file.read_text())
-            yield file.read_text(), process
+        file = Path(folder, "scheduler.json")
+        with program("-m", "distributed.cli.dask_scheduler", *listens, "--scheduler-file", file) as process:
+            until(file.is_file)
+            with connected(None, file, None):
+                yield json.loads(file.read_text())["address"], process
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +93,6 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def workers(address: str, file: Path, folder: Path, *hosts: str) -> Iterator[None]:
     """Workers of these hosts and kinds, which answer with a profile of that file."""
-    import hashlib
-
     made = cpu_profile()
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     made = made.model_copy(update={"workload": made.workload.model_copy(update={"sha256": sha256})})

@@ -15,6 +15,7 @@ from running import QUICK, REPOSITORY, Command
 from advisor.errors import FileProblem, UsageError
 from advisor.profiles import outputs
 from advisor.profiles.outputs import MANIFEST, output_directory, remove, require_free, set_aside, write
+from tests.faults.case import workload
 
 MINE = "a page of the user's"
 SAMPLES = sorted((REPOSITORY / "reports").rglob("profile.json"))
@@ -103,25 +104,25 @@ def test_what_is_not_a_file_of_ours_is_refused_and_stays(says: str, tmp_path: Pa
     assert (other.read_text(), (out / "report.md").lstat().st_mode) == (MINE, kind)
 
 
-@pytest.mark.parametrize(
-    "damage", ["{}x", "[" * 100_000, '{"files": {"report.md": "abc"}}', "link", "folder"]
-)
+@every("damage", ["{}x", "[" * 100_000, '{"files": {"report.md": "abc"}}', "link", "folder"])
 def test_a_damaged_list_makes_nothing_ours(damage: str, tmp_path: Path) -> None:
-    write(tmp_path, "report.md", "text")
-    manifest = tmp_path / MANIFEST
+    folder = tmp_path / damage[:6]
+    folder.mkdir()
+    write(folder, "report.md", "text")
+    manifest = folder / MANIFEST
     manifest.unlink()
     if damage == "link":
-        (tmp_path / "m").write_text("{}")
+        (folder / "m").write_text("{}")
         manifest.symlink_to("m")
     elif damage == "folder":
         manifest.mkdir()
     else:
         manifest.write_text(damage)
-    assert "report.md was not written" in refused(tmp_path, "report.md")
-    assert "advisor-files.json is damaged" in refused(tmp_path, "report.html")
-    assert write(tmp_path, "report.md", "new").name == "report-2.md"
-    assert set_aside(tmp_path) is None
-    assert (tmp_path / "report.md").read_text() == "text"
+    assert "report.md was not written" in refused(folder, "report.md")
+    assert "advisor-files.json is damaged" in refused(folder, "report.html")
+    assert write(folder, "report.md", "new").name == "report-2.md"
+    assert set_aside(folder) is None
+    assert (folder / "report.md").read_text() == "text"
     assert manifest.is_dir() or manifest.read_text() == (damage if damage != "link" else "{}")
 
 
@@ -205,28 +206,23 @@ def test_no_command_overwrites_a_file_of_the_users(name: str, command: Command) 
         assert command(*WRITING[name]).code == 0, "its own it replaces"
 
 
-@pytest.mark.parametrize("name", ["report.md", "advisor-files.json"])
-def test_profile_says_so_before_it_measures(name: str, command: Command) -> None:
+@every(
+    ("name", "more"), [("report.md", ()), (MANIFEST, ()), ("n=2/profile.partial.json", ("--sweep", "n=1,2"))]
+)
+def test_profile_says_so_before_it_measures(name: str, more: tuple[str, ...], command: Command) -> None:
     mine("w.py").write_text("raise SystemExit('ran')")
-    mine(name)
-    said = command("profile", "w.py", *QUICK, "--no-gpu", "--out", ".")
-    assert said.code == 2, said
-    assert (name in said.err, "ran" in said.err) == (True, False)
-    assert Path(name).read_text() == MINE
-
-
-def test_a_sweep_says_so_before_it_measures(command: Command) -> None:
-    name = "n=2/profile.partial.json"
-    mine("w.py").write_text("raise SystemExit('ran')")
-    mine(f"out/{name}")
-    said = command("profile", "w.py", *QUICK, "--no-gpu", "--sweep", "n=1,2", "--out", "out")
-    assert (said.code, f"out/{name} was not written" in said.err) == (2, True), said
+    out = f"out-{len(name)}"
+    mine(f"{out}/{name}")
+    said = command("profile", "w.py", *QUICK, "--no-gpu", *more, "--out", out)
+    assert (said.code, name in said.err, "ran" in said.err) == (2, True, False), said
+    assert Path(out, name).read_text() == MINE
 
 
 def test_a_workload_that_writes_into_the_folder_loses_neither_its_file_nor_the_report(
     command: Command,
 ) -> None:
-    mine("w.py").write_text(WRITES)
+    writes = f"import pathlib; pathlib.Path('report.md').write_text({MINE!r})"
+    mine("w.py").write_text(workload(top=writes))
     said = command("profile", "w.py", *QUICK, "--no-gpu", "--out", ".")
     assert said.code == 0, said
     assert Path("report.md").read_text() == MINE
@@ -235,31 +231,12 @@ def test_a_workload_that_writes_into_the_folder_loses_neither_its_file_nor_the_r
     assert "report-2.md" in said.err
 
 
-WRITES = f"""
-from pathlib import Path
-import numpy as np
-from advisor import Buffer, In, Out, Workload, device, host, workload
-
-Path("report.md").write_text({MINE!r})
-
-@workload
-def work(n: int = 64):
-    def produce(a: Out): a.fill(1)
-    def add(xp, a: In, b: Out): xp.add(a, 1, out=b)
-    def use(b: In): b.sum()
-    return Workload(
-        buffers={{k: Buffer(n, np.float32) for k in "ab"}}, frame=[host(produce), device(add), host(use)]
-    )
-"""
-
-
-@pytest.mark.parametrize("force", [(), ("--force",)])
-def test_new_follows_no_link(force: tuple[str, ...], command: Command) -> None:
+def test_new_follows_no_link(command: Command) -> None:
     mine("other.py")
     Path("w.py").symlink_to("other.py")
     Path("dangling.py").symlink_to("none.py")
-    for name in ("w.py", "dangling.py"):
-        assert command("new", name, *force).code == 2
+    for force in ((), ("--force",)):
+        assert [command("new", name, *force).code for name in ("w.py", "dangling.py")] == [2, 2]
     assert (Path("other.py").read_text(), Path("none.py").exists()) == (MINE, False)
 
 
@@ -272,7 +249,7 @@ def test_the_sample_reports_can_be_rendered_again(profile: Path) -> None:
 # The folder
 
 
-@pytest.mark.parametrize("name", ["file", "file/below", "x" * 300])
+@every("name", ["file", "file/below", "x" * 300])
 def test_an_output_directory_that_cannot_be(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="cannot be written"), output_directory(tmp_path / name):
