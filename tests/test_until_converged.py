@@ -18,7 +18,6 @@ from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spell
 from advisor import repeat
 from advisor.devices import catalogue
 from advisor.measure.final import unequal
-from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.results import uneven
 from advisor.model.machines import Machine
 from advisor.model.measured import learned
@@ -60,74 +59,75 @@ SOLVER = [
 ]
 
 
-def iterations(frame: list[StageUse], traits: Traits, count: int) -> list[str]:
-    """The steps of a steady frame with so many iterations."""
+@every(
+    ("frame", "traits", "steps", "each"),
+    [
+        # What stays the same goes up in the first iteration alone.
+        (KMEANS, COPIES, "produce >points {} publish", ">centres assign <sums move done"),
+        (KMEANS, ASYNC, "produce >points {} publish", ">centres assign <sums | move done"),
+        (KMEANS, ZERO_COPY, "produce {} publish", "assign | move done"),
+        # A flag of the GPU is copied and waited for in each; x stays on the device and comes down once.
+        (SOLVER, COPIES, "produce >b {} <x publish", "sweep <done done"),
+        (SOLVER, ASYNC, "produce >b {} <x | publish", "sweep <done | done"),
+        (SOLVER, ZERO_COPY, "produce {} publish", "sweep | done"),
+    ],
+)
+def test_the_steps_of_a_frame_with_so_many_iterations(
+    frame: list[StageUse], traits: Traits, steps: str, each: str
+) -> None:
     buffers = {name for stage in frame for name in stage.access}
     prepared = [host("prepare", **dict.fromkeys(sorted(buffers), "out"))]
     planned = plan(prepared, frame, dict.fromkeys(buffers, traits))
-    return spelled(list(in_turn(planned.steady, iter([count]))))
-
-
-@every(
-    ("traits", "once", "again"),
-    [
-        (COPIES, ">points >centres assign <sums move done", ">centres assign <sums move done"),
-        (ASYNC, ">points >centres assign <sums | move done", ">centres assign <sums | move done"),
-        (ZERO_COPY, "assign | move done", "assign | move done"),
-    ],
-)
-def test_what_stays_the_same_goes_up_in_the_first_iteration_alone(
-    traits: Traits, once: str, again: str
-) -> None:
-    assert iterations(KMEANS, traits, 1) == words(f"produce {once} publish")
-    assert iterations(KMEANS, traits, 3) == words(f"produce {once} {again} {again} publish")
-
-
-@every(
-    ("traits", "steps"),
-    [
-        (COPIES, "produce >b {} <x publish"),
-        (ASYNC, "produce >b {} <x | publish"),
-        (ZERO_COPY, "produce {} publish"),
-    ],
-)
-def test_a_flag_of_the_gpu_is_copied_and_waited_for_in_each_iteration(traits: Traits, steps: str) -> None:
-    """x stays on the device, so that it comes down once."""
-    one = {COPIES: "sweep <done done", ASYNC: "sweep <done | done", ZERO_COPY: "sweep | done"}[traits]
-    assert iterations(SOLVER, traits, 2) == words(steps.format(f"{one} {one}"))
+    for count in (1, 3):
+        ran = spelled(list(in_turn(planned.steady, iter([count]))))
+        assert ran == words(steps.format(" ".join([each] * count)))
 
 
 def outcome(workload: str, strategy: str, directory: Path, file: Path = FILE, **changes: Any) -> Any:
     return attempted(file, strategy, directory, **{"workload": workload, "seconds": 0.03, **changes})
 
 
-def test_counts_vary_by_frame(tmp_path: Path) -> None:
+def test_counts_vary_by_frame_and_other_counts_are_told_of(tmp_path: Path) -> None:
     outcome("two_loops", "pageable", tmp_path, task="reference")
     first, second = outcome("two_loops", "pinned", tmp_path).iterations
     assert (first.number, first.until, second.number, second.until) == (0, "counted", 1, "low")
     assert first.counts == tuple(frame % 3 + 1 for frame in range(len(first.counts)))
     assert second.counts == tuple(frame % 5 + 1 for frame in range(len(second.counts)))
     assert 1 <= first.mean <= 3
+    once_more = changed(tmp_path, {"steps[0] > frame % 3": "steps[0] > frame % 3 + (frame == 1)"})
+    problem = outcome("two_loops", "pinned", tmp_path, file=once_more)
+    assert problem.cause == "differs"
+    assert not missing(problem.message, "frame 1", "'counted'", "3 iterations", "reference run ran 2")
 
 
-@pytest.mark.parametrize("workload", ["kmeans", "jacobi"])
-def test_a_cap_ends_a_loop_without_an_error(workload: str, tmp_path: Path) -> None:
+def changed(folder: Path, replaced: dict[str, str]) -> Path:
+    """The file of the workloads with other code in these places."""
+    text, path = FILE.read_text(encoding="utf-8"), folder / "w.py"
+    for before, now in replaced.items():
+        assert before in text
+        text = text.replace(before, now)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("workload", "strategy", "moved"),
+    [
+        ("kmeans", "managed-prefetch", None),
+        # x of 512 bytes comes down once a frame, b goes up once, the flag of 4 bytes comes in each iteration.
+        ("jacobi", "pinned", {"to-device": 512, "to-host": 512 + 2 * 4}),
+    ],
+)
+def test_a_cap_ends_a_loop_without_an_error(
+    workload: str, strategy: str, moved: dict[str, int] | None, tmp_path: Path
+) -> None:
     given = {"assignments": {"at_most": "2"}}
     ended = outcome(workload, "pageable", tmp_path, task="reference", **given)
-    assert isinstance(ended, ReferenceRun)
     assert (ended.unlike, list(ended.capped.values())) == ({}, [2])
-    sample = outcome(workload, "managed-prefetch", tmp_path, **given)
-    assert isinstance(sample, Sample), sample
+    sample = outcome(workload, strategy, tmp_path, **given)
     assert sample.iterations[0].counts == (2,) * len(sample.iterations[0].counts)
     assert sample.iterations[0].mean == 2
-
-
-def test_transfers_are_counted_in_every_iteration(tmp_path: Path) -> None:
-    """x of 512 bytes comes down once a frame, b goes up once, the flag of 4 bytes comes in each iteration."""
-    outcome("jacobi", "pageable", tmp_path, task="reference", assignments={"at_most": "3"})
-    sample = outcome("jacobi", "pinned", tmp_path, assignments={"at_most": "3"})
-    assert isinstance(sample, Sample)
-    assert sample.transfer_bytes == {"to-device": 512, "to-host": 512 + 3 * 4}
+    assert moved in (None, sample.transfer_bytes)
 
 
 def counting(ends: int) -> Workload:
@@ -162,33 +162,17 @@ def test_frames_end_their_loops_written_out_or_step_by_step(listening: bool, end
         assert run.loop.iterations[0].frames == []
 
 
-def test_a_strategy_that_does_other_iterations_is_told_of(tmp_path: Path) -> None:
-    """Its first frames in the reference run took one iteration less."""
-    outcome("two_loops", "pageable", tmp_path, task="reference")
-    path = tmp_path / "w.py"
-    text = FILE.read_text(encoding="utf-8").replace(
-        "steps[0] > frame % 3", "steps[0] > frame % 3 + (frame == 1)"
-    )
-    path.write_text(text, encoding="utf-8")
-    found = outcome("two_loops", "pinned", tmp_path, file=path)
-    assert isinstance(found, Problem)
-    assert found.cause == "differs"
-    assert not missing(found.message, "frame 1", "'counted'", "3 iterations", "reference run ran 2")
-
-
 def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path) -> None:
-    path = tmp_path / "w.py"
-    text = FILE.read_text(encoding="utf-8").replace("assert steps[0] == frame % 3 + 1", "pass")
-    text = text.replace("steps[0] > frame % 3", "np.random.default_rng().random() < 0.002")
-    text = text.replace("at_most=100", "at_most=100_000")  # so that hardly two frames count as far
-    path.write_text(text, encoding="utf-8")
-    found = outcome("two_loops", "pageable", tmp_path, task="reference", file=path)
-    assert isinstance(found, ReferenceRun)
-    assert "the loop with until='counted'" in found.unlike
-    assert not any("low" in name for name in found.unlike)
-    sample = outcome("two_loops", "pinned", tmp_path, file=path)
-    assert isinstance(sample, Sample)
-    assert not sample.verified
+    by_chance = {
+        "assert steps[0] == frame % 3 + 1": "pass",
+        "steps[0] > frame % 3": "np.random.default_rng().random() < 0.002",
+        "at_most=100": "at_most=100_000",  # so that hardly two frames count as far
+    }
+    path = changed(tmp_path, by_chance)
+    reference = outcome("two_loops", "pageable", tmp_path, task="reference", file=path)
+    assert "the loop with until='counted'" in reference.unlike
+    assert not any("low" in name for name in reference.unlike)
+    assert not outcome("two_loops", "pinned", tmp_path, file=path).verified
 
 
 def loop_block(contestant: str, mean: float, number: int = 0) -> Block:
@@ -197,16 +181,11 @@ def loop_block(contestant: str, mean: float, number: int = 0) -> Block:
 
 def test_unequal_work_over_the_same_frames_leaves_the_final() -> None:
     """The baseline's counts are those of the reference run; another round has other frames."""
-    names = {name: name.partition(" ")[0] for name in ("pinned", "pageable", "managed", "pinned (again)")}
-    blocks = [
-        loop_block("pinned", 11.5),
-        loop_block("pageable", 11.5),
-        loop_block("managed", 12),
-        loop_block("pinned (again)", 11.5),
-    ]
+    means = {"pinned": 11.5, "pageable": 11.5, "managed": 12, "pinned (again)": 11.5}
+    names = {name: name.partition(" ")[0] for name in means}
+    blocks = [loop_block(name, mean) for name, mean in means.items()]
     ((name, problem),) = unequal(blocks, 0, 0, names)
-    assert name == "managed"
-    assert problem.cause == "differs"
+    assert (name, problem.cause) == ("managed", "differs")
     assert not missing(problem.message, "'done'", "12", "11.5", "pageable")
     assert not list(unequal(blocks, 0, 1, names))
     assert not list(unequal([loop_block("pinned", 3), loop_block("pageable", 4, number=1)], 0, 0, names))
@@ -248,12 +227,9 @@ def test_a_profile_without_a_gpu(workload: str, profiles: dict[str, Any], tmp_pa
 
 def test_a_prediction_grows_with_the_iterations(profiles: dict[str, Any]) -> None:
     """Kernels, launches and the flag's copy as often as the loop ran; what is outside of it once."""
-    made = profiles["jacobi"]
 
     def terms(mean: float) -> dict[str, float]:
-        (ran,) = made.traffic.iterations
-        traffic = made.traffic.model_copy(update={"iterations": (ran.model_copy(update={"mean": mean}),)})
-        blind = made.model_copy(update={"traffic": traffic})
+        blind = iterating(profiles["jacobi"], mean)
         row = predict(blind, catalogue.load("rtx-4090"), [by_name("pinned")]).results[0]
         return cast(dict[str, float], row.terms)
 
@@ -262,6 +238,12 @@ def test_a_prediction_grows_with_the_iterations(profiles: dict[str, Any]) -> Non
     assert ten["host:produce"] == pytest.approx(one["host:produce"])
     assert ten["to-device"] == pytest.approx(one["to-device"])
     assert one["to-host"] < ten["to-host"] < 10 * one["to-host"]
+
+
+def iterating(made: Any, mean: float) -> Any:
+    """The profile as if its loops had run so many iterations."""
+    ran = tuple(ran.model_copy(update={"mean": mean}) for ran in made.traffic.iterations)
+    return made.model_copy(update={"traffic": made.traffic.model_copy(update={"iterations": ran})})
 
 
 def test_traced_work_is_that_of_one_iteration() -> None:
@@ -275,10 +257,8 @@ def test_traced_work_is_that_of_one_iteration() -> None:
 def on_gpu(made: Any, mean: float = 10.0, **stage_seconds: float) -> Any:
     """The profile as if measured on an RTX 4090 with these stages, in loops of so many iterations."""
     row = measured("pinned", 0.5).model_copy(update={"stage_seconds": stage_seconds})
-    ran = tuple(ran.model_copy(update={"mean": mean}) for ran in made.traffic.iterations)
-    traffic = made.traffic.model_copy(update={"iterations": ran})
     card = catalogue.load("rtx-4090").device().model_copy(update={"kind": "cuda"})
-    return made.model_copy(update={"results": (row,), "traffic": traffic, "device": card})
+    return iterating(made, mean).model_copy(update={"results": (row,), "device": card})
 
 
 def test_measured_stages_are_those_of_one_iteration_in_predictions(profiles: dict[str, Any]) -> None:
