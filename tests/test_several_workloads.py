@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
-from every import every
+from rendering import Accepted, refusals
 from running import FILES, QUICK, Command, missing
 from shared_server import launching
 from test_cli import names
@@ -103,23 +104,14 @@ def test_the_exit_code_is_the_highest_of_all(command: Command, folder: Path) -> 
     said = command("profile", folder / "more.py", "--no-gpu", "--set", "step=3")
     assert said.code == 3
     assert missing(said.out, "2 workloads: 2 failed", "no parameter 'step'", "no such camera") == []
+    assert "Recommended" not in said.out, "no table without a column"
 
 
-@every(
-    ("arguments", "code", "message"),
-    [
-        (("wl", "--sweep", "n=1,2"), 2, "--sweep takes one workload, and there are 3"),
-        (("wl/more.py", "--save", "main"), 2, "--save keeps one profile"),
-        (("wl", "--", "5"), 2, "takes no arguments"),
-        (("empty",), 3, "no .py file in empty has a function marked with @workload"),
-    ],
-)
-def test_what_several_workloads_cannot(
-    command: Command, folder: Path, arguments: tuple[str, ...], code: int, message: str
-) -> None:
-    Path("empty").mkdir(exist_ok=True)
-    said = command("profile", arguments[0], "--no-gpu", *arguments[1:])
-    assert (said.code, message in said.err) == (code, True), said.err
+def test_what_several_workloads_cannot(command: Command, folder: Path, accepted: Accepted) -> None:
+    Path("empty").mkdir()
+    wrong = ("wl --sweep n=1,2", "wl/more.py --save main", "wl -- 5", "empty")
+    calls = {f"profile {words}": partial(command, "profile", "--no-gpu", *words.split()) for words in wrong}
+    accepted(refusals(calls), "several-workloads-refused.txt")
 
 
 def test_what_a_target_names(folder: Path) -> None:
