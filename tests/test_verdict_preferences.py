@@ -5,19 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from builders import (
-    MIB,
-    apart,
-    cpu_profile,
-    footprint,
-    measured,
-    predicted,
-    prediction,
-    profile,
-    vector_add_trace,
-)
+from builders import MIB, apart, cpu_profile, footprint, measured, prediction, profile, vector_add_trace
 from every import every
 from rendering import shown
 
@@ -25,75 +14,13 @@ from advisor import api
 from advisor.devices.catalogue import load
 from advisor.errors import UsageError
 from advisor.profiles import reading
-from advisor.profiles.conclusions import Preferences, Recommendation
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Measured, Profile
 from advisor.rules.advise import advise, conclude, conclude_again
 from advisor.rules.registry import RULES
-from advisor.verdicts.predicted import recommend_predicted
 
 WHOLE = footprint(pageable=192 * MIB, device=192 * MIB)
 HALF = footprint(pinned=192 * MIB)
-SHARED = np.exp(np.random.default_rng(5).normal(0, 0.5, 200))
-
-
-def wanted(*rows: Measured, **preferences: object) -> Recommendation:
-    chosen = advise(profile(results=rows, preferences=Preferences(**preferences))).recommendation
-    assert chosen is not None
-    return chosen
-
-
-BOTH_WAYS = (
-    measured("pageable", 0.040),
-    measured("pinned", 0.020),
-    measured("pinned-pipelined", 0.012, latency_seconds=0.024),
-)
-
-
-def test_time_is_begin_to_end_and_throughput_is_frames_per_second() -> None:
-    chosen = wanted(*BOTH_WAYS)
-    assert (chosen.strategy, chosen.verdict, chosen.objective) == ("pinned", "fastest", "time")
-    assert chosen.speedup == pytest.approx(2.0)
-    assert chosen.groups == (("pinned",), ("pinned-pipelined",), ("pageable",))
-    rate = wanted(*BOTH_WAYS, objective="throughput")
-    assert (rate.strategy, rate.objective) == ("pinned-pipelined", "throughput")
-    assert rate.speedup == pytest.approx(40 / 12)
-
-
-LEAN = (
-    measured("pageable", 0.040, footprint=WHOLE),
-    measured("pinned", 0.010, footprint=WHOLE),
-    measured("zero-copy", 0.030, footprint=HALF),
-    measured("managed", 0.035, footprint=HALF),
-)
-
-
-def test_footprint_looks_at_memory_first_and_at_time_among_equals() -> None:
-    chosen = wanted(*LEAN, objective="footprint")
-    assert (chosen.strategy, chosen.verdict) == ("zero-copy", "fastest")
-    assert chosen.groups == (("zero-copy",), ("managed",)), "pinned is faster, and needs more"
-    assert chosen.speedup == pytest.approx(4 / 3), "against the baseline, which memory ruled out"
-    assert chosen.excluded == {}, "excluded is for the budget"
-    large = measured("pinned", 0.010, footprint=footprint(device=400 * MIB))
-    kept = wanted(LEAN[0], large, objective="footprint")
-    assert (kept.strategy, kept.verdict) == ("pageable", "keep")
-
-
-def test_a_budget_excludes_what_does_not_fit_and_says_so() -> None:
-    chosen = wanted(*LEAN, memory_budget_bytes=200 * MIB)
-    assert chosen.strategy == "zero-copy"
-    assert chosen.excluded == {"pageable": "needs 384 MiB", "pinned": "needs 384 MiB"}
-    assert chosen.speedup == pytest.approx(4 / 3)
-    exact = wanted(*LEAN, memory_budget_bytes=384 * MIB)
-    assert (exact.strategy, exact.excluded) == ("pinned", {})
-
-
-def test_an_open_choice_risks_least_and_is_not_the_least_memory() -> None:
-    """managed may be far slower than the fastest: half the memory does not make it the choice."""
-    wild = apart("managed", 0.015, 0.022, 0.030, footprint=HALF)
-    rows = (measured("pageable", 0.080), apart("pinned", 0.0199, 0.0200, 0.0201), wild)
-    chosen = wanted(*rows)
-    assert (chosen.verdict, chosen.strategy, chosen.tied_with) == ("open", "pinned", ("managed",))
-    assert chosen.speedup == pytest.approx(4.0, rel=1e-3)
 
 
 def test_advice_follows_an_open_choice() -> None:
@@ -106,39 +33,6 @@ def test_advice_follows_an_open_choice() -> None:
     assert (run.recommendation.verdict, run.recommendation.strategy) == ("open", "pinned")
     (found,) = [a for a in run.advice if a.rule == "pageable-transfer"]
     assert found.strategy == "pinned"
-
-
-def predicted_choice(memory: dict[str, int], seconds: dict[str, float], **preferences: object):
-    rows = tuple(predicted(n, s, physical_bytes=memory[n] * MIB) for n, s in seconds.items())
-    chosen = recommend_predicted(
-        rows, {n: s * SHARED for n, s in seconds.items()}, preferences=Preferences(**preferences)
-    )
-    assert chosen is not None
-    return chosen
-
-
-def test_predictions_go_by_the_same_preferences() -> None:
-    memory = {"pageable": 384, "pinned": 384, "zero-copy": 192, "managed": 192}
-    seconds = {"pageable": 0.04, "pinned": 0.01, "zero-copy": 0.02, "managed": 0.03}
-    assert predicted_choice(memory, seconds).strategy == "pinned"
-    lean = predicted_choice(memory, seconds, objective="footprint")
-    assert (lean.strategy, lean.objective, lean.speedup) == ("zero-copy", "footprint", pytest.approx(2.0))
-    assert "in all simulations" in lean.reason
-    small = predicted_choice(memory, seconds, memory_budget_bytes=200 * MIB)
-    assert (small.strategy, set(small.excluded)) == ("zero-copy", {"pageable", "pinned"})
-    none = predicted_choice(memory, seconds, memory_budget_bytes=MIB)
-    assert (none.strategy, none.verdict) == (None, "open")
-
-
-def test_a_predicted_tie_is_told() -> None:
-    memory = {"pageable": 384, "pinned": 384, "zero-copy": 192}
-    chosen = predicted_choice(memory, {"pageable": 0.04, "pinned": 0.02, "zero-copy": 0.0203})
-    assert (chosen.strategy, chosen.verdict) == ("zero-copy", "near")
-    assert chosen.tied_with == ("pinned",)
-    assert chosen.steps[1:3] == (
-        "pinned and zero-copy are predicted equally fast.",
-        "It needs 192 MiB less than pinned.",
-    )
 
 
 def traced(**fields: object) -> Profile:
