@@ -13,12 +13,14 @@ from pathlib import Path
 from builders import cpu_profile, vector_add_trace, vector_add_workload
 from every import every
 from published_cases import DATA
+from rendering import Accepted
 
 from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
 from advisor.model.predict import predict
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Predicted, Prediction, Profile
+from advisor.report.words import grouped
 from advisor.rules.advise import advise
 
 IN_PLACE = frozenset({"zero-copy", "zero-copy-wc", "zero-copy-registered"})
@@ -125,53 +127,15 @@ def test_what_is_recommended(name: str, kind: str):
     assert {other: seconds[other] / best for other in compared if seconds[other] < 1.25 * best} == {}
 
 
-SPOKEN = {
-    ("nano", "CPU-reading"): {"uncached-host-read": "managed", "duplicate-allocation": "managed"},
-    ("tx2", "re-reading"): {"zero-copy-reread": "managed"},
-    ("orin-nano", "streaming"): {"pageable-transfer": "managed", "duplicate-allocation": "managed"},
-    ("orin-nano", "re-reading"): {"zero-copy-reread": "managed"},
-    ("agx-thor", "re-reading"): {"coherence-reversed": "zero-copy-registered"},
-    ("agx-thor", "tiny"): {"system-memory-available": "system"},
-    ("rtx-4090", "streaming"): {"page-fault-migration": "zero-copy"},
-    ("rtx-4090", "re-reading"): {"zero-copy-reread": "pinned", "page-fault-migration": "pinned"},
-    ("rtx-4090", "tiny"): {"small-transfers": "zero-copy", "staged-transfer": "zero-copy"},
-    ("h200", "streaming"): {"pageable-transfer": "zero-copy", "staged-transfer": "zero-copy"},
-    ("gh200", "streaming"): {"ping-pong-migration": "system"},
-    ("gb10", "streaming"): {"duplicate-allocation": "system", "system-memory-available": "system"},
-    ("hmm", "streaming"): {"page-fault-migration": "zero-copy"},
-}
-SILENT = {
-    ("nano", "CPU-reading"): {"zero-copy-reread", "page-fault-migration", "coherence-reversed"},
-    ("orin-nano", "streaming"): {"zero-copy-reread", "uncached-host-read", "small-transfers"},
-    ("orin-nano", "CPU-reading"): {"uncached-host-read", "zero-copy-reread", "page-fault-migration"},
-    ("agx-thor", "streaming"): {"zero-copy-reread", "uncached-host-read", "ping-pong-migration"},
-    ("rtx-4090", "streaming"): {"zero-copy-reread", "small-transfers", "duplicate-allocation"},
-    ("rtx-4090", "tiny"): {"zero-copy-reread", "host-bound-frame"},
-    ("h200", "re-reading"): {"small-transfers", "ping-pong-migration", "coherence-reversed"},
-    ("gh200", "streaming"): {"page-fault-migration", "zero-copy-reread", "duplicate-allocation"},
-    ("hmm", "streaming"): {"system-memory-available", "zero-copy-reread", "duplicate-allocation"},
-    ("gb10", "streaming"): {"ping-pong-migration", "serial-copies", "coherence-reversed"},
-}
-
-
-@every(("name", "kind"), SPOKEN)
-def test_who_speaks(name: str, kind: str):
-    _, found = concluded(name, kind)
-    said = {rule: found[rule].strategy for rule in SPOKEN[name, kind] if found[rule].outcome == "advice"}
-    assert said == SPOKEN[name, kind]
-    assert all(found[rule].certainty == "predicted" for rule in said)
-
-
-@every(("name", "kind"), SILENT)
-def test_who_does_not(name: str, kind: str):
-    _, found = concluded(name, kind)
-    assert {rule for rule in SILENT[name, kind] if found[rule].outcome == "advice"} == set()
-
-
-@every(("name", "kind"), EXPECTED)
-def test_nothing_fails_and_no_machine_is_made_up(name: str, kind: str):
-    """Readings, nodes and failures are those of this machine, which says nothing of another device."""
-    _, found = concluded(name, kind)
-    assert "error" not in {advice.outcome for advice in found.values()}
-    for rule in ("link-below-best", "numa-remote", "missing-synchronisation", "unstable-measurement"):
-        assert found[rule].outcome == "not-applicable"
+def test_who_speaks(accepted: Accepted) -> None:
+    """No rule fails, and none makes up the readings, nodes and failures of another machine than this one."""
+    text = []
+    for name, kind in EXPECTED:
+        _, found = concluded(name, kind)
+        assert {advice.certainty for advice in found.values()} <= {None, "predicted"}
+        outcomes = grouped(found.values(), lambda advice: advice.outcome)
+        spoken = (f"{advice.rule}: {advice.strategy}" for advice in outcomes.pop("advice", []))
+        outcomes.pop("not-applicable")
+        others = (f"{outcome}: {', '.join(a.rule for a in each)}" for outcome, each in outcomes.items())
+        text += [f"## {kind} on {name}", *spoken, *others, ""]
+    accepted("\n".join(text), "who-speaks.txt")
