@@ -229,16 +229,6 @@ class Change:
     def lines(self) -> int:
         return self.code.count("\n") + 1
 
-    def heart(self, whole: str) -> str:
-        """The imports and the excerpt; nothing if that was shortened. whole: the file with all the code."""
-        if not self.code.endswith(self.excerpt):
-            return ""
-        before = self.code.removesuffix(self.excerpt).splitlines()
-        imports = [line for line in before if line.startswith(("import ", "from "))]
-        helpers = sum(map(bool, before)) - len(imports)
-        remark = f"# {helpers} lines of helper functions, in {whole}"
-        return "\n".join([*imports, *["", remark] * bool(helpers), *[""] * bool(before), self.excerpt])
-
 
 @dataclass(frozen=True)
 class Answer:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal
 
 from advisor.report import blocks, words
 from advisor.report.answer import Answer, Answers, Bar, Change
@@ -24,16 +23,14 @@ class Room:
     devices: int = 4
     """Most verdicts, and most tables."""
     facts: int = 24
-    code: Literal["whole", "heart", "none"] = "whole"
-    """Whole code, code without its helper functions, or none."""
+    code: bool = True
 
 
 ROOMS = (
     Room(),
     Room(facts=8),
-    Room(facts=8, code="heart"),
-    Room(facts=8, code="none"),
-    Room(rows=5, columns=4, devices=2, facts=4, code="none"),
+    Room(facts=8, code=False),
+    Room(rows=5, columns=4, devices=2, facts=4, code=False),
 )
 _BASES = {"predicted": ", predicted: nothing was measured on a GPU", "nothing": ", without a GPU"}
 _MOST = 3
@@ -111,11 +108,10 @@ class _Writer:
             yield self._code(change, "" if alone else f" on {escape(devices, 120)}")
 
     def _code(self, change: Change, where: str) -> str:
-        text = {"whole": change.code, "heart": change.heart(self.whole)}.get(self.room.code, "")
         summary = f"Code for {code(change.strategy, tags=True)}{where}"
-        if not text:
+        if not self.room.code:
             return f"{summary}: {words.count(change.lines, 'line')}, in {self.whole}."
-        return f"<details><summary>{summary}</summary>\n\n{fence(text)}\n\n</details>"
+        return f"<details><summary>{summary}</summary>\n\n{fence(change.code)}\n\n</details>"
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[str]:
         if not block.named:
@@ -144,7 +140,7 @@ class _Writer:
         yield _numbered(block.items)
 
     def code(self, block: blocks.Code) -> Iterator[str]:
-        if self.room.code != "none":
+        if self.room.code:
             text = fence(block.text, language=block.language)
             yield f"<details><summary>{escape(block.title, 120)}</summary>\n\n{text}\n\n</details>"
 
