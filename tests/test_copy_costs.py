@@ -21,25 +21,23 @@ from advisor.measure.recording.loops import Site
 from advisor.measure.recording.played_cupy import modules
 from advisor.measure.recording.records import Event
 from advisor.measure.recording.torch_calls import TorchCalls
-from advisor.profiles.crossings import LineLoop
+from advisor.profiles.crossings import ScriptRun
 from advisor.verdicts.ceilings import ceilings
 
-FRAMES = """for number in range({frames}):
-    gpu.upload()
-    gpu.compute()
-    gpu.download()
-"""
+UPLOADS = "for number in range(500):\n    gpu.upload()\n    gpu.compute()\n"
+FRAMES = UPLOADS + "    gpu.download()\n"
 
 
 class Machine:
     """An upload of 1 ms and a download of 2 ms, each of which slows down what follows by 0.2 ms unless its
     memory is page-locked, which takes 0.5 ms; and a kernel of 3 ms that the download waits for."""
 
-    def __init__(self, recording: Recording, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
-        self.clock, self.kernel, self.slower, self.made = recording.clock, 0.0, 0.0, 0
+    def __init__(self, recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.recording, self.clock = recording, recording.clock
+        self.kernel, self.slower, self.made = 0.0, 0.0, 0
         self.locked: set[int] = set()
         self.is_captured = False
-        self.options = options
+        self.options: dict[str, Any] = {}
         costs = recording.recorder.copy_costs
         costs.is_possible, costs._pages = True, self
         for module in ("calls", "records"):
@@ -59,6 +57,11 @@ class Machine:
         )
         recording.gpu.download = download(partial(self.copy, 0.002))
         recording.gpu.compute = self.compute
+        recording.gpu.capture = lambda on: setattr(self, "is_captured", on)
+
+    def run(self, source: str = FRAMES) -> ScriptRun:
+        self.recording.run(source)
+        return self.recording.record()
 
     def direct(self, name: str, call: Any, args: Any, _: Any) -> Any:
         if name == self.options.get("indirect"):
@@ -69,8 +72,9 @@ class Machine:
 
     def lock(self, address: int, size: int) -> int:
         self.clock.advance(0.0005)
-        self.locked.add(address)
-        return self.options.get("status", 0)
+        status = int(self.options.get("status", 0))
+        self.locked |= set() if status else {address}
+        return status
 
     def unlock(self, address: int) -> None:
         self.locked.remove(address)
@@ -86,7 +90,6 @@ class Machine:
     def compute(self) -> None:
         self.clock.advance(0.002 + self.slower)
         self.slower, self.kernel = 0.0, 0.003
-        self.clock.advance(self.options.get("late", 0.0))
 
     def wait(self) -> None:
         assert not self.is_captured
@@ -95,137 +98,85 @@ class Machine:
 
 
 @pytest.fixture
-def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
-    return Recording(tmp_path, monkeypatch)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(Recording(tmp_path, monkeypatch), monkeypatch)
 
 
-def loop_of(recording: Recording, frames: int = 500) -> LineLoop:
-    recording.run(FRAMES.format(frames=frames))
-    (loop,) = recording.record().loops
-    return loop
-
-
-@pytest.mark.parametrize("slowed_by_locks", [0.0, 0.0003])
-def test_copies_cost_a_frame_their_own_time_and_what_other_lines_lose(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch, slowed_by_locks: float
-) -> None:
+def test_copies_cost_a_frame_their_own_time_and_what_other_lines_lose(machine: Machine) -> None:
     """Also where page-locking costs other lines more than copies do."""
-    machine = Machine(recording, monkeypatch, slowed_by_locks=slowed_by_locks)
-    loop = loop_of(recording)
-    assert loop.copy_cost is not None
+    machine.options["slowed_by_locks"] = 0.0003
+    run = machine.run()
+    (loop,) = run.loops
+    assert loop.copy_cost
     assert loop.copy_cost.seconds == pytest.approx(0.0034)
     assert loop.copy_cost.interval_seconds == pytest.approx((0.0034, 0.0034))
     assert loop.frame_seconds == pytest.approx(0.0084)
     assert (machine.made, machine.locked) == (1000, set())
-    run = recording.record()
     assert [c.count for c in run.crossings] == [500, 500]
     assert [c.host_seconds for c in run.crossings] == pytest.approx([0.5, 1.0])
     assert ceilings(run)[0].seconds == pytest.approx(0.0034)
 
 
-def test_what_the_recorder_takes_is_in_no_frame(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine, launched = Machine(recording, monkeypatch), recording.recorder.crossed
+def test_what_the_recorder_takes_is_in_no_frame(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    crossed = machine.recording.recorder.crossed
 
     def slow(event: Event) -> None:
         machine.clock.advance(0.0003 if event.created is not None else 0.0)
-        launched(event)
+        crossed(event)
 
-    monkeypatch.setattr(recording.recorder, "crossed", slow)
-    loop = loop_of(recording)
+    monkeypatch.setattr(machine.recording.recorder, "crossed", slow)
+    (loop,) = machine.run().loops
     assert loop.frame_seconds == pytest.approx(0.0084)
     assert loop.copy_cost
     assert loop.copy_cost.seconds == pytest.approx(0.0034, rel=0.05)
 
 
-def test_copies_that_are_captured_into_a_graph_are_left_alone(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A wait would end the capture: the machine forbids it."""
-    machine = Machine(recording, monkeypatch)
-    recording.gpu.capture = lambda on: setattr(machine, "is_captured", on)
-    recording.run(
-        "for number in range(500):\n"
-        "    gpu.capture(number % 3 == 1)\n"
-        "    gpu.upload()\n"
-        "    gpu.compute()\n"
-        "    gpu.download()\n"
-    )
-    (loop,) = recording.record().loops
-    assert loop.copy_cost is None
-    assert [c.count for c in recording.record().crossings] == [500, 500]
-    assert machine.locked == set()
-
-
-def test_training_and_validation_are_each_measured(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Machine(recording, monkeypatch)
-    batches = FRAMES.format(frames=97).replace("\n    ", "\n        ").rstrip()
-    parts = "".join(f"    {line}\n" for line in f"{batches}\n{batches}".splitlines())
-    recording.run(f"tables = [gpu.upload() for _ in range(64)]\nfor epoch in range(6):\n{parts}")
-    training, validation = (loop for loop in recording.record().loops if loop.place.line > 1)
+def test_training_and_validation_are_each_measured(machine: Machine) -> None:
+    batches = "".join(f"    {line}\n" for line in 2 * FRAMES.replace("500", "97").splitlines())
+    run = machine.run(f"tables = [gpu.upload() for _ in range(64)]\nfor epoch in range(6):\n{batches}")
+    training, validation = (loop for loop in run.loops if loop.place.line > 1)
     assert training.copy_cost
     assert validation.copy_cost
 
 
-def test_a_loop_that_is_run_from_two_places_is_one(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Machine(recording, monkeypatch)
-    body = "".join(f"    {line}\n" for line in FRAMES.format(frames=1200).splitlines())
-    recording.run(f"def run():\n{body}run()\nrun()\n")
-    (loop,) = recording.record().loops
+def test_a_loop_that_is_run_from_two_places_is_one(machine: Machine) -> None:
+    body = "".join(f"    {line}\n" for line in FRAMES.replace("500", "1200").splitlines())
+    (loop,) = machine.run(f"def run():\n{body}run()\nrun()\n").loops
     assert loop.copy_cost
 
 
-@pytest.mark.parametrize(
-    ("options", "frames"),
-    [
-        pytest.param({"status": 1}, 500, id="the memory cannot be page-locked"),
-        pytest.param({"indirect": "down"}, 500, id="most of the copies do more than copy"),
-        pytest.param({"odd": "up"}, 500, id="an array is odd"),
-        pytest.param({}, 100, id="few frames"),
-    ],
-)
-def test_calls_are_summed_where_copies_cannot_be_taken_off(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], frames: int
-) -> None:
-    Machine(recording, monkeypatch, **options)
-    assert loop_of(recording, frames).copy_cost is None
-    ceiling = ceilings(recording.record())[0]
-    assert (ceiling.seconds, ceiling.interval_seconds) == (pytest.approx(0.003), None)
+CAPTURED = FRAMES.replace("gpu.upload", "gpu.capture(number % 3 == 1)\n    gpu.upload")
+SUMMED: dict[str, tuple[dict[str, Any], str, float]] = {
+    "the memory cannot be page-locked": ({"status": 1}, FRAMES, 0.003),
+    "most of the copies do more than copy": ({"indirect": "down"}, FRAMES, 0.003),
+    "an array is odd": ({"odd": "up"}, FRAMES, 0.003),
+    "few frames": ({}, FRAMES.replace("500", "100"), 0.003),
+    "a wait would end a capture into a graph, which the machine forbids": ({}, CAPTURED, 0.003),
+    "uploads would wait for kernels": ({}, UPLOADS, 0.001),
+}
 
 
-def test_frames_whose_uploads_would_wait_for_kernels_are_not_compared(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = Machine(recording, monkeypatch)
-    recording.run("for number in range(500):\n    gpu.upload()\n    gpu.compute()\n")
-    (loop,) = recording.record().loops
+@pytest.mark.parametrize("case", SUMMED)
+def test_calls_are_summed_where_copies_cannot_be_taken_off(case: str, machine: Machine) -> None:
+    machine.options, source, seconds = SUMMED[case]
+    run = machine.run(source)
+    (loop,), (ceiling,) = run.loops, ceilings(run)
     assert loop.copy_cost is None
-    assert machine.made == 500
+    assert (ceiling.seconds, ceiling.interval_seconds) == (pytest.approx(seconds), None)
+    assert {c.count for c in run.crossings} == {loop.frames}
+    assert (machine.made, machine.locked) == (loop.frames * len(run.crossings), set())
 
 
 @pytest.mark.parametrize("frames", range(40, 46))
-def test_a_line_behind_the_loop_is_looked_at_wherever_the_loop_ends(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch, frames: int
-) -> None:
-    Machine(recording, monkeypatch)
-    recording.run(FRAMES.format(frames=frames) + "gpu.upload()\n")
-    *_, behind = recording.record().crossings
+def test_a_line_behind_the_loop_is_looked_at_wherever_the_loop_ends(machine: Machine, frames: int) -> None:
+    *_, behind = machine.run(FRAMES.replace("500", str(frames)) + "gpu.upload()\n").crossings
     assert behind.origin
     assert behind.repeats
 
 
-def test_what_is_taken_off_is_a_tenth_of_the_time_at_most(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Machine(recording, monkeypatch)
-    recording.run(FRAMES.format(frames=60))
-    costs = recording.recorder.copy_costs
-    assert costs.seconds < 0.1 * recording.clock.now + 3 * 0.004
+def test_what_is_taken_off_is_a_tenth_of_the_time_at_most(machine: Machine) -> None:
+    machine.run(FRAMES.replace("500", "60"))
+    assert machine.recording.recorder.copy_costs.seconds < 0.1 * machine.clock.now + 3 * 0.004
 
 
 @pytest.fixture
