@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,6 +46,7 @@ class Recording:
             issue=self._issue,
             finish=self._finish,
             host=np.zeros(2, np.int32),
+            thread=lambda call, *args: ThreadPoolExecutor(1).submit(call, *args).result(),
         )
 
     def run(self, source: str, name: str = "s.py") -> dict[str, Any]:

@@ -40,77 +40,62 @@ def costly_looks(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Contents, "look", lambda *_: recording.clock.advance(0.01))
 
 
-SHAPES = {
-    "epochs of training and validation": (
-        """
+SCRIPTS = """
+# epochs of training and validation
 for epoch in range(4):
-    for batch in range(5):
+    for batch in range(5):  # 20 frames
         gpu.up()
         gpu.work()
-    for batch in range(3):
+    for batch in range(3):  # 12 frames
         gpu.up()
         gpu.wait()
-""",
-        {3: 20, 6: 12},
-    ),
-    "a loader whose workers take long to start": (
-        """
+
+# a loader whose workers take long to start
 def batches():
     gpu.pause(5.0)
     yield from range(4)
 for epoch in range(4):
-    for batch in batches():
+    for batch in batches():  # 16 frames
         gpu.up()
         gpu.work()
-""",
-        {6: 16},
-    ),
-    "a loop in a function called in a loop": (
-        """
+
+# a loop in a function called in a loop
 def step():
     for k in range(3):
         gpu.up()
     gpu.work(1.0)
     gpu.down()
-for frame in range(6):
+for frame in range(6):  # 6 frames
     step()
-""",
-        {7: 6},
-    ),
-    "recursion": (
-        """
+
+# recursion
 def visit(depth):
-    for child in range(2 if depth else 0):
+    for child in range(2 if depth else 0):  # 14 frames
         gpu.up()
         visit(depth - 1)
 visit(3)
-""",
-        {3: 14},
-    ),
-    "eight tensors within a frame": (
-        """
-for frame in range(4):
+
+# eight tensors within a frame
+for frame in range(4):  # 4 frames
     for tensor in range(8):
         gpu.up()
     gpu.work(1.0)
     gpu.wait()
-""",
-        {2: 4},
-    ),
-    "tensors that take half of a frame": (
-        """
-for frame in range(4):
+
+# tensors that take half of a frame
+for frame in range(4):  # 4 frames
     for tensor in range(8):
         gpu.up()
     gpu.up(seconds=0.008)
-""",
-        {2: 4},
-    ),
-    "nothing repeats": ("for n in range(2):\n    gpu.up()\ngpu.down()\n", {}),
-    "a solver run for three systems that take long to set up": (
-        """
+
+# nothing repeats
+for n in range(2):
+    gpu.up()
+gpu.down()
+
+# a solver run for three systems that take long to set up
 def solve():
-    for step in range(60):
+    for step in range(60):  # 180 frames
         gpu.work()
         gpu.wait()
 for system in range(3):
@@ -118,24 +103,18 @@ for system in range(3):
     gpu.up()
     solve()
     gpu.down()
-""",
-        {3: 180},
-    ),
-    "ten frames of eight tiles": (
-        """
-for frame in range(10):
+
+# ten frames of eight tiles
+for frame in range(10):  # 10 frames
     gpu.up()
     gpu.pause(5.0)
     for tile in range(8):
         gpu.work()
         gpu.wait()
-""",
-        {2: 10},
-    ),
-    "the same function without the GPU and with it": (
-        """
+
+# the same function without the GPU and with it
 def solve(on_gpu):
-    for step in range(70):
+    for step in range(70):  # 140 frames
         if on_gpu:
             gpu.work()
             gpu.wait()
@@ -144,46 +123,40 @@ for trial in range(2):
     solve(True)
 solve(False)
 def step(on_gpu):
-    for step in range(4):
+    for step in range(4):  # 4 frames
         if on_gpu:
             gpu.wait()
 step(False)
 step(True)
 step(False)
-""",
-        {3: 140, 12: 4},
-    ),
-    "buffers are locked, filled and waited for one by one": (
-        """
+
+# buffers are locked, filled and waited for one by one
 for n in range(8):
     gpu.lock()
-for n in range(8):
+for n in range(8):  # 8 frames
     gpu.lock()
     gpu.up()
 for n in range(8):
     gpu.synchronize()
-for n in range(8):
+for n in range(8):  # 8 frames
     gpu.work()
     gpu.synchronize()
-""",
-        {4: 8, 9: 8},
-    ),
-    "loops of all forms, each in its own right": (
-        """
+
+# loops of all forms, each in its own right
 n = 0
-while True:
+while True:  # 5 frames
     gpu.up()
     gpu.work()
     n += 1
     if n == 5: break
 def f(x):
     gpu.up()
-r = [f(x) for x in range(4)]
+r = [f(x) for x in range(4)]  # 4 frames
 def batches():
     for k in range(5):
         gpu.up()
         yield k
-for batch in batches():
+for batch in batches():  # 5 frames
     gpu.work()
     gpu.wait()
 def frame(n):
@@ -193,10 +166,10 @@ def frame(n):
         gpu.work()
     except ValueError:
         return
-for n in range(6):
+for n in range(6):  # 6 frames
     frame(n)
 def search():
-    for n in range(100):
+    for n in range(100):  # 5 frames
         gpu.up()
         gpu.work()
         if n == 4: return n
@@ -205,20 +178,20 @@ def more():
     gpu.wait()
     return n < 5
 n = 0
-while more():
+while more():  # 5 frames
     gpu.up()
     n += 1
-""",
-        {3: 5, 10: 4, 15: 5, 25: 6, 28: 5, 37: 5},
-    ),
-}
+"""
+"""Each with a title, and behind the loops that are its frames how many these are."""
+SHAPES = dict(re.findall(r"^# (.+)\n((?:.|\n)+?)(?=^# |\Z)", SCRIPTS, re.MULTILINE))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_frame_is_the_loop_that_repeats_what_crosses(shape: str, recording: Recording) -> None:
-    source, expected = SHAPES[shape]
-    recording.run(source)
-    assert {loop.place.line: loop.frames for loop in recording.record().loops} == expected
+    recording.run(SHAPES[shape])
+    expected = [re.search(r"# (\d+) frames", text) for text in SHAPES[shape].splitlines()]
+    frames = {number: int(each[1]) for number, each in enumerate(expected, 1) if each}
+    assert {loop.place.line: loop.frames for loop in recording.record().loops} == frames
 
 
 LIBRARY = "import cupy, sys\n"
@@ -413,11 +386,11 @@ def test_the_ceiling_is_what_removing_the_copies_by_hand_gives(recording: Record
 
 
 def test_a_named_loop_is_the_frame(recording: Recording) -> None:
-    recording.run(SHAPES["eight tensors within a frame"][0])
-    (loop,) = recording.record(named=3).loops
-    assert (loop.place.line, loop.frames, loop.named) == (3, 32, True)
-    assert line(recording, 4, named=3).frames == 32
-    assert line(recording, 6, named=3).loop is None
+    recording.run(SHAPES["eight tensors within a frame"])
+    (loop,) = recording.record(named=2).loops
+    assert (loop.place.line, loop.frames, loop.named) == (2, 32, True)
+    assert line(recording, 3, named=2).frames == 32
+    assert line(recording, 5, named=2).loop is None
 
 
 def test_events_of_a_line_are_added_up_by_frame(recording: Recording) -> None:
@@ -477,30 +450,17 @@ def test_crossings_that_are_only_counted_are_all_counted(
 @pytest.mark.usefixtures("costly_looks")
 def test_a_thread_ends_that_a_line_is_alike_while_another_copies_there(recording: Recording) -> None:
     recording.run(
-        "from threading import Thread\n"
-        "failed = []\n"
         "class Late(float):\n"
         "    def __radd__(self, now):\n"
-        "        run(gpu.down, 1, 0.001)\n"
+        "        gpu.thread(copy, gpu.down, 1, 0.001)\n"
         "        return now + 0.001\n"
-        "def run(*work):\n"
-        "    thread = Thread(target=copy, args=work)\n"
-        "    thread.start()\n"
-        "    thread.join()\n"
         "def copy(call, times, seconds):\n"
-        "    try:\n"
-        "        for n in range(times):\n"
-        "            call(seconds=seconds if n == times - 2 else 0.001)\n"
-        "    except AttributeError as error:\n"
-        "        failed.append(error)\n"
-        "run(gpu.up, 1000, Late())\n"
-        "assert not failed, failed\n"
+        "    for n in range(times):\n"
+        "        call(seconds=seconds if n == times - 2 else 0.001)\n"
+        "gpu.thread(copy, gpu.up, 1000, Late())\n"
     )
-    lines = recording.record().crossings
-    assert [(line.kind, line.count, line.bytes) for line in lines] == [
-        ("upload", 1000, 8000),
-        ("download", 1, 8),
-    ]
+    lines = [(line.kind, line.count, line.bytes) for line in recording.record().crossings]
+    assert lines == [("upload", 1000, 8000), ("download", 1, 8)]
 
 
 def test_threads_that_reach_a_line_at_the_same_time_are_all_counted(
@@ -515,16 +475,11 @@ def test_threads_that_reach_a_line_at_the_same_time_are_all_counted(
 
     monkeypatch.setattr("advisor.measure.recording.recorder.copy", late)
     recording.run(
-        "from threading import Thread\n"
         "def work():\n"
         "    for n in range(5):\n"
         "        gpu.up()\n"
-        "def run():\n"
-        "    thread = Thread(target=work)\n"
-        "    thread.start()\n"
-        "    thread.join()\n"
-        "gpu.run = run\n"
-        "run()\n"
+        "gpu.run = lambda: gpu.thread(work)\n"
+        "gpu.run()\n"
     )
     assert [line.count for line in recording.record().crossings] == [10]
 
@@ -708,11 +663,8 @@ def test_without_a_gpu_every_byte_of_every_upload_is_compared_and_nothing_has_a_
 
 
 def test_threads_are_recorded_and_their_allocations_told_as_unseen(recording: Recording) -> None:
-    recording.run(
-        "import threading\ndef go():\n    gpu.up(np.ones(5000))\n"
-        "t = threading.Thread(target=go)\nt.start()\nt.join()\n"
-    )
-    assert line(recording, 3).count == 1
+    recording.run("def go():\n    gpu.up(np.ones(5000))\ngpu.thread(go)\n")
+    assert line(recording, 2).count == 1
     assert any("other threads" in each for each in recording.recorder.unseen())
 
 

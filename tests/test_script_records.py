@@ -280,24 +280,21 @@ def test_what_only_a_gpu_can_tell_ends_the_script_with_its_line(tmp_path: Path) 
     assert rows(run) == [(2, UP, "cupy.asarray", 1, 16, PAGED)]
 
 
-@pytest.mark.parametrize(
-    ("reader", "unread"),
-    [
-        ("", 4),
-        ("b = a[1:] + 1", None),
-        ("cupy.sin(a)", None),
-        ("a.data.ptr", None),
-        ("ndimage.shift(a, 1)", None),
-    ],
-)
+@pytest.mark.parametrize(("reader", "unread"), [("b[1:] + 1", 4), ("ndimage.shift(b, 1)", None)])
 def test_uploads_that_nothing_reads_are_counted(reader: str, unread: int | None, tmp_path: Path) -> None:
+    """What cupyx reads is not known."""
     source = f"""import cupy, numpy
 from cupyx.scipy import ndimage
-a, h = cupy.zeros(9), numpy.ones(9)
+a, b, c, d, h = *(cupy.zeros(9) for _ in range(4)), numpy.ones(9)
 for _ in range(5):
     a.set(h)
+    b.set(h)
+    c.set(h)
+    d.set(h)
     {reader}
+    cupy.sin(c)
+    d.data.ptr
 """
     (tmp_path / "s.py").write_text(source)
-    (crossing,) = record(tmp_path / "s.py", tmp_path, "cpu").crossings
-    assert crossing.unread == unread
+    run = record(tmp_path / "s.py", tmp_path, "cpu")
+    assert [each.unread for each in run.crossings] == [unread, None, None, None]
