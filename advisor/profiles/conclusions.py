@@ -55,11 +55,8 @@ class Faster(Record):
     interval: Interval
 
 
-class Recommendation(Record, extra="ignore"):
-    """Which strategy, how sure. `strategy` is None where none fits the memory budget.
-
-    Keys that profiles had before and nothing reads any more, such as mix_bound, are ignored.
-    """
+class Recommendation(Record, extra="ignore"):  # earlier profiles have mix_bound
+    """Which strategy, how sure. `strategy` is None where none fits the memory budget."""
 
     strategy: Word | None
     verdict: Verdict = Field(

@@ -46,13 +46,12 @@ class CopyCost(Record):
     interval_seconds: Interval = Field(description="95 %")
 
 
-class LineLoop(Record):
+class LineLoop(Record, extra="ignore"):  # earlier profiles have warm_up
     """A loop of the script, or of a module of its own, in which the same crossings repeat."""
 
     place: Place
     last_line: Number
     frames: Number = Field(description="Iterations, warm-up included")
-    warm_up: Count = optional("Not written any more: iterations left out of times", 0)
     frame_seconds: PositiveSeconds | None = optional(
         "Mean of the steady iterations with timed calls; None without a GPU"
     )
@@ -172,7 +171,7 @@ class CopiedBytes(Record):
         return (min(self.up_on_lines, self.up) + min(self.down_on_lines, self.down)) / copied
 
 
-class ScriptRun(Record):
+class ScriptRun(Record, extra="ignore"):  # earlier profiles have processes
     """One observed run of a script that was not changed."""
 
     arguments: tuple[Text, ...] = ()
@@ -182,7 +181,6 @@ class ScriptRun(Record):
     seconds: Seconds = Field(description="From the script's first line until the GPU was done")
     overhead_seconds: Seconds = Field(description="Of these, at least spent in recording")
     played: Word | None = optional("Without a GPU: what stood in for it (a mock of CuPy, PyTorch on the CPU)")
-    processes: Number = optional("Always 1", 1)
     loops: tuple[LineLoop, ...] = ()
     crossings: tuple[Crossing, ...] = ()
     copied: CopiedBytes | None = optional("With --count-bytes, where CUPTI can be had")

@@ -65,9 +65,8 @@ class FrameEnergy(Record):
     )
 
 
-class PlaceMemory(Record, extra="ignore"):
-    """Memory that a run added in one place: the host, or a GPU. `steady_bytes`, which profiles had before and
-    nothing reads any more, is ignored."""
+class PlaceMemory(Record, extra="ignore"):  # earlier profiles have steady_bytes
+    """Memory that a run added in one place: the host, or a GPU."""
 
     peak_bytes: Bytes = Field(description="The most after any step of a frame")
 
