@@ -38,303 +38,188 @@ GUARDED = ""
 """The changed script is right, imposed and written."""
 KEEPS = "keeps the arrays"
 
+
+def frames(body: str) -> str:
+    return f"for i in range(6):  #loop\n{body}"
+
+
+def uploads(body: str, before: str = GRAY) -> str:
+    """Frames that write `gray`, upload it to `d`, and write it again."""
+    return before + frames(f" gray[...] = i\n{body}\n gray[...] = -1\n log.append(d.get()[0])")
+
+
+def downloads(body: str) -> str:
+    """Frames that have a new `d` on the GPU."""
+    return frames(f" d = cupy.asarray(np.full(4, i))\n{body}")
+
+
 RACES = {
-    "a buffer that is overwritten next": (
-        "lock",
-        GRAY + "for i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n gray[...] = -1\n"
-        " log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "a generator that yields its buffer": (
-        "lock",
+    "a buffer that is overwritten next": ("lock", uploads(" d = cupy.asarray(gray)  #line"), GUARDED),
+    "a generator that yields its buffer": ("lock", (
         "def frames():\n gray = np.full(4, 0.0)  #origin\n for i in range(6):\n  gray[...] = i\n"
-        "  yield gray\n"
-        "for gray in frames():  #loop\n d = cupy.asarray(gray)  #line\n gray[...] = -1\n"
-        " log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "two lines that share one array": (
-        "lock",
-        GRAY + "for i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n gray[...] = -1\n"
-        " e = cupy.asarray(gray)  #also\n gray[...] = -2\n log.append((d.get()[0], e.get()[0]))",
-        GUARDED,
-    ),
-    "an assignment that shares the array": (
-        "lock",
+        "  yield gray\nfor gray in frames():  #loop\n d = cupy.asarray(gray)  #line\n gray[...] = -1\n"
+        " log.append(d.get()[0])"
+    ), GUARDED),
+    "two lines that share one array": ("lock", (
+        GRAY + "for i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n"
+        " gray[...] = -1\n e = cupy.asarray(gray)  #also\n gray[...] = -2\n"
+        " log.append((d.get()[0], e.get()[0]))"
+    ), GUARDED),
+    "an assignment that shares the array": ("lock", (
         GRAY + "e = cupy.asarray(np.zeros(4))\nfor i in range(6):  #loop\n gray[...] = i\n"
         " d = cupy.asarray(gray)  #line\n gray[...] = -1\n e[...] = gray  #also\n gray[...] = -2\n"
-        " log.append((d.get()[0], e.get()[0]))",
-        GUARDED,
-    ),
-    "an assignment at an array of indices": (
-        "lock",
-        GRAY + "d, rows = cupy.asarray(np.zeros(8)), np.arange(1, 5)\nfor i in range(6):  #loop\n"
-        " gray[...] = i\n d[rows] = gray  #line\n gray[...] = -1\n log.append(d.get()[1])",
-        GUARDED,
-    ),
-    "a buffer that is freed and made again": (
-        "lock",
+        " log.append((d.get()[0], e.get()[0]))"
+    ), GUARDED),
+    "a buffer that is freed and made again": ("lock", (
         "def new():\n gray = np.full(4, 0.0)  #origin\n return gray\nfor i in range(9):  #loop\n"
         " if i % 3 == 0:\n  gray = None\n  gray = new()\n gray[...] = i\n d = cupy.asarray(gray)  #line\n"
-        " gray[...] = -1\n log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "a new buffer in each frame": (
-        "lock",
+        " gray[...] = -1\n log.append(d.get()[0])"
+    ), GUARDED),
+    "a new buffer in each frame": ("lock", (
         "for i in range(30):  #loop\n gray = np.full(4, i)  #origin\n d = cupy.asarray(gray)  #line\n"
-        " gray[...] = -1\n log.append(d.get()[0])",
-        "a new array in each frame",
-    ),
-    "memory of another's": (
-        "lock",
+        " gray[...] = -1\n log.append(d.get()[0])"
+    ), "a new array in each frame"),
+    "memory of another's": ("lock", (
         "gray = np.frombuffer(bytearray(32))  #origin\nfor i in range(6):  #loop\n gray[...] = i\n"
-        " d = cupy.asarray(gray)  #line\n gray[...] = -1\n log.append(d.get()[0])",
-        "does not own the memory",
-    ),
-    "several copies in one statement": (
-        "lock",
+        " d = cupy.asarray(gray)  #line\n gray[...] = -1\n log.append(d.get()[0])"
+    ), "does not own the memory"),
+    "several copies in one statement": ("lock", (
         GRAY + "def read(i):\n gray[...] = i\n return gray\nfor i in range(6):  #loop\n"
-        " ds = [cupy.asarray(read(i + k)) for k in (0, 9)]  #line\n log.append([d.get()[0] for d in ds])",
-        GUARDED,
-    ),
-    "a function that returns the copy": (
-        "lock",
-        GRAY + "def up():\n return cupy.asarray(gray)  #line\nfor i in range(6):  #loop\n gray[...] = i\n"
-        " d = up()\n gray[...] = -1\n log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "a generator that yields the copy": (
-        "lock",
-        GRAY + "def ups():\n for i in range(6):  #loop\n  gray[...] = i\n  yield cupy.asarray(gray)  #line\n"
-        "for d in ups():\n gray[...] = -1\n log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "a function that gets the copy and writes the array": (
-        "lock",
+        " ds = [cupy.asarray(read(i + k)) for k in (0, 9)]  #line\n"
+        " log.append([d.get()[0] for d in ds])"
+    ), GUARDED),
+    "a function that returns the copy": ("lock", uploads(
+        " d = up()",
+        GRAY + "def up():\n return cupy.asarray(gray)  #line\n"
+    ), GUARDED),
+    "a function that gets the copy and writes the array": ("lock", (
         GRAY + "def step(d):\n gray[...] = -1\n return d.get()[0]\nfor i in range(6):  #loop\n"
-        " gray[...] = i\n log.append(step(cupy.asarray(gray)))  #line",
-        GUARDED,
-    ),
+        " gray[...] = i\n log.append(step(cupy.asarray(gray)))  #line"
+    ), GUARDED),
     "a branch that the run did not take uploads it too": (
-        "lock",
-        GRAY + "for i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n"
-        " if late:\n  d = cupy.asarray(gray)\n gray[...] = -1\n log.append(d.get()[0])",
-        GUARDED,
+        "lock", uploads(" d = cupy.asarray(gray)  #line\n if late:\n  d = cupy.asarray(gray)"), GUARDED,
     ),
-    "a view that a branch uploads which the run did not take": (
-        "lock",
-        GRAY + "view = gray[:]\nfor i in range(6):  #loop\n gray[...] = i\n d = cupy.asarray(gray)  #line\n"
-        " if late:\n  d = cupy.asarray(view)\n gray[...] = -1\n log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "a function that uploads it, called in such a branch": (
-        "lock",
-        GRAY + "def up(host):\n return cupy.asarray(host)\nfor i in range(6):  #loop\n gray[...] = i\n"
-        " d = cupy.asarray(gray)  #line\n if late:\n  d = up(host=gray)\n gray[...] = -1\n"
-        " log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "a parameter that the function uploads again in such a branch": (
-        "lock",
+    "a view that a branch uploads which the run did not take": ("lock", uploads(
+        " d = cupy.asarray(gray)  #line\n if late:\n  d = cupy.asarray(view)",
+        GRAY + "view = gray[:]\n"
+    ), GUARDED),
+    "a function that uploads it, called in such a branch": ("lock", uploads(
+        " d = cupy.asarray(gray)  #line\n if late:\n  d = up(host=gray)",
+        GRAY + "def up(host):\n return cupy.asarray(host)\n"
+    ), GUARDED),
+    "a parameter that the function uploads again in such a branch": ("lock", uploads(
+        " d = up(**dict(host=gray))",
         GRAY + "def up(host):\n d = cupy.asarray(host)  #line\n if late:\n  d = cupy.asarray(host)\n"
-        " return d\nfor i in range(6):  #loop\n gray[...] = i\n d = up(**dict(host=gray))\n gray[...] = -1\n"
-        " log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "a method that gives it, uploaded in such a branch": (
-        "lock",
+        " return d\n"
+    ), GUARDED),
+    "a method that gives it, uploaded in such a branch": ("lock", (
         "class Camera:\n def __init__(self):\n  self.gray = np.zeros(4)  #origin\n def read(self):\n"
         "  return self.gray\ncamera = Camera()\nfor i in range(6):  #loop\n camera.gray[...] = i\n"
         " d = cupy.asarray(camera.read())  #line\n frame = camera.read()\n if late:\n"
-        "  d = cupy.asarray(frame)\n camera.gray[...] = -1\n log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "an attribute that another method overwrites": (
-        "lock",
+        "  d = cupy.asarray(frame)\n camera.gray[...] = -1\n log.append(d.get()[0])"
+    ), GUARDED),
+    "an attribute that another method overwrites": ("lock", (
         "class Camera:\n def __init__(self):\n  self.gray = np.zeros(4)  #origin\n def up(self):\n"
         "  return cupy.asarray(self.gray)  #line\ncamera = Camera()\nfor i in range(6):  #loop\n"
-        " camera.gray[...] = i\n d = camera.up()\n camera.gray[...] = -1\n log.append(d.get()[0])",
-        GUARDED,
-    ),
-    "a copy in a stream of its own": (
-        "lock",
-        GRAY + "d = cupy.asarray(np.zeros(4))\nstream = cupy.Stream()\nfor i in range(6):  #loop\n"
-        " gray[...] = i\n d.set(gray, stream)  #line\n gray[...] = -1\n log.append(d.get()[0])",
-        "a stream of its own",
-    ),
-    "a downloaded array that is kept": (
-        "reuse",
-        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n out = d.get()  #line\n"
-        " kept.append(out)\n"
-        "log += [out[0] for out in kept]",
-        KEEPS,
-    ),
+        " camera.gray[...] = i\n d = camera.up()\n camera.gray[...] = -1\n log.append(d.get()[0])"
+    ), GUARDED),
+    "a copy in a stream of its own": ("lock", uploads(
+        " d.set(gray, stream)  #line",
+        GRAY + "d = cupy.asarray(np.zeros(4))\nstream = cupy.Stream()\n"
+    ), "a stream of its own"),
+    "a downloaded array that is kept": ("reuse", downloads(
+        " out = d.get()  #line\n kept.append(out)\nlog += [out[0] for out in kept]"
+    ), KEEPS),
     "downloads of which an expression takes values": (
-        "reuse",
-        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
-        " log.append(float((d * 2).get()[1:].sum()) + i)  #line",
-        GUARDED,
+        "reuse", downloads(" log.append(float((d * 2).get()[1:].sum()) + i)  #line"), GUARDED,
     ),
-    "downloads that are copied into an array": (
-        "reuse",
+    "downloads that are copied into an array": ("reuse", (
         "rows = np.zeros((6, 4))\nfor turn in range(2):\n for i in range(6):  #loop\n"
         "  d = cupy.asarray(np.full(4, i + turn))\n  rows[i] = cupy.asnumpy(d)  #line\n"
-        " log += [*rows[:, 0]]",
-        GUARDED,
-    ),
-    "a function that returns its download": (
-        "reuse",
+        " log += [*rows[:, 0]]"
+    ), GUARDED),
+    "a function that returns its download": ("reuse", (
         "def down(d):\n return (d * 2).get()  #line\nlast = [np.zeros(4)]\nfor i in range(6):  #loop\n"
         " out = down(cupy.asarray(np.full(4, i)))\n log.append(out[0] - last[0][0])\n last[0] = out\n"
-        " del out",
-        GUARDED,
-    ),
-    "a function whose caller keeps its download": (
-        "reuse",
+        " del out"
+    ), GUARDED),
+    "a function whose caller keeps its download": ("reuse", (
         "def down(d):\n return d.get()  #line\nlast = np.zeros(4)\nfor i in range(6):  #loop\n"
-        " out = down(cupy.asarray(np.full(4, i)))\n log.append(out[0] - last[0])\n last = out",
-        KEEPS,
-    ),
-    "downloads that a list keeps": (
-        "reuse",
-        "rows = [0] * 6\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
-        " rows[i] = d.get()  #line\n"
-        "log += [row[0] for row in rows]",
-        KEEPS,
-    ),
-    "a downloaded array whose name is given up": (
-        "reuse",
+        " out = down(cupy.asarray(np.full(4, i)))\n log.append(out[0] - last[0])\n last = out"
+    ), KEEPS),
+    "a downloaded array whose name is given up": ("reuse", (
         "last = [np.zeros(4)]\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
-        " out = d.get()  #line\n log.append(out[0] - last[0][0])\n last[0] = out\n del out",
-        "given other values in the loop",
-    ),
-    "a generator that yields its download": (
-        "reuse",
-        "def outs():\n for i in range(6):  #loop\n  d = cupy.asarray(np.full(4, i))\n  out = d.get()  #line\n"
-        "  yield out\nlast = np.zeros(4)\nfor out in outs():\n log.append(out[0] - last[0])\n last = out",
-        KEEPS,
-    ),
-    "a download that is uploaded and overwritten": (
-        "reuse",
-        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n out = d.get()  #line\n"
-        " e = cupy.asarray(out)\n out[...] = -1\n log.append(e.get()[0])",
-        "uploads what it downloads",
-    ),
-    "a thread that may hold what is downloaded": (
-        "reuse",
+        " out = d.get()  #line\n log.append(out[0] - last[0][0])\n last[0] = out\n del out"
+    ), "given other values in the loop"),
+    "a download that is uploaded and overwritten": ("reuse", downloads(
+        " out = d.get()  #line\n e = cupy.asarray(out)\n out[...] = -1\n log.append(e.get()[0])"
+    ), "uploads what it downloads"),
+    "a thread that may hold what is downloaded": ("reuse", (
         "import threading\nend = threading.Event()\nthread = threading.Thread(target=end.wait)\n"
         "thread.start()\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
-        " out = d.get()  #line\n log.append(out[0])\nend.set()\nthread.join()",
-        "runs threads",
-    ),
-    "downloads of several shapes": (
-        "reuse",
-        "for i in range(6):  #loop\n d = cupy.asarray(np.full(4 + i, i))\n out = d.get()  #line\n"
-        " log.append(out.sum())",
-        "several shapes",
-    ),
-    "an upload that changes now and then": (
-        "hoist",
+        " out = d.get()  #line\n log.append(out[0])\nend.set()\nthread.join()"
+    ), "runs threads"),
+    "downloads of several shapes": ("reuse", frames(
+        " d = cupy.asarray(np.full(4 + i, i))\n out = d.get()  #line\n log.append(out.sum())"
+    ), "several shapes"),
+    "an upload that changes now and then": ("hoist", (
         "gray = np.zeros(4)\nfor i in range(9):  #loop\n w = cupy.asarray(gray)  #line\n"
-        " log.append(w.get()[0])\n gray[3 * (i == 7)] += i == 7",
-        "not the same in each frame",
-    ),
-    "an array on the GPU that is read before it is uploaded": (
-        "hoist",
+        " log.append(w.get()[0])\n gray[3 * (i == 7)] += i == 7"
+    ), "not the same in each frame"),
+    "an array on the GPU that is read before it is uploaded": ("hoist", (
         "gray = np.zeros(4)\nw = cupy.asarray(np.ones(4))\nfor i in range(6):  #loop\n"
-        " log.append(w.get()[0])\n w = cupy.asarray(gray)  #line",
-        "is read in the loop before",
-    ),
-    "an array that is set": (
-        "hoist",
+        " log.append(w.get()[0])\n w = cupy.asarray(gray)  #line"
+    ), "is read in the loop before"),
+    "an array that is set": ("hoist", (
         "gray = np.zeros(4)\nw = cupy.asarray(np.ones(4))\nfor i in range(6):  #loop\n"
-        " w.set(gray)  #line\n log.append(w.get()[0] + i)",
-        GUARDED,
-    ),
-    "an array that is set and written": (
-        "hoist",
-        "gray = np.zeros(4)\nw = cupy.asarray(np.ones(4))\nfor i in range(6):  #loop\n"
-        " w.set(gray)  #line\n w.fill(i)\n log.append(w.get()[0])",
-        "writes to what it uploads",
-    ),
-    "an array on the GPU that a function writes to": (
-        "hoist",
+        " w.set(gray)  #line\n log.append(w.get()[0] + i)"
+    ), GUARDED),
+    "an array on the GPU that a function writes to": ("hoist", (
         "gray = np.zeros(4)\ndef spoil(w):\n w.fill(9)\nfor i in range(6):  #loop\n"
-        " w = cupy.asarray(gray)  #line\n log.append(w.get()[0])\n if i == 2:\n  spoil(w)",
-        "writes to what it uploads",
-    ),
+        " w = cupy.asarray(gray)  #line\n log.append(w.get()[0])\n if i == 2:\n  spoil(w)"
+    ), "writes to what it uploads"),
 }  # fmt: skip
 
 
 TENSORS = {
     "a download that is read at once": (
-        "reuse",
-        "for i in range(6):  #loop\n out = (x.cuda() + i).cpu().numpy()  #line\n log.append(float(out[0]))",
-        GUARDED,
+        "reuse", frames(" out = (x.cuda() + i).cpu().numpy()  #line\n log.append(float(out[0]))"), GUARDED,
     ),
-    "the frame before is read": (
-        "reuse",
+    "the frame before is read": ("reuse", (
         "last = None\nfor i in range(6):  #loop\n out = (x.cuda() + i).to('cpu')  #line\n"
-        " if last is not None: log.append(float(last[0] - out[0]))\n last = out",
-        GUARDED,
-    ),
-    "NumPy's arrays are kept": (
-        "reuse",
-        "for i in range(6):  #loop\n kept.append((x.cuda() + i).cpu().numpy())  #line\n"
-        "log = [float(each[0]) for each in kept]",
-        KEEPS,
-    ),
-    "parts are kept": (
-        "reuse",
-        "for i in range(6):  #loop\n kept.append((x.cuda() + i).cpu()[:2])  #line\n"
-        "log = [float(each[0]) for each in kept]",
-        KEEPS,
-    ),
-    "a download that goes up again": (
-        "reuse",
-        "for i in range(6):  #loop\n out = (x.cuda() + i).cpu()  #line\n y = out.cuda()\n"
-        " log.append(float(y[0]))",
-        "uploads what it downloads",
-    ),
-    "a gradient through the download": (
-        "reuse",
+        " if last is not None: log.append(float(last[0] - out[0]))\n last = out"
+    ), GUARDED),
+    "NumPy's arrays are kept": ("reuse", frames(
+        " kept.append((x.cuda() + i).cpu().numpy())  #line\nlog = [float(each[0]) for each in kept]"
+    ), KEEPS),
+    "parts are kept": ("reuse", frames(
+        " kept.append((x.cuda() + i).cpu()[:2])  #line\nlog = [float(each[0]) for each in kept]"
+    ), KEEPS),
+    "a download that goes up again": ("reuse", frames(
+        " out = (x.cuda() + i).cpu()  #line\n y = out.cuda()\n log.append(float(y[0]))"
+    ), "uploads what it downloads"),
+    "a gradient through the download": ("reuse", (
         "w = torch.ones(4, requires_grad=True)\nfor i in range(6):  #loop\n"
-        " out = (w.cuda() * i).cpu()  #line\n out.sum().backward()\nlog = [float(w.grad[0])]",
-        "gradient",
-    ),
+        " out = (w.cuda() * i).cpu()  #line\n out.sum().backward()\nlog = [float(w.grad[0])]"
+    ), "gradient"),
     "a tensor that is overwritten next": (
-        "lock",
-        "for i in range(6):  #loop\n x[...] = i\n y = x.cuda()  #line\n x[...] = -1\n"
-        " log.append(float(y[0]))",
-        GUARDED,
+        "lock", frames(" x[...] = i\n y = x.cuda()  #line\n x[...] = -1\n log.append(float(y[0]))"), GUARDED,
     ),
-    "a copy that does not wait elsewhere": (
-        "lock",
-        "for i in range(6):  #loop\n x[...] = i\n y = x.cuda()  #line\n z = x.to('cuda', non_blocking=True)\n"
-        " x[...] = -1\n log.append(float(y[0] + z[0]))",
-        "may copy it asynchronously",
-    ),
-    "a new tensor in each frame": (
-        "lock",
+    "a copy that does not wait elsewhere": ("lock", frames(
+        " x[...] = i\n y = x.cuda()  #line\n z = x.to('cuda', non_blocking=True)\n x[...] = -1\n"
+        " log.append(float(y[0] + z[0]))"
+    ), "may copy it asynchronously"),
+    "a new tensor in each frame": ("lock", (
         "for i in range(20):  #loop\n kept.append(torch.full((4,), i))\n y = kept[-1].cuda()  #line\n"
-        " log.append(float(y[0]))",
-        "a new array in each frame",
-    ),
-    "a constant tensor": (
-        "hoist",
-        "for i in range(6):  #loop\n y = x.to('cuda')  #line\n log.append(float(y[0] + i))",
-        GUARDED,
-    ),
-    "a tensor on the GPU that is written": (
-        "hoist",
-        "for i in range(6):  #loop\n y = x.to('cuda')  #line\n y.add_(i)\n log.append(float(y[0]))",
-        "writes to what it uploads",
-    ),
-    "a tensor that changes": (
-        "hoist",
-        "for i in range(6):  #loop\n x[...] = i // 4\n y = x.to('cuda')  #line\n log.append(float(y[0]))",
-        "not the same in each frame",
-    ),
+        " log.append(float(y[0]))"
+    ), "a new array in each frame"),
+    "a constant tensor": ("hoist", frames(" y = x.to('cuda')  #line\n log.append(float(y[0] + i))"), GUARDED),
+    "a tensor on the GPU that is written": ("hoist", frames(
+        " y = x.to('cuda')  #line\n y.add_(i)\n log.append(float(y[0]))"
+    ), "writes to what it uploads"),
+    "a tensor that changes": ("hoist", frames(
+        " x[...] = i // 4\n y = x.to('cuda')  #line\n log.append(float(y[0]))"
+    ), "not the same in each frame"),
 }  # fmt: skip
 
 
@@ -425,43 +310,26 @@ def main(_: list[str]) -> None:
 
 
 NUMBA = {
-    "arrays of a kernel that are overwritten next": (
-        "lock",
-        "for i in range(6):  #loop\n x[...] = i\n add[1, 1](x, d)  #line\n x[...] = -1\n"
-        " log.append(d.copy_to_host()[0])",
-        GUARDED,
-    ),
-    "arrays of a kernel in a stream": (
-        "lock",
-        "for i in range(6):  #loop\n x[...] = i\n add[1, 1, stream](x, d)  #line\n x[...] = -1\n"
-        " log.append(d.copy_to_host()[0])",
-        "copies in a stream",
-    ),
-    "an upload that is overwritten next": (
-        "lock",
-        "for i in range(6):  #loop\n x[...] = i\n e = cuda.to_device(x)  #line\n x[...] = -1\n"
-        " log.append(e.copy_to_host()[0])",
-        GUARDED,
-    ),
-    "a download that is read": (
-        "reuse",
-        "for i in range(6):  #loop\n x[...] = i\n add[1, 1](x, d)\n out = d.copy_to_host()  #line\n"
-        " log.append(out[0])",
-        GUARDED,
-    ),
-    "downloads that are kept": (
-        "reuse",
-        "for i in range(6):  #loop\n x[...] = i\n add[1, 1](x, d)\n kept.append(d.copy_to_host())  #line\n"
-        "log = [each[0] for each in kept]",
-        KEEPS,
-    ),
-    "an array on the GPU that a kernel writes": (
-        "hoist",
-        "for i in range(6):  #loop\n e = cuda.to_device(x)  #line\n add[1, 1](x + 1, e)\n"
-        " log.append(e.copy_to_host()[0])",
-        "writes to what it uploads",
-    ),
-}
+    "arrays of a kernel that are overwritten next": ("lock", frames(
+        " x[...] = i\n add[1, 1](x, d)  #line\n x[...] = -1\n log.append(d.copy_to_host()[0])"
+    ), GUARDED),
+    "arrays of a kernel in a stream": ("lock", frames(
+        " x[...] = i\n add[1, 1, stream](x, d)  #line\n x[...] = -1\n log.append(d.copy_to_host()[0])"
+    ), "copies in a stream"),
+    "an upload that is overwritten next": ("lock", frames(
+        " x[...] = i\n e = cuda.to_device(x)  #line\n x[...] = -1\n log.append(e.copy_to_host()[0])"
+    ), GUARDED),
+    "a download that is read": ("reuse", frames(
+        " x[...] = i\n add[1, 1](x, d)\n out = d.copy_to_host()  #line\n log.append(out[0])"
+    ), GUARDED),
+    "downloads that are kept": ("reuse", frames(
+        " x[...] = i\n add[1, 1](x, d)\n kept.append(d.copy_to_host())  #line\n"
+        "log = [each[0] for each in kept]"
+    ), KEEPS),
+    "an array on the GPU that a kernel writes": ("hoist", frames(
+        " e = cuda.to_device(x)  #line\n add[1, 1](x + 1, e)\n log.append(e.copy_to_host()[0])"
+    ), "writes to what it uploads"),
+}  # fmt: skip
 
 
 class DeviceNDArray:
