@@ -7,7 +7,7 @@ from advisor.devices.entries import FOLLOWS
 from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing
 from advisor.rules.base import Finding, Limits
 from advisor.rules.lines import LineCase, often
-from advisor.rules.snippets.lines import UserLine, copied_there, in_place, kept, merged, on_gpu, pinned
+from advisor.rules.snippets.lines import UserLine, kept, on_gpu, pinned
 from advisor.strategies.syntax import names_changed, names_tested, names_written
 
 ONE_DRAM = "CPU and GPU have one DRAM: in mapped or managed memory the data would need no copy at all."
@@ -123,14 +123,14 @@ def small_transfers(case: LineCase, limits: Limits) -> Finding | None:
         return None
     if case.scope.loop is None or case.crossing.call.startswith("Module."):
         return None  # once in a run it costs little, and a module moves its parameters itself
-    call = case.modelled("pinned_copy_call_seconds")
+    call, one = case.modelled("pinned_copy_call_seconds"), case.line.with_operand("together")
     saved = (case.times - 1) * min(case.seconds, call)
     return case.advice(
         f"Copy the {round(case.times)} small arrays of a frame as one",
         f"{case.moved}: at that size the cost is the call, not the bytes. "
         f"One copy of all spares {round(case.times) - 1} calls of {units.seconds(call)}.",
         saved=saved,
-        after=merged(case.line),
+        after=case.code("merged" if one else "merged-all", again=one),
     )
 
 
@@ -153,7 +153,9 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         )
         reason += f"the one before{f'; {rest} were not compared' if rest > 0 else ''}"
     saved = case.frame_seconds * (1 - 1 / case.crossing.count)
-    written = case.line.target in case.in_loop(names_changed) or case.is_filled
+    target, once = case.line.target, "uploaded-once" if case.line.call else "uploaded-before"
+    written = target in case.in_loop(names_changed) or case.is_filled
+    upload = case.crossing.place.text.replace(target, f"{target}_once", 1)
     return case.advice(
         f"Upload {case.array} once, {case.before_loop}",
         f"{case.moved}, {reason}.",
@@ -163,9 +165,7 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         if written
         else "Where the GPU writes into the array, let it write into a copy.",
         saved=saved,
-        after=copied_there(case.line, case.before_loop)
-        if written
-        else case.code("uploaded-once" if case.line.call else "uploaded-before"),
+        after=case.code("copied-there", new=target, upload=upload) if written else case.code(once),
         change=None if written else "hoist",
     )
 
@@ -337,7 +337,8 @@ def shared_dram_copy(case: LineCase, limits: Limits) -> Finding | None:
     if case.size <= limits["bytes"] or case.loaders or (origin and (origin.kept or origin.kind == "mmap")):
         return None
     saved = (case.seconds - case.modelled("synchronize_seconds")) * case.times
-    up = crossing.kind == "upload"
+    up, old = crossing.kind == "upload", case.line.operand
+    new = f"{old if old.isidentifier() else 'data' if old else 'array'}_shared"
     return case.advice(
         f"Let CPU and GPU share {case.array} instead of copying it",
         f"{case.moved}, within one DRAM. Mapped or managed memory needs no copy. Mapped (pinned): "
@@ -346,5 +347,5 @@ def shared_dram_copy(case: LineCase, limits: Limits) -> Finding | None:
         "wait. That kernels may be slower on such memory is not in the gain.",
         "Each frame overwrites it: what a later one reads needs a copy.",
         saved=saved,
-        after=in_place(case.line, up=up, before=case.before_loop),
+        after=case.code("shared-upload" if up else "shared-download", new=new),
     )

@@ -77,14 +77,17 @@ def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, 
     here = [call for call in ups if function in holders(tree, call)]
     if not here and not downs:
         raise CannotWrite(f"{function.name} has no copy of an array of that name")
-    _require_unkept(tree, name)
+    for node in names_in(tree):
+        if isinstance(node, ast.Name) and node.id == name and not is_read(tree, node, name):
+            raise CannotWrite(f"line {node.lineno} passes it on")  # who holds it may read it later
     crossing = (downs or here)[0]
     *_, loop = (None, *(each.lineno for each in loops_around(tree, crossing)))
     if downs:
         return Change("reuse", crossing.lineno, None, loop)
     if name in {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}:
         raise CannotWrite("its caller makes it")
-    stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and _is_stored(n)]
+    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name]
+    stored = [node for node in uses if not isinstance(node.ctx, ast.Load)]
     assigned = [n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)]
     if len(stored) != 1 or len(assigned) != 1:
         raise CannotWrite("not one line of the file makes it")
@@ -96,10 +99,6 @@ def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, 
 
 def _sets(statement: ast.Assign, name: str) -> bool:
     return [target.id for target in statement.targets if isinstance(target, ast.Name)] == [name]
-
-
-def _is_stored(name: ast.Name) -> bool:
-    return not isinstance(name.ctx, ast.Load)
 
 
 def _is_download(tree: ast.Module, statement: ast.Assign, name: str) -> bool:
@@ -122,11 +121,3 @@ def _is_on_gpu(tree: ast.Module, value: ast.AST, visited: frozenset[str]) -> boo
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and _sets(node, name)
     )
-
-
-def _require_unkept(tree: ast.Module, name: str) -> None:
-    """Raises `CannotWrite` where the array gets a second name, is passed on, or is returned: who holds it may
-    read it after it was written again."""
-    for node in names_in(tree):
-        if isinstance(node, ast.Name) and node.id == name and not is_read(tree, node, name):
-            raise CannotWrite(f"line {node.lineno} passes it on")

@@ -165,19 +165,6 @@ def pinned(line: UserLine, *, up: bool, before: str, fill: str) -> str:
     return code("pinned-download", line, new=new, again=again, **words)
 
 
-def in_place(line: UserLine, *, up: bool, before: str) -> str:
-    """One array in mapped memory that the CPU and the GPU use."""
-    old = line.operand or "array"
-    new = f"{old if old.isidentifier() else 'data'}_shared"
-    return code("shared-upload" if up else "shared-download", line, new=new, before=before)
-
-
-def copied_there(line: UserLine, before: str) -> str:
-    """The upload moved out of a loop in which the GPU writes to what it gave."""
-    upload = line.place.text.replace(line.target, f"{line.target}_once", 1)
-    return code("copied-there", line, new=line.target, upload=upload, before=before)
-
-
 def kept(line: UserLine, source: UserLine | None) -> str:
     """The array that is still on the GPU, in place of its copy."""
     if source is None or not source.operand:
@@ -208,9 +195,3 @@ def on_gpu(line: UserLine, *, tested: bool) -> str:
 
 
 _PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
-
-
-def merged(line: UserLine) -> str:
-    """One copy for many small arrays."""
-    one = line.with_operand("together")
-    return code("merged" if one else "merged-all", line, again=one)
