@@ -273,18 +273,6 @@ def prefetched(p: Program) -> None:
         p.wait()
 
 
-@planted("values", "implicit-wait", frames=40, memory="pageable")
-def asks_for_values(p: Program) -> None:
-    """A scalar after each of four kernels, and the host thinks about it."""
-    _weights(p)
-    for _ in range(40):
-        for step in range(4):
-            p.kernel(f"reduce{step}", 60 * US)
-            p.copy("DTOH", 4, "PAGEABLE")
-            p.wait()
-            p.host(50 * US)
-
-
 @planted("balanced", gpus=2)
 def balanced(p: Program) -> None:
     for _ in range(20):

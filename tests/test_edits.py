@@ -112,10 +112,6 @@ WRITTEN = {
         Change("pin-memory", 7, 2, 6),
     ),
     "lock: torch": (MOVED, Change("lock", 6, library="torch")),
-    "lock: torch, with a type": (
-        MOVED.replace("x = torch.zeros", "x: torch.Tensor = torch.zeros"),
-        Change("lock", 6, library="torch"),
-    ),
     "lock: torch, beside a copy that does not wait": (
         MOVED + "p = torch.ones(9)\np.cuda(non_blocking=True)\n",
         Change("lock", 6, library="torch"),
@@ -162,10 +158,6 @@ WRITTEN = {
         CUPY.replace("cp.asarray(table)", "noisy(cp.asarray(table))"),
         Change("hoist", 9, None, 7),
     ),
-    "hoist: a file is read": (
-        CUPY.replace("asarray(table)", 'asarray(np.load("t.npy"))'),
-        Change("hoist", 9, None, 7),
-    ),
     "not seen": (CUPY, Change("lock", 8)),
     "new in each frame": (TORCH, Change("lock", 8, 9, 7)),
     "no form of a call": (CUPY, Change("hoist", 13, None, 7)),
@@ -205,7 +197,6 @@ WRITTEN = {
         MOVED.replace('"cuda")', '"cuda", non_blocking=True)'),
         Change("lock", 6, loop=5, library="torch"),
     ),
-    "a stream": (NUMBA.replace("[1, 9]", "[1, 9, stream]"), Change("lock", 7, loop=6, library="numba")),
     "called before": (
         CUPY.replace("res = cp.asnumpy(d)", "res = next(i) + cp.asnumpy(d * 2)"),
         Change("reuse", 12, None, 7),

@@ -206,33 +206,27 @@ def test_what_is_written_is_as_accepted(accepted: Accepted):
     accepted("\n".join(lines) + "\n", "snippets.txt")
 
 
-@pytest.mark.parametrize("strategy", ["pinned", "zero-copy", "managed"])
+@pytest.mark.parametrize("strategy", ["pinned", "zero-copy", "managed", "registered", "zero-copy-registered"])
 def test_memory_lives_as_long_as_either_array_and_no_longer(cupy: Any, strategy: str):
+    """Registered memory is released when it is freed."""
     gc.collect()
     before = len(Memory.live)
+
+    def held() -> int:
+        return len(cupy.registered if "registered" in strategy else Memory.live) - before
+
+    before *= "registered" not in strategy
     names = run(strategy, vector_add_workload(1000))
-    assert len(Memory.live) == before + 3
+    assert held() == 3
+    assert set(cupy.registered.values()) <= {2 if strategy.startswith("zero") else 0}
     view = names["a"][10:]
     names.clear()
     gc.collect()
-    assert len(Memory.live) == before + 1
+    assert held() == 1, "a view of it is still there"
     view[:] = 5
     del view
     gc.collect()
-    assert len(Memory.live) == before
-
-
-@pytest.mark.parametrize("strategy", ["registered", "zero-copy-registered"])
-def test_registered_memory_is_released_when_it_is_freed(cupy: Any, strategy: str):
-    names = run(strategy, vector_add_workload(1000))
-    assert list(cupy.registered.values()) == [2 if strategy.startswith("zero") else 0] * 3
-    view = names["a"][10:]
-    names.clear()
-    gc.collect()
-    assert len(cupy.registered) == 1, "a view of it is still there"
-    del view
-    gc.collect()
-    assert cupy.registered == {}
+    assert held() == 0
 
 
 @every("strategy", ["write-combined", "zero-copy-wc"])
@@ -272,25 +266,25 @@ def test_a_frame_without_kernels_is_still_python(cupy: Any):
     assert snippet("pinned-pipelined", only_host, CONCURRENT) is None
 
 
-def mixed(*names: str, device: Any = CONCURRENT, pipelined: bool = False, library: Library = CUPY) -> Code:
+def mixed(*names: str, pipelined: bool = False, library: Library = CUPY) -> Code:
     """A placement for each buffer of `vector_add`, in order."""
     chosen = mix("mix", dict(zip("abc", names, strict=True)), pipelined=pipelined)
-    made = written(library, chosen, vector_add_workload(1000), device)
+    made = written(library, chosen, vector_add_workload(1000), CONCURRENT)
     assert made is not None
     return made
 
 
-@pytest.mark.parametrize("read", [BASELINE, *SERIAL])
-@pytest.mark.parametrize("filled", [BASELINE, *SERIAL])
-def test_any_mix_of_placements_computes_the_right_sums(cupy: Any, filled: str, read: str):
-    assert_right(serial(mixed(filled, "pinned", read)), launching(cupy.gpus))
+MIXED = [("CuPy", filled, read) for filled in (BASELINE, *SERIAL) for read in (BASELINE, *SERIAL)] + [
+    (library, filled, read)
+    for library in ("PyTorch", "Numba")
+    for filled in ("pageable", "pinned", "zero-copy-wc")
+    for read in ("pageable", "pinned", "zero-copy", "managed")
+]
 
 
-@pytest.mark.parametrize("library", ["PyTorch", "Numba"])
-@pytest.mark.parametrize("read", ["pageable", "pinned", "zero-copy", "managed"])
-@pytest.mark.parametrize("filled", ["pageable", "pinned", "zero-copy-wc"])
-def test_any_mix_in_other_libraries(cupy: Any, filled: str, read: str, library: str):
-    made = mixed(filled, "pinned", read, library={"PyTorch": TORCH, "Numba": NUMBA}[library])
+@pytest.mark.parametrize(("library", "filled", "read"), MIXED)
+def test_any_mix_of_placements_computes_the_right_sums(cupy: Any, library: str, filled: str, read: str):
+    made = mixed(filled, "pinned", read, library={"PyTorch": TORCH, "Numba": NUMBA}.get(library, CUPY))
     assert_right(serial(made), launching(cupy.gpus, library))
 
 
