@@ -203,9 +203,9 @@ class Export:
         number = self.number("ENUM_CUDA_UNIF_MEM_MIGRATION", cause)
         self.copy(begin, end, nbytes, f"UVM_{direction}", "MANAGED", "MANAGED", migrationCause=number)
 
-    def kernel(self, begin: int, end: int, name: str, correlation: int = 0) -> None:
+    def kernel(self, begin: int, end: int, name: str, correlation: int = 0, **more: int) -> None:
         values = {"start": begin, "end": end, "globalPid": PROCESS, "correlationId": correlation}
-        self.add("CUPTI_ACTIVITY_KIND_KERNEL", shortName=self.string(name), **values)
+        self.add("CUPTI_ACTIVITY_KIND_KERNEL", shortName=self.string(name), **values, **more)
 
     def wait(self, begin: int, end: int) -> None:
         values = {"start": begin, "end": end, "globalTid": THREAD, "callchainId": None}

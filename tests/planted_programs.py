@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nsys_exports import PROCESS, THREAD, Export, Version
+from nsys_exports import PROCESS, THREAD, Export
 
 US, MS = 1_000, 1_000_000
 KIB, MIB = 1 << 10, 1 << 20
@@ -23,16 +23,8 @@ RATES = {"PINNED": 55e9, "PAGEABLE": 11e9}
 class Program:
     """One host thread and GPUs, each with a stream, two copy engines and kernels."""
 
-    def __init__(
-        self,
-        path: Path,
-        version: Version = "2023.4",
-        *,
-        gpus: int = 1,
-        name: str = H100,
-        backtraces: bool = False,
-    ) -> None:
-        self.export = Export(path, version)
+    def __init__(self, path: Path, *, gpus: int = 1, name: str = H100, backtraces: bool = False) -> None:
+        self.export = Export(path)
         self.now = 10 * MS
         self.calls = 0
         self.backtraces = backtraces
@@ -77,40 +69,26 @@ class Program:
         return self.calls
 
     def copy(
-        self,
-        way: str,
-        nbytes: int,
-        memory: str = "PINNED",
-        *,
-        gpu: int = 0,
-        rate: float | None = None,
-        stream: int = 7,
+        self, way: str, nbytes: int, memory: str = "PINNED", *, gpu: int = 0, rate: float | None = None
     ) -> None:
         """HTOD, DTOH or PTOP, after the work on its stream; pageable memory keeps the host until then."""
         takes = 2 * US + round(nbytes / (rate or RATES.get(memory, 20e9)) * 1e9)
         call = self.call("cudaMemcpyAsync")
-        begin = max(self.now, self.ready.get((gpu, f"stream {stream}"), 0), self.ready.get((gpu, way), 0))
+        begin = max(self.now, self.ready.get((gpu, "stream"), 0), self.ready.get((gpu, way), 0))
         pair = (memory, "_DEVICE") if way == "HTOD" else ("_DEVICE", "_DEVICE" if way == "PTOP" else memory)
-        place = {"deviceId": gpu, "correlationId": call, "streamId": stream}
-        self.export.copy(begin, begin + takes, nbytes, way, *pair, **place)
-        self.ready[gpu, f"stream {stream}"] = self.ready[gpu, way] = begin + takes
+        self.export.copy(begin, begin + takes, nbytes, way, *pair, deviceId=gpu, correlationId=call)
+        self.ready[gpu, "stream"] = self.ready[gpu, way] = begin + takes
         if memory == "PAGEABLE":
             self.now = begin + takes
 
-    def kernel(self, name: str, ns: int, *, gpu: int = 0, stream: int = 7) -> None:
+    def kernel(self, name: str, ns: int, *, gpu: int = 0) -> None:
         call = self.call("cudaLaunchKernel")
-        begin = max(self.now, self.ready.get((gpu, f"stream {stream}"), 0))
-        values = {"start": begin, "end": begin + ns, "globalPid": PROCESS, "correlationId": call}
-        number = self.export.string(name)
-        self.export.add(
-            "CUPTI_ACTIVITY_KIND_KERNEL", shortName=number, deviceId=gpu, streamId=stream, **values
-        )
-        self.ready[gpu, f"stream {stream}"] = begin + ns
+        begin = max(self.now, self.ready.get((gpu, "stream"), 0))
+        self.export.kernel(begin, begin + ns, name, call, deviceId=gpu)
+        self.ready[gpu, "stream"] = begin + ns
 
     def wait(self) -> None:
-        until = max(
-            (each for (_, engine), each in self.ready.items() if "stream" in engine), default=self.now
-        )
+        until = max((each for (_, engine), each in self.ready.items() if engine == "stream"), default=0)
         self.call("cudaDeviceSynchronize", max(until - self.now, 0) + 8 * US)
 
     def migrate(self, way: str, nbytes: int, *, cause: str = "_COHERENCE", base: int = 1 << 40) -> None:
@@ -129,26 +107,20 @@ class Program:
         begin = self.now
         self.migrate("HTOD", nbytes)
         self.export.gpu_fault(begin, nbytes // (64 * KIB))
-        values = {"start": begin, "end": self.now, "globalPid": PROCESS, "correlationId": call}
-        self.export.add(
-            "CUPTI_ACTIVITY_KIND_KERNEL", shortName=self.export.string(name), streamId=7, **values
-        )
-        self.ready[0, "stream 7"] = self.now
+        self.export.kernel(begin, self.now, name, call)
+        self.ready[0, "stream"] = self.now
 
     def graph(self, copies: int, kernels: int) -> None:
         """A CUDA graph, recorded node by node: all of it by one call."""
         call, begin = self.call("cudaGraphLaunch"), self.now
-        where = {"correlationId": call, "streamId": 7}
         for node in range(copies):
-            nodes = {"graphNodeId": node + 1, **where}
+            nodes = {"graphNodeId": node + 1, "correlationId": call}
             self.export.copy(begin, begin + 1200, 4 * KIB, "HTOD", "PINNED", "_DEVICE", **nodes)
             begin += 1500
         for node in range(kernels):
-            values = {"start": begin, "end": begin + 40 * US, "globalPid": PROCESS, **where}
-            name = self.export.string(f"node{node}")
-            self.export.add("CUPTI_ACTIVITY_KIND_KERNEL", shortName=name, graphNodeId=100 + node, **values)
+            self.export.kernel(begin, begin + 40 * US, f"node{node}", call, graphNodeId=100 + node)
             begin += 41 * US
-        self.ready[0, "stream 7"] = begin
+        self.ready[0, "stream"] = begin
 
     def range(self, name: str, begin: int) -> None:
         self.export.range(name, begin, self.now, domain=0)
@@ -268,7 +240,7 @@ def prefetched(p: Program) -> None:
     for _ in range(12):
         p.call("cudaMemPrefetchAsync", 10 * US)
         p.migrate("HTOD", 1 * MIB, cause="_USER")
-        p.ready[0, "stream 7"] = p.now
+        p.ready[0, "stream"] = p.now
         p.kernel("step", 4 * MS)
         p.wait()
 
@@ -402,7 +374,7 @@ def once(p: Program) -> None:
     p.wait()
 
 
-def written(planted: Planted, path: Path, version: Version = "2023.4") -> Path:
-    program = Program(path, version, gpus=planted.gpus, name=planted.device)
+def written(planted: Planted, path: Path) -> Path:
+    program = Program(path, gpus=planted.gpus, name=planted.device)
     planted.play(program)
     return program.done()
