@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,14 @@ from calibrating import (
     died,
     run_of,
 )
-from every import every
 from hypothesis import given
 from hypothesis import strategies as st
+from rendering import Accepted, refusals
 
 from advisor.calibration.calibrations import GROUPS, Calibration, Request, by_name, calibrate, write
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry, Figure
-from advisor.errors import NothingMeasured, UsageError
+from advisor.errors import NothingMeasured
 from advisor.measure.jobs import CalibrationJob, Problem
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
@@ -100,27 +101,29 @@ def test_what_dies_or_is_absent_has_its_reason(tmp_path: Path) -> None:
     saved(calibration, tmp_path)  # the comment is one line still
 
 
-@every(("group", "key"), [("device", "device_memory_bytes"), ("transfers", "pinned_to_")])
-def test_an_entry_without_what_every_entry_needs_is_refused(group: str, key: str) -> None:
-    with pytest.raises(NothingMeasured, match=key) as refused:
-        on_gpu(Answers(**{group: died}))
-    assert "killed by SIGBUS" in refused.value.detail
-
-
-def test_a_gpu_that_is_not_there_or_cannot_be_used() -> None:
+def test_what_cannot_be_calibrated_is_refused(accepted: Accepted) -> None:
     dead = {group.name.replace("-", "_"): died for group in GROUPS if group.needs_gpu}
-    with pytest.raises(NothingMeasured, match=died().reason):
-        on_gpu(Answers(**dead))
-    with pytest.raises(NothingMeasured):
-        on_gpu(Answers(host=died, **dead))
-    problem = Problem(cause="wrong", error="NothingMeasured", message="there is no GPU 9", next_step="x")
-    launch = Answers(page_locked=lambda: Ended(problem, "finished"))
-    with pytest.raises(NothingMeasured, match="there is no GPU 9"):
-        on_gpu(launch, gpu=9)
-    assert [(job.group, job.backend, job.gpu) for job in launch.jobs] == [
+    wrong = Problem(cause="wrong", error="NothingMeasured", message="there is no GPU 9", next_step="x")
+    stopped = Answers(page_locked=lambda: Ended(wrong, "finished"))
+    calls: dict[str, Callable[[], object]] = {
+        "no rate of the memory": partial(on_gpu, Answers(device=died)),
+        "no rates of copies": partial(on_gpu, Answers(transfers=died)),
+        "no group on the GPU": partial(on_gpu, Answers(**dead)),
+        "no group at all": partial(on_gpu, Answers(host=died, **dead)),
+        "a GPU that is not there": partial(on_gpu, stopped, gpu=9),
+        "a base beside a GPU": Request("cuda", base=load("h200")).check,
+        "a Jetson's CPU on a PC": partial(Request("cpu", base=load("nano")).check, "x86_64"),
+        "a Jetson's own CPU": partial(Request("cpu", base=load("nano")).check, "aarch64"),
+        "a card": partial(Request("cpu", base=load("h200")).check, "x86_64"),
+    }
+    accepted(refusals(calls), "not-calibrated.txt")
+    assert [(job.group, job.backend, job.gpu) for job in stopped.jobs] == [
         ("host", "cpu", 9),
         ("page-locked", "cuda", 9),
     ]
+    with pytest.raises(NothingMeasured) as refused:
+        on_gpu(Answers(device=died))
+    assert "killed by SIGBUS" in refused.value.detail
 
 
 def test_no_group_starts_once_the_time_is_up() -> None:
@@ -154,15 +157,6 @@ def test_the_host_takes_its_place_in_a_cards_entry(tmp_path: Path) -> None:
     base = base.model_copy(update={"figures": figures})
     entry = calibrate(Request("cpu", base=base), Silent(), Answers()).entry
     assert entry.figures.host_pinned_read_bytes_per_second is None
-
-
-def test_a_base_beside_a_gpu_and_a_jetsons_on_a_pc_are_refused() -> None:
-    with pytest.raises(UsageError):
-        Request("cuda", base=load("h200")).check()
-    with pytest.raises(UsageError, match="Jetson Nano 4GB"):
-        Request("cpu", base=load("nano")).check("x86_64")
-    Request("cpu", base=load("nano")).check("aarch64")
-    Request("cpu", base=load("h200")).check("x86_64")
 
 
 # The file

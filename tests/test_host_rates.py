@@ -13,7 +13,7 @@ from rendering import Accepted, refusals
 
 from advisor.devices import host_rates
 from advisor.devices.catalogue import DEFAULT_TARGETS, default_targets, load, under
-from advisor.errors import FileProblem, UsageError
+from advisor.errors import UsageError
 from advisor.model.machines import Machine, describe_one
 from advisor.model.predict import predict
 
@@ -136,19 +136,6 @@ Printing Average of 20 measurements in (ms)
     }
 
 
-@every("text", ["nvbandwidth {", "UMhint\n1 2 3", UNIFIED_MEMORY_PERF.replace("(ms)", "(MB/s)")])
-def test_a_file_without_rates_is_refused(text: str) -> None:
-    with pytest.raises(FileProblem, match="no rate between 1 MB/s and 2 TB/s of copies"):
-        host_rates.parsed(text)
-
-
-def test_rates_of_different_cards_are_refused() -> None:
-    one = BANDWIDTH_TEST.replace("RTX 3060", "RTX 2060")
-    with pytest.raises(FileProblem, match="several cards: NVIDIA GeForce RTX 3060, NVIDIA GeForce RTX 2060"):
-        host_rates.parsed(BANDWIDTH_TEST + one)
-    assert host_rates.parsed(BANDWIDTH_TEST * 2).device == "NVIDIA GeForce RTX 3060"
-
-
 WRONG = (
     *("", "pinned=12GB/s", "pinned_up=12XB/s", "pinned_up=12Gb/s", "pinned_up=12GB/s,pinned_up=13GB/s"),
     "pinned_up=" + "9" * 40_000,
@@ -159,7 +146,12 @@ def test_wrong_rates_are_refused(accepted: Accepted) -> None:
     calls = {text[:40]: partial(host_rates.parse, text) for text in WRONG}
     beyond = host_rates.parse("pinned_up=26GB/s")
     calls["26 GB/s of an RTX 2060"] = partial(host_rates.with_rates, load("rtx-2060"), beyond)
+    without = ("nvbandwidth {", "UMhint\n1 2 3", UNIFIED_MEMORY_PERF.replace("(ms)", "(MB/s)"))
+    calls |= {f"rates of {text[:11]!r}": partial(host_rates.parsed, text) for text in without}
+    one = BANDWIDTH_TEST.replace("RTX 3060", "RTX 2060")
+    calls["rates of two cards"] = partial(host_rates.parsed, BANDWIDTH_TEST + one)
     accepted(refusals(calls), "rates-refused.txt")
+    assert host_rates.parsed(BANDWIDTH_TEST * 2).device == "NVIDIA GeForce RTX 3060"
 
 
 def test_a_given_rate_replaces_what_was_read_on_another_host() -> None:

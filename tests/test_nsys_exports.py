@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 from nsys_exports import THREAD, Export, Version
-from rendering import Accepted
+from rendering import Accepted, refusals
 
 from advisor.errors import FileProblem
 from advisor.nsys.database import opened
-from advisor.nsys.exports import FileTrace, read
+from advisor.nsys.exports import read
 from advisor.nsys.ranges import ranges_of
 
 US, MS = 1_000, 1_000_000
@@ -196,56 +198,44 @@ def test_a_frame_that_is_not_closed_is_left_out(tmp_path: Path) -> None:
 # Wrong input
 
 
-def problem(path: Path) -> FileProblem:
-    with pytest.raises(FileProblem) as raised:
-        read(path)
-    assert raised.value.next_step
-    return raised.value
+def table(path: Path, definition: str) -> Path:
+    """Adds a table, to a new file or an export."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE {definition}")
+        connection.commit()
+    return path
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
-    assert "does not exist" in problem(tmp_path / "a.sqlite").message
-    (tmp_path / "a.sqlite").write_text("hello")
-    assert "is not an SQLite file" in problem(tmp_path / "a.sqlite").message
-    assert "cannot be read" in problem(tmp_path).message
-    connection = sqlite3.connect(tmp_path / "b.sqlite")
-    connection.execute("CREATE TABLE people (name TEXT)")
-    connection.commit()
-    connection.close()
-    assert "not an Nsight Systems export" in problem(tmp_path / "b.sqlite").message
+def newer(path: str, columns: str) -> Path:
+    return table(Export(Path(path), schema="9.1.0").done(), f"CUPTI_ACTIVITY_KIND_KERNEL ({columns})")
+
+
+def test_what_is_no_export_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accepted: Accepted
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.sqlite").write_text("hello")
+    table(Path("people.sqlite"), "people (name TEXT)")
+    export = Export(Path("a text for a number.sqlite"))
+    export.kernel(1, 2, "add")
+    export.add("CUPTI_ACTIVITY_KIND_KERNEL", start="soon", end=3)
+    export.done()
+    newer("unknown columns.sqlite", "begin, finish")
+    files = [*sorted(path.name for path in tmp_path.iterdir()), "none", "."]
+    accepted(refusals({name: partial(read, Path(name)) for name in files}), "exports-refused.txt")
 
 
 @pytest.mark.parametrize("kept", [200, 5000, 20_000])
 def test_a_damaged_file(tmp_path: Path, kept: int) -> None:
     whole = pinned(tmp_path / "a.sqlite").read_bytes()
     (tmp_path / "b.sqlite").write_bytes(whole[:kept])
-    assert "is damaged" in problem(tmp_path / "b.sqlite").message
-
-
-def test_a_text_where_a_number_belongs(tmp_path: Path) -> None:
-    export = Export(tmp_path / "a.sqlite")
-    export.kernel(1, 2, "add")
-    export.add("CUPTI_ACTIVITY_KIND_KERNEL", start="soon", end=3)
-    assert problem(export.done()).message.endswith(
-        "damaged: a value that has to be a number is not one, or is too large"
-    )
-
-
-def newer(path: Path, columns: str) -> FileTrace:
-    export = Export(path, schema="9.1.0")
-    export.done()
-    connection = sqlite3.connect(path)
-    connection.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({columns})")
-    connection.commit()
-    connection.close()
-    return read(path)
+    with pytest.raises(FileProblem, match="is damaged"):
+        read(tmp_path / "b.sqlite")
 
 
 def test_a_newer_schema_is_read_as_far_as_it_is_known(tmp_path: Path) -> None:
-    trace = newer(tmp_path / "a.sqlite", "start, end, shortName, globalPid, correlationId")
-    assert "newer than this advisor supports (3)" in trace.notes[0]
-    with pytest.raises(FileProblem, match="tables this advisor does not support"):
-        newer(tmp_path / "b.sqlite", "begin, finish")
+    path = newer(f"{tmp_path}/a.sqlite", "start, end, shortName, globalPid, correlationId")
+    assert "newer than this advisor supports (3)" in read(path).notes[0]
 
 
 def test_a_file_in_write_ahead_mode_gets_no_companions(tmp_path: Path) -> None:
