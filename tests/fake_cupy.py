@@ -9,11 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
-def pooled(nbytes: int) -> int:
-    """What CuPy's pinned pool takes for so many bytes: a power of two, 512 at least."""
-    return max(512, 1 << (nbytes - 1).bit_length())
-
-
 class CUDARuntimeError(RuntimeError):
     """As `cupy.cuda.runtime` has it."""
 
@@ -41,7 +36,7 @@ class FakeCupy(types.ModuleType):
             get_elapsed_time=lambda start, end: 1.5,
             get_allocator=lambda: self.allocator,
             get_current_stream=lambda: self.current_stream,
-            alloc_pinned_memory=self._pinned,
+            alloc_pinned_memory=self._record("alloc_pinned_memory", None),
             PinnedMemory=type("PinnedMemory", (), {}),
         )
 
@@ -61,12 +56,6 @@ class FakeCupy(types.ModuleType):
 
     def get_default_pinned_memory_pool(self) -> Any:
         return types.SimpleNamespace(n_free_blocks=lambda: 0)
-
-    def _pinned(self, nbytes: int) -> Any:
-        """From the pool, which rounds up as `pooled` does and says so in `mem.size` alone."""
-        self.calls.append(("alloc_pinned_memory", nbytes))
-        reserved = pooled(nbytes)
-        return types.SimpleNamespace(ptr=0xE00, mem=types.SimpleNamespace(ptr=0xE00, size=reserved))
 
     def _runtime(self, count: int) -> Any:
         pointers = types.SimpleNamespace(devicePointer=0xD00)
