@@ -5,19 +5,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from fakes import job
-from running import MISBEHAVING, REPOSITORY, advisor
+from running import REPOSITORY, advisor
 
-from advisor.measure.processes import WORKERS, python_command
-from advisor.nsys.capturing import Nsys, find, run
-from advisor.profiles.schema import Device
+from advisor.nsys.capturing import Nsys, find
 
 FOLDER = os.environ.get("ADVISOR_TEST_NSYS")
 pytestmark = pytest.mark.skipif(
@@ -92,31 +88,6 @@ def test_a_report_that_was_kept_is_read_again_but_not_half_of_it(
     done = advisor("trace", "half.nsys-rep", "--nsys", nsys.path, cwd=tmp_path)
     assert done.returncode == 5
     assert "half.nsys-rep cannot be exported" in done.stderr
-
-
-def test_every_range_is_closed_when_a_stage_raises(nsys: Nsys, tmp_path: Path) -> None:
-    asked = job(
-        task="capture",
-        backend="cpu",
-        file=str(MISBEHAVING),
-        assignments={"how": "raise", "at": "4"},
-        directory=str(tmp_path),
-        reference=str(tmp_path),
-    )
-    (tmp_path / "job.json").write_text(asked.model_dump_json())
-    program = python_command(WORKERS[0], str(tmp_path / "job.json"), "0")
-    path = f"PYTHONPATH={old_nvtx()}"
-    run(nsys.command(Device(name="CPU", kind="cpu"), tmp_path / "a", ["env", path, *program]), 60)
-    nsys.export(tmp_path / "a.nsys-rep", tmp_path / "a.sqlite", 60)
-    connection = sqlite3.connect(tmp_path / "a.sqlite")
-    ranges = connection.execute(
-        "SELECT (SELECT value FROM StringIds WHERE id = textId), int64Value, end FROM NVTX_EVENTS "
-        "WHERE textId IS NOT NULL ORDER BY start"
-    ).fetchall()
-    connection.close()
-    assert all(end for _, _, end in ranges)
-    assert [payload for name, payload, _ in ranges if name == "frame"] == [0, 1, 2, 3, 4]
-    assert ranges[-1][0] == "device:compute"
 
 
 def test_an_nvtx_that_this_nsys_does_not_hear(nsys: Nsys, tmp_path: Path) -> None:
