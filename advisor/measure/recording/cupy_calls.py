@@ -80,7 +80,7 @@ class CupyCalls:
         self._raw_copies()
         self._kernels()
         if not recorder.has_gpu:
-            module._watch.heard, module._watch.not_seen = self._calls.waited, recorder.not_seen
+            module._watch.heard = self._calls.waited
 
     def finish(self) -> None:
         if self._recorder.has_gpu:
@@ -306,16 +306,16 @@ class CupyCalls:
 
     def _foreign_readers(self) -> None:
         """Who asks for an array's address may read it from now on."""
-        array = self._array
-        for name in ("data", "__cuda_array_interface__"):
-            setattr(array, name, property(functools.partial(self._tell_address, getattr(array, name))))
-        for name in ("__dlpack__", "toDlpack"):
-            replace(array, name, self._work)
 
-    def _tell_address(self, attribute: Any, array: Any) -> Any:
-        if self._recorder.listens:
-            self._recorder.read(self._place(array))
-        return attribute.__get__(array)
+        def asked(attribute: Any, array: Any) -> Any:
+            if self._recorder.listens:
+                self._recorder.read(self._place(array))
+            return attribute.__get__(array)
+
+        for name in ("data", "__cuda_array_interface__"):
+            setattr(self._array, name, property(functools.partial(asked, getattr(self._array, name))))
+        for name in ("__dlpack__", "toDlpack"):
+            replace(self._array, name, self._work)
 
     # Streams, memory by address, kernels
 

@@ -286,20 +286,9 @@ class _Heads(ast.NodeTransformer):
     visit_AsyncFor = visit_While = visit_For  # noqa: N815
 
     def visit_ListComp(self, node: Any) -> Any:
+        """`[f(x) for x in xs]` as `[(head(), f(x))[1] for x in enter(xs)]`; it ends without a mark."""
         number = self._add(self._scope, node.lineno, node.lineno, node.end_lineno)
         self.generic_visit(node)
-        return self._comprehension(node, number)
-
-    visit_SetComp = visit_DictComp = visit_ListComp  # noqa: N815
-
-    def visit_GeneratorExp(self, node: Any) -> Any:
-        outer, self._scope = self._scope, ("<genexpr>", node.lineno)
-        comprehension = self.visit_ListComp(node)
-        self._scope = outer
-        return comprehension
-
-    def _comprehension(self, node: Any, number: int) -> Any:
-        """`[f(x) for x in xs]` as `[(head(), f(x))[1] for x in enter(xs)]`; it ends without a mark."""
         part = "key" if isinstance(node, ast.DictComp) else "elt"
         element = getattr(node, part)
         pair = ast.Tuple([_call(number, element), element], ast.Load())
@@ -307,6 +296,14 @@ class _Heads(ast.NodeTransformer):
         first = node.generators[0]
         if not first.is_async:
             first.iter = _call(number + 1, first.iter, first.iter)
+        return node
+
+    visit_SetComp = visit_DictComp = visit_ListComp  # noqa: N815
+
+    def visit_GeneratorExp(self, node: Any) -> Any:
+        outer, self._scope = self._scope, ("<genexpr>", node.lineno)
+        self.visit_ListComp(node)
+        self._scope = outer
         return node
 
 

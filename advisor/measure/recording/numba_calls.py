@@ -34,7 +34,7 @@ from advisor.measure.recording.calls import (
 from advisor.measure.recording.played import NAN, Device, fact, values_of
 from advisor.measure.recording.recorder import NEW, ScriptRecorder
 from advisor.measure.recording.records import Event
-from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, HostMemory, Library
+from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, CrossingKind, HostMemory, Library
 
 MOST_THREADS = 1 << 16
 """All kernels together in Numba's simulator, where each thread is one of Python's: 10 s (0.14 ms each)."""
@@ -136,11 +136,8 @@ class NumbaCalls:
         again = self._recorder.repeated("download", array.nbytes, call, (array, ary, stream), {})
         if again is not NEW:
             return again
-        event = self._calls.event("download", "DeviceNDArray.copy_to_host", non_blocking=bool(stream))
-        result = self._calls.run(event, call, (array, ary, stream), {}, not stream, stream)
-        self._recorder.read(_place(array))
-        self._cross(event, array, result if ary is None else ary)
-        return result
+        name = "DeviceNDArray.copy_to_host"
+        return self._copied("download", name, call, (array, ary, stream), ary, stream, array)
 
     def _direct(self, name: str, call: Call, args: Any, _: Any) -> Direct | None:
         if not name.startswith("DeviceNDArray."):
@@ -156,9 +153,16 @@ class NumbaCalls:
         again = self._recorder.repeated("upload", ary.nbytes, call, (array, ary, stream), {})
         if again is not NEW:
             return again
-        event = self._calls.event("upload", "DeviceNDArray.copy_to_device", non_blocking=bool(stream))
-        result = self._calls.run(event, call, (array, ary, stream), {}, not stream, stream)
-        self._cross(event, array, ary)
+        name = "DeviceNDArray.copy_to_device"
+        return self._copied("upload", name, call, (array, ary, stream), ary, stream, array)
+
+    def _copied(
+        self, kind: CrossingKind, name: str, call: Call, args: Any, host: Any, stream: Any, array: Any = None
+    ) -> Any:
+        """The result of a call that copies between an array and the host's, or (None) its result."""
+        event = self._calls.event(kind, name, non_blocking=bool(stream))
+        result = self._calls.run(event, call, args, {}, not stream, stream)
+        self._cross(event, array, result if host is None else host)
         return result
 
     def arguments(self, hints: Any) -> None:
@@ -177,17 +181,9 @@ class NumbaCalls:
         if not up:
             result = call(hint, after, stream)
         else:
-            event = self._calls.event("upload", KERNEL_ARGUMENT, non_blocking=bool(stream))
-            result = self._calls.run(event, call, (hint, after, stream), {}, not stream, stream)
-            self._cross(event, None, host)
+            result = self._copied("upload", KERNEL_ARGUMENT, call, (hint, after, stream), host, stream)
         if down:
-            after[-1] = partial(self._written_back, after[-1], host, stream)
-        return result
-
-    def _written_back(self, call: Call, host: Any, stream: Any) -> Any:
-        event = self._calls.event("download", KERNEL_ARGUMENT, non_blocking=bool(stream))
-        result = self._calls.run(event, call, (), {}, not stream, stream)
-        self._cross(event, None, host)
+            after[-1] = partial(self._copied, "download", KERNEL_ARGUMENT, after[-1], (), host, stream)
         return result
 
     def _simulated_upload(
@@ -204,7 +200,9 @@ class NumbaCalls:
         event.memory = self._memory(host)
         event.asynchronous = event.non_blocking and event.memory == "pinned"
         event.host = host
-        if event.kind == "upload" and array is not None:
+        if event.kind == "download" and array is not None:
+            self._recorder.read(_place(array))
+        elif array is not None:
             event.device = array
             event.locate = lambda array: (_place(array), None)
         self._calls.crossed(event)

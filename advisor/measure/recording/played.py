@@ -80,8 +80,7 @@ class Graph(Idle):
     """A CUDA graph: the calls that make it are computed, its replays are not."""
 
     def replay(self, *_: Any, **__: Any) -> None:
-        for tell in not_seen:
-            tell(f"{user_line()}: a CUDA graph was not replayed; without a GPU its arrays keep their values")
+        tell(f"{user_line()}: a CUDA graph was not replayed; without a GPU its arrays keep their values")
 
     launch = replay
 
@@ -146,12 +145,17 @@ not_seen: list[Callable[[str], None]] = []
 """The recorder's, once there is one."""
 
 
+def tell(what: str) -> None:
+    """Has the report list it under Not seen."""
+    for each in not_seen:
+        each(what)
+
+
 def fact(name: str) -> Any:
     """A property of the GPU, which the report then lists under Not seen."""
     if name not in _FACTS:
         raise CannotPlay(f"{name} of the device is unknown")
-    for tell in not_seen:
-        tell("Properties of the GPU that the program asks for: without one, those of an H200")
+    tell("Properties of the GPU that the program asks for: without one, those of an H200")
     return _FACTS[name]
 
 

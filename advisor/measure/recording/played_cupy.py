@@ -49,7 +49,6 @@ class PlayedWatch(Watch):
     """Tells of waits as they happen; the recorder listens."""
 
     heard: Callable[[], None]
-    not_seen: Callable[[str], None]
     uses_cupyx = False
     runs_all_kernels = True
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.measure.cupy_mock.arrays import stripped, wrapped
 from advisor.measure.cupy_mock.checks import Watch, user_line
-from advisor.measure.recording.played import CannotPlay, Played
+from advisor.measure.recording.played import CannotPlay, Played, tell
 
 Values = dict[str, Any]
 _ALIKE = (
@@ -105,7 +105,7 @@ def reduction_kernel(watch: Any) -> type:
 def not_run(name: str, watch: Any) -> None:
     watch.runs_all_kernels = False
     effect = "was not run; without a GPU its new arrays are 0, others keep their values"
-    watch.not_seen(f"{user_line()}: kernel {name} {effect}")
+    tell(f"{user_line()}: kernel {name} {effect}")
 
 
 def _parameters(text: str) -> list[tuple[bool, str, str]]:

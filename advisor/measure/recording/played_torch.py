@@ -14,6 +14,7 @@ from importlib import import_module
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from advisor.measure.recording import played
 from advisor.measure.recording.calls import replace
 from advisor.measure.recording.played import NAME, NAN, Device, Event, Graph, Idle, Stream, fact, values_of
 
@@ -21,11 +22,11 @@ _HOST_LENGTHS = ("_pack_padded_sequence", "_pad_packed_sequence")
 """Functions that give a tensor and lengths, which stay on the host."""
 
 
-def play(torch: Any, not_seen: Callable[[str], None]) -> None:
+def play(torch: Any) -> None:
     """Changes the imported module so that `cuda` is there."""
 
     def memory(*_: Any) -> int:
-        not_seen("memory of the GPU: without one, torch.cuda.memory_allocated() is 0")
+        played.tell("memory of the GPU: without one, torch.cuda.memory_allocated() is 0")
         return 0
 
     players[:] = [Player(torch)]

@@ -350,12 +350,6 @@ class ScriptRecorder:
         for loop in loops:
             self.launch_overhead[loop] += spent
 
-    def bytes_on_lines(self) -> tuple[int, int]:
-        """Up and down; the numbers that waits bring count as copied down."""
-        every = self.records.values()
-        up = sum(record.bytes for record in every if record.event.kind == "upload")
-        return up, sum(record.bytes for record in every if record.event.kind in ("download", "wait"))
-
     def not_seen(self, what: str) -> None:
         """Something that cannot be recorded, in words for the report's list."""
         self._unseen[what] += 1

@@ -58,21 +58,17 @@ def program_of(job: ScriptJob, loops: Loops) -> Program:
     try:
         if job.module:
             return module_program(job.module, job.arguments)
-        return script_program(Path(job.file), job.arguments, loops)
+        file = Path(job.file)
+        sys.argv = [str(file), *job.arguments]
+        sys.path.insert(0, str(file.resolve().parent))
+        module = ModuleType("__main__")
+        module.__dict__.update(__file__=str(file), __spec__=None, __cached__=None, __builtins__=builtins)
+        return Program(str(file), loops.compiled(file.read_bytes(), str(file)), module)
     except SyntaxError as error:
         raise WorkloadError(
             f"{job.file} is not valid Python: line {error.lineno}: {error.msg}",
             next_step="Fix the error above and run again.",
         ) from None
-
-
-def script_program(file: Path, arguments: tuple[str, ...], loops: Loops) -> Program:
-    """`python FILE ARGUMENTS`. Raises SyntaxError."""
-    sys.argv = [str(file), *arguments]
-    sys.path.insert(0, str(file.resolve().parent))
-    module = ModuleType("__main__")
-    module.__dict__.update(__file__=str(file), __spec__=None, __cached__=None, __builtins__=builtins)
-    return Program(str(file), loops.compiled(file.read_bytes(), str(file)), module)
 
 
 def module_program(name: str, arguments: tuple[str, ...]) -> Program:
@@ -107,7 +103,11 @@ def run(program: Program, loops: Loops) -> Ending:
             if thread is not threading.current_thread() and not thread.daemon:
                 thread.join()
     except SystemExit as ending:
-        return Ending(_exit_code(ending.code))
+        if isinstance(ending.code, int):
+            return Ending(ending.code & 0xFF)
+        if ending.code is not None:
+            print(ending.code, file=sys.stderr)
+        return Ending(int(ending.code is not None))
     except Unknowable as error:
         return Ending(1, _unplayed(error))
     except BaseException as error:
@@ -138,16 +138,6 @@ def _tell(error: BaseException, file: str) -> None:
             last.tb_next = None
         last = last.tb_next
     sys.excepthook(type(error), error.with_traceback(begin), begin)
-
-
-def _exit_code(value: Any) -> int:
-    """The exit code of sys.exit(value), whose message goes to stderr."""
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value & 0xFF
-    print(value, file=sys.stderr)
-    return 1
 
 
 def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:

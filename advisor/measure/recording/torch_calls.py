@@ -43,7 +43,7 @@ class TorchCalls:
         self._torch, self._recorder = module, recorder
         self._originals: list[tuple[Any, str, Call]] = []
         if not recorder.has_gpu:
-            played_torch.play(module, recorder.not_seen)
+            played_torch.play(module)
         cuda = module.cuda
         event = functools.partial(cuda.Event, enable_timing=True)
         captures = lambda _: cuda.is_current_stream_capturing()  # noqa: E731

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -44,7 +45,7 @@ from advisor.measure.recording.running import (
 )
 from advisor.measure.recording.torch_calls import TorchCalls
 from advisor.profiles import secrets
-from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, Library, ScriptRun
+from advisor.profiles.crossings import ACCOUNTED, CopiedBytes, CrossingKind, Library, ScriptRun
 
 LibraryRecorder = CupyCalls | TorchCalls | NumbaCalls
 RECORDERS: Mapping[Library, type[LibraryRecorder]] = {
@@ -200,10 +201,13 @@ class Session:
 
     def count(self) -> CopiedBytes | None:
         """Ends the driver's count; the GPU is idle."""
-        counted, lines = self.driver.stop(), self.recorder.bytes_on_lines()
-        if counted is None:
+        if (counted := self.driver.stop()) is None:
             return None
-        return CopiedBytes(up=counted[0], down=counted[1], up_on_lines=lines[0], down_on_lines=lines[1])
+        sizes = Counter[CrossingKind]()
+        for record in self.recorder.records.values():
+            sizes[record.event.kind] += record.bytes
+        up, down = sizes["upload"], sizes["download"] + sizes["wait"]
+        return CopiedBytes(up=counted[0], down=counted[1], up_on_lines=up, down_on_lines=down)
 
     def run(self, program: Program) -> tuple[Ending, float]:
         """How it ended, and its seconds until the GPU was done."""
