@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 import pytest
-from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,60 +14,21 @@ from advisor import units
 from advisor.texts import bounded, for_log, printable
 
 
-@every(
-    ("value", "text"),
-    [
-        (0, "0 s"),
-        (1.234e-9, "1.23 ns"),
-        (0.9994, "999 ms"),
-        (0.9996, "1.00 s"),
-        (3600, "3600 s"),
-        (-0.002, "-2.00 ms"),
-        (1e-12, "0.00100 ns"),
-        (1e-300, "1.00e-300 s"),
-        (1.234e300, "1.23e+300 s"),
-    ],
-)
-def test_seconds(value: float, text: str) -> None:
-    assert units.seconds(value) == text
+SHOWN: dict[Callable[[float], str], dict[float, str]] = {
+    units.seconds: {0: "0 s", 1.234e-9: "1.23 ns", 0.9994: "999 ms", 0.9996: "1.00 s", 3600: "3600 s"}
+    | {-0.002: "-2.00 ms", 1e-12: "0.00100 ns", 1e-300: "1.00e-300 s", 1.234e300: "1.23e+300 s"},
+    units.size: {0: "0 B", 1: "1 B", 1023: "1023 B", 1024: "1.00 KiB", 1000 << 20: "1000 MiB"}
+    | {3 << 29: "1.50 GiB", (1 << 30) - 1: "1.00 GiB", 5 << 40: "5.00 TiB", -2048: "-2.00 KiB"},
+    units.frequency: {1.98e9: "1.98 GHz", 345e6: "345 MHz", 999.6e6: "1.00 GHz", 1e9: "1.00 GHz"},
+    units.rate: {25.6e9: "25.6 GB/s", 3.35e12: "3350 GB/s", 80e6: "80.0 MB/s"},
+    units.ratio: {2.309: "2.31×", 1: "1.00×"},
+    units.percent: {0.123: "12 %", 0.015: "1.5 %", 1: "100 %", -0.05: "-5.0 %", 0: "0 %"},
+}
 
 
-@every(
-    ("value", "text"),
-    [
-        (0, "0 B"),
-        (1, "1 B"),
-        (1023, "1023 B"),
-        (1024, "1.00 KiB"),
-        (1000 << 20, "1000 MiB"),
-        (3 << 29, "1.50 GiB"),
-        ((1 << 30) - 1, "1.00 GiB"),
-        (5 << 40, "5.00 TiB"),
-        (-2048, "-2.00 KiB"),
-    ],
-)
-def test_size(value: float, text: str) -> None:
-    assert units.size(value) == text
-
-
-@every(
-    ("value", "text"), [(1.98e9, "1.98 GHz"), (345e6, "345 MHz"), (999.6e6, "1.00 GHz"), (1e9, "1.00 GHz")]
-)
-def test_frequencies(value: float, text: str) -> None:
-    assert units.frequency(value) == text
-
-
-def test_rates_ratios_and_shares() -> None:
-    assert units.rate(25.6e9) == "25.6 GB/s"
-    assert units.rate(3.35e12) == "3350 GB/s"
-    assert units.rate(80e6) == "80.0 MB/s"
-    assert units.ratio(2.309) == "2.31×"
-    assert units.ratio(1) == "1.00×"
-    assert units.percent(0.123) == "12 %"
-    assert units.percent(0.015) == "1.5 %"
-    assert units.percent(1) == "100 %"
-    assert units.percent(-0.05) == "-5.0 %"
-    assert units.percent(0) == "0 %"
+def test_three_digits_with_a_unit() -> None:
+    shown = {unit: {value: unit(value) for value in texts} for unit, texts in SHOWN.items()}
+    assert shown == SHOWN
 
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -101,18 +62,12 @@ def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
     assert printable(shown) == shown
 
 
-@every(
-    ("text", "shown"),
-    [
-        ("\x1b[31mred", "\\x1b[31mred"),
-        ("a\0b", "a\\x00b"),
-        ("left \u202eright", "left \\u202eright"),
-        ("one\r\ntwo\rthree", "one\ntwo\nthree"),
-        ("µs, 表, é\tand\n", "µs, 表, é\tand\n"),
-    ],
-)
-def test_what_is_obeyed_is_shown_as_an_escape(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_what_is_obeyed_is_shown_as_an_escape() -> None:
+    shown = {
+        **{"\x1b[31mred": "\\x1b[31mred", "a\0b": "a\\x00b", "left \u202eright": "left \\u202eright"},
+        **{"one\r\ntwo\rthree": "one\ntwo\nthree", "µs, 表, é\tand\n": "µs, 表, é\tand\n"},
+    }
+    assert {text: printable(text) for text in shown} == shown
 
 
 def test_other_colons_stay() -> None:
