@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from advisor import units
 from advisor.texts import bounded, for_log, printable
 
-
 SHOWN: dict[Callable[[float], str], dict[float, str]] = {
     units.seconds: {0: "0 s", 1.234e-9: "1.23 ns", 0.9994: "999 ms", 0.9996: "1.00 s", 3600: "3600 s"}
     | {-0.002: "-2.00 ms", 1e-12: "0.00100 ns", 1e-300: "1.00e-300 s", 1.234e300: "1.23e+300 s"},
@@ -64,8 +63,11 @@ def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
 
 def test_what_is_obeyed_is_shown_as_an_escape() -> None:
     shown = {
-        **{"\x1b[31mred": "\\x1b[31mred", "a\0b": "a\\x00b", "left \u202eright": "left \\u202eright"},
-        **{"one\r\ntwo\rthree": "one\ntwo\nthree", "µs, 表, é\tand\n": "µs, 表, é\tand\n"},
+        "\x1b[31mred": "\\x1b[31mred",
+        "a\0b": "a\\x00b",
+        "left \u202eright": "left \\u202eright",
+        "one\r\ntwo\rthree": "one\ntwo\nthree",
+        "µs, 表, é\tand\n": "µs, 表, é\tand\n",
     }
     assert {text: printable(text) for text in shown} == shown
 
