@@ -225,21 +225,6 @@ def test_its_parameters_are_the_options_that_a_program_has_a_use_for() -> None:
             function("w.py", round=3)  # type: ignore[operator]
 
 
-def test_what_is_said_goes_before_advisor_toml_though_it_be_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("advisor.toml").write_text("rounds = 2\nmax-seconds = 30\nstrategy = ['zero-copy']\nseed = 4\n")
-    quick = {"no_gpu": True, "quiet": True, "targets": "h200"}
-    found = advisor.profile(FILES / "several.py::many", {"n": 32}, **quick)
-    assert (found.method.rounds, found.method.max_seconds, found.method.seed) == (2, 30.0, 4)
-    assert set(found.measured()) == {"zero-copy"}
-    found = advisor.profile(FILES / "several.py::many", {"n": 32}, **quick, rounds=3, strategies=())
-    assert (found.method.rounds, found.method.max_seconds) == (3, 30.0)
-    assert set(found.measured()) == {"pageable", "zero-copy"}
-    assert found.command.endswith("--set n=32 --target h200 --no-gpu --rounds 3 --quiet")
-
-
 def test_a_script_is_profiled_by_line(tmp_path: Path) -> None:
     lines = "import cupy\nfor n in range(4):\n    cupy.asarray([1.0, 2.0]).get()\n"
     (tmp_path / "s.py").write_text(lines, encoding="utf-8")

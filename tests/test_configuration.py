@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from builders import MIB, footprint, measured, profile, vector_add_trace, vector_add_workload
+from builders import MIB, footprint, measured, profile, vector_add_trace
 from every import every
 from rendering import Accepted, refusals
 from running import REPOSITORY, Command, asked
 
 from advisor import configuration
 from advisor.configuration import OptionSource, command_line, places, preferences
-from advisor.errors import UsageError, WorkloadError
+from advisor.errors import UsageError
 from advisor.measure.jobs import Settings
 from advisor.measure.options import OPTIONS, Option
 from advisor.profiles import reading
 from advisor.profiles.conclusions import Objective, Preferences
 from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise, apply, cases
-from advisor.rules.registry import RULES, by_id
+from advisor.rules.registry import RULES
 from advisor.strategies.registry import STRATEGIES
 
 PASSES = "zero-copy-reread.passes"
@@ -63,6 +63,16 @@ def test_the_command_line_goes_before_advisor_toml_and_that_before_pyproject(tmp
     assert said.thresholds == {PASSES: 6, "zero-copy-reread.slowdown": 3}
     assert (said.objective, said.memory_budget_bytes) == ("throughput", 2 << 30)
     assert said.ignored["zero-copy-reread"] == "--ignore"
+
+
+def test_what_a_program_says_goes_before_advisor_toml_though_it_be_the_default(tmp_path: Path) -> None:
+    write(tmp_path / "advisor.toml", "rounds = 2\nmax-seconds = 30\nstrategy = ['zero-copy']\n")
+    for given, expected in (
+        ({}, (2, 30.0, ("zero-copy",))),
+        ({"rounds": 3, "strategies": ()}, (3, 30.0, ())),
+    ):
+        merged = configuration.merged(places(configuration.arguments(workload="w.py", **given), tmp_path))
+        assert (merged.rounds, merged.max_seconds, merged.strategies) == expected
 
 
 def test_the_nearest_directory_upwards_counts_and_only_that(tmp_path: Path) -> None:
@@ -170,15 +180,6 @@ def test_a_silenced_rule_is_shown_as_such_and_not_asked() -> None:
     rule = replace(RULES[0], judge=explode)
     assert apply(rule, case, silenced_by="--ignore").outcome == "silenced"
     assert apply(rule, case).outcome == "error"
-
-
-def test_the_workload_file_can_silence_too() -> None:
-    record = vector_add_workload().model_copy(update={"ignore": ("zero-copy-reread",)})
-    run = advise(twice_read(workload=record))
-    (found,) = [advice for advice in run.advice if advice.rule == "zero-copy-reread"]
-    assert (found.outcome, "workloads/vector_add.py" in found.detail) == ("silenced", True)
-    with pytest.raises(WorkloadError, match="zero-copy-reread"):
-        by_id("zero-copy-rered", "Workload(ignore=...)", WorkloadError)
 
 
 def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_path: Path) -> None:

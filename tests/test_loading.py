@@ -57,26 +57,19 @@ def refused(path: Path, name: str | None = None, **settings: str) -> WorkloadErr
 
 def test_a_workload_is_loaded_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, ONE)
-    monkeypatch.chdir(tmp_path)
-    loaded = load(path, None, {"n": "2**3"})
+    (tmp_path / "elsewhere").mkdir()
+    names = {"elsewhere": "sample.py", "..": f"{tmp_path.name}/sample.py", ".": "sample.py"}
+    for folder, name in names.items():
+        monkeypatch.chdir(tmp_path / folder)
+        loaded = load(path, None, {"n": "2**3"})
+        assert loaded.record.file == name
     record = loaded.record
-    assert (record.name, record.file, record.summary) == ("one", "sample.py", "The first.")
+    assert (record.name, record.summary) == ("one", "The first.")
     assert record.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert record.parameters == {"n": 8}
     assert record.buffers[0].bytes == 32
     assert [stage.name for stage in record.stages] == ["produce"]
     assert loaded.bound.frame[0].access == {"a": "out"}
-
-
-def test_a_file_elsewhere_is_recorded_by_its_name_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, ONE)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    assert load(path, None, {}).record.file == "sample.py"
-    monkeypatch.chdir(tmp_path.parent)
-    assert load(path, None, {}).record.file == f"{tmp_path.name}/sample.py"
 
 
 def test_the_example_of_the_message_works(tmp_path: Path) -> None:
@@ -156,12 +149,6 @@ def test_a_workload_function_that_raises(tmp_path: Path, statement: str) -> None
     error = refused(path)
     assert error.message.startswith("workload 'one' raised ")
     assert error.detail.splitlines()[1] == f'  File "{path}", line 8, in one'
-
-
-def test_neighbours_can_be_imported_also_later(tmp_path: Path) -> None:
-    written(tmp_path, "SIZE = 5\n", "neighbour_of_sample.py")
-    text = ONE.replace(RETURN, "from neighbour_of_sample import SIZE as n\n    " + RETURN)
-    assert load(written(tmp_path, text), None, {}).record.buffers[0].shape == (5,)
 
 
 def test_the_traceback_of_a_decorator_beside_the_users_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import cuda_device
 from every import every
-from fakes import ON_DEVICE, PAGE, FakeCudaError, RecordingBackend
+from fakes import ON_DEVICE, FakeCudaError, RecordingBackend
 
 from advisor.measure.backends import CpuBackend
 from advisor.profiles.schema import Device
@@ -155,21 +155,6 @@ def test_what_is_allocated_booked_moved_and_freed(facts: Facts) -> None:
     if not facts.traits.foreign:
         ends = facts.placement.host_kind, facts.placement.device_kind
         assert ends == (facts.kinds.split()[0], facts.kinds.split()[-1])
-
-
-@every("mapped", [False, True])
-def test_registered_buffers_share_no_page(mapped: bool) -> None:
-    """The fake refuses to register a page twice, as CUDA does."""
-    backend = RecordingBackend()
-    with Arena(backend) as arena:
-        pointers = [arena.registered(nbytes, mapped=mapped) for nbytes in (1, 1, PAGE - 1, PAGE, PAGE + 1, 8)]
-        assert all(pointer % PAGE == 0 for pointer in pointers)
-        assert arena.requested == {"pinned": 1 + 1 + 3 * PAGE + 8}
-        for pointer, nbytes in zip(pointers, (1, 1, PAGE - 1, PAGE, PAGE + 1, 8), strict=True):
-            array = arena._owned[pointer]
-            assert array.ctypes.data <= pointer
-            assert pointer + -(-nbytes // PAGE) * PAGE <= array.ctypes.data + array.nbytes
-    assert not arena._owned
 
 
 def _taken(backend: RecordingBackend, reused: ReusedAllocations) -> tuple[list[int], list[bytes]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import cuda_device, profile, vector_add_trace
 from every import every
-from fakes import RecordingBackend, attempted, bench
+from fakes import attempted
 from field import profiled
 from mixing import device_, host_
 from running import FILES, missing
@@ -25,7 +24,6 @@ from advisor.rules.snippets.writing import snippet
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import StageUse, doubled, obstacle
-from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
 from advisor.workloads.loading import load
 
 FILE = FILES / "some_frames.py"
@@ -90,18 +88,6 @@ def test_a_sample_is_the_mean_over_a_period(tmp_path: Path) -> None:
     assert len(sample.frame_seconds) >= 5
 
 
-def test_the_score_is_the_mean_over_the_frames(tmp_path: Path) -> None:
-    """The host sleeps 20 ms in every fifth frame: each sample has a fifth of that, and none all of it."""
-    path = tmp_path / "w.py"
-    text = FILE.read_text(encoding="utf-8")
-    slow = text.replace("looked.append(", "time.sleep(0.02); looked.append(")
-    path.write_text(slow.replace("looked = []", "import time; looked = []"), encoding="utf-8")
-    sample = attempted(path, "pinned", tmp_path, backend=RecordingBackend(), seconds=0.01)
-    assert isinstance(sample, Sample), sample
-    assert all(0.004 <= seconds < 0.02 for seconds in sample.frame_seconds), sample.frame_seconds
-    assert 0.004 <= sample.host_seconds["look"] < 0.02
-
-
 def test_a_profile_charges_a_stage_its_share() -> None:
     counts = ("look_every=1", "look_every=5")
     always, seldom = (profiled(FILE, "n=100000", count, targets=("h200",)) for count in counts)
@@ -130,32 +116,6 @@ def test_code_to_copy_asks_for_the_frame() -> None:
     assert not missing(some, "your look, on the CPU", "shown_device")
     assert "look" not in rest
     compile(written, "snippet", "exec")
-
-
-def test_frames_on_either_set_of_buffers() -> None:
-    """Overlapping frames, of which the host looks at every third: each with the steps of its index."""
-    ran: list[tuple[str, int]] = []
-
-    def produce(a: Any, frame: int) -> None:
-        ran.append(("produce", frame))
-        a.fill(frame)
-
-    def kernel(xp: Any, a: Any, b: Any) -> None:
-        xp.multiply(a, 2, out=b)
-
-    def look(b: Any, frame: int) -> None:
-        ran.append(("look", int(b[0])))
-
-    produce.__annotations__ |= {"a": Out}
-    kernel.__annotations__ |= {"a": In, "b": Out}
-    look.__annotations__ |= {"b": In}
-    frame = [host(produce), device(kernel), host(look, every=3)]
-    workload = Workload({name: Buffer(4, "f4") for name in "ab"}, frame)
-    with bench(workload, "pinned-pipelined", RecordingBackend(haste="lazy")) as run:
-        run.start(12)
-        run.loop.frame_alone(12)
-    assert [value for name, value in ran if name == "look"] == [0, 6, 12, 18, 24]
-    assert Counter(value for name, value in ran if name == "produce") == Counter(range(13))
 
 
 def test_a_period_costs_no_more_than_its_different_frames(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from mixing import FRESH, made
 from rendering import Accepted
 
 from advisor.errors import UsageError
-from advisor.measure.backends import CpuBackend
 from advisor.profiles.schema import AccessMode, Device, MemoryClass, Side, WorkloadRecord
 from advisor.strategies.arena import AllocationFailed
 from advisor.strategies.kinds import DeviceOnly, External, HostOnly
@@ -250,10 +249,6 @@ def test_more_than_is_free_is_refused_and_the_option_offered_where_it_would_help
     if told and placements[0] in (PINNED, MANAGED):
         helps = placements[0] == MANAGED and not given
         assert ("--allow-oversubscription" in str(raised.value)) == helps
-
-
-def test_the_cpu_device_has_as_much_as_is_asked_for() -> None:
-    require_memory(CpuBackend(), {"a": PLACED["pageable"]}, {"a": 1 << 60}, oversubscribe=False)
 
 
 @every(("strategy", "needed"), [("pinned", 2 * 48), ("pinned-pipelined", 4 * 48)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from every import every
 from rendering import Accepted, refusals
-from running import MISBEHAVING, QUICK, Command, Said, having, missing
+from running import MISBEHAVING, QUICK, Command, Said, having
 
 GOOD = """
 import numpy as np
@@ -41,15 +41,6 @@ def wrong_file(command: Command, text: str) -> list[str]:
     assert said.error[1].startswith("  next: ")
     assert "/advisor/" not in "\n".join(said.error)
     return said.error
-
-
-def test_raising_on_import_shows_the_users_traceback_and_none_of_ours(command: Command) -> None:
-    lines = wrong_file(command, "def f():\n    return 1 / 0\nf()\n")
-    assert not missing(lines[0], "w.py", "ZeroDivisionError")
-    assert lines[3].startswith("Traceback")
-    assert lines[4] == '  File "w.py", line 3, in <module>'
-    assert lines[-1] == "ZeroDivisionError: division by zero"
-    assert sum(line.startswith("  File") for line in lines) == 2
 
 
 def test_ending_the_process_on_import(command: Command) -> None:
