@@ -83,11 +83,8 @@ def test_the_nearest_directory_upwards_counts_and_only_that(tmp_path: Path) -> N
     assert read(inner).thresholds == {PASSES: 5}, "a pyproject.toml without the section does not count"
     write(tmp_path / "project/pyproject.toml", "[tool.advisor]\nobjective = 'footprint'\n")
     assert read(inner) == Preferences(objective="footprint")
-
-
-def test_a_dotted_key_in_quotes_is_the_same_and_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
-    (tmp_path / "advisor.toml").write_text(f'[rule]\n"{PASSES}" = "2"\n', encoding="utf-8-sig")
-    assert read(tmp_path).thresholds == {PASSES: 2}
+    (inner / "advisor.toml").write_text(f'[rule]\n"{PASSES}" = "2"\n', encoding="utf-8-sig")
+    assert read(inner).thresholds == {PASSES: 2}, "a dotted key in quotes, and a byte order mark"
 
 
 THRESHOLDS = (

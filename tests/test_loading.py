@@ -43,6 +43,7 @@ def _clean_imports() -> Iterator[None]:
 
 def written(folder: Path, text: str, name: str = "sample.py") -> Path:
     path = folder / name
+    path.parent.mkdir(exist_ok=True)
     path.write_text(dedent(text), encoding="utf-8")
     return path
 
@@ -139,6 +140,9 @@ def test_what_is_no_workload_is_refused(
         calls[f"sample.py::{name}"] = partial(load, two, name, {})
     for missing_file in ("sampel.py", "nowhere/x", "."):
         calls[missing_file] = partial(load, Path(missing_file), None, {})
+    for package, file in (("without", "helper.py"), ("camera", "__main__.py")):
+        written(Path(package), "x = 1", file)
+        calls[f"{package}/"] = partial(targets, package)
     accepted(refusals(calls), "workloads-refused.txt")
     assert load(two, "two", {}).record.name == "two"
 
@@ -188,29 +192,26 @@ def test_a_file_is_a_script_where_what_it_imports_beside_it_uses_cupy(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("text", "libraries"),
+    ("text", "own", "libraries"),
     [
-        ("import torch.nn as nn", ["torch"]),
-        ("def late():\n    from numba import cuda\n    import torch", ["torch", "numba"]),
-        ("import numpy\nimport torchvision", []),
-        ("import os, torch\nos.environ['OMP_NUM_THREADS'] = '1'", []),
-        ("from os import environ\nimport torch", []),
-        ("import torch(", []),
+        ("import torch.nn as nn", "", ["torch"]),
+        ("def late():\n    from numba import cuda\n    import torch", "", ["torch", "numba"]),
+        ("import numpy\nimport torchvision", "", []),
+        ("import os, torch\nos.environ['OMP_NUM_THREADS'] = '1'", "", []),
+        ("from os import environ\nimport torch", "", []),
+        ("import torch(", "", []),
+        ("import torch, numba", "torch.py", ["numba"]),
+        ("import torch, numba", "torch/__init__.py", ["numba"]),
     ],
 )
-def test_slow_libraries_that_a_file_imports(text: str, libraries: list[str], tmp_path: Path) -> None:
-    file = tmp_path / "workload.py"
-    file.write_text(text, encoding="utf-8")
-    assert imported_early(file) == libraries
-
-
-@pytest.mark.parametrize("own", ["torch.py", "torch/__init__.py"])
-def test_a_module_of_the_users_own_is_not_the_library(own: str, tmp_path: Path) -> None:
-    (tmp_path / own).parent.mkdir(exist_ok=True)
-    (tmp_path / own).touch()
-    file = tmp_path / "workload.py"
-    file.write_text("import torch, numba", encoding="utf-8")
-    assert imported_early(file) == ["numba"]
+def test_slow_libraries_that_a_file_imports(
+    text: str, own: str, libraries: list[str], tmp_path: Path
+) -> None:
+    """A module of the user's own, beside the file, is not the library."""
+    if own:
+        (tmp_path / own).parent.mkdir(exist_ok=True)
+        (tmp_path / own).touch()
+    assert imported_early(written(tmp_path, text)) == libraries
     assert imported_early(tmp_path / "none.py") == []
 
 
@@ -222,14 +223,3 @@ def test_the_process_that_forks_a_run_s_workers_imports_them(
     monkeypatch.setattr(pipeline, "fork_server", nullcontext)
     with pipeline._launching(asked(file), None) as launcher:
         assert launcher.server == [*WORKERS, "torch"]
-
-
-def test_a_package_without_workloads_is_named_as_a_script(tmp_path: Path) -> None:
-    package = tmp_path / "camera"
-    package.mkdir()
-    for has_main, step in ((False, "Give the folder"), (True, "advisor profile -m camera.")):
-        if has_main:
-            (package / "__main__.py").touch()
-        with pytest.raises(WorkloadError) as refused:
-            targets(str(package))
-        assert step in refused.value.next_step

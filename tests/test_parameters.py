@@ -37,7 +37,12 @@ def sample(n: int = 4, scale: float = 0.5, fast: bool = True, mode: str = "a") -
 
 def test_defaults_and_settings() -> None:
     assert resolve(sample, {}) == {"n": 4, "scale": 0.5, "fast": True, "mode": "a"}
-    assert resolve(sample, {"mode": "b", "n": "8"}) == {"n": 8, "scale": 0.5, "fast": True, "mode": "b"}
+    assert resolve(sample, parse_assignments(["n=8", " mode = b "])) == {
+        "n": 8,
+        "scale": 0.5,
+        "fast": True,
+        "mode": "b",
+    }
 
 
 UNIONS: tuple[Any, ...] = (int | float, Union[int, float], Union[float, int])  # noqa: UP007
@@ -116,8 +121,3 @@ def test_an_annotation_for_type_checkers_only_does_not_cost_the_others() -> None
     def sample(n: int = 4) -> Something: ...
 
     assert resolve(sample, {"n": "8"}) == {"n": 8}
-
-
-def test_assignments() -> None:
-    assert parse_assignments(["n=5", " mode = a=b ", "e="]) == {"n": "5", "mode": "a=b", "e": ""}
-    assert parse_assignments([]) == {}

@@ -8,31 +8,37 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import FILES, QUICK, REPOSITORY, environment
+from running import REPOSITORY, environment
 
 from advisor.cli import startup
-
-PROFILE = ("profile", str(FILES / "counter.py"), "--no-gpu", *QUICK, "--quiet")
 
 
 def started(cwd: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "advisor", *arguments]
-    told = {"PYTHONPATH": str(REPOSITORY), **variables}
     return subprocess.run(
-        command, cwd=cwd, env=environment(**told), stdin=subprocess.DEVNULL, capture_output=True, text=True
+        command,
+        cwd=cwd,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
     )
 
 
-@pytest.mark.parametrize("module", ["numpy", "asyncio"])
-def test_a_module_that_hides_another_is_named(module: str, tmp_path: Path) -> None:
-    (tmp_path / f"{module}.py").write_text("raise RuntimeError('shadow')")
-    said = started(tmp_path, "report", "p.json", PYTHONPATH=f"{tmp_path}:{REPOSITORY}")
-    if module == "asyncio":  # nothing of what this command does needs it
-        assert said.returncode == 5, said.stderr
-        return
-    assert said.returncode == 2, said.stderr
-    assert f"{module}.py' in PYTHONPATH hides a module" in said.stderr
-    assert "Traceback" not in said.stderr
+@pytest.mark.parametrize(
+    ("modules", "in_path", "code"),
+    [(["numpy"], True, 2), (["asyncio"], True, 5), (["json", "numpy", "typer"], False, 5)],
+    ids=["needed", "needed by no part of this command", "in the working directory"],
+)
+def test_a_module_that_hides_another_is_named(
+    modules: list[str], in_path: bool, code: int, tmp_path: Path
+) -> None:
+    for module in modules:
+        (tmp_path / f"{module}.py").write_text("raise RuntimeError('shadow')")
+    folders = f"{tmp_path}:{REPOSITORY}" if in_path else str(REPOSITORY)
+    said = started(tmp_path, "report", "p.json", PYTHONPATH=folders)
+    assert (said.returncode, "Traceback" in said.stderr) == (code, False), said.stderr
+    assert (f"{modules[0]}.py' in PYTHONPATH hides a module" in said.stderr) == (code == 2)
 
 
 def test_an_installation_in_pythonpath_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,23 +49,6 @@ def test_an_installation_in_pythonpath_hides_nothing(tmp_path: Path, monkeypatch
     assert "numpy" in startup.hidden()[0]
     (tmp_path / "numpy-2.0.0.dist-info").mkdir()
     assert startup.hidden() == ("", "")
-
-
-def test_modules_of_the_working_directory_hide_nothing(tmp_path: Path) -> None:
-    for module in ("json", "numpy", "typer"):
-        (tmp_path / f"{module}.py").write_text("raise RuntimeError('shadow')")
-    assert started(tmp_path, "report", "p.json").returncode == 5
-
-
-def test_inspecting_changes_no_exit_code(tmp_path: Path) -> None:
-    said = started(tmp_path, "report", "p.json", PYTHONINSPECT="1")
-    assert (said.returncode, "Traceback" in said.stderr) == (5, False)
-
-
-@pytest.mark.parametrize("value", ["x", "complete_bash"])
-def test_a_completion_variable_of_somebody_else_is_ignored(value: str, tmp_path: Path) -> None:
-    said = started(tmp_path, "--version", _ADVISOR_COMPLETE=value)
-    assert (said.returncode, said.stdout.split()[0]) == (0, "advisor"), said
 
 
 def test_completion_itself() -> None:

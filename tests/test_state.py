@@ -17,7 +17,7 @@ from advisor.measure.kept_results import MOST_FRAMES, KeptResults
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
 
 STATE = FILES / "state.py"
-NAMES = ("kalman", "training", "simulation", "on_the_host")
+NAMES = ("kalman", "on_the_host")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -215,19 +215,6 @@ def test_declared_passes_and_arithmetic_win_over_the_twin() -> None:
     assert (trace.work[0].flops, trace.work[0].temporary_bytes, trace.work[0].seconds) == (123.0, 0, None)
 
 
-def test_a_read_only_array_stays_so_with_the_same_error() -> None:
-    plain = zeros()
-    plain.setflags(write=False)
-    a = trace_buffer(TrafficRecorder(), "a", plain)
-    assert not a.flags.writeable
-    for change in (setslice, np.ndarray.sort, lambda x: x.fill(1), lambda x: np.copyto(x, 1)):
-        with pytest.raises(ValueError) as of_plain:
-            change(plain)
-        with pytest.raises(ValueError) as of_traced:
-            change(a)
-        assert str(of_plain.value) == str(of_traced.value)
-
-
 @every(
     "wrong",
     [
@@ -238,14 +225,17 @@ def test_a_read_only_array_stays_so_with_the_same_error() -> None:
         lambda a: np.concatenate([a, np.zeros((2, 2))]),
         lambda a: a.reshape(7, 7),
         lambda a: np.add(a, 1, out=np.zeros(N, np.int8)),
+        *(setslice, np.ndarray.sort, lambda a: a.fill(1), lambda a: np.copyto(a, 1)),
     ],
 )
 def test_errors_are_numpys_own(wrong: Callable[..., Any]) -> None:
+    """Of an array that cannot be written."""
+    plain, recorder = zeros(), TrafficRecorder()
+    plain.setflags(write=False)
     with pytest.raises(Exception) as of_plain:
-        wrong(zeros())
-    recorder = TrafficRecorder()
+        wrong(plain)
     with recorder.stage("s"), pytest.raises(type(of_plain.value)) as of_traced:
-        wrong(trace_buffer(recorder, "a", zeros()))
+        wrong(trace_buffer(recorder, "a", plain))
     assert str(of_plain.value) == str(of_traced.value)
 
 

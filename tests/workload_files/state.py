@@ -91,58 +91,6 @@ def kalman(n: int = 64) -> Workload:
 
 
 @workload
-def training(n: int = 128, features: int = 8) -> Workload:
-    """Steps of gradient descent on a new batch each, drawn with NumPy's global generator."""
-
-    def initial(w: Out) -> None:
-        w[...] = np.random.standard_normal(w.shape)
-
-    def batch(x: Out, y: Out) -> None:
-        x[...] = np.random.standard_normal(x.shape)
-        y[...] = x.sum(axis=1)
-
-    def step(xp, x: In, y: In, w: InOut, loss: Out) -> None:
-        error = x @ w - y
-        loss[0] = (error * error).mean()
-        w -= 0.05 * (x.T @ error) / len(error)
-
-    def log(loss: In) -> None:
-        loss.sum()
-
-    shapes = {"x": (n, features), "y": (n,), "w": (features,), "loss": (1,)}
-    return Workload(
-        {name: Buffer(shape, np.float32) for name, shape in shapes.items()},
-        setup=[host(initial)],
-        frame=[host(batch), device(step), host(log)],
-    )
-
-
-@workload
-def simulation(n: int = 64) -> Workload:
-    """A wave in two arrays that change places, shown every frame and disturbed by the host's copy."""
-
-    def pluck(now: Out, before: Out) -> None:
-        now[...] = np.sin(np.linspace(0, np.pi, n))
-        before[...] = now
-
-    def step(xp, now: InOut, before: InOut, shown: Out) -> None:
-        after = 2 * now - before
-        after[1:-1] += 0.25 * (now[2:] - 2 * now[1:-1] + now[:-2])
-        before[...] = now
-        now[...] = after
-        shown[...] = now
-
-    def draw(shown: In) -> None:
-        shown.max()
-
-    return Workload(
-        {name: Buffer(n, np.float64) for name in ("now", "before", "shown")},
-        setup=[host(pluck)],
-        frame=[device(step), host(draw)],
-    )
-
-
-@workload
 def on_the_host(n: int = 64) -> Workload:
     """A state that the host changes and the device reads: no frame can begin before the last has ended."""
 
