@@ -74,7 +74,8 @@ def read(place: OptionSource, name: str, value: Any) -> Any:
         return TypeAdapter[Any](limited).validate_python(converted)
     except ValidationError as problem:
         error, choices = problem.errors()[0], _choices(kind)
-    kind_of_error = "tuple" if error["type"] == "string_type" and error["loc"] else error["type"]
+    inside = error["type"] == "string_type" and error["loc"]
+    kind_of_error = str(get_origin(kind).__name__ if inside else error["type"])
     complaint = _COMPLAINTS.get(kind_of_error.partition("_")[0]) or str(error["ctx"]["error"])
     wrong = value if place.where else error["input"]
     message = f"{place.written(name, wrong)} {complaint}{nearest(str(wrong), choices)}"
@@ -140,6 +141,7 @@ _COMPLAINTS = {
     "float": "is not a number",
     "bool": "is not true or false",
     "tuple": "is not a list of names",
+    "dict": "is not a table of buffers with their placements",
     "path": "is not a path",
 }
 """Messages for pydantic's errors, by the first word of their type."""

@@ -154,7 +154,8 @@ def test_what_is_no_mix_and_what_a_gpu_cannot_do_is_refused(tmp_path: Path, acce
         f"--placement {words}": partial(configuration.command_line, workload="w.py", placement=words)
         for words in WORDS
     }
-    calls["placement={'a': 3}"] = partial(configuration.arguments, workload="w.py", placement={"a": 3})
+    for placement in (3, {"a": 3}):
+        calls[f"{placement=}"] = partial(configuration.arguments, workload="w.py", placement=placement)
     calls["a run"] = partial(measured_run, tmp_path, {}, placement={"table": "zero-copy"})
     calls |= {
         f"{chosen} over {base} on {device.kind}": partial(
