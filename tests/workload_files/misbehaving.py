@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -47,10 +46,6 @@ def an_odd_exception(note: Path, b: np.ndarray) -> None:
     raise Odd
 
 
-def bytes_in_its_text(note: Path, b: np.ndarray) -> None:
-    raise OSError("cannot open caf\udce9.raw")
-
-
 def prints_much(note: Path, b: np.ndarray) -> None:
     for number in range(20000):
         print(f"line {number} of the log of a workload that talks")
@@ -75,10 +70,6 @@ def hangs(note: Path, b: np.ndarray) -> None:
     time.sleep(600)
 
 
-def leaves_a_thread(note: Path, b: np.ndarray) -> None:
-    threading.Thread(target=time.sleep, args=(600,)).start()
-
-
 def changes_its_result(note: Path, b: np.ndarray) -> None:
     b[3] += 1
 
@@ -87,17 +78,12 @@ ACTS = {
     "nothing": lambda note, b: None,
     "raise": a_value_error,
     "odd": an_odd_exception,
-    "bytes": bytes_in_its_text,
     "exit": lambda note, b: sys.exit(7),
-    "_exit": lambda note, b: os._exit(0),
     "kill": lambda note, b: os.kill(os.getpid(), signal.SIGKILL),
     "segfault": lambda note, b: os.kill(os.getpid(), signal.SIGSEGV),
-    "interrupt": lambda note, b: os.kill(os.getpid(), signal.SIGINT),
     "hang": hangs,
     "print": prints_much,
     "process": leaves_a_process,
     "fork": forks_and_hangs,
-    "thread": leaves_a_thread,
-    "memory": lambda note, b: np.empty(2**60, np.uint8),
     "differ": changes_its_result,
 }
