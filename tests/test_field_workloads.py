@@ -10,8 +10,10 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -60,56 +62,40 @@ extern "C" void run_PLACE(const unsigned* grid, const unsigned* block, PARAMETER
 """
 
 
-class Emulator:
-    """Stands in for `Kernel.__call__`: takes NumPy arrays; `launches` counts by kernel."""
+def emulator(directory: Path, launches: Counter[str]) -> Callable[..., None]:
+    """Stands in for `Kernel.__call__`: takes NumPy arrays, and counts launches by kernel."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._libraries: dict[int, ctypes.CDLL] = {}
-        self.launches: dict[str, int] = {}
+    @cache
+    def compiled(kernel: Kernel) -> ctypes.CDLL:
+        path, parameters = directory / f"{kernel.name}-{id(kernel)}", kernel._signature.parameters
+        run = _RUN.replace("PARAMETERS", ", ".join(parameter.text for parameter in parameters))
+        run = run.replace("ARGUMENTS", ", ".join(parameter.name for parameter in parameters))
+        program = _PRELUDE + kernel._source.text + run.replace("NAME", kernel.name)
+        path.with_suffix(".cpp").write_text(program, encoding="utf-8")
+        command = ["g++", "-O1", "-shared", "-fPIC", "-fwrapv", "-o", f"{path}.so", f"{path}.cpp"]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(f"{path}.so")
 
-    def __call__(
-        self, kernel: Kernel, *arguments: Any, size: Any = None, grid: Any = None, block: Any = BLOCK
+    def launch(
+        kernel: Kernel, *arguments: Any, size: Any = None, grid: Any = None, block: Any = BLOCK
     ) -> None:
-        signature = kernel._signature
-        assert signature is not None
-        assert len(arguments) == len(signature.parameters)
         threads = kernel._extent("block", block)
         blocks = kernel._extent("grid", grid) if grid else kernel._blocks(arguments, size, threads)
-        given: list[Any] = [_three(blocks), _three(threads)]
-        for index, argument in enumerate(arguments):
-            if signature.parameters[index].pointer:
-                pointee = signature.parameters[index].dtype
+        given: list[Any] = [(ctypes.c_uint * 3)(*(*extents, 1, 1)[:3]) for extents in (blocks, threads)]
+        for index, (parameter, argument) in enumerate(
+            zip(kernel._signature.parameters, arguments, strict=True)
+        ):
+            if parameter.pointer:
+                pointee = parameter.dtype
                 assert pointee in (None, argument.dtype) or pointee.itemsize == argument.itemsize == 1
                 given.append(ctypes.c_void_p(argument.ctypes.data))
             else:
-                number = as_scalar(signature, index, argument)
+                number = as_scalar(kernel._signature, index, argument)
                 given.append(np.ctypeslib.as_ctypes_type(number.dtype)(number.item()))
-        self._library(kernel).run_PLACE(*given)
-        self.launches[kernel.name] = self.launches.get(kernel.name, 0) + 1
+        compiled(kernel).run_PLACE(*given)
+        launches[kernel.name] += 1
 
-    def _library(self, kernel: Kernel) -> ctypes.CDLL:
-        if id(kernel) not in self._libraries:
-            path = self._directory / f"{kernel.name}-{id(kernel)}"
-            path.with_suffix(".cpp").write_text(_program(kernel), encoding="utf-8")
-            command = ["g++", "-O1", "-shared", "-fPIC", "-fwrapv", "-o", f"{path}.so", f"{path}.cpp"]
-            subprocess.run(command, check=True)
-            self._libraries[id(kernel)] = ctypes.CDLL(f"{path}.so")
-        return self._libraries[id(kernel)]
-
-
-def _program(kernel: Kernel) -> str:
-    signature = kernel._signature
-    assert signature is not None
-    names = ", ".join(parameter.name for parameter in signature.parameters)
-    parameters = ", ".join(parameter.text for parameter in signature.parameters)
-    run = _RUN.replace("PARAMETERS", parameters).replace("ARGUMENTS", names).replace("NAME", kernel.name)
-    return _PRELUDE + kernel._source.text + run
-
-
-def _three(extents: tuple[int, ...]) -> Any:
-    padded = (*extents, 1, 1)[:3]
-    return (ctypes.c_uint * 3)(*padded)
+    return launch
 
 
 UNIFORM_ON_ONE_DRAM = {"zero-copy", "zero-copy-wc", "zero-copy-registered", "managed", "managed-prefetch"}
@@ -259,11 +245,6 @@ def test_overlapping_camera_frames_gives_most_of_them_and_registering_the_soones
     assert overlapped.latency_seconds > overlapped.likely_seconds
 
 
-def test_polling_is_bounded() -> None:
-    with pytest.raises(WorkloadError, match="polls"):
-        profiled("flag_polling", "polls=262145")
-
-
 def test_turns_cannot_overlap() -> None:
     assert "between frames" in Concluded(*TURNS_ON_ORIN).skipped["pinned-pipelined"]
 
@@ -310,13 +291,23 @@ def test_onnx_runtime_labels_alike() -> None:
     assert {t.source for t in profile.traffic.traffic if t.stage == "classify"} == {"assumed"}
 
 
-def test_an_engine_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(WorkloadError, match="onnxruntime") as raised:
-        profiled("inference", "batch=12", "engine=onnxruntime")
-    assert "gpu-memory-advisor[onnx]" in raised.value.next_step
-    with pytest.raises(WorkloadError, match="fast"):
-        profiled("inference", "batch=12", "engine=fast")
+@pytest.mark.parametrize(
+    ("missing_module", "workload", "message", "step"),
+    [
+        ("onnxruntime", ("inference", "batch=12", "engine=onnxruntime"), "onnxruntime", "[onnx]"),
+        ("torch", ("dataloader", "batch=8"), "PyTorch", "[torch]"),
+        ("none", ("inference", "batch=12", "engine=fast"), "fast", ""),
+        ("none", ("flag_polling", "polls=262145"), "polls", ""),
+    ],
+)
+def test_what_an_example_cannot_do_is_named(
+    missing_module: str, workload: tuple[str, ...], message: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing_module, None)
+    monkeypatch.delitem(sys.modules, "parts.pytorch", raising=False)
+    with pytest.raises(WorkloadError, match=message) as raised:
+        profiled(*workload)
+    assert step in raised.value.next_step
 
 
 def gpu_runtime(monkeypatch: pytest.MonkeyPatch, *providers: str) -> tuple[ModuleType, MagicMock]:
@@ -366,14 +357,6 @@ def test_a_runtime_without_a_gpu_leaves_the_work_to_cupy(monkeypatch: pytest.Mon
     assert "onnxruntime-gpu" in raised.value.next_step
 
 
-def test_pytorch_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "parts.pytorch", raising=False)
-    with pytest.raises(WorkloadError, match="PyTorch") as raised:
-        profiled("dataloader", "batch=8")
-    assert "gpu-memory-advisor[torch]" in raised.value.next_step
-
-
 def test_what_another_process_sends_is_shared_and_not_pinned() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     tensor = torch.zeros(8)
@@ -408,8 +391,8 @@ needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="there i
 def test_a_kernel_does_what_its_twin_does(
     name: str, parameters: dict[str, str], kernels: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    emulator = Emulator(tmp_path)
-    monkeypatch.setattr(Kernel, "__call__", lambda *arguments, **shape: emulator(*arguments, **shape))
+    launches: Counter[str] = Counter()
+    monkeypatch.setattr(Kernel, "__call__", emulator(tmp_path, launches))
     path = EXAMPLES / f"{name}.py"
     loaded = load(path, None, parameters)
     frame = tuple(replace(stage, stage=replace(stage.stage, cpu=None)) for stage in loaded.bound.frame)
@@ -418,7 +401,7 @@ def test_a_kernel_does_what_its_twin_does(
     backend = open_backend("cpu", 0)
     run = reference(asked, backend, lambda again=False: place(asked, without_twins, backend, Ranges()))
     assert not run.unlike
-    assert set(emulator.launches) == kernels
+    assert set(launches) == kernels
 
 
 @needs_compiler
@@ -427,6 +410,6 @@ def test_debayering_is_exact(tmp_path: Path) -> None:
     raw = np.random.default_rng(5).integers(0, 256, (33, 46), np.uint8)
     ours, expected = np.zeros((2, 33, 46, 3), np.uint8)
     debayer = kernel(str(EXAMPLES / "parts" / "bayer.cu"), "debayer")
-    Emulator(tmp_path)(debayer, raw, ours, 46, 33, grid=(3, 3), block=(16, 16))
+    emulator(tmp_path, Counter())(debayer, raw, ours, 46, 33, grid=(3, 3), block=(16, 16))
     example_part("parts/bayer").debayer(raw, expected)
     np.testing.assert_array_equal(ours, expected)
