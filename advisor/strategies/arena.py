@@ -175,7 +175,13 @@ class Arena:
         like = (kind, nbytes, self._node, id(self.backend), *how)
         allocation = reused.take(like) if reused else None
         if allocation is None:
-            allocation = self._taken(kind, nbytes, take), give
+            try:
+                with preferring(self._node if kind in ("pinned", "pageable") else None):
+                    allocation = take(), give
+            except Exception as problem:
+                reason = str(problem) or type(problem).__name__
+                wrong = f"allocating {units.size(nbytes)} of {kind} memory failed: {reason}"
+                raise AllocationFailed(wrong) from problem
         elif kind in ("pinned", "pageable"):
             ctypes.memset(allocation[0], 0, nbytes)  # as new pages are
         pointer, give = allocation
@@ -185,16 +191,6 @@ class Arena:
             self._cleanup.callback(give, pointer)
         self.requested[self.backend.kind_of(kind)] += nbytes
         return pointer
-
-    def _taken(self, kind: MemoryKind, nbytes: int, take: Callable[[], int]) -> int:
-        try:
-            with preferring(self._node if kind in ("pinned", "pageable") else None):
-                return take()
-        except Exception as problem:
-            reason = str(problem) or type(problem).__name__
-            raise AllocationFailed(
-                f"allocating {units.size(nbytes)} of {kind} memory failed: {reason}"
-            ) from problem
 
 
 # NUMA: the policy of the calling thread while memory is taken and locked. The driver pins pages where the

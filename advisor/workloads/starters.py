@@ -35,7 +35,9 @@ def write(file: Path, *, like: str | None = None, text: str | None = None, force
     exists (unless `force`) or cannot be written.
     """
     require_name(file)
-    texts = _like(file, like) if like else {file: text or _starter(file)}
+    starter = template("starter.py").replace("starter.py", file.name)
+    starter = starter.replace("def starter(", f"def {function_name(file)}(")
+    texts = _like(file, like) if like else {file: text or starter}
     require_new(texts, force=force)
     try:
         for path, text in texts.items():
@@ -60,11 +62,6 @@ def require_name(file: Path) -> None:
             f"{file.name} would hide the module {file.stem!r} from other imports",
             next_step="Choose another name.",
         )
-
-
-def _starter(file: Path) -> str:
-    text = template("starter.py").replace("starter.py", file.name)
-    return text.replace("def starter(", f"def {function_name(file)}(")
 
 
 def template(name: str) -> str:

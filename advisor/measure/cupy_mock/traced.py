@@ -341,7 +341,8 @@ def trace_buffer(recorder: TrafficRecorder, name: str, array: Array) -> TracedAr
 
 def _counted(call: Callable[..., Any], args: Any, kwargs: Any, count: Callable[..., None]) -> Any:
     """What the call gives for plain arrays, traced again. `count` is given the recorder and the call."""
-    recorder = _recorder_among((args, kwargs))
+    recorders = (array._recorder for array in arrays_in((args, kwargs)) if isinstance(array, TracedArray))
+    recorder = next((each for each in recorders if each is not _SILENT), _SILENT)
     plain, options = _plain(args), _plain(kwargs)
     result = call(*plain, **options)
     if recorder.counting:
@@ -382,11 +383,6 @@ def same_argument(arguments: Any, plain: Any, result: Any, other: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     return mapped(value, lambda each: each.view(np.ndarray) if isinstance(each, TracedArray) else each)
-
-
-def _recorder_among(value: Any) -> TrafficRecorder:
-    recorders = (array._recorder for array in arrays_in(value) if isinstance(array, TracedArray))
-    return next((recorder for recorder in recorders if recorder is not _SILENT), _SILENT)
 
 
 def _traced(result: Any, recorder: TrafficRecorder, outs: tuple[Any, ...]) -> Any:

@@ -52,7 +52,7 @@ def check(run: PlacedWorkload, seed: int) -> tuple[TraceRun, tuple[Wait, ...]]:
         judged.run_frames()
     except Exception:
         judged.skipped |= set(judged.stages)
-    result = TraceRun(refused=judged.refused(), wrong=tuple(judged.wrong.values()))
+    result = TraceRun(refused=tuple(judged.refused()), wrong=tuple(judged.wrong.values()))
     if judged.traced is not None and not judged.skipped and not result.wrong:
         result = result.model_copy(update={"trace": judged.traced.trace()})
     return result, tuple(judged.waits())
@@ -214,10 +214,17 @@ class _Checks:
                 traced.run_frames()
         self.traced = traced
 
-    def refused(self) -> tuple[Problem, ...]:
-        imports_cupy = "cupy" in sys.modules  # which knows nothing of these arrays
-        version = self._watch.coverage.version
-        return () if imports_cupy else tuple(_refusal(n, r, version) for n, r in self._refused.items())
+    def refused(self) -> Iterator[Problem]:
+        """Nothing of a program that imports CuPy, which knows nothing of these arrays."""
+        for stage, refusal in self._refused.items() if "cupy" not in sys.modules else ():
+            buffer = f", buffer {refusal.buffer!r}" if refusal.buffer else ""
+            place, version = refusal.place, self._watch.coverage.version
+            yield Problem(
+                cause="raised",
+                message=f"stage {stage!r} fails under CuPy {version} at {place}{buffer}: {refusal}",
+                next_step=refusal.write,
+                detail=f"{place.file}:{place.line}\n    {place.text}",
+            )
 
     def waits(self) -> Iterator[Wait]:
         for (stage, line, call, write), count in self._waits.items():
@@ -272,15 +279,4 @@ def _unknown_buffer(stage: BoundStage, name: str, array: Array) -> Problem:
         message=f"{writer} writes the NumPy array {name}, {array.dtype} {array.shape}, which is not a "
         "buffer: its memory and its copies are in no strategy",
         next_step="Declare it as a buffer, and take it as a parameter of the stage, annotated Out or InOut.",
-    )
-
-
-def _refusal(stage: str, refusal: checks.Refusal, version: str) -> Problem:
-    buffer = f", buffer {refusal.buffer!r}" if refusal.buffer else ""
-    place = refusal.place
-    return Problem(
-        cause="raised",
-        message=f"stage {stage!r} fails under CuPy {version} at {place}{buffer}: {refusal}",
-        next_step=refusal.write,
-        detail=f"{place.file}:{place.line}\n    {place.text}",
     )
