@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from advisor.fleets.api import Fleet, fleet
     from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, repeat, workload
     from advisor.workloads.kernels import kernel
-    from advisor.workloads.outline import result
 
 _HOME = {
     **dict.fromkeys(("Buffer", "In", "InOut", "Out", "Workload"), "advisor.workloads.definition"),
@@ -26,12 +25,11 @@ _HOME = {
     **dict.fromkeys(("Fleet", "fleet"), "advisor.fleets.api"),
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels",
-    "result": "advisor.workloads.outline",
 }
 __all__ = [
     "AdvisorError", "Buffer", "Comparison", "Fleet", "In", "InOut", "Out", "Profile", "VersionComparison",
     "Workload", "__version__", "compare", "compare_versions", "device", "fleet", "host", "kernel", "load",
-    "profile", "repeat", "result", "workload",
+    "profile", "repeat", "workload",
 ]  # fmt: skip
 
 
