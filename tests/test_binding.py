@@ -97,15 +97,6 @@ def test_however_annotations_are_written(function: Callable[..., object]) -> Non
     assert access(function) == ALL
 
 
-def test_special_parameters() -> None:
-    def stage(xp, a: In, rng, frame, stream) -> None: ...  # type: ignore[no-untyped-def]
-    def other(a: In, frame: int) -> None: ...
-
-    stages = bound(device(stage), host(other)).frame
-    assert [stage.specials for stage in stages] == [{"xp", "rng", "frame", "stream"}, {"frame"}]
-    assert [list(stage.access) for stage in stages] == [["a"], ["a"]]
-
-
 def stage(signature: str) -> Callable[..., object]:
     exec(f"def stage({signature}): ...", scope := {**SCOPE})
     made: Callable[..., object] = scope["stage"]
@@ -157,9 +148,10 @@ def writes_b(b: Out) -> None: ...
 
 
 def test_what_the_schedule_and_the_profile_get() -> None:
-    def stage(a: In, b: Out) -> None: ...
+    def stage(xp, a: In, b: Out, rng, frame, stream) -> None: ...  # type: ignore[no-untyped-def]
 
     found = bound(host(writes_b), device(stage, flops=3), buffers={"raw": Buffer(5, "u2", external=True)})
+    assert [each.specials for each in found.frame] == [set(), {"xp", "rng", "frame", "stream"}]
     assert found.frame[1].use == StageUse("stage", "device", {"a": "in", "b": "out"})
     record = found.frame[1].record()
     assert (record.name, record.side, record.phase, record.flops) == ("stage", "device", "frame", 3.0)
