@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from builders import cpu_profile, failed, measured, profile, vector_add_trace, vector_add_workload
+from builders import cpu_profile, failed, measured, profile, vector_add_workload
 from rendering import Accepted, refusals, shown
 from running import FILES, QUICK, REPOSITORY, Command, Said, missing
 from test_comparing import later
@@ -51,14 +51,6 @@ def compare(command: Command, head: str, *options: str) -> Said:
     return command("compare", "base.json", head, *options)
 
 
-def test_a_comparison_writes_its_pages_and_ends_well(command: Command) -> None:
-    said = compare(command, "slower.json")
-    assert said.code == 0
-    assert not missing(said.out, "vector_add", "Test discrete", "base.json", "2026-01-02 03:04")
-    assert left() == {"advisor-comparison/compare.html", "advisor-comparison/compare.md"}
-    assert "advisor-comparison/compare.html" in said.err
-
-
 @pytest.mark.parametrize(
     ("head", "options", "code", "told"),
     [
@@ -76,6 +68,7 @@ def test_the_exit_code_is_the_gates(
     said = compare(command, head, "--fail-if", "slower=5%", *options)
     assert said.code == code, said
     assert said.err.partition("compare.md\n")[2] == told
+    assert left() == {"advisor-comparison/compare.html", "advisor-comparison/compare.md"}
     assert compare(command, head, "--fail-if", "slower=5%", *options, "--quiet").err == ""
 
 
@@ -104,10 +97,8 @@ def test_anyway_lets_a_gate_judge_other_parameters(command: Command) -> None:
     save(later(workload=vector_add_workload(4)), "n.json")
     said = compare(command, "n.json", "--fail-if", "slower=5%", "--strict")
     assert (said.code, "gate slower=5%: not applicable\n" in said.err) == (0, True)
-    assert (
-        "Frames do different work: `n` is 4 instead of 16777216"
-        in Path("advisor-comparison/compare.md").read_text()
-    )
+    page = Path("advisor-comparison/compare.md").read_text()
+    assert "Frames do different work: `n` is 4 instead of 16777216" in page
     assert compare(command, "n.json", "--fail-if", "slower=5%", "--anyway").code == 0
 
 
@@ -134,15 +125,6 @@ def test_no_folder_outside_the_working_directory_is_named(
     assert "alice" in said.out  # the name that is there is the time of the profile
     assert "alice/" not in said.out
     assert "alice/" not in Path("advisor-comparison/compare.html").read_text(encoding="utf-8")
-
-
-def test_markdown_on_stdout_and_nothing_else(command: Command) -> None:
-    said = compare(command, "slower.json", "--format", "md", "--out", "-", "--fail-if", "slower=5%")
-    assert said.code == 1
-    assert said.out.startswith("### vector\\_add")
-    assert said.out.endswith("</details>\n")
-    assert said.err == "gate slower=5%: failed\n"
-    assert left() == set()
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])
@@ -188,11 +170,11 @@ def test_every_command_adds_to_the_summary_of_a_github_job(
 ) -> None:
     for name in "ab":
         save(on(name), f"{name}.json")
-    save(profile(workload=vector_add_workload(4)), "n.json")
-    save(cpu_profile(traffic=vector_add_trace()), "cpu.json")
     Path("summary").write_text("before\n", encoding="utf-8")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary")
-    assert command(*arguments, "--format", "md", "--out", "-").code == 0
+    said = command(*arguments, "--format", "md", "--out", "-")
+    assert (said.code, said.out.startswith(heading), said.err) == (0, True, "")
+    assert left() == {"summary"}
     lines = Path("summary").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "before"
     assert lines[1].startswith(heading)
@@ -236,12 +218,8 @@ def test_figures_that_are_not_those_of_their_blocks_are_made_again(command: Comm
 def test_a_baseline_has_a_name(command: Command) -> None:
     small = ("--no-gpu", "--max-seconds", "5", "--set", "n=4096", "--quiet")
     file = str(REPOSITORY / "workloads" / "vector_add.py")
-    for name in ("../main", "-", "a b"):
-        assert command("profile", file, f"--save={name}").code == UsageError.exit_code
-    assert (
-        command("profile", file, "--save", "main", "--out", "-", "--format", "md").code
-        == UsageError.exit_code
-    )
+    for wrong in ("--save=../main", "--save=-", "--save=a\tb", "--save=main --out=- --format=md"):
+        assert command("profile", file, *wrong.split(" ")).code == UsageError.exit_code
     said = command("profile", file, *small, "--save", "main")
     assert (said.code, Path("advisor-baselines/main/profile.json").is_file()) == (0, True), said
     said = command("compare", "main")

@@ -249,15 +249,6 @@ def test_a_git_that_hangs_or_talks_without_end_is_ended(
     assert not left(tmp_path)
 
 
-def test_a_profile_does_without_a_commit_that_git_does_not_tell(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(work))
-    assert commit_of(work / "app" / "w.py") is None
-    wrapped(work.parent, "/bin/sleep 60", monkeypatch)
-    assert commit_of(work / "app" / "w.py", seconds=0.3) is None
-
-
 def left(mark: Path) -> list[psutil.Process]:
     """Processes with that mark; killed ones have a moment."""
     marked = []
@@ -270,13 +261,18 @@ def left(mark: Path) -> list[psutil.Process]:
     return list(psutil.wait_procs(marked, timeout=5)[1])
 
 
-@pytest.mark.parametrize("answer", ["", "garbage", "\\377", "../.."])
+ANSWERS = ("printf ''", "printf garbage", "printf '\\377'", "printf ../..", "sleep 60")
+
+
+@pytest.mark.parametrize("script", ANSWERS)
 def test_an_answer_that_makes_no_sense_is_no_answer(
-    work: Path, answer: str, monkeypatch: pytest.MonkeyPatch
+    work: Path, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither a traceback nor a commit that does not exist."""
-    wrapped(work.parent, f"printf '{answer}'", monkeypatch)
-    assert commit_of(work / "app" / "w.py") is None
+    wrapped(work.parent, script, monkeypatch)
+    assert commit_of(work / "app" / "w.py", seconds=0.5) is None
+    if script == "sleep 60":
+        return
     with pytest.raises((UsageError, FileProblem)):
         base_of(repository(work / "app" / "w.py"), None)
 

@@ -43,41 +43,24 @@ def version(folder: Path, word: str) -> Path:
     return folder / "w.py"
 
 
-def stage_name(space: Namespace, file: Path) -> str:
-    with space.entered():
-        return prepare(file, None, {})().record.stages[0].name
-
-
 def test_two_versions_of_a_neighbour_do_not_meet(tmp_path: Path) -> None:
-    files = [version(tmp_path / word, word) for word in ("old", "newer")]
-    spaces = [Namespace(), Namespace()]
+    """Nor does what a stage imports when it runs, after the other version imported its own."""
+    spaces, made = {word: Namespace() for word in ("old", "newer")}, {}
     before, path = set(sys.modules), list(sys.path)
-    for _ in range(2):
-        assert [stage_name(*each) for each in zip(spaces, files, strict=True)] == ["oldold", "newernewer"]
-    assert {"helpers", "late"} <= spaces[0].modules.keys() & spaces[1].modules.keys()
-    assert spaces[0].modules["helpers"] is not spaces[1].modules["helpers"]
-    assert not {"helpers", "late"} & set(sys.modules)
-    assert {name for name in set(sys.modules) - before if name.startswith("advisor_workload")} == set()
-    assert sys.path == path
-
-
-def test_what_a_stage_imports_when_it_runs_is_its_version_s(tmp_path: Path) -> None:
-    """Also after the other version imported its own."""
-    spaces = {word: Namespace() for word in ("old", "newer")}
-    made = {}
-    for word, space in spaces.items():
-        with space.entered():
+    for word in (*spaces, *spaces):
+        with spaces[word].entered():
             made[word] = prepare(version(tmp_path / word, word), None, {})()
+        assert made[word].record.stages[0].name == 2 * word
     for word in ("newer", "old", "newer"):
         with spaces[word].entered():
-            array = [0.0]
-
-            class Cell:
-                def fill(self, value: float, into: list[float] = array) -> None:
-                    into[0] = value
-
-            made[word].bound.frame[0].stage.function(a=Cell())
-            assert array == [len(word)]
+            made[word].bound.frame[0].stage.function(a=(array := np.zeros(1)))
+        assert array == [len(word)]
+    old, newer = (space.modules for space in spaces.values())
+    assert {"helpers", "late", "very_late"} <= old.keys() & newer.keys()
+    assert old["helpers"] is not newer["helpers"]
+    assert not {"helpers", "late", "very_late"} & set(sys.modules)
+    assert not any(name.startswith("advisor_workload") for name in set(sys.modules) - before)
+    assert sys.path == path
 
 
 def test_libraries_are_shared(tmp_path: Path) -> None:

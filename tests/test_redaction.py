@@ -141,6 +141,8 @@ def test_ordinary_texts_stay(text: str) -> None:
         "token := {}",
         "[('user', 'me'), ('api_key', '{}')]",
         "(b'Authorization', b'Basic {}')",
+        "KeyError: {{'login': {{'api_key': '{}'}}}}",
+        r"[{{\\\"client_secret\\\": \\\"{}\\\"}}]",
         "['X-Api-Key', '{}']",
         "dict(token='x-' '{}', z=1 / 0)",
         "ran: tool --password {}9 x",
@@ -205,12 +207,15 @@ def test_secrets_of_options_and_variables_and_their_parts_are_masked() -> None:
             "PASSWORDS": "alpha-token-1,beta-token-2",
             "QUOTED_TOKEN": '"quotedvalue9"',
             "AUTH": "name:secondhalf99",
+            "KEY_LINES_SECRET": "first-line-1\nsecond-line-2\n",
             "DATABASE_URL": "postgres://me:p%40ss@word1@h/x",
             "SSH_AUTH_SOCK": "/home/alice/.ssh/agent",
         },
     )
-    secret = ("cdef123456ghij", "123456ghijkl7890", "hunterhunter", "a1b2c3d4e5", "beta-token-2")
-    secret += ("quotedvalue9", "secondhalf99", "p@ss@word1", "p%40ss@word1", "hunter2", "x1y2" * 10)
+    secret = (
+        *("cdef123456ghij", "123456ghijkl7890", "hunterhunter", "a1b2c3d4e5", "beta-token-2", "hunter2"),
+        *("second-line-2", "quotedvalue9", "secondhalf99", "p@ss@word1", "p%40ss@word1", "x1y2" * 10),
+    )
     for part in secret:
         assert mask(f"x{part}y", values) == f"x{MASK}y"
     harmless = "service_account", "ghijkl", "/home/alice/.ssh/known_hosts", "name", "alpha-", "/usr/bin"

@@ -42,7 +42,7 @@ ONE_OF_A_KIND = re.compile(
     r"|workload: (closes (stdo|all)|prints (bytes|in a)|changes (the directory in p|os.w|the user$))"
     r"|workload: (replaces (sys.mod|inspect)|turns|kills its par|forks|add writes|limits its mem)"
     r"|workload: (reads address|removes all|changes the root directory$|an unknown buffer|1,000 par)"
-    r"|workload: (tells (an option$|a variable|all forms|a pair$|JSON|a block)|cut in)|file: (no P|a missing)"
+    r"|workload: (tells (an option$|a variable|all forms|a pair$)|cut in)|file: (no P|a missing)"
     r"|(sweep: .* fails|partial results|a pair in a profile, report|secrets of git)$"
     r"|output: a full device|report: |compare: both|a home that|file: modules|TMPDIR that|--out is in use"
     r"|summary: a FIFO|around: PATH"

@@ -33,42 +33,18 @@ _VALUE = "correct-horse-battery"
 _TOLD = {
     "a secret in a note": f"e = ValueError('x'); e.__notes__ = ['token={_VALUE}']; raise e",
     "a secret in a cause": f"raise ValueError('x') from KeyError('password={_VALUE}')",
-    "a secret in a dictionary": f"raise KeyError({{'login': {{'api_key': '{_VALUE}'}}}})",
     "a secret in the lines of a call": f"dict(a=1,\n            token='{_VALUE}',\n            z=1 / 0)",
     "a pair": f"raise ValueError(('token', '{_VALUE}'))",
     "literals on two lines": f"dict(token='x-'\n            '{_VALUE}',\n            z=1 / 0)",
-    "a header of letters": "raise ValueError('Authorization: Basic dXNlcjpwYXNzd29yZA')",
-    "JSON in JSON": (
-        f"import json; raise ValueError(json.dumps(json.dumps([{{'client_secret': '{_VALUE}'}}])))"
-    ),
     "all variables": f"raise ValueError(dict(os.environ, MY_PASSWORD='{_VALUE}'))",
-    "a block of PGP": (
-        "raise ValueError('-----BEGIN PGP PRIVATE KEY BLOCK-----\\n\\n"
-        f"{_VALUE.replace('-', '+')}\\n-----END PGP PRIVATE KEY BLOCK-----')"
-    ),
 }
-"""Errors of a stage."""
+"""Errors of a stage; test_redaction.py has the forms of texts."""
 _IN_A_VARIABLE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "a variable": (SECRET, "os.environ['SERVICE_SECRET']", (SECRET,)),
-    "a line of a variable": (
-        f"first-line-{SECRET}\nsecond-line-{SECRET}\n",
-        "os.environ['SERVICE_SECRET'].splitlines()[1]",
-        (SECRET,),
-    ),
-    "the password of a variable's URL": (
-        f"postgres://me:{_VALUE}@host/db",
-        "os.environ['SERVICE_SECRET'].split(':')[2].split('@')[0]",
-        (_VALUE,),
-    ),
     "a part of a variable of JSON": (
         f'{{"user": "me-or-you", "key": "{SECRET}"}}',
         "os.environ['SERVICE_SECRET'][-20:-2]",
         (SECRET[-18:],),
-    ),
-    "the second half of a variable": (
-        "a-name:9-second-half",
-        "os.environ['SERVICE_SECRET'][-13:]",
-        ("9-second-half",),
     ),
 }
 """The variable, what a stage tells of it, and what nobody may see."""
@@ -104,8 +80,7 @@ def secrets() -> Iterator[Case]:
         yield profiled(f"tells {name}", 3, *more, produce=f"raise ValueError('with ' + {key})", **given)
         yield profiled(f"prints {name}", 0, *more, use=f"print({key})", **given)
     for name, line in _TOLD.items():
-        never = (_VALUE, _VALUE.replace("-", "+"), "dXNlcjpwYXNzd29yZA")
-        yield profiled(f"tells {name}", 3, produce=line, never=never)
+        yield profiled(f"tells {name}", 3, produce=line, never=(_VALUE,))
     for name, (variable, told, never) in _IN_A_VARIABLE.items():
         variables = {"SERVICE_SECRET": variable}
         line = f"raise KeyError({told})"
