@@ -347,10 +347,10 @@ class VersionFinal:
         timing = timings(self.loop.blocks, self.objective, CONFIDENCE)[name]
         if both := judged.seconds.get(strategy):
             timing = replace(timing, seconds=both[(BASE, HEAD).index(version)])
-        hosts, row = {stage for block in blocks for stage in block.host_seconds}, with_blocks(row, blocks)
+        row = with_blocks(row, blocks)
         if self.jobs[HEAD].backend == "cpu":
             row = row.model_copy(update={"stage_seconds": {**row.stage_seconds, **self._stages(name)}})
-        return timed(row, timing, self.objective, hosts, 1)
+        return timed(row, timing, self.objective, _hosts(blocks), 1)
 
     def _stages(self, name: str) -> dict[str, float]:
         """Seconds of each stage by the clock of the steps, without the time that it waits for a core."""
