@@ -23,19 +23,19 @@ from tests.faults.case import ROOT, Case
 from tests.faults.file_cases import configurations, files, profiles
 from tests.faults.secret_cases import echoes, secrets
 from tests.faults.started import Started
-from tests.faults.surrounding_cases import histories, names, repositories, signals, streams, surroundings
+from tests.faults.surrounding_cases import histories, names, signals, streams, surroundings
 from tests.faults.usage_cases import options
 from tests.faults.workload_cases import processes, workloads
 
 GROUPS = (
     *(workloads, processes, options, profiles, configurations, files, secrets, echoes),
-    *(surroundings, streams, signals, names, histories, repositories),
+    *(surroundings, streams, signals, names, histories),
 )
 CASES = tuple(case for group in GROUPS for case in group())
 OF_ONE_COMMAND = (options, profiles, configurations, files)
 """Groups whose cases read something and refuse it: a tenth of a second each."""
 ONE_OF_A_KIND = re.compile(
-    r"echoes|history: (one|no p)"
+    r"echoes|history: one"
     r"|workload: (produce raises|raises (late|an exception with|.* of causes)|control|workflow|a group)"
     r"|workload: (raises in|an OSE|exits$|leaves by _exit$|leaves a daemon|dies of SIG[KS]|asks)"
     r"|workload: (recurses|hangs$|ignores|uses up)"
@@ -47,7 +47,6 @@ ONE_OF_A_KIND = re.compile(
     r"|output: a full device|report: |compare: both|a home that|file: modules|TMPDIR that|--out is in use"
     r"|summary: a FIFO|around: PATH"
     r"|name: markup|arguments: 20,000|12 open files|workers killed|versions: no"
-    r"|git: a file is"
 )
 """Names of cases that run a whole profile or more; `pytest` takes these, CI and `make faults` all, those too
 that start interpreters for seconds."""
