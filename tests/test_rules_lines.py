@@ -135,9 +135,10 @@ def waiting(text: str, source: str = "", **fields: Any) -> ScriptRun:
     return at(text, wait(**{"host_seconds": LONG_WAIT, "bytes": 0, **fields}), source, **numbers)
 
 
-def in_loop(*statements: str) -> str:
-    """A file whose line 12 is the first statement, in the loop at line 11."""
-    return "\n".join([*["pass"] * 10, "while True:", *(f"    {each}" for each in statements)])
+def beside(text: str, other: str, **fields: Any) -> ScriptRun:
+    """A wait in line 12, before another statement of the loop at line 11."""
+    source = "\n".join([*["pass"] * 10, "while True:", f"    {text}", f"    {other}"])
+    return waiting(text, source, number=12, **fields)
 
 
 def unrepeated(line: Crossing) -> ScriptRun:
@@ -191,136 +192,107 @@ PINNED_LINE = lock(call="Tensor.pin_memory", library="torch")
 IGNORED = Preferences(ignored={"repeated-upload": "--ignore"})
 UNSHARED = Preferences(ignored={"shared-dram-copy": "--ignore"})
 ORIN = load("orin-nano")
-CASES: dict[str, tuple[ScriptRun, str] | tuple[ScriptRun, str, Preferences, CatalogueEntry]] = {
-    "batches of a loader": (batch(4), "pageable-transfer"),
-    "made for the GPU": (batch(5), "pageable-transfer"),
-    "made by something else": (batch(6), "pageable-transfer"),
-    "given to print": (waiting("print('loss', m.item())", **ITEM), "implicit-wait"),
-    "given to a function of the CPU": (waiting("h = log10(1 / m.item())", **ITEM), "implicit-wait"),
-    "may guard memory": (guarded("Stream.synchronize", asynchronous=True), ""),
-    "may guard memory that was asked to be copied": (guarded("Stream.synchronize", non_blocking=True), ""),
-    "may guard shared memory": (guarded("Stream.synchronize", f"{SHARED} (3 times)"), ""),
-    "an item guards as well": (guarded("ndarray.item", asynchronous=True), "implicit-wait"),
-    "an item guards memory that was asked to": (guarded("ndarray.item", non_blocking=True), "implicit-wait"),
-    "an item guards shared memory": (guarded("ndarray.item", f"{SHARED} (3 times)"), "implicit-wait"),
-    "the best of several": (run_of(REPEATED), "repeated-upload"),
+CASES: dict[str, dict[str, ScriptRun]] = {
+    "pageable-transfer": {
+        "batches of a loader": batch(4),
+        "made for the GPU": batch(5),
+        "made by something else": batch(6),
+        "arguments of a kernel": at("step[1, 128](positions, velocities)", upload(**NUMBA)),
+        "results of a kernel": at("step[1, 128](positions, velocities)", download(**NUMBA)),
+        "written by the loop, some compared": compared(19, CHANGED),
+        **{
+            f"filled by {text}": kept_download(text, call, library)
+            for text, call, library in (
+                ("diff.get(out=image)", "ndarray.get", "cupy"),
+                ("self.host.copy_(y)", "Tensor.copy_", "torch"),
+                ("d.copy_to_host(h)", "DeviceNDArray.copy_to_host", "numba"),
+            )
+        },
+        **{
+            f"named by {text}": at(text, download())
+            for text in (
+                "h = d.get()",
+                "total += float(d.get()[0])",
+                "mean = d.get().mean()",
+                "h = pad( d.get( ) )",
+            )
+        },
+    },
+    "implicit-wait": {
+        "given to print": waiting("print('loss', m.item())", **ITEM),
+        "given to a function of the CPU": waiting("h = log10(1 / m.item())", **ITEM),
+        "an item guards as well": guarded("ndarray.item", asynchronous=True),
+        "an item guards memory that was asked to": guarded("ndarray.item", non_blocking=True),
+        "an item guards shared memory": guarded("ndarray.item", f"{SHARED} (3 times)"),
+        "a mask": run_of(wait(host_seconds=LONG_WAIT, call="ndarray.__getitem__", bytes=0)),
+        "a function that waits": waiting("h = cp.histogram(d, bins=9)[0]", call="cupy.histogram"),
+        "a size of unique": waiting("cells, n = cp.unique(index, return_counts=True)", call="cupy.unique"),
+        "a size of nonzero": waiting("i = mask.nonzero()", call="ndarray.nonzero"),
+        "an optimizer": waiting("scaler.step(optimizer)", SCALER, **ITEM),
+        "within a library": waiting("metric.update(x)", **ITEM),
+        "a call over two lines": waiting(
+            "loss = (model(x)", "\n" * 11 + "loss = (model(x)\n  .item())\n", **ITEM
+        ),
+        "within a distribution": waiting("m = Categorical(probs)", call="Tensor.__bool__", library="torch"),
+        **{
+            f"a number of {text}": waiting(text, call="Tensor.__float__", library="torch")
+            for text in ("opt.step(closure)", "if a > 1:", "x = float(a)", "y = math.log(a)", "z = rows[a]")
+        },
+        "a copy that need not be waited for": in_page_locked_memory(),
+        **{
+            f"needed on the host by {use}": beside("n = int(x.sum())", use, call="ndarray.__int__", loop=11)
+            for use in ("if n > 3: break", "print(n)", "s = f'{n}'", "total += n")
+        },
+        **{
+            f"beside {clock}": beside("end.synchronize()", clock, call="Event.synchronize")
+            for clock in ("t = time.perf_counter()", "times.append(begin.elapsed_time(end))")
+        },
+    },
+    "": {
+        "may guard memory": guarded("Stream.synchronize", asynchronous=True),
+        "may guard memory that was asked to be copied": guarded("Stream.synchronize", non_blocking=True),
+        "may guard shared memory": guarded("Stream.synchronize", f"{SHARED} (3 times)"),
+        "little to gain": concluded(script_run(upload(host_seconds=FRAMES * 0.1e-3))),
+        "an upload outside of a loop": unrepeated(upload()),
+        "small uploads outside of a loop": unrepeated(upload(count=8 * FRAMES, bytes=64 * FRAMES)),
+        "a wait outside of a loop": unrepeated(wait(host_seconds=LONG_WAIT)),
+        "a tensor of numbers": at("r = torch.tensor([a], device=dev)", upload(call="torch.tensor")),
+        "kept by the script": run_of(download(origin=KEPT)),
+        "a mapped file": run_of(upload(origin=Origin(kind="mmap"), staged=True)),
+        "rare": run_of(wait(host_seconds=FRAMES * 0.9e-3, count=FRAMES // 10)),
+        "names among the numbers": at("H = cp.array([[a, 0]])", upload(call="cupy.array")),
+        "a copy that is not": in_page_locked_memory(non_blocking=True),
+        "a whole module": in_page_locked_memory(call="Module.to"),
+        "once in a frame": in_page_locked_memory(count=FRAMES, bytes=FRAMES << 17),
+    },
+    "repeated-upload": {
+        "the best of several": run_of(REPEATED),
+        "numbers in the line": at(
+            "H = cp.array([[1, 0], [0, 1]], dtype=cp.float32)", upload(call="cupy.array")
+        ),
+        "kept elsewhere": run_of(upload(repeats=repeats(same=19), place=ATTRIBUTE)),
+        **{
+            f"a kernel with {writes}": filled(writes)
+            for writes in ("out[0] += 1", "cuda.atomic.add(out, 0, 1)", "values[0] = out[0]")
+        },
+        "written by the loop, all compared": compared(FRAMES - 1, CHANGED),
+        "not written by the loop": compared(19, CHANGED.replace("gray[0]", "other[0]")),
+        "not changed on the GPU": compared(FRAMES - 1, CHANGED.replace("    d *= 2\n", "    use(d)\n")),
+    },
+    "hidden-host-copy": {
+        "an array in the line": at("d = cp.asarray(points, dtype=cp.float32)", upload(staged=True))
+    },
+    "pin-per-frame": {"pinned by a copy on the CPU": at("yield torch.randn(8).pin_memory()", PINNED_LINE)},
+}
+"""By the rule whose advice is given, or none."""
+WITH: dict[str, tuple[ScriptRun, str, Preferences, CatalogueEntry]] = {
     "the best is silenced": (run_of(REPEATED), "pageable-transfer", IGNORED, CARD),
-    "little to gain": (concluded(script_run(upload(host_seconds=FRAMES * 0.1e-3))), ""),
-    "an upload outside of a loop": (unrepeated(upload()), ""),
-    "small uploads outside of a loop": (unrepeated(upload(count=8 * FRAMES, bytes=64 * FRAMES)), ""),
-    "a wait outside of a loop": (unrepeated(wait(host_seconds=LONG_WAIT)), ""),
-    "a mask": (run_of(wait(host_seconds=LONG_WAIT, call="ndarray.__getitem__", bytes=0)), "implicit-wait"),
-    "a function that waits": (
-        waiting("h = cp.histogram(d, bins=9)[0]", call="cupy.histogram"),
-        "implicit-wait",
-    ),
-    "a tensor of numbers": (at("r = torch.tensor([a], device=dev)", upload(call="torch.tensor")), ""),
     "one DRAM": (run_of(upload()), "shared-dram-copy", Preferences(), ORIN),
     "kept, on one DRAM": (run_of(download(origin=KEPT)), "", Preferences(), ORIN),
     "small, on one DRAM": (run_of(upload(bytes=4096 * FRAMES)), "pageable-transfer", Preferences(), ORIN),
     "silenced, on one DRAM": (run_of(upload()), "pageable-transfer", UNSHARED, ORIN),
-    "kept by the script": (run_of(download(origin=KEPT)), ""),
-    "a mapped file": (run_of(upload(origin=Origin(kind="mmap"), staged=True)), ""),
-    "rare": (run_of(wait(host_seconds=FRAMES * 0.9e-3, count=FRAMES // 10)), ""),
-    "an array in the line": (
-        at("d = cp.asarray(points, dtype=cp.float32)", upload(staged=True)),
-        "hidden-host-copy",
-    ),
-    "numbers in the line": (
-        at("H = cp.array([[1, 0], [0, 1]], dtype=cp.float32)", upload(call="cupy.array")),
-        "repeated-upload",
-    ),
-    "names among the numbers": (at("H = cp.array([[a, 0]])", upload(call="cupy.array")), ""),
-    "arguments of a kernel": (
-        at("step[1, 128](positions, velocities)", upload(**NUMBA)),
-        "pageable-transfer",
-    ),
-    "results of a kernel": (
-        at("step[1, 128](positions, velocities)", download(**NUMBA)),
-        "pageable-transfer",
-    ),
-    "kept elsewhere": (run_of(upload(repeats=repeats(same=19), place=ATTRIBUTE)), "repeated-upload"),
-    "a size of unique": (
-        waiting("cells, n = cp.unique(index, return_counts=True)", call="cupy.unique"),
-        "implicit-wait",
-    ),
-    "a size of nonzero": (waiting("i = mask.nonzero()", call="ndarray.nonzero"), "implicit-wait"),
-    "an optimizer": (waiting("scaler.step(optimizer)", SCALER, **ITEM), "implicit-wait"),
-    "within a library": (waiting("metric.update(x)", **ITEM), "implicit-wait"),
-    "a call over two lines": (
-        waiting("loss = (model(x)", "\n" * 11 + "loss = (model(x)\n  .item())\n", **ITEM),
-        "implicit-wait",
-    ),
-    "within a distribution": (
-        waiting("m = Categorical(probs)", call="Tensor.__bool__", library="torch"),
-        "implicit-wait",
-    ),
-    **{
-        f"a number of {text}": (waiting(text, call="Tensor.__float__", library="torch"), "implicit-wait")
-        for text in (
-            "opt.step(closure)",
-            "if loss > 1:",
-            "x = float(loss)",
-            "y = math.log(loss)",
-            "z = rows[index]",
-        )
-    },
-    "a copy that need not be waited for": (in_page_locked_memory(), "implicit-wait"),
-    "a copy that is not": (in_page_locked_memory(non_blocking=True), ""),
-    "a whole module": (in_page_locked_memory(call="Module.to"), ""),
-    "once in a frame": (in_page_locked_memory(count=FRAMES, bytes=FRAMES << 17), ""),
-    **{
-        f"needed on the host by {use}": (
-            waiting(
-                "n = int(x.sum())",
-                in_loop("n = int(x.sum())", use),
-                call="ndarray.__int__",
-                number=12,
-                loop=11,
-            ),
-            "implicit-wait",
-        )
-        for use in ("if n > 3: break", "print(n)", "s = f'{n}'", "total += n")
-    },
-    **{
-        f"beside {clock}": (
-            waiting(
-                "end.synchronize()", in_loop("end.synchronize()", clock), call="Event.synchronize", number=12
-            ),
-            "implicit-wait",
-        )
-        for clock in ("t = time.perf_counter()", "times.append(begin.elapsed_time(end))")
-    },
-    "pinned by a copy on the CPU": (at("yield torch.randn(8).pin_memory()", PINNED_LINE), "pin-per-frame"),
-    **{
-        f"a kernel with {writes}": (filled(writes), "repeated-upload")
-        for writes in ("out[0] += 1", "cuda.atomic.add(out, 0, 1)", "values[0] = out[0]")
-    },
-    "written by the loop, some compared": (compared(19, CHANGED), "pageable-transfer"),
-    "written by the loop, all compared": (compared(FRAMES - 1, CHANGED), "repeated-upload"),
-    "not written by the loop": (compared(19, CHANGED.replace("gray[0]", "other[0]")), "repeated-upload"),
-    "not changed on the GPU": (
-        compared(FRAMES - 1, CHANGED.replace("    d *= 2\n", "    use(d)\n")),
-        "repeated-upload",
-    ),
-    **{
-        f"filled by {text}": (kept_download(text, call, library), "pageable-transfer")
-        for text, call, library in (
-            ("diff.get(out=image)", "ndarray.get", "cupy"),
-            ("self.host.copy_(y)", "Tensor.copy_", "torch"),
-            ("d.copy_to_host(h)", "DeviceNDArray.copy_to_host", "numba"),
-        )
-    },
-    **{
-        f"named by {text}": (at(text, download()), "pageable-transfer")
-        for text in (
-            "h = d.get()",
-            "total += float(d.get()[0])",
-            "mean = d.get().mean()",
-            "h = pad( d.get( ) )",
-        )
-    },
 }
+"""Those by preferences, and on other devices."""
 
 
 def text_of(found: dict[str, Advice]) -> str:
@@ -343,8 +315,9 @@ def test_a_line_fires_it_and_one_close_to_it_does_not(rule: str, accepted: Accep
 
 
 def test_what_is_said_of_a_line(accepted: Accepted) -> None:
+    each = {name: (run, rule) for rule, runs in CASES.items() for name, run in runs.items()}
     text = []
-    for name, (run, rules, *options) in CASES.items():
+    for name, (run, rules, *options) in {**each, **WITH}.items():
         found = said(run, *options)
         assert " ".join(found) == rules, name
         text.append(f"## {name}\n{text_of(found) or 'nothing'}\n")
