@@ -79,11 +79,13 @@ UP = "d = cp.asarray(gray)   # up"
 
 ROWS = CUPY.replace("    table", "    rows = np.zeros(9)\n    table").replace("res = cp", "rows[i] = cp")
 POOL = Change("allocator", 1, name="managed-prefetch-pool")
+LOCK, REUSE, HOIST = Change("lock", 8, 5, 7), Change("reuse", 12, None, 7), Change("hoist", 9, None, 7)
+TENSOR = Change("lock", 6, library="torch")
 WRITTEN = {
     "allocator: after the imports": (CUPY, Change("allocator", 1, name="async-pool")),
     "allocator: a function": (CUPY, POOL),
     "allocator: no cupy": (TORCH, POOL),
-    "lock: cupyx allocates": (CUPY, Change("lock", 8, 5, 7)),
+    "lock: cupyx allocates": (CUPY, LOCK),
     "lock: what a library made is registered": (CUPY, Change("lock", 9, 6, 7)),
     "lock: an attribute, a row for each argument, arguments that cupyx has not": (
         "import os\nimport attr\n" + HEAD + "class A:\n    def __init__(self):\n"
@@ -91,10 +93,7 @@ WRITTEN = {
         "            self.gray,\n        )\n",
         Change("lock", 9, 7, 20),
     ),
-    "lock: a copy that takes no blocking=True is waited for": (
-        CUPY.replace(UP, "d.set(gray)"),
-        Change("lock", 8, 5, 7),
-    ),
+    "lock: a copy that takes no blocking=True is waited for": (CUPY.replace(UP, "d.set(gray)"), LOCK),
     "lock: another function's array of that name is left": (
         HEAD + "gray = np.full(3, 1)\ndef other(gray):\n    return cp.asarray(gray)\ndef same():\n"
         "    global gray\n    gray = gray\n    return cp.asarray(gray)\n"
@@ -102,8 +101,8 @@ WRITTEN = {
         Change("lock", 11, 3, 10),
     ),
     "reuse: an expression over two lines": (CUPY, Change("reuse", 10, None, 7)),
-    "reuse: asnumpy": (CUPY, Change("reuse", 12, None, 7)),
-    "hoist": (CUPY, Change("hoist", 9, None, 7)),
+    "reuse: asnumpy": (CUPY, REUSE),
+    "hoist": (CUPY, HOIST),
     "non-blocking: both calls, and a trailing comma": (TORCH, Change("non-blocking", 8, None, 7)),
     "pin-memory: added": (TORCH, Change("pin-memory", 8, 2, 7)),
     "pin-memory: after a comment; the copy asks already": (
@@ -111,15 +110,12 @@ WRITTEN = {
         "for x in fixed:\n    x = x.to(dev, non_blocking=True)\n",
         Change("pin-memory", 7, 2, 6),
     ),
-    "lock: torch": (MOVED, Change("lock", 6, library="torch")),
+    "lock: torch": (MOVED, TENSOR),
     "lock: torch, beside a copy that does not wait": (
         MOVED + "p = torch.ones(9)\np.cuda(non_blocking=True)\n",
-        Change("lock", 6, library="torch"),
+        TENSOR,
     ),
-    "lock: torch, of another's memory": (
-        MOVED.replace("torch.zeros(4, 4)", "torch.from_numpy(a)"),
-        Change("lock", 6, library="torch"),
-    ),
+    "lock: torch, of another's memory": (MOVED.replace("torch.zeros(4, 4)", "torch.from_numpy(a)"), TENSOR),
     "lock: arguments of a kernel": (NUMBA, Change("lock", 7, loop=6, library="numba")),
     "reuse: numba": (NUMBA, Change("reuse", 8, loop=6, library="numba")),
     "reuse: torch, in turn since NumPy's arrays share it": (
@@ -142,21 +138,15 @@ WRITTEN = {
         CUPY.replace("(d *\n               w).get()", "(d * w).get(  # waits\n        )"),
         Change("reuse", 10, None, 7),
     ),
-    "hoist: an array is set": (
-        CUPY.replace("w = cp.asarray(table)", "w.set(table)"),
-        Change("hoist", 9, None, 7),
-    ),
-    "hoist: the value is dropped": (
-        CUPY.replace("w = cp.asarray(table)", "cp.asarray(np.zeros(3))"),
-        Change("hoist", 9, None, 7),
-    ),
+    "hoist: an array is set": (CUPY.replace("w = cp.asarray(table)", "w.set(table)"), HOIST),
+    "hoist: the value is dropped": (CUPY.replace("w = cp.asarray(table)", "cp.asarray(np.zeros(3))"), HOIST),
     "hoist: nothing else is in the loop": (
         HEAD + "x = np.zeros(9)\nfor i in r:\n    cp.asarray(x)\n",
         Change("hoist", 5, None, 4),
     ),
     "hoist: a function of the user's may count its calls": (
         CUPY.replace("cp.asarray(table)", "noisy(cp.asarray(table))"),
-        Change("hoist", 9, None, 7),
+        HOIST,
     ),
     "not seen": (CUPY, Change("lock", 8)),
     "new in each frame": (TORCH, Change("lock", 8, 9, 7)),
@@ -170,25 +160,19 @@ WRITTEN = {
     ),
     "copied by its address": (
         CUPY.replace("print(out", "d.data.copy_from_host_async(gray.ctypes.data, 64); print(out"),
-        Change("lock", 8, 5, 7),
+        LOCK,
     ),
-    "no place to wait": (CUPY.replace(UP, "yield d.set(gray)"), Change("lock", 8, 5, 7)),
-    "old line ends": (CUPY.replace("gray)   #", "gray)\r   #"), Change("lock", 8, 5, 7)),
+    "no place to wait": (CUPY.replace(UP, "yield d.set(gray)"), LOCK),
+    "old line ends": (CUPY.replace("gray)   #", "gray)\r   #"), LOCK),
     "no loader": (TORCH, Change("pin-memory", 8, 9, 7)),
-    "set in the loop": (
-        CUPY.replace("w = cp.asarray(table)", "w = cp.asarray(out)"),
-        Change("hoist", 9, None, 7),
-    ),
-    "changed in place": (CUPY.replace("print(out", "w[0] = 1; print(out"), Change("hoist", 9, None, 7)),
-    "name taken": (CUPY + "res_pinned = 3\n", Change("reuse", 12, None, 7)),
+    "set in the loop": (CUPY.replace("w = cp.asarray(table)", "w = cp.asarray(out)"), HOIST),
+    "changed in place": (CUPY.replace("print(out", "w[0] = 1; print(out"), HOIST),
+    "name taken": (CUPY + "res_pinned = 3\n", REUSE),
     "downloads that are passed on": (
         CUPY.replace("print(out", "keep(d.get()); print(out").replace("; ", "\n        "),
         Change("reuse", 13, None, 7),
     ),
-    "not always downloaded": (
-        CUPY.replace("res = cp.asnumpy(d)", "res = i and cp.asnumpy(d).sum()"),
-        Change("reuse", 12, None, 7),
-    ),
+    "not always downloaded": (CUPY.replace("res = cp.asnumpy(d)", "res = i and cp.asnumpy(d).sum()"), REUSE),
     "a tensor that the loop makes": (
         MOVED.replace("    y = x", "    x = x + 1\n    y = x"),
         Change("lock", 7, loop=5, library="torch"),
@@ -197,10 +181,7 @@ WRITTEN = {
         MOVED.replace('"cuda")', '"cuda", non_blocking=True)'),
         Change("lock", 6, loop=5, library="torch"),
     ),
-    "called before": (
-        CUPY.replace("res = cp.asnumpy(d)", "res = next(i) + cp.asnumpy(d * 2)"),
-        Change("reuse", 12, None, 7),
-    ),
+    "called before": (CUPY.replace("res = cp.asnumpy(d)", "res = next(i) + cp.asnumpy(d * 2)"), REUSE),
     "several statements": ("import cupy\na = f(); b = g()\n", Change("hoist", 2, None, 1)),
     "cupy under no name": (
         CUPY.replace("import cupy as cp", "from cupy import asarray").replace("cp.", ""),
@@ -222,11 +203,10 @@ def test_a_change_is_the_least_text_and_what_is_not_certain_is_not_written(accep
 
 
 def test_several_changes_share_an_import_and_the_patch_applies(tmp_path: Path) -> None:
-    changes = [Change("lock", 8, 5, 7), Change("reuse", 12, None, 7), Change("hoist", 9, None, 7)]
-    both = edited(CUPY, [changes[2], Change("lock", 9, 6, 7)])
+    both = edited(CUPY, [HOIST, Change("lock", 9, 6, 7)])
     assert "    w = cp.asarray(table, blocking=True)\n    for i in range(10):\n" in both
     source = CUPY.replace("\n", "\r\n")
-    after = edited(source, changes)
+    after = edited(source, [LOCK, REUSE, HOIST])
     assert after.count("import cupyx") == 1
     assert after.count("\n") == after.count("\r\n")
     file, patch = tmp_path / "my x.py", tmp_path / "x.patch"
@@ -259,7 +239,7 @@ def test_files_with_other_texts_than_were_edited_stay_all_as_they_are(tmp_path: 
 def test_a_download_of_what_is_uploaded_in_its_line_keeps_the_wait_of_the_upload() -> None:
     source = CUPY.replace("w = cp.asarray(table)", "new = cp.asarray(gray * 2).get()")
     line = 1 + source.splitlines().index("        new = cp.asarray(gray * 2).get()")
-    after = edited(source, [Change("lock", 8, 5, 7), Change("reuse", line, None, 7, tried=True)])
+    after = edited(source, [LOCK, Change("reuse", line, None, 7, tried=True)])
     assert "new_device = cp.asarray(gray * 2, blocking=True)\n" in after
     assert "new = new_device.get(out=" in after
 
