@@ -85,7 +85,7 @@ def test_a_script_looks_as_accepted(name: str, form: str, accepted: Accepted) ->
 
 
 ENDED = "Interrupted while changes were tried."
-IN_PATCH = FASTER.model_copy(update={"place": place(UPLOAD), "in_patch": True})
+IN_PATCH = FASTER.model_copy(update={"place": place(UPLOAD), "rule": "pageable-transfer", "in_patch": True})
 NOT_WRITTEN = Patch(text="", lines=0, left_out=("upload x once (the loop does nothing else)",))
 TABS = Patch(text="--- a/s.py\n+++ b/s.py\n+\ty = 1\n", lines=1, equal=True, speedup=1.2, interval=(1, 2))
 
@@ -98,6 +98,7 @@ TABS = Patch(text="--- a/s.py\n+++ b/s.py\n+\ty = 1\n", lines=1, equal=True, spe
         ({"trials": (IN_PATCH,), "patch": patch(equal=True)}, "Line 10: code", 0),
         ({"trials": (IN_PATCH,), "patch": patch()}, "Line 10: code", 1),
         ({"trials": (IN_PATCH,), "patch": TABS}, "+\ty = 1", 1),
+        ({"trials": (IN_PATCH,), "patch": NOT_WRITTEN}, "(tried: 1.16× (1.08× to 1.25×) as fast", 1),
     ],
 )
 def test_what_became_of_trials_is_said_once(fields: dict[str, Any], text: str, times: int) -> None:

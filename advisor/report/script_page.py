@@ -131,7 +131,7 @@ def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
 
 
 def _next_step(profile: Profile, run: ScriptRun) -> str:
-    """The patch that was proved, else the change of a line that gains most."""
+    """The patch that was proved, else the change of a line that gains most, as it was measured if it was."""
     patch = profile.trials.patch if profile.trials else None
     if patch and patch.holds:
         where = f" (its names start from {words.line(patch.folder)})" if patch.folder else ""
@@ -141,7 +141,12 @@ def _next_step(profile: Profile, run: ScriptRun) -> str:
         return f"Apply the patch of {lines}{where}: {fast(patch)} as fast, results equal{unsure}."
     for same in _by_change(run)[:1]:
         where, title = label(same[0].place, files(run)), words.line(same[0].advice.title, 200)
-        return f"Line {where}: {title} (saves {_gain(run, same)}, {_certainty(same)})."
+        saves = f"saves {_gain(run, same)}, {_certainty(same)}"
+        for trial in profile.trials.trials if profile.trials else ():
+            tried = trial.outcome == "faster" and trial.rule == same[0].advice.rule
+            if tried and trial.place == same[0].place:
+                saves = f"tried: {fast(trial)} as fast, results equal"
+        return f"Line {where}: {title} ({saves})."
     return ""
 
 
