@@ -14,7 +14,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Patch, Trial, TrialOutcome, Trials
 from advisor.report import blocks, words
 from advisor.report.advising import finding
-from advisor.report.blocks import NOTHING, Column, columns, row
+from advisor.report.blocks import NOTHING, Column, TableCell, columns, row
 from advisor.report.page import Page, Section, circumstances, filled, lead
 from advisor.report.records import records_of
 from advisor.report.script_lines import files, label, lines_table, loop_name, sources, totals
@@ -381,19 +381,18 @@ def _patch_sentence(tried: Trials, notes: Sequence[str]) -> str:
 
 
 def _trials_table(tried: Trials) -> blocks.Table:
-    rows = [row("as it is", _or_nothing(tried.frame_seconds), NOTHING, NOTHING, NOTHING, "")]
+    rows = [row("as it is", _or_nothing(tried.frame_seconds), NOTHING, NOTHING, "", NOTHING)]
     for trial in tried.trials:
         line = f"{trial.place.line}  " if trial.place else ""
-        text = trial.reason or _WITHOUT_REASON.get(trial.outcome, "")
-        reason = f": {words.line(text, 120)}" if text else ""
-        figures = _or_nothing(trial.frame_seconds), *_speedup(trial), _promised(trial, tried)
-        outcome = f"{_OUTCOMES.get(trial.outcome, trial.outcome.replace('-', ' '))}{reason}"
-        rows.append(row(f"{line}{words.line(trial.title, 70)}", *figures, outcome))
+        reason = words.line(trial.reason or _WITHOUT_REASON.get(trial.outcome, ""), 120)
+        outcome = TableCell(_OUTCOMES.get(trial.outcome, trial.outcome.replace("-", " ")), reason)
+        figures = _or_nothing(trial.frame_seconds), *_speedup(trial), outcome, _promised(trial, tried)
+        rows.append(row(f"{line}{words.line(trial.title, 70)}", *figures))
     if (patch := tried.patch) and patch.speedup:
         equal = {True: "results equal", False: "other results", None: "results not compared"}[patch.equal]
-        figures = NOTHING, *_speedup(patch), _promised(patch, tried)
-        rows.insert(1, row("patch, on a copy", *figures, equal))
-    heads = columns("frame", "as fast", "95 %", "promised", Column("outcome", figures=False))
+        figures = NOTHING, *_speedup(patch), TableCell(equal), _promised(patch, tried)
+        rows.insert(1, row("patch, on a copy", *figures))
+    heads = columns("frame", "as fast", "95 %", Column("outcome", notes="why", figures=False), "promised")
     caption = (
         "Blocks of frames of each change alternate with those of the script as it is; intervals hold "
         "for all changes at once. What a change saves of a frame was promised before, by an estimate."
