@@ -47,6 +47,7 @@ def test_the_counter_of_a_card_in_joules(tmp_path: Path) -> None:
     assert nvml.open == 0, "closed again"
 
 
+@pytest.mark.parametrize("board", [{}, orin()], ids=["card", "board without monitors"])
 @pytest.mark.parametrize(
     ("nvml", "reason"),
     [
@@ -55,11 +56,14 @@ def test_the_counter_of_a_card_in_joules(tmp_path: Path) -> None:
         (FakeNvml(gpus=[]), "NVML has no GPU"),
     ],
 )
-def test_what_has_no_counter_says_why(nvml: FakeNvml, reason: str, tmp_path: Path) -> None:
-    with pytest.raises(Unmetered, match=reason), metering(ADDRESS, Machine(tmp_path, nvml)):
+def test_what_has_no_counter_says_why(
+    nvml: FakeNvml, reason: str, board: dict[str, str | int], tmp_path: Path
+) -> None:
+    machine = Machine(make_tree(tmp_path, board), nvml)
+    with pytest.raises(Unmetered, match=reason), metering(ADDRESS, machine):
         pass
     with pytest.raises(UsageError, match=reason):
-        require_meter(cuda_device(), ADDRESS, Machine(tmp_path, nvml))
+        require_meter(cuda_device(), ADDRESS, machine)
 
 
 def test_without_a_gpu_the_choice_is_by_time_and_says_so(tmp_path: Path) -> None:
@@ -141,17 +145,6 @@ def test_a_boards_rails(
         assert meter.joules() < meter.joules(), "it goes on counting"
 
 
-def test_a_board_without_monitors_asks_nvml(tmp_path: Path) -> None:
-    root = make_tree(tmp_path, orin())
-    with metering(None, Machine(root, card())) as meter:
-        assert "NVML" in meter.source
-    with (
-        pytest.raises(Unmetered, match="NVML"),
-        metering(None, Machine(root, card(**{COUNTER: nvml_error("NotSupported")}))),
-    ):
-        pass
-
-
 def test_power_is_integrated_by_the_trapezoidal_rule() -> None:
     clock, watts = FakeClock(), {"VDD_IN": 4.0, "VDD_SOC": 99.0}
     rails = Rails(lambda: dict(watts), lambda: clock.now)
@@ -185,7 +178,7 @@ class Ticking:
 @every("seconds", [0.00002, 0.003, 0.3])
 def test_a_window_goes_from_tick_to_tick(seconds: float) -> None:
     clock = FakeClock()
-    energy = window(lambda: clock.advance(seconds), (Ticking(clock, 200.0),), lambda: clock.now)
+    energy = window(lambda: clock.advance(seconds), (Ticking(clock, 200.0, 0.3),), lambda: clock.now)
     assert energy.seconds >= WINDOW_SECONDS
     assert energy.joules[0] / energy.seconds == pytest.approx(200.0, rel=0.01 + seconds / 2)
     assert energy.runs * seconds == pytest.approx(energy.seconds, rel=0.1)

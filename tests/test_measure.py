@@ -28,6 +28,7 @@ class Frames:
 
     def __init__(self, *seconds: float, period: int = 1, clock: FakeClock | None = None) -> None:
         self.clock = clock or FakeClock()
+        self.clock.advance(1000.0)
         self.index, self.period, self.seconds = 7, period, seconds
         self.indices: list[int] = []
         self.collecting: list[bool] = []

@@ -139,22 +139,17 @@ def test_what_was_installed_into_a_folder_of_its_own_is_a_library(
     others = ("mine.py", "helpers.py", "spread/mine.py", f"own{suffix}", "bin/tool", ".", "../mine.py")
     for name in others:
         assert not is_library(str(tmp_path / name)), name
+
+    class Lazy(types.ModuleType):  # libraries have such in sys.modules; asking one imports
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(f"asked for {name}")
+
+    monkeypatch.setitem(sys.modules, "lazy_library", Lazy("lazy_library"))
     for name in ("fast", "own"):
         module = type(sys)(name)
         module.__file__ = str(tmp_path / f"{name}{suffix}")
         monkeypatch.setitem(sys.modules, name, module)
     assert compiled() == ("own",)
-
-
-def test_lazy_modules_are_not_asked_for_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Libraries have such in sys.modules; asking one imports, while the others are gone through."""
-
-    class Lazy(types.ModuleType):
-        def __getattr__(self, name: str) -> object:
-            raise AssertionError(f"asked for {name}")
-
-    monkeypatch.setitem(sys.modules, "lazy_library", Lazy("lazy_library"))
-    assert compiled() == ()
 
 
 def test_a_line_of_an_installed_workload_is_told_where_no_other_code_of_the_users_runs(

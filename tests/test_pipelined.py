@@ -170,43 +170,29 @@ def calls_of_frame(frame: Sequence[StageUse], index: int = 3, **options: Any) ->
         return list(backend.calls)
 
 
-def spelled(calls: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Calls in one word each, with the streams they name."""
+@every(
+    ("shape", "calls"),
+    [
+        (
+            "",
+            "produce 4, >stream 1, order main stream 1, kernel, order stream 2 main, <stream 2, "
+            "wait stream 2, consume 3",
+        ),
+        (  # the upload of the next frame is under way meanwhile
+            "a host stage between kernels",
+            "produce 4, >stream 1, wait stream 2, turn 3, >main, kernel, <main, wait main, end 3, "
+            "order main stream 1, kernel, order stream 2 main, <stream 2",
+        ),
+    ],
+)
+def test_the_next_frame_is_queued_before_the_host_waits_unless_kernels_follow(shape: str, calls: str) -> None:
+    setup, frame = SHAPES.get(shape, ([], FRESH))
     short = {"copy_to_device": ">", "copy_to_host": "<"}
-    return [short[call[0]] + call[4] if call[0] in short else " ".join(map(str, call)) for call in calls]
-
-
-def test_the_next_frame_is_queued_before_the_host_waits_for_this_one() -> None:
-    assert spelled(calls_of_frame(FRESH)) == [
-        "host produce 4",
-        ">stream 1",
-        "order main stream 1",
-        "kernel",
-        "order stream 2 main",
-        "<stream 2",
-        "wait stream 2",
-        "host consume 3",
+    words = [
+        short[call[0]] + call[4] if call[0] in short else " ".join(map(str, call)).removeprefix("host ")
+        for call in calls_of_frame(frame, setup=setup)
     ]
-
-
-def test_kernels_after_a_wait_come_before_those_of_the_next_frame() -> None:
-    """The upload of the next frame is under way meanwhile."""
-    setup, frame = SHAPES["a host stage between kernels"]
-    assert spelled(calls_of_frame(frame, setup=setup)) == [
-        "host produce 4",
-        ">stream 1",
-        "wait stream 2",
-        "host turn 3",
-        ">main",
-        "kernel",
-        "<main",
-        "wait main",
-        "host end 3",
-        "order main stream 1",
-        "kernel",
-        "order stream 2 main",
-        "<stream 2",
-    ]
+    assert ", ".join(words) == calls
 
 
 def test_latencies_reach_from_a_frames_begin_to_its_end() -> None:
@@ -225,16 +211,9 @@ def test_latencies_reach_from_a_frames_begin_to_its_end() -> None:
     workload = Workload({"a": Buffer(4, "f4"), "b": Buffer(4, "f4")}, frame=frame)
     with bench(workload, "pinned-pipelined", clock=clock) as run:
         run_frames(run, 4)
+        assert (run.backend.marks["plain"] > 0, run.backend.marks["timed"]) == (True, 0)
         # Frame 1 begins itself and frame 2; each later one has its turn after the one before it.
         assert run.loop.latencies == [1 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 1 + 10, 1 + 10 + 10]
-
-
-def test_frames_that_overlap_are_ordered_by_marks_without_time() -> None:
-    backend = RecordingBackend()
-    with bench(made(FRESH, {}), "pinned-pipelined", backend) as run:
-        run_frames(run, 3)
-        assert backend.marks["plain"] > 0
-        assert backend.marks["timed"] == 0
 
 
 def test_the_breakdown_is_that_of_one_frame_by_itself() -> None:
