@@ -74,24 +74,19 @@ class Hall:
         return Look(self.held.looks >= self.settle_at, self.drops, self.steps[self.held.looks])
 
 
-def test_every_round_is_a_random_order_of_all() -> None:
+def test_every_round_is_a_random_order_of_all_and_each_look_tells_the_next_step() -> None:
+    """The first step comes from the time: two processes and an eighth of it. The last takes what is left."""
     hall = Hall()
     held = hall.run(1000)
-    rounds = [request for session in hall.sessions for request in session.asked]
-    assert all(sorted(request.order) == sorted(SECONDS) for request in rounds)
-    assert len({request.order for request in rounds}) > 2, "orders differ"
-    assert (held.looks, held.rounds) == (4, len(rounds))
-
-
-def test_each_look_tells_the_next_step() -> None:
-    """The first comes from the time: two processes and an eighth of it. The last takes what is left."""
-    hall = Hall()
-    hall.run(1000)
     asked = [len(session.asked) for session in hall.sessions]
     assert asked[0] == asked[1] > 3
     assert asked[2:7] == [3, 3, 4, 4, 4]
     assert set(asked[7:]) == {4}
     assert 1000 - hall.clock.now < 1 + 4 * len(SECONDS), "no other process would fit"
+    orders = [request.order for session in hall.sessions for request in session.asked]
+    assert all(sorted(order) == sorted(SECONDS) for order in orders)
+    assert len(set(orders)) > 2, "orders differ"
+    assert (held.looks, held.rounds) == (4, len(orders))
 
 
 def test_four_looks_share_the_error_and_the_last_has_what_is_left() -> None:

@@ -13,7 +13,7 @@ from shared_server import launching
 
 from advisor.errors import AdvisorError, WorkloadError
 from advisor.measure import worker
-from advisor.measure.jobs import Problem, Settings
+from advisor.measure.jobs import Settings
 from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
@@ -158,31 +158,32 @@ def test_what_a_stage_raises_has_the_remedy_of_its_side(
     assert ("CPU twin" in error.next_step) == ("cupy" in new)
 
 
-def explained(error: Exception, *, on_gpu: bool) -> Problem:
-    """What a worker says of an error that a stage raises."""
+TOOLKIT = "CuPy failed to load libnvrtc.so.13: OSError: libnvrtc.so.13: cannot open shared object file"
+UNKNOWN = AttributeError("module 'cupy' has no attribute 'ad'")
 
+
+@every(
+    ("error", "on_gpu", "cause", "step"),
+    [
+        (UNKNOWN, False, "twin", "cpu=numpy_function"),
+        (UNKNOWN, True, "raised", ""),
+        (RuntimeError(TOOLKIT), True, "raised", "cupy-cuda13x[ctk]"),
+    ],
+)
+def test_a_cpu_twin_is_no_remedy_on_a_gpu_and_a_missing_toolkit_is_named(
+    error: Exception, on_gpu: bool, cause: str, step: str
+) -> None:
     def stage() -> None:
         raise error
 
     try:
         stage()
     except Exception as raised:
-        return worker._explain(raised, Path(__file__), on_gpu=on_gpu)
-    raise AssertionError
-
-
-@every("on_gpu", [False, True])
-def test_a_cpu_twin_is_no_remedy_on_a_gpu(on_gpu: bool) -> None:
-    told = explained(AttributeError("module 'cupy' has no attribute 'ad'"), on_gpu=on_gpu)
-    assert told.cause == ("raised" if on_gpu else "twin")
-    assert ("cpu=numpy_function" in told.next_step) == (not on_gpu)
-
-
-def test_a_missing_toolkit_is_named() -> None:
-    missing = "CuPy failed to load libnvrtc.so.13: OSError: libnvrtc.so.13: cannot open shared object file"
-    told = explained(RuntimeError(missing), on_gpu=True)
-    assert told.message == f"RuntimeError: {missing}"
-    assert "cupy-cuda13x[ctk]" in told.next_step
+        told = worker._explain(raised, Path(__file__), on_gpu=on_gpu)
+    assert told.cause == cause
+    assert step in told.next_step
+    assert on_gpu == ("cpu=" not in told.next_step)
+    assert str(error) in told.message
 
 
 def test_memory_that_the_machine_does_not_have_is_told_before_anything_runs(tmp_path: Path) -> None:
