@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from running import FILES, MISBEHAVING, REPOSITORY, cpu_settings, eventually, is_gone
+from running import MISBEHAVING, REPOSITORY, cpu_settings, eventually, is_gone
 
 from advisor.measure.fork_server import ForkServer
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Left, ReferenceRun
@@ -17,7 +17,6 @@ from advisor.measure.processes import WORKERS, fork_server
 from advisor.profiles.figures import Block
 
 BOTH = {"pageable": "pageable", "zero-copy": "zero-copy"}
-COUNTER = FILES / "counter.py"
 VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
 
 
@@ -66,9 +65,11 @@ def two_rounds(session: ProcessSession) -> tuple[list[Block], Mapping[str, Left]
     return blocks, left
 
 
-def test_two_rounds_give_four_blocks(server: ForkServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("forked", [True, False], ids=["forked", "a process as any"])
+def test_two_rounds_give_four_blocks(forked: bool, server: ForkServer, tmp_path: Path) -> None:
     check(tmp_path, VECTOR_ADD, server, "n=4096")
-    blocks, left = two_rounds(ProcessSession(final_job(tmp_path, VECTOR_ADD, "n=4096"), 99_999_999, server))
+    job = final_job(tmp_path, VECTOR_ADD, "n=4096")
+    blocks, left = two_rounds(ProcessSession(job, 99_999_999, server if forked else None))
     assert left == {}
     assert [(b.round, b.place, b.contestant) for b in blocks] == [
         (0, 0, "pageable"), (0, 1, "zero-copy"), (1, 0, "zero-copy"), (1, 1, "pageable"),
@@ -77,11 +78,6 @@ def test_two_rounds_give_four_blocks(server: ForkServer, tmp_path: Path) -> None
         assert (block.process, block.frames, len(block.frame_seconds)) == (0, 5, 5)
         assert block.seconds == pytest.approx(sum(block.frame_seconds))
         assert set(block.host_seconds) == {"produce", "consume"}
-
-
-def test_without_a_server_it_is_a_process_as_any(tmp_path: Path) -> None:
-    blocks, left = two_rounds(ProcessSession(final_job(tmp_path, COUNTER, "n=16"), 60))
-    assert (len(blocks), left) == (4, {})
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def run_once(workload: Workload, backend: Any = None, strategy: str = "pageable"
         run.start()
         run.loop.frame_alone(3)
         addresses = {name: (lies(p.host), lies(p.device)) for name, p in run.placed.items()}
-        return run.inspector.newest("b"), addresses
+        return run.inspector.newest("b").copy(), addresses
 
 
 def lies(array: Any) -> int | None:

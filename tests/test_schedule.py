@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from builders import vector_add_workload
 from every import every
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -22,7 +21,7 @@ from advisor.errors import WorkloadError
 from advisor.profiles.schema import AccessMode, Loop, Side
 from advisor.strategies.parts import Region
 from advisor.strategies.planning import plan
-from advisor.strategies.schedule import Plan, StageUse, Step, Traits, stage_uses
+from advisor.strategies.schedule import Plan, StageUse, Step, Traits
 
 COPIES = Traits(moves="copies", blocking=True)
 ASYNC = Traits(moves="copies")
@@ -131,16 +130,6 @@ def test_reading_before_anything_is_written(setup: list[StageUse], frame: list[S
 
 def test_a_buffer_nobody_writes_is_current_nowhere() -> None:
     assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current() == {"a": {"host"}, "b": frozenset()}
-
-
-def test_stages_of_a_recorded_workload() -> None:
-    record = vector_add_workload()
-    assert stage_uses(record, "setup") == []
-    assert stage_uses(record, "frame") == [
-        host("produce", a="out", b="out"),
-        device("add", a="in", b="in", c="out"),
-        host("consume", c="in"),
-    ]
 
 
 # The specification: a tiny machine on which plans are executed.

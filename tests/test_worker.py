@@ -110,13 +110,6 @@ def test_the_check_sees_the_last_frames_too(tmp_path: Path) -> None:
     assert all("it diverges" in row.reason for row in rows if isinstance(row, Failed))
 
 
-def test_unseeded_randomness_is_told_with_the_remedy_and_not_held_against_strategies(tmp_path: Path) -> None:
-    text = PLAIN.replace("a.fill(frame)", "a[:] = np.frombuffer(os.urandom(n), np.uint8)")
-    result = of(text + AB + ")", tmp_path)
-    assert [(row.status, getattr(row, "verified", None)) for row in result.rows] == [("measured", False)] * 2
-    assert not missing(result.notes[0], "'b' from frame 0 on", "`rng`")
-
-
 def test_randomness_of_the_seeded_kinds_is_the_same_everywhere(tmp_path: Path) -> None:
     """rng of course; and numpy.random's and random's global state, for workloads that ignore rng."""
     text = """

@@ -221,7 +221,6 @@ _NEEDED: tuple[ModuleType | type, ...] = (
     *(builtins, os, time, json, inspect, threading, traceback, np),
     Path,
 )
-_MOST_NAMED = 3
 
 
 class ModuleSnapshot:
@@ -239,5 +238,4 @@ class ModuleSnapshot:
             for name in changed:
                 setattr(module, name, before[name])
             names += [f"{module.__name__}.{name}" for name in changed]
-        more = (f"{len(names) - _MOST_NAMED} more",) if len(names) > _MOST_NAMED else ()
-        return ", ".join((*names[:_MOST_NAMED], *more))
+        return ", ".join(names)

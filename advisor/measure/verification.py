@@ -164,7 +164,7 @@ class Inspector:
     def rows(self, index: int, *, alone: bool = True) -> dict[str, int]:
         """How much of the first dimension is valid after that frame, of each buffer that has a length. Raises
         `WorkloadError` where that cannot be."""
-        newest = {name: self._newest(name, index, alone=alone) for name in self._most_rows}
+        newest = {name: self.newest(name, index, alone=alone) for name in self._most_rows}
         lengths = {n: valid_rows(n, newest[n], most, index) for n, most in self._most_rows.items()}
         buffers = self.bound.workload.buffers.items()
         return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
@@ -181,9 +181,9 @@ class Inspector:
         names |= {loop.until for loop in self.bound.loops}
         own = sorted(name for name in names if alone or self.sets[0][name] is not self.sets[-1][name])
         rows = self.rows(index, alone=alone)
-        return {name: self._newest(name, index, alone=alone)[: rows.get(name)] for name in own}
+        return {name: self.newest(name, index, alone=alone)[: rows.get(name)] for name in own}
 
-    def _newest(self, name: str, index: int, *, alone: bool) -> Array:
+    def newest(self, name: str, index: int = 0, *, alone: bool = True) -> Array:
         """The contents on the side that wrote it last; zeros for cells that no stage has written."""
         places = self.plan.current(index)
         if name not in self.plan.cells.of:
@@ -217,15 +217,12 @@ class Inspector:
                     shares[name] = max(shares[name], read / sizes[name])
         return shares
 
-    def newest(self, name: str, index: int = 0) -> Array:
-        return self._newest(name, index, alone=True).copy()
-
     def run_check(self, index: int) -> None:
         """The user's check on the newest contents. Raises what it raises; `AssertionError` for False."""
         check = self.bound.check
         if check is None:
             return
-        arguments: dict[str, Any] = {name: self.newest(name, index) for name in check.access}
+        arguments: dict[str, Any] = {n: self.newest(n, index).copy() for n in check.access}
         specials = {"xp": np, "frame": index, "stream": self.backend.stream, "rng": np.random.default_rng(0)}
         specials["gpus"] = self.bound.workload.gpus
         arguments.update({name: specials[name] for name in check.specials})
