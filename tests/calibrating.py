@@ -170,7 +170,6 @@ def measured(measure: Callable[[Bench], None], backend: Any, **changes: Any) -> 
 
 
 DISCRETE = cuda_device(**CAPABLE, multiprocessor_count=8, l2_cache_size=4 * MIB, total_global_mem=8 << 30)
-RATES = ("pinned_to_device_bytes_per_second", "pinned_to_host_bytes_per_second")
 
 
 def reading(value: float, what: str = "256 MiB") -> Reading:

@@ -140,7 +140,6 @@ def nano() -> dict[str, str | int]:
         "var/lib/nvpmodel/status": "pmode:0000 fmode:quiet",
         "proc/device-tree/model": "NVIDIA Jetson Nano Developer Kit\0",
         "proc/device-tree/serial-number": "1421019012345\0",
-        "proc/meminfo": "MemTotal:  4059264 kB\nNvMapMemFree: 0 kB\nNvMapMemUsed: 25600 kB",
         "sys/class/devfreq/57000000.gpu/cur_freq": 76_800_000,
         "sys/class/thermal/cooling_device0/type": "pwm-fan",
         "sys/class/thermal/cooling_device0/cur_state": 3,
@@ -167,7 +166,6 @@ def orin() -> dict[str, str | int]:
         "var/lib/nvpmodel/status": "pmode:0002",
         "proc/device-tree/model": "NVIDIA Jetson Orin Nano Developer Kit\0",
         "proc/device-tree/compatible": "nvidia,p3768-0000+p3767-0005\0nvidia,tegra234\0",
-        "proc/meminfo": "MemTotal: 7802232 kB\nNvMapMemUsed: 102400 kB",
         "sys/class/devfreq/15340000.vic/cur_freq": 115_200_000,
         "sys/class/devfreq/17000000.gpu/cur_freq": 306_000_000,
         "sys/class/hwmon/hwmon1/name": "ina3221",
@@ -179,18 +177,15 @@ def orin() -> dict[str, str | int]:
 
 
 def thor() -> dict[str, str | int]:
-    """A Thor on R38: new names of clocks, and the memory clock open to all. No NvMapMemUsed."""
+    """A Thor on R38: new names of clocks, and the memory clock open to all."""
     modes = [_mode(0, "MAXN", GPU__MAX_FREQ=-1), _mode(1, "120W", GPU__MAX_FREQ=1_386_000_000)]
     return {
         "etc/nv_tegra_release": "# R38 (release), REVISION: 2.1, GCID: 42061081, BOARD: generic",
         "etc/nvpmodel.conf": "\n".join(modes),
         "var/lib/nvpmodel/status": "pmode:0001",
         "proc/device-tree/model": "NVIDIA Jetson AGX Thor Developer Kit\0",
-        "proc/meminfo": "MemTotal: 128790092 kB",
         "sys/class/devfreq/bwmgr/cur_freq": 4_266_000_000,
         "sys/class/devfreq/gpu-gpc-0/cur_freq": 1_386_000_000,
-        "sys/class/devfreq/gpu-gpc-0/min_freq": 306_000_000,
-        "sys/class/devfreq/gpu-gpc-0/max_freq": 1_575_000_000,
         "sys/class/devfreq/gpu-nvd-0/cur_freq": 999_000_000,
         "sys/class/thermal/cooling_device8/type": "gpu-throttle-alert",
         "sys/class/thermal/cooling_device8/cur_state": 1,

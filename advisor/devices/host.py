@@ -116,7 +116,7 @@ def host_state(*, root: Path = ROOT) -> HostState:
         locked_memory_limit=locked,
         huge_pages=huge_pages[1] if huge_pages else None,
         allowed_cpus=cpus[1] if cpus else None,
-        wsl=is_wsl(root=root),
+        wsl="microsoft" in (tree.text("proc/sys/kernel/osrelease") or "").lower(),
         container=in_container(root=root),
     )
     values = {**dict(state), "cpu.hertz": state.cpu.hertz, "numa_nodes": state.numa_nodes or None}
@@ -160,11 +160,6 @@ def cpu_clocks(tree: Tree) -> CpuClocks:
         hertz=hertz,
         max_hertz=tree.hertz(f"{folder}/scaling_max_freq", 1000) if folder else None,
     )
-
-
-def is_wsl(*, root: Path = ROOT) -> bool:
-    """Whether this is Windows Subsystem for Linux: its kernel names Microsoft."""
-    return "microsoft" in (Tree(root).text("proc/sys/kernel/osrelease") or "").lower()
 
 
 def in_container(*, root: Path = ROOT) -> bool:
