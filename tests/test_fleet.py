@@ -268,7 +268,7 @@ def test_what_is_done_is_kept_and_resumed(end: BaseException, tmp_path: Path) ->
     again = Imitated(dict(there))
     assert statuses(run(again, tmp_path, asked, resume=True)) == ["profiled"] * 6
     assert again.lines[0] == "resumed: 3 profiled before"
-    assert all(line.endswith(": pinned (1 s)") for line in again.lines[1:])
+    assert all(line.endswith(" n=2: profiled (1 s)") for line in again.lines[1:])
     assert len(again.calls) == 3
     assert len({row.folder for row in run(Imitated({}), tmp_path, asked, resume=True).record.rows}) == 6
 
