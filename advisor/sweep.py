@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -81,20 +81,22 @@ class Sweep:
 
 
 def steps_of(sweeps: Sequence[Sweep], base: Settings) -> Iterator[Step]:
-    """Each value, or pair of values, with its settings. Raises `UsageError` where `--set` fixes a parameter
-    as well."""
+    """Each value, or pair of values, with its settings. Raises `UsageError`."""
+    require_not_set(sweeps, base.assignments)
     names = [swept.parameter for swept in sweeps]
-    for name in names:
-        if name in base.assignments:
-            raise UsageError(
-                f"--sweep {name} and --set {name} contradict each other", next_step="Omit one of them."
-            )
     for chosen in product(*(swept.labels.items() for swept in sweeps)):
         texts, values = zip(*chosen, strict=True)
         label = ",".join(map("{}={}".format, names, values))
         assignments = {**base.assignments, **dict(zip(names, texts, strict=True))}
         value = values if len(values) == 2 else values[0]
         yield Step(label, value, replace(base, assignments=assignments))
+
+
+def require_not_set(sweeps: Sequence[Sweep], assignments: Mapping[str, str]) -> None:
+    """Raises `UsageError` where `--set` fixes a parameter that is swept."""
+    for name in (swept.parameter for swept in sweeps if swept.parameter in assignments):
+        wrong = f"--sweep {name} and --set {name} contradict each other"
+        raise UsageError(wrong, next_step="Omit one of them.")
 
 
 def parse_sweep(texts: Sequence[str]) -> tuple[Sweep, ...]:

@@ -124,14 +124,6 @@ def test_profiles_from_one_device_are_a_sweep_and_from_several_a_device_comparis
     assert (made.kind, [point.value for point in made.points]) == ("devices", ["a", "b"])
 
 
-def test_each_device_links_to_its_own_report_if_that_is_there(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / name).mkdir()
-    (tmp_path / "a/report.html").write_text("x", encoding="utf-8")
-    made = combine([(tmp_path / f"{n}/p.json", on(n)) for n in "ab"], tmp_path)
-    assert [point.href for point in made.points] == ["./a/report.html", ""]
-
-
 def of_a_workload(**changes: Any) -> Profile:
     return on("b", workload=vector_add_workload().model_copy(update=changes))
 

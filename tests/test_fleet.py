@@ -170,10 +170,14 @@ def test_one_task_for_each_model_and_with_each_one_for_every_gpu(tmp_path: Path)
     there = {
         "tcp://1": machine(gpu("GPU-1"), gpu("GPU-2")),
         "tcp://2": machine(gpu("GPU-2"), gpu("GPU-1")),
-        "tcp://3": machine(gpu("GPU-3", "NVIDIA L4"), host="b"),
+        "tcp://3": machine(gpu("GPU-3", "NVIDIA L4"), host="b", cupy="13.6", driver_cuda=None),
     }
     found = run(Imitated(dict(there)), tmp_path / "one")
     assert sorted(row.device for row in found.record.rows) == ["NVIDIA H200", "NVIDIA L4"]
+    assert found.record.notes == (
+        "The machines differ in CuPy: 13.6, 14.2.",
+        "The machines differ in CUDA driver: for CUDA 13.0, none.",
+    )
     every = Imitated(dict(there))
     found = run(every, tmp_path / "each", request(EVERY))
     assert sorted(row.device for row in found.record.rows) == ["NVIDIA H200", "NVIDIA H200 #2", "NVIDIA L4"]

@@ -175,6 +175,7 @@ WRONG = (
     *("--scheduler tls://127.0.0.1:1", "--scheduler-file damaged.json", "--local 1 --tls-cert x.pem"),
     *("--local 1 --out -", "--local 1 --target mine.toml", "--local 1 --send nowhere"),
     *("tiny.py --local 1", "tiny.py --local 1 --emit x.toml"),
+    *("--local 1 --sweep n=1,2 --set n=3", "--local 1 --sweep n=1,2 --sweep m=1,2"),
 )
 
 

@@ -34,7 +34,7 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report.blocks import Banners
-from advisor.report.charts import LABEL_GAP, compact, line_chart, styles, time_axis, value_axis
+from advisor.report.charts import LABEL_GAP, compact, line_chart, styles, value_axis
 from advisor.report.pages import page_of, render
 from advisor.report.sweep_page import best_cell, sweep_verdict
 from advisor.sweep import parse_sweep
@@ -240,15 +240,6 @@ def test_runs_follow_the_recommendations_and_no_change_is_inside_a_tie(optima: l
         assert change.before.strategy not in optima[change.high].best
     if all(set(told) <= s.best for s in optima if s.best):
         assert not made
-
-
-def test_axis_of_the_times() -> None:
-    scale, labels = time_axis(1e-4, 1e-2)
-    assert scale.logarithmic
-    assert ", ".join(label.label for label in labels) == "100 µs, 200 µs, 500 µs, 1 ms, 2 ms, 5 ms, 10 ms"
-    scale, labels = time_axis(1e-3, 4e-3)
-    assert not scale.logarithmic
-    assert ", ".join(label.label for label in labels) == "0, 1 ms, 2 ms, 3 ms, 4 ms"
 
 
 def test_labels_keep_their_distance() -> None:

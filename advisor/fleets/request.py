@@ -21,10 +21,11 @@ from advisor.errors import FileProblem, UsageError, WorkloadError
 from advisor.fleets.planning import Device, Task
 from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.fleets import FleetRecord
-from advisor.sweep import parse_sweep
+from advisor.sweep import parse_sweep, require_not_set
 from advisor.version import __version__
 from advisor.workloads import outline
-from advisor.workloads.outline import defaults_of, workloads
+from advisor.workloads.outline import workloads
+from advisor.workloads.parameters import parse_assignments
 
 LARGEST = 8_000_000
 """Bytes of all files: they travel with every task."""
@@ -217,12 +218,11 @@ def make_request(
     file, name = outline.file_and_name(options.workload)
     package = gather(file, send)
     _require_profilable(package, file, name, options)
-    values, parameters = _values_of(options)
     template = Task(
         no_gpu=options.no_gpu,
         file=package.file,
         workload=name,
-        options=_sent(options, parameters),
+        options=_sent(options),
         include_host=options.include_host,
         no_environment=options.no_environment,
         command=command_line(arguments),
@@ -233,7 +233,7 @@ def make_request(
         package,
         name or next(iter(workloads(file)), file.stem),
         template,
-        values,
+        _values_of(options),
         selection,
         wait,
         options=options,
@@ -254,36 +254,26 @@ def _require_profilable(package: Package, file: Path, name: str | None, options:
         )
 
 
-def _sent(options: Options, parameters: Sequence[str]) -> dict[str, Any]:
+def _sent(options: Options) -> dict[str, Any]:
     """Options that differ from their defaults, as JSON, by the names of `advisor.profile`.
 
     Wrong ones are refused here, before anything is sent.
     """
     named = {key: getattr(options, key) for key, o in OPTIONS.items() if o.call and key not in _NOT_SENT}
     changed = {key: value for key, value in named.items() if value not in (OPTIONS[key].default, {}, ())}
-    sent: dict[str, Any] = {**to_jsonable_python(changed), "parameters": list(parameters)}
+    sent: dict[str, Any] = {**to_jsonable_python(changed), "parameters": list(options.parameters)}
     source = configuration.arguments(**{**sent, "workload": options.workload})
     configuration.make_settings([source], backend="cpu")
     return sent
 
 
-def _values_of(options: Options) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The values of --sweep, or of --set n=1,2 for a numeric parameter, and the other parameters."""
-    defaults = defaults_of(options.workload)
-    lists = [p for p in options.parameters if "," in p and isinstance(defaults.get(_name(p)), (int, float))]
-    rest = tuple(p for p in options.parameters if p not in lists)
-    sweeps = parse_sweep((*options.sweep, *lists))
+def _values_of(options: Options) -> dict[str, str]:
+    """NAME=VALUE of --sweep, as `--set` takes it and as pages show it."""
+    sweeps = parse_sweep(options.sweep)
     if len(sweeps) > 1:
         raise UsageError("advisor fleet sweeps one parameter", next_step="Give the other with --set.")
     if not sweeps:
-        return {"": ""}, rest
-    name, labels = sweeps[0].parameter, sweeps[0].labels
-    if name in map(_name, rest):
-        raise UsageError(
-            f"--sweep {name} and --set {name} contradict each other", next_step="Omit one of them."
-        )
-    return {f"{name}={value}": f"{name}={label}" for value, label in labels.items()}, rest
-
-
-def _name(assignment: str) -> str:
-    return assignment.partition("=")[0].strip()
+        return {"": ""}
+    require_not_set(sweeps, parse_assignments(options.parameters))
+    name = sweeps[0].parameter
+    return {f"{name}={value}": f"{name}={label}" for value, label in sweeps[0].labels.items()}

@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
@@ -25,8 +22,6 @@ from advisor.profiles.schema import Profile, WorkloadRecord
 Value = int | float | bool | str
 Values = Value | tuple[Value, ...]
 """A value of the swept parameter; where two are swept, a value of each."""
-ONE_SITTING = timedelta(hours=1)
-"""A pause between two values of one sweep is shorter: a value takes minutes."""
 Loaded = Sequence[tuple[Path, Profile]]
 """Profiles with the files that they were read from."""
 _TOGETHER = "Give profiles of one workload on one device that differ in one parameter, or in two."
@@ -130,8 +125,8 @@ def combine(loaded: Loaded, directory: Path) -> ProfileSet:
     profiles = [profile for _, profile in loaded]
 
     def points(values: Iterable[Values]) -> list[Point]:
-        pages = (page_beside(path, directory) for path, _ in loaded)
-        return [Point(v, p, href=page) for v, p, page in zip(values, profiles, pages, strict=True)]
+        named = zip(values, loaded, strict=True)
+        return [Point(value, p, href=page_beside(path, directory)) for value, (path, p) in named]
 
     workload, command = profiles[0].workload.name, profiles[0].command
     works = [profile.workload for profile in profiles]
@@ -209,21 +204,11 @@ def _require_same_version(loaded: Loaded, next_step: str) -> None:
 
 
 def _mixed(loaded: Loaded) -> list[str]:
-    """A note where the profiles are of several runs, by their commands or by the times of writing."""
+    """A note where the profiles are of several runs, by their commands."""
     if other := _unlike(loaded, lambda profile: profile.command):
         (path, first), (second, profile) = loaded[0], other
         runs = f"{path} is of `{first.command}`, {second} of `{profile.command}`"
         return [f"These profiles are from different runs: {here().hide(runs)}."]
-    times = []
-    for _, profile in loaded:
-        # Not where the text is no time, or gives no zone.
-        with suppress(ValueError):
-            time = datetime.fromisoformat(profile.created.replace("Z", "+00:00"))
-            times += [time.astimezone(timezone.utc)] if time.tzinfo else []
-    times.sort()
-    if any(later - earlier > ONE_SITTING for earlier, later in pairwise(times)):
-        days = f"{times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC"
-        return [f"These profiles may be from different runs: they were written between {days}."]
     return []
 
 

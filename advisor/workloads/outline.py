@@ -1,5 +1,5 @@
-"""Contents of FILE, FILE::NAME, a folder or -m NAME, read from the text, nothing of it run: workloads with
-their parameters' defaults, or a script."""
+"""Contents of FILE, FILE::NAME, a folder or -m NAME, read from the text, nothing of it run: workloads, or
+a script."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import ast
 import hashlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from itertools import islice
 from pathlib import Path
@@ -17,10 +16,7 @@ from advisor.errors import UsageError, WorkloadError
 from advisor.profiles.files import read_bytes
 from advisor.profiles.schema import WorkloadRecord
 from advisor.strategies.syntax import last_name
-from advisor.workloads.parameters import Value
 
-_SIMPLE = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-_MOST_DIGITS = 40
 MOST_WORKLOADS = 100
 """Workloads that one command runs: at the default of a minute each, more than an hour and a half."""
 SLOW_IMPORTS = ("torch", "numba")
@@ -85,10 +81,10 @@ def imported(tree: ast.AST) -> set[str]:
     return names
 
 
-def workloads(path: Path) -> Mapping[str, Mapping[str, Value]]:
-    """Defaults by parameter, by the names of functions under @workload; nothing where it is not Python."""
+def workloads(path: Path) -> tuple[str, ...]:
+    """The names of functions under @workload; none where it is not Python."""
     functions = (node for node in _tree(path).body if isinstance(node, ast.FunctionDef))
-    return {f.name: _defaults(f) for f in functions if "workload" in map(last_name, f.decorator_list)}
+    return tuple(f.name for f in functions if "workload" in map(last_name, f.decorator_list))
 
 
 def targets(target: str) -> tuple[str, ...]:
@@ -115,32 +111,6 @@ def targets(target: str) -> tuple[str, ...]:
             next_step=f"Name one, such as {named[0]}, or give a file or a folder with fewer.",
         )
     return named if path.is_dir() or len(named) > 1 else (target,)
-
-
-def defaults_of(target: str) -> Mapping[str, Value]:
-    """The outline of FILE::NAME, or of the first workload of FILE."""
-    file, _, name = target.partition("::")
-    defaults = workloads(Path(file))
-    return defaults.get(name, {}) if name else next(iter(defaults.values()), {})
-
-
-def _defaults(function: ast.FunctionDef) -> dict[str, Value]:
-    """Defaults that are numbers, texts, or simple arithmetic such as 1 << 24."""
-    signature = function.args
-    positional = signature.args[len(signature.args) - len(signature.defaults) :]
-    pairs = [*zip(positional, signature.defaults, strict=True)]
-    pairs += [(a, d) for a, d in zip(signature.kwonlyargs, signature.kw_defaults, strict=True) if d]
-    defaults = {}
-    for argument, default in pairs:
-        whole = ast.Expression(default)
-        if all(isinstance(node, _SIMPLE) for node in ast.walk(whole)):
-            with suppress(Exception):  # 1 / 0
-                if len(ast.unparse(default)) > _MOST_DIGITS:
-                    continue
-                value = eval(compile(whole, "<default>", "eval"), {"__builtins__": {}})
-                if isinstance(value, (int, float, str)):
-                    defaults[argument.arg] = value
-    return defaults
 
 
 _API = {"workload", "Workload"}
