@@ -47,7 +47,7 @@ def jetson(name: str = "Orin") -> dict[str, Any]:
 
 
 def machine(*gpus: dict[str, Any], host: str = "a", **other: Any) -> Machine:
-    told = {"host": host, "advisor": __version__, "python": "3.11.7", "driver_cuda": 13000}
+    told = {"host": host, "advisor": __version__, "driver_cuda": 13000}
     here, place = {"host": host, "cpu": "CPU"}, f"host {host}"
     cpu = FleetDevice(name="CPU", kind="cpu", identity=place, place=place, **here)
     board = {"kind": "cuda", "identity": place, "place": place, **here}

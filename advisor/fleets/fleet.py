@@ -305,18 +305,12 @@ def _record(
     rows = [*results.rows.values(), *results.unfit_rows]
     rows += [item.row.model_copy(update={"reason": why}) for item in dispatcher.unfinished]
     if not rows and stopped is None:
-        raise _no_device(request, dispatcher)
+        if (where := request.selection.where) and dispatcher.machines:
+            wrong = f"no device of the cluster fits --where {', '.join(map('='.join, where.items()))}"
+            raise NothingMeasured(wrong, next_step="Omit it to see the devices.")
+        step = "Start some: dask worker ADDRESS, with the scheduler's address."
+        raise NothingMeasured("the scheduler has no workers", next_step=step)
     rows.sort(key=lambda row: (row.status != "profiled", row.kind, row.device))
     notes = tuple(planning.differing(dispatcher.machines))
     record = results.record.model_copy(update={"rows": tuple(rows), "notes": notes})
     return hidden(record, results.redactor)
-
-
-def _no_device(request: Request, dispatcher: Dispatcher) -> NothingMeasured:
-    where = request.selection.where
-    if where and dispatcher.machines:
-        conditions = ", ".join(f"{key}={value}" for key, value in where.items())
-        next_step = "Omit it to see the devices."
-        return NothingMeasured(f"no device of the cluster fits --where {conditions}", next_step=next_step)
-    step = "Start some: dask worker ADDRESS, with the scheduler's address."
-    return NothingMeasured("the scheduler has no workers", next_step=step)

@@ -59,7 +59,6 @@ class Machine(Record):
 
     host: Name
     advisor: Name
-    python: Name
     cpu: Device
     gpus: Annotated[tuple[Device, ...], Field(max_length=256)] = ()
     cupy: Name | None = optional("Version; None where it is not installed")

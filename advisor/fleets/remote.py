@@ -159,7 +159,6 @@ def machine() -> Machine:
     return Machine(
         host=host,
         advisor=__version__,
-        python=platform.python_version(),
         cpu=Device(name=cpu, kind="cpu", host=host, cpu=cpu, identity=place, place=place),
         gpus=tuple(_gpus(host, cpu)),
         cupy=cupy,

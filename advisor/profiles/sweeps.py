@@ -125,8 +125,9 @@ def combine(loaded: Loaded, directory: Path) -> ProfileSet:
     profiles = [profile for _, profile in loaded]
 
     def points(values: Iterable[Values]) -> list[Point]:
-        named = zip(values, loaded, strict=True)
-        return [Point(value, p, href=page_beside(path, directory)) for value, (path, p) in named]
+        pages = [path.parent / "report.html" for path, _ in loaded]
+        links = [link(os.path.relpath(page, directory)) if page.is_file() else "" for page in pages]
+        return [Point(v, p, href=href) for v, p, href in zip(values, profiles, links, strict=True)]
 
     workload, command = profiles[0].workload.name, profiles[0].command
     works = [profile.workload for profile in profiles]
@@ -242,12 +243,6 @@ def common_parent(files: Sequence[Path]) -> Path:
     if len(files) == 1:
         return files[0].parent
     return Path(os.path.commonpath([file.resolve().parent for file in files]))
-
-
-def page_beside(profile: Path, directory: Path) -> str:
-    """A link from `directory` to the report beside a profile; empty where there is none."""
-    page = profile.parent / "report.html"
-    return link(os.path.relpath(page, directory)) if page.is_file() else ""
 
 
 def link(relative: str) -> str:
