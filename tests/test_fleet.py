@@ -26,7 +26,7 @@ from advisor.fleets.storage import slug, write_placements
 from advisor.measure.options import Options
 from advisor.profiles import outputs
 from advisor.profiles.fleets import FleetRecord, Row
-from advisor.profiles.schema import Device, Profile
+from advisor.profiles.schema import Device
 from advisor.report import pages
 from advisor.report.several_pages import fleet_page
 from advisor.version import __version__
@@ -55,12 +55,14 @@ def machine(*gpus: dict[str, Any], host: str = "a", **other: Any) -> Machine:
     return Machine(**{**told, "cupy": "14.2", "cupy_cuda": 13, "cpu": cpu, "gpus": cards, **other})
 
 
-def made(task: Task, name: str) -> Profile:
-    """The profile of that task, on a device of that name."""
+def answered(name: str = "NVIDIA H200") -> Answer:
+    """The profile of the task's workload, on a device of that name."""
     workload = vector_add_workload(4).model_copy(update={"sha256": hashlib.sha256(SOURCE).hexdigest()})
     rows = (measured("pageable", 0.02, spread=0), measured("pinned", 0.01, spread=0))
-    device = Device(name=name, kind="cuda" if task.gpu or not task.no_gpu else "cpu", memory_class="discrete")
-    return profile(workload=workload, device=device, results=rows)
+    device = Device(name=name, kind="cuda", memory_class="discrete")
+    return Answer(
+        status="profiled", profile=profile(workload=workload, device=device, results=rows).to_json()
+    )
 
 
 @dataclass
@@ -68,7 +70,7 @@ class Imitated:
     """A cluster of machines by address. `ends` says what becomes of a task: an answer, "dies"."""
 
     machines: dict[str, Machine | str]
-    ends: Callable[[str, Task], Answer | str] = lambda _, task: answered(task)
+    ends: Callable[[str, Task], Answer | str] = lambda *_: answered()
     seconds: float = 1.0
     """Of a task; a look takes none."""
     now: float = 0.0
@@ -140,10 +142,6 @@ class Imitated:
         self.locked.remove(device)
 
 
-def answered(task: Task, name: str = "NVIDIA H200") -> Answer:
-    return Answer(status="profiled", profile=made(task, name).to_json())
-
-
 def request(wanted: Selection = ONE_OF_EACH, values: tuple[str, ...] = ("",), **options: Any) -> Request:
     package = Package("w.py", {"w.py": SOURCE})
     files, command = package.packed(), "advisor fleet w.py"
@@ -199,14 +197,14 @@ def test_one_task_for_each_model_and_with_each_one_for_every_gpu(tmp_path: Path)
 def test_one_profile_at_a_time_at_a_gpu_a_board_and_a_host(
     there: dict[str, Machine | str], wanted: Selection, most: int, tmp_path: Path
 ) -> None:
-    cluster = Imitated(there, ends=lambda worker, task: answered(task, "Orin"))
+    cluster = Imitated(there, ends=lambda *_: answered("Orin"))
     run(cluster, tmp_path, request(wanted, ("n=1", "n=2")))
     assert cluster.most == most
 
 
 def test_a_worker_that_is_lost_and_one_that_comes_back(tmp_path: Path) -> None:
-    def ends(worker: str, task: Task) -> Answer | str:
-        return "dies" if worker == "1" else answered(task)
+    def ends(worker: str, _: Task) -> Answer | str:
+        return "dies" if worker == "1" else answered()
 
     one, other = machine(gpu("GPU-1")), machine(gpu("GPU-2"), host="b")
     cluster = Imitated({"1": one, "2": other}, ends)
