@@ -73,6 +73,7 @@ def test_profiles_of_different_workloads_make_the_same_page(command: Command, fo
         json.loads((Path("advisor-report") / f / "workloads.json").read_text()) for f in ("", "again")
     )
     assert again == first
+    assert "| Command |" in Path("advisor-report/again/workloads.md").read_text(), "the same of both"
     said = command("report", *both, both[0], "--out", "-", "--format", "json")
     assert said.code == 2
     assert "are both of counter" in said.err
