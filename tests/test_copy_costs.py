@@ -1,4 +1,4 @@
-"""What copies cost a frame, by taking them off in some: on a clock that copies and program advance."""
+"""Times of calls, and what copies cost a frame by taking them off in some: on a clock that both advance."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes import FakeClock
 from recorded import Recording
 
 from advisor.measure.cupy_mock.arrays import DeviceArray
-from advisor.measure.recording.calls import Calls, Gpu
+from advisor.measure.recording.calls import Calls, Gpu, replace
 from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.host_memory import Contents, LineContents, host_bytes
-from advisor.measure.recording.loops import Site
+from advisor.measure.recording.loops import LAUNCH_SAMPLE, Site
 from advisor.measure.recording.played_cupy import modules
 from advisor.measure.recording.records import Event
 from advisor.measure.recording.torch_calls import TorchCalls
@@ -26,6 +27,16 @@ from advisor.verdicts.ceilings import ceilings
 
 UPLOADS = "for number in range(500):\n    gpu.upload()\n    gpu.compute()\n"
 FRAMES = UPLOADS + "    gpu.download()\n"
+
+
+class Mark:
+    """A CUDA event."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock, self.seconds = clock, 0.0
+
+    def record(self, _: object) -> None:
+        self.seconds = self._clock.now
 
 
 class Machine:
@@ -43,10 +54,14 @@ class Machine:
         for module in ("calls", "records"):
             name = f"advisor.measure.recording.{module}.perf_counter"
             monkeypatch.setattr(name, lambda: self.clock.now)
-        event = partial(SimpleNamespace, record=lambda _: None)
-        gpu = Gpu(wait=lambda _: self.wait(), event=event, captures=lambda _: self.is_captured)
+        gpu = Gpu(
+            wait=lambda _: self.wait(),
+            event=lambda: Mark(self.clock),
+            elapsed=lambda begin, end: 1e3 * (end.seconds - begin.seconds),
+            captures=lambda _: self.is_captured,
+        )
         calls = Calls("cupy", recording.recorder, gpu, self.direct)
-        recording.recorder.readers["cupy"] = lambda begin, end: 0.0
+        recording.recorder.readers["cupy"] = gpu.seconds_between
         host = np.zeros(1 << 20, np.uint8)
         size = lambda *_: host.nbytes  # noqa: E731
         recording.gpu.upload = calls.sized("upload", "up", size, memory="pageable", host=host)(
@@ -57,6 +72,8 @@ class Machine:
         )
         recording.gpu.download = download(partial(self.copy, 0.002))
         recording.gpu.compute = self.compute
+        recording.gpu.launch = calls.launching()(lambda: None)
+        recording.gpu.synchronize = calls.synchronizing("synchronize")(self.wait)
         recording.gpu.capture = lambda on: setattr(self, "is_captured", on)
 
     def run(self, source: str = FRAMES) -> ScriptRun:
@@ -167,6 +184,18 @@ def test_calls_are_summed_where_copies_cannot_be_taken_off(case: str, machine: M
     assert (machine.made, machine.locked) == (loop.frames * len(run.crossings), set())
 
 
+def test_waiting_for_kernels_is_no_time_of_a_copy_and_all_of_a_synchronization(machine: Machine) -> None:
+    run = machine.run(FRAMES.replace("500", "20") + "gpu.compute()\ngpu.synchronize()\n")
+    times = [(c.host_seconds, c.kernel_seconds, c.stream_seconds) for c in run.crossings]
+    expected = [(0.02, 0, 0.02), (0.04, 0.06, 0.04), (0, 0.003, None)]
+    assert times == [pytest.approx(each, abs=1e-9) for each in expected]
+
+
+def test_launches_are_a_sample_where_nobody_listens(machine: Machine) -> None:
+    machine.run("for number in range(80):\n    gpu.launch()\n")
+    assert machine.recording.recorder.launches[None] == 3 * LAUNCH_SAMPLE
+
+
 @pytest.mark.parametrize("frames", range(40, 46))
 def test_a_line_behind_the_loop_is_looked_at_wherever_the_loop_ends(machine: Machine, frames: int) -> None:
     *_, behind = machine.run(FRAMES.replace("500", str(frames)) + "gpu.upload()\n").crossings
@@ -261,3 +290,13 @@ def test_pytorch_copies_into_a_tensor_that_can_be_resized() -> None:
     assert host_bytes(result.T) is None
     assert result.resize_(20).numel() == 20
     assert calls._direct("Tensor.to", torch.Tensor.to, (on_gpu, "cpu", torch.float64), {}) is None
+
+
+def test_methods_of_compiled_classes_are_replaced() -> None:
+    device = pytest.importorskip("cupy").cuda.Device
+    original = device.synchronize
+    replace(device, "synchronize", lambda call: lambda self: ("replaced", call is original))
+    try:
+        assert device(0).synchronize() == ("replaced", True)
+    finally:
+        replace(device, "synchronize", lambda _: original)

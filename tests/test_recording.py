@@ -529,6 +529,7 @@ def test_times_are_of_steady_frames(recording: Recording) -> None:
     assert loop.seconds == pytest.approx(1.998)
     assert found.host_seconds == pytest.approx(0.2)
     assert found.stream_seconds == pytest.approx(0.2)
+    assert found.kernel_seconds == pytest.approx(0, abs=1e-9)
     assert found.timed == 16 + 6
 
 
@@ -709,20 +710,17 @@ class _InOut(_Out):
     copy_input = True
 
 
-class _In(_Out):
-    to_device = _Out.to_device
-
-
 def test_host_arguments_of_numba_kernels_cross_as_their_hints_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = Recording(tmp_path, monkeypatch, has_gpu=False)
-    numba, hints = NumbaCalls(), SimpleNamespace(In=_In, Out=_Out, InOut=_InOut)
+    numba, given = NumbaCalls(), type("In", (_Out,), {"to_device": _Out.to_device})
+    hints = SimpleNamespace(In=given, Out=_Out, InOut=_InOut)
     numba.watch(Calls("numba", recording.recorder, Gpu()), recording.recorder)
     numba.arguments(hints)
     recording.recorder.readers["numba"] = lambda begin, end: 0.0
 
-    def launch(*arguments: _In) -> None:
+    def launch(*arguments: _Out) -> None:
         after: list[Any] = []
         assert [each.to_device(after) for each in arguments] == ["device"] * len(arguments)
         assert [each() for each in after] == ["back"] * len(arguments)
