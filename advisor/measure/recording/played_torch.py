@@ -208,35 +208,21 @@ class Player:
         torch = self._torch
 
         @functools.wraps(call, updated=())
-        def to(tensor: Any, *args: Any, **options: Any) -> Any:
-            goes, args, options = self._target(tensor, args, options)
-            plain = isinstance(tensor, torch.Tensor) and not isinstance(tensor, self._kind)
+        def to(tensor: Any, *args: Any, copy: bool = False, **options: Any) -> Any:
+            args, copy = args[:3], copy or any(args[3:])
+            device, dtype, _, layout = torch._C._nn._parse_to(*args, **options)
+            was = goes = isinstance(tensor, self._kind)
+            if args and isinstance(args[0], torch.Tensor):  # whose own device is the CPU's
+                goes = isinstance(args[0], self._kind)
+            elif device is not None:
+                goes = self.is_gpu(device)
             with self._plain():
-                result = call(tensor, *args, **options) if args or options else tensor
-                if result is tensor and goes == plain:
+                result = call(tensor, dtype or tensor.dtype, copy=copy, memory_format=layout)
+                if result is tensor and goes != was:
                     result = tensor.clone()
             return self.move(result) if goes else self._leave(result)
 
         return to
-
-    def _target(self, tensor: Any, args: Any, options: Any) -> tuple[bool, Any, Any]:
-        """Whether the result is on the GPU, and the arguments without its device."""
-        goes = isinstance(tensor, self._kind)
-        if "device" in options:
-            options = dict(options)
-            named = options.pop("device")
-            goes = goes if named is None else self.is_gpu(named)
-        if args and isinstance(args[0], self._torch.Tensor):
-            return isinstance(args[0], self._kind), (args[0].dtype, *args[1:]), options
-        if args and (args[0] is None or isinstance(args[0], (str, int, self._torch.device))):
-            goes = goes if args[0] is None else self.is_gpu(args[0])
-            args = args[1:]
-        if args and isinstance(args[0], bool):  # .to(device, non_blocking)
-            args, options = (), {**options, "non_blocking": args[0]}
-        args = tuple(arg for arg in args if arg is not None)
-        if args and isinstance(args[0], bool):
-            args = ()
-        return goes, args, options
 
     def _format(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """torch formats a single number only where the class is its own."""
