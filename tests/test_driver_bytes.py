@@ -46,12 +46,10 @@ class Cupti:
         for begin in range(0, len(self.copies), self.room):
             buffer, size, most = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
             self.request(ctypes.byref(buffer), ctypes.byref(size), ctypes.byref(most))
-            records = np.zeros(len(self.copies[begin : begin + self.room]), RECORD)
+            part = self.copies[begin : begin + self.room]
+            records = np.zeros(len(part), RECORD)
             records["kind"] = 1
-            for name, column in zip(
-                ("copy", "bytes"), np.transpose(self.copies[begin : begin + self.room]), strict=True
-            ):
-                records[name] = column
+            records["copy"], records["bytes"] = np.transpose(part)
             assert records.nbytes <= size.value
             ctypes.memmove(buffer, records.ctypes.data, records.nbytes)
             self.end, self.next = (buffer.value or 0) + records.nbytes, buffer.value or 0
