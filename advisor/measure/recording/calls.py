@@ -8,7 +8,7 @@ import gc
 import itertools
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from time import perf_counter
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.recording.copy_costs import PENDING
+from advisor.measure.recording.host_memory import address
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Lines, Loop, Loops, Site
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.records import Event, InLoop, Record
@@ -363,14 +364,3 @@ def is_on_gpu(array: Any) -> bool:
     if hasattr(kind, "is_cuda"):
         return bool(array.is_cuda)
     return hasattr(kind, "copy_to_host") or hasattr(kind, "__cuda_array_interface__")
-
-
-def owners(array: Any) -> Iterator[Any]:
-    """An array, and whose memory it is, up to the object that owns it."""
-    while array is not None:
-        yield array
-        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
-
-
-def address(array: np.ndarray[Any, Any]) -> int:
-    return int(array.__array_interface__["data"][0])

@@ -15,17 +15,8 @@ from weakref import ref as weakref
 import numpy as np
 
 from advisor.measure.cupy_mock.checks import coverage
-from advisor.measure.recording.calls import (
-    Call,
-    Calls,
-    Direct,
-    Gpu,
-    address,
-    direct,
-    is_on_gpu,
-    owners,
-    replace,
-)
+from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, is_on_gpu, replace
+from advisor.measure.recording.host_memory import address, owners, owning_array
 from advisor.measure.recording.recorder import NEW, ScriptRecorder
 from advisor.measure.recording.records import Event, Location
 from advisor.profiles.crossings import SHARED, HostMemory, Library
@@ -126,7 +117,11 @@ class CupyCalls:
 
     def _place(self, array: Any) -> int:
         """Where its allocation is; of the mock's array, NumPy's that owns the values."""
-        return int(self._data.__get__(array).mem.ptr) if self._recorder.has_gpu else id(_owner(array))
+        return (
+            int(self._data.__get__(array).mem.ptr)
+            if self._recorder.has_gpu
+            else id(owning_array(array.plain))
+        )
 
     # Copies
 
@@ -160,7 +155,7 @@ class CupyCalls:
         if isinstance(array, int):  # an address, which is no array's when played
             return None if played else (array, None)
         if played:
-            return id(owner := _owner(array)), weakref(owner)
+            return id(values := owning_array(array.plain)), weakref(values)
         return self._place(array), weakref(array if array.base is None else array.base)
 
     def _set(self, call: Call, array: Any, arr: Any, stream: Any = None) -> Any:
@@ -224,7 +219,7 @@ class CupyCalls:
         known = self._kinds.get(id(array))
         if known is not None and known[0]() is array:
             return known[1]
-        pinned = any(type(owner).__name__ == "PinnedMemoryPointer" for owner in owners(array))
+        pinned = any(type(each).__name__ == "PinnedMemoryPointer" for each in owners(array))
         kind: HostMemory = "pinned" if pinned else self._pointed(address(array))
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()
@@ -409,14 +404,6 @@ def _is_mask(key: Any) -> bool:
     while isinstance(key, list) and key:
         key = key[0]
     return isinstance(key, bool) or bool(getattr(key, "ndim", 0) and key.dtype == bool)
-
-
-def _owner(array: Any) -> Any:
-    """NumPy's array that owns the values of one of the mock's."""
-    values = array.plain
-    while isinstance(values.base, np.ndarray):
-        values = values.base
-    return values
 
 
 def _argument(place: int, _: Any, *args: Any) -> int:

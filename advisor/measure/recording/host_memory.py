@@ -163,15 +163,10 @@ class Origins:
         """Where the memory of an array or tensor comes from, and its allocation's number: 0 if unseen."""
         if is_tensor(host):
             return Source("torch", None), 0
-        base = host
-        while isinstance(base, np.ndarray) and base.base is not None:
-            base = base.base
+        *_, base = owners(host)
         if isinstance(base, np.ndarray):
-            address = int(base.__array_interface__["data"][0])
-            site, number = self._allocations.get(address, (None, 0))
+            site, number = self._allocations.get(address(base), (None, 0))
             return Source("numpy", site if base.nbytes >= LEAST else None), number
-        while isinstance(base, memoryview):
-            base = base.obj
         if isinstance(base, mmap.mmap):
             return Source("mmap", None), 0
         if isinstance(base, (bytes, bytearray)):
@@ -180,14 +175,27 @@ class Origins:
 
 
 def _pointer(capsule: Any, name: bytes | None) -> int:
+    """Raises ValueError where it is no such capsule."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = c_void_p, [ctypes.py_object, c_char_p]
-    address: int | None = None
-    with suppress(ValueError):
-        address = get(capsule, name)
-    if not address:
-        raise ValueError("no such capsule")
-    return address
+    return int(get(capsule, name))
+
+
+def owners(array: Any) -> Iterator[Any]:
+    """An array, and whose memory it is, up to the object that owns it."""
+    while array is not None:
+        yield array
+        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+
+
+def owning_array(array: Any) -> Any:
+    """NumPy's array that owns an array's memory, or the first that has it."""
+    *_, last = (each for each in owners(array) if isinstance(each, np.ndarray))
+    return last
+
+
+def address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 WHOLE, FIRST_WHOLE, FIRST = 64 << 10, 64 << 20, 3

@@ -20,17 +20,8 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.cupy_mock.checks import user_line
-from advisor.measure.recording.calls import (
-    Call,
-    Calls,
-    Direct,
-    Gpu,
-    address,
-    direct,
-    numba_classes,
-    owners,
-    replace,
-)
+from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, numba_classes, replace
+from advisor.measure.recording.host_memory import address, owning_array
 from advisor.measure.recording.played import NAN, Device, fact, values_of
 from advisor.measure.recording.recorder import NEW, ScriptRecorder
 from advisor.measure.recording.records import Event
@@ -291,8 +282,7 @@ def _place(array: Any) -> int:
     """Where an array's memory on the GPU is; in the simulator, its host array."""
     plain = getattr(array, "_ary", None)
     if plain is not None:
-        *_, owner = (each for each in owners(plain) if isinstance(each, np.ndarray))
-        return address(owner)
+        return address(owning_array(plain))
     pointer: Any = getattr(array, "device_ctypes_pointer", SimpleNamespace(value=0))
     return int(pointer.value or 0)
 

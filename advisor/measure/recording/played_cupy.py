@@ -18,7 +18,7 @@ import numpy as np
 
 from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule, stripped, wrapped
 from advisor.measure.cupy_mock.checks import Unknowable, Watch, coverage
-from advisor.measure.recording.calls import address, owners
+from advisor.measure.recording.host_memory import address, owning_array
 from advisor.measure.recording.played import (
     NAME,
     NAN,
@@ -144,9 +144,8 @@ def _complete_arrays(watch: Watch) -> None:
 
 
 def _pointer(array: DeviceArray) -> Any:
-    *_, owner = (each for each in owners(array.plain) if isinstance(each, np.ndarray))
-    begin = address(owner)
-    return MemoryPointer(UnownedMemory(begin, owner.nbytes, owner), address(array.plain) - begin)
+    begin = address(whole := owning_array(array.plain))
+    return MemoryPointer(UnownedMemory(begin, whole.nbytes, whole), address(array.plain) - begin)
 
 
 class UnownedMemory:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from advisor.measure.recording.calls import Call, address, numba_classes
+from advisor.measure.recording.calls import Call, numba_classes
+from advisor.measure.recording.host_memory import address
 from advisor.profiles.crossings import Library
 
 UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
