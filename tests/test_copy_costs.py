@@ -58,7 +58,7 @@ class Machine:
             wait=lambda _: self.wait(),
             event=lambda: Mark(self.clock),
             elapsed=lambda begin, end: 1e3 * (end.seconds - begin.seconds),
-            captures=lambda _: self.is_captured,
+            is_capturing=lambda _: self.is_captured,
         )
         calls = Calls("cupy", recording.recorder, gpu, self.direct)
         recording.recorder.readers["cupy"] = gpu.seconds_between

@@ -10,6 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib import import_module
 from time import perf_counter
 from types import FrameType
@@ -49,48 +50,44 @@ def direct(host: Any, copy: Call) -> Direct | None:
     return (address(host), host.nbytes), copy
 
 
+@dataclass
 class Gpu:
     """A library's streams, by functions of the library's: its current stream, what waits for one, the number
     of the current GPU, what makes an event, the milliseconds between two, and whether a stream is being
     captured into a CUDA graph."""
 
-    def __init__(
-        self,
-        stream: Call = lambda: None,
-        wait: Call = lambda _: None,
-        gpu: Call = lambda: 0,
-        event: Call = lambda: None,
-        elapsed: Call = lambda begin, end: begin.elapsed_time(end),
-        captures: Call = lambda _: False,
-    ) -> None:
-        self._stream, self._wait, self._gpu, self._event, self._elapsed = stream, wait, gpu, event, elapsed
-        self._captures = captures
-        self._spare: defaultdict[int, list[Any]] = defaultdict(list)
+    stream: Call = lambda: None
+    wait: Call = lambda _: None
+    gpu: Call = lambda: 0
+    event: Call = lambda: None
+    elapsed: Call = lambda begin, end: begin.elapsed_time(end)
+    is_capturing: Call = lambda _: False
+    _spare: defaultdict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
     def synchronize(self, stream: Any = None) -> None:
         """Returns when the stream (None: the current one) is done."""
-        self._wait(stream or self._stream())
+        self.wait(stream or self.stream())
 
     def captures(self, stream: Any = None) -> bool:
         """Whether calls on the stream go into a CUDA graph: waiting would end the capture with an error, and
         events recorded in it have no times. CUDA refuses to say so of its default stream during a capture."""
         with suppress(Exception):
-            return bool(self._captures(stream or self._stream()))
+            return bool(self.is_capturing(stream or self.stream()))
         return True
 
     def mark(self, stream: Any = None) -> tuple[int, Any]:
         """A CUDA event, recorded on the stream, and its GPU. Making one takes up to 75 µs: it is reused."""
-        gpu = int(self._gpu())
+        gpu = int(self.gpu())
         try:
             event = self._spare[gpu].pop()
         except IndexError:
-            event = self._event()
-        event.record(stream or self._stream())
+            event = self.event()
+        event.record(stream or self.stream())
         return gpu, event
 
     def seconds_between(self, begin: tuple[int, Any], end: tuple[int, Any]) -> float:
         """Seconds between two completed marks. Read once: their events are reused."""
-        seconds = float(self._elapsed(begin[1], end[1])) * 1e-3
+        seconds = float(self.elapsed(begin[1], end[1])) * 1e-3
         self._spare[begin[0]] += (begin[1], end[1])
         return seconds
 

@@ -187,14 +187,17 @@ class Player:
             setattr(owner, name, lambda *_, value=value, **__: value)
 
     def _tensor_methods(self) -> None:
-        tensor = self._torch.Tensor
+        tensor, strided = self._torch.Tensor, self._torch.strided
+
+        def is_pinned(tensor: Any, *_: Any) -> bool:
+            return tensor.layout is strided and tensor.untyped_storage().data_ptr() in self._pinned
+
         replace(tensor, "to", self._to)
         replace(tensor, "cuda", lambda _: lambda self, *_, **options: self.to("cuda", **options))
         replace(tensor, "cpu", lambda _: lambda self, **_: self.to("cpu"))
         replace(tensor, "copy_", self._copy)
         replace(tensor, "pin_memory", self._pin)
-        replace(tensor, "is_pinned", lambda _: lambda self, *_: self._is_pinned_played())
-        tensor._is_pinned_played = self._is_pinned()
+        replace(tensor, "is_pinned", lambda _: is_pinned)
         replace(tensor, "__format__", self._format)
         data = tensor.data
 
@@ -252,10 +255,6 @@ class Player:
         place = tensor.untyped_storage().data_ptr()
         self._pinned[place] = weakref.ref(tensor, lambda _: self._pinned.pop(place, None))
         return tensor
-
-    def _is_pinned(self) -> Callable[[Any], bool]:
-        strided = self._torch.strided
-        return lambda tensor: tensor.layout is strided and tensor.untyped_storage().data_ptr() in self._pinned
 
     def _making(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Around functions that take `device`."""

@@ -239,7 +239,9 @@ class Finder(MetaPathFinder):
         if (play := self._plays.pop(name, None)) and (module := play()) is not None:
             spec: ModuleSpec | None = ModuleSpec(name, _Given(module), is_package=True)
         else:
-            spec = self._others(name, path, target)
+            # The next finder's answer: a library may have one of its own, as numba-cuda has.
+            others = (each.find_spec(name, path, target) for each in sys.meta_path if each is not self)
+            spec = next((each for each in others if each is not None), None)
         if spec is None:
             return None
         if name in self._installs and spec.loader is not None:
@@ -249,12 +251,6 @@ class Finder(MetaPathFinder):
             spec.loader = _Counted(name, spec.origin, self._loops)
             spec.cached = None
         return spec
-
-    def _others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        """The answer of the next finder: a library may have one of its own, as numba-cuda has."""
-        finders = (finder for finder in sys.meta_path if finder is not self)
-        specs = (finder.find_spec(name, path, target) for finder in finders)
-        return next((spec for spec in specs if spec is not None), None)
 
     def install_imported(self) -> None:
         """For libraries that are there already."""

@@ -47,7 +47,9 @@ class TorchCalls:
         cuda = module.cuda
         event = functools.partial(cuda.Event, enable_timing=True)
         captures = lambda _: cuda.is_current_stream_capturing()  # noqa: E731
-        gpu = Gpu(cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event, captures=captures)
+        gpu = Gpu(
+            cuda.current_stream, cuda.Stream.synchronize, cuda.current_device, event, is_capturing=captures
+        )
         self._calls, self.seconds_between = Calls("torch", recorder, gpu, self._direct), gpu.seconds_between
         self._copies()
         self._cuda_types()
