@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,15 @@ def test_its_progress_bars_are_no_message(tmp_path: Path) -> None:
     path = fake(tmp_path, does)
     with pytest.raises(NsysFailed, match=r"code 3: the disk is full$"):
         nsys_module.run([str(path), "profile", "--output=x"])
+
+
+@pytest.mark.parametrize("often", [1, 2])
+def test_a_collision_with_another_that_starts_is_tried_again_once(tmp_path: Path, often: int) -> None:
+    fails = f'[ $(wc -l <"$0.starts") -gt {often} ] || {{ echo "= sem_open"; exit 1; }}'
+    path = fake(tmp_path, f'echo >>"$0.starts"; {fails}; echo ran')
+    with nullcontext() if often == 1 else pytest.raises(NsysFailed, match="code 1"):
+        assert nsys_module.run([str(path), "profile", "--output=x"]) == "ran"
+    assert len(Path(f"{path}.starts").read_text()) == 2
 
 
 # What it does

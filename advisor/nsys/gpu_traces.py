@@ -25,13 +25,23 @@ from advisor.nsys.work import (
     rows,
     timeline,
 )
-from advisor.profiles.programs import LARGE, SMALL, Flow, Frames, GpuTrace, HostTime, HostWork, Managed
+from advisor.profiles.programs import (
+    LARGE,
+    SMALL,
+    Flow,
+    Frames,
+    GpuTrace,
+    HostTime,
+    HostWork,
+    Managed,
+    Stream,
+)
 from advisor.profiles.traces import Kernels, Migrations, Timeline
 
 UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
 _ARRAYS = {"host-to-array": UP, "array-to-host": DOWN}
 """Copies to and from texture memory cross the link as the others do."""
-_MOST_LENGTHS, _MOST_KERNELS, _MOST_SIZES = 1000, 10, 12
+_MOST_LENGTHS, _MOST_KERNELS, _MOST_SIZES, _MOST_STREAMS = 1000, 10, 12, 8
 _CHANGES = 3
 """Changes of side from which a range of managed memory goes back and forth: fewer are one round trip."""
 _TURNS = 1.5
@@ -93,6 +103,7 @@ class GpuFigures:
             set_up=self._flows(others),
             managed=self._managed(),
             kernels=self._kernels(),
+            streams=self._streams(),
             timeline=self._timeline(),
         )
         return trace if self.calls is None else trace.model_copy(update=self._host(self.calls))
@@ -318,16 +329,18 @@ class GpuFigures:
         return len(ends), (np.delete(begins, needed), np.delete(stops, needed))
 
     def _kernels(self) -> tuple[Kernels, ...]:
-        at = self._at("kernels")
-        if not len(at):
-            return ()
-        work = self.work.kernels
-        numbers, which = numbered(work["name"][at])
-        counts, lasted = np.bincount(which), np.bincount(which, (work["end"] - work["start"])[at]) / 1e9
-        most = np.argsort(-lasted, kind="stable")[:_MOST_KERNELS]
-        names = self.database.strings(numbers[most].tolist()) | OWN
-        figures = zip(numbers[most].tolist(), counts[most].tolist(), lasted[most].tolist(), strict=True)
-        return tuple(Kernels(name=names.get(n, "unnamed"), count=c, seconds=s) for n, c, s in figures)
+        sums = _sums(self.work.kernels, "name", self._at("kernels"))
+        most = sorted(sums.items(), key=lambda row: -row[1][1])[:_MOST_KERNELS]
+        names = self.database.strings([number for number, _ in most]) | OWN
+        named = ((names.get(number, "unnamed"), count, lasted) for number, (count, lasted) in most)
+        return tuple(Kernels(name=name, count=count, seconds=lasted) for name, count, lasted in named)
+
+    def _streams(self) -> tuple[Stream, ...]:
+        kernels = _sums(self.work.kernels, "stream", self._at("kernels"))
+        copies = _sums(self.work.copies, "stream", self._at("copies"))
+        sums = {n: [each.get(n, (0, 0.0))[1] for each in (kernels, copies)] for n in {**kernels, **copies}}
+        busiest = sorted(sums.items(), key=lambda item: -sum(item[1]))[:_MOST_STREAMS]
+        return tuple(Stream(number=n, kernel_seconds=k, copy_seconds=c) for n, (k, c) in busiest)
 
     def _timeline(self) -> Timeline | None:
         """The steady frame whose length is the median."""
@@ -340,3 +353,13 @@ class GpuFigures:
         if self.calls is not None:
             drawn += rows("host", self.calls.columns, "work", dict(enumerate(WORKS)), begin, end)
         return timeline(drawn, begin, end)
+
+
+def _sums(columns: Columns, kind: str, at: Integers) -> dict[int, tuple[int, float]]:
+    """How often each number of a column occurs in these rows, and the seconds of its rows."""
+    if not len(at):
+        return {}
+    numbers, lasted = columns[kind][at], columns["end"][at] - columns["start"][at]
+    kinds, which = numbered(numbers)
+    counts, totals = np.bincount(which).tolist(), (np.bincount(which, lasted) / 1e9).tolist()
+    return dict(zip(kinds.tolist(), zip(counts, totals, strict=True), strict=True))

@@ -38,7 +38,7 @@ _CAUSES = {"speculative prefecth": "speculative prefetch"}
 OWN = {-2: "memset", -3: "CUDA graph", -9: "copy on the device"}
 """Names of work other than kernels that keeps a GPU busy, in place of the number of a kernel's name."""
 _OWN_NUMBERS = {Tables.MEMSETS: -2, Tables.GRAPHS: -3, Tables.COPIES: -9}
-_PLACE = ("start", "end", "globalPid", "deviceId", "correlationId")
+_PLACE = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
 _KIND, _MOVE = ("copyKind", "srcKind", "dstKind"), ("copyKind", "migrationCause")
 MOST_KINDS = 512
 
@@ -112,7 +112,7 @@ def _kept(kind: str, rows: Columns, name: str) -> Columns:
     if kind == "moved":
         ranges = np.where(rows["virtualAddress"] > 0, rows["virtualAddress"] >> RANGE, UNKNOWN)
         return {**times, "bytes": rows["bytes"], "kind": _packed(rows, _MOVE), "range": ranges}
-    launched = {**times, "call": rows["correlationId"]}
+    launched = {**times, "stream": rows["streamId"], "call": rows["correlationId"]}
     if kind == "copies":
         return {**launched, "bytes": rows["bytes"], "kind": _packed(rows, _KIND)}
     return {**launched, "name": rows[name]}

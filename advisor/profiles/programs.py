@@ -99,6 +99,14 @@ class Frames(Record):
     downloads: tuple[tuple[int, int], ...] = ()
 
 
+class Stream(Record):
+    """One stream of a GPU in the same time."""
+
+    number: int
+    kernel_seconds: Seconds
+    copy_seconds: Seconds
+
+
 class Link(Record):
     """The best rate at which the device copies page-locked memory."""
 
@@ -140,6 +148,7 @@ class GpuTrace(Record):
     waits: int | None = optional("Calls in which the host waited for the GPU")
     wait_gap_seconds: Seconds | None = optional("Idle time behind those, but for the longest of each frame")
     kernels: tuple[Kernels, ...] = ()
+    streams: tuple[Stream, ...] = ()
     links: dict[Word, Link] = table("By direction: to-device, to-host")
     set_up: tuple[Flow, ...] = optional("Copies outside these frames", ())
     timeline: Timeline | None = None

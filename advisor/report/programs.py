@@ -211,7 +211,7 @@ def _gpu_section(gpu: GpuTrace, *, first: bool) -> Section:
         blocks.Facts(tuple(_host(gpu)), f"CUDA calls of the host{each and ','}{each}"),
         blocks.Facts(tuple(_managed(gpu)), f"Managed memory{each and ','}{each}"),
         blocks.Fold("Before and between the frames", filled(_copies(gpu, gpu.set_up, ""))),
-        blocks.Fold("Kernels", filled(blocks.Facts(tuple(_kernels(gpu))))),
+        blocks.Fold("Streams and kernels", filled(blocks.Facts(tuple(_streams(gpu))))),
     )
     anchor = gpu.label.lower().replace(" ", "-").replace("(", "").replace(")", "")
     return Section(anchor, gpu.label, inside, nav=gpu.label)
@@ -283,7 +283,10 @@ def _managed(gpu: GpuTrace) -> Iterator[Fact]:
             yield Fact(f"page faults by the {who}", units.digits(faults / gpu.units))
 
 
-def _kernels(gpu: GpuTrace) -> Iterator[Fact]:
+def _streams(gpu: GpuTrace) -> Iterator[Fact]:
+    for stream in gpu.streams:
+        copies, kernels = units.seconds(stream.copy_seconds), units.seconds(stream.kernel_seconds)
+        yield Fact(f"stream {stream.number}", f"kernels {kernels}, copies {copies}")
     for kernel in gpu.kernels:
         seconds = units.seconds(kernel.seconds)
         yield Fact(words.name(kernel.name), f"{seconds}, {words.count(kernel.count, 'run')}")
