@@ -102,7 +102,7 @@ def test_failures_late_in_the_run_are_rows_and_predictions_stand(command: Comman
     assert {(r.status, r.reason) for r in loaded.results} == {  # type: ignore[union-attr]
         (
             "failed",
-            "the workload failed: stage 'compute' (misbehaving.py:39), frame 20: ValueError: this frame is "
+            "the workload failed: stage 'compute' (misbehaving.py:38), frame 20: ValueError: this frame is "
             "bad; buffers: a float32 (64,), b float32 (64,)",
         )
     }

@@ -65,7 +65,7 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
     ended = launched(tmp_path, ProcessLauncher(3, server=server()), how="hang", at="2")
     assert (ended.how, ended.reason) == (
         "timeout",
-        "did not finish within 3.00 s; it was in hangs (misbehaving.py:75)",
+        "did not finish within 3.00 s; it was in hangs (misbehaving.py:70)",
     )
 
 
