@@ -6,6 +6,7 @@ from typing import Any
 
 import builders
 import pytest
+from builders import altered
 from every import every
 from published_cases import predicted
 
@@ -109,66 +110,47 @@ def test_host_stages_of_a_cpu_profile_are_the_median_over_its_processes() -> Non
     assert host_spread(measured_on("Tesla T4", 0.001, 0.01)) is None
 
 
-def test_the_noise_of_the_host_is_in_the_range_of_a_gain_which_holds_the_likely_one() -> None:
-    def gain(*host: float) -> tuple[float, float, float]:
-        rows = tuple(
-            builders.measured(name, 0.02, stage_seconds={"produce": s, "consume": s})
-            for name, s in zip(("pageable", "pinned", "zero-copy"), host, strict=True)
-        )
-        work = tuple(StageWork(stage=stage, seconds=host[0]) for stage in ("produce", "consume"))
-        traffic = builders.vector_add_trace().model_copy(update={"work": work})
-        profile = builders.cpu_profile(results=rows, traffic=traffic)
-        chosen = predict(profile, load("orin-nano")).recommendation
-        assert chosen.speedup is not None
-        return chosen.interval[0], chosen.speedup, chosen.interval[1]
-
-    quiet, busy = gain(0.06, 0.06, 0.06), gain(0.06, 0.02, 0.14)
-    for low, likely, high in (quiet, busy):
-        assert low < likely < high
-    assert busy[0] < 0.97 * quiet[0]
-    assert busy[2] > 1.03 * quiet[2]
-
-
-def busy_profile(busy: float | None, host: float, n: int = 1 << 24) -> Profile:
-    """A run whose three processes agreed, on a machine whose CPU others used so far."""
+def timed(*host: float, busy: float | None = None, n: int = 1 << 24) -> Profile:
+    """A run with these host stages in its three processes, on a machine whose CPU others used so far."""
     rows = tuple(
-        builders.measured(name, 0.02, stage_seconds={"produce": host, "consume": host})
-        for name in ("pageable", "pinned", "zero-copy")
+        builders.measured(name, 0.02, stage_seconds={"produce": s, "consume": s})
+        for name, s in zip(("pageable", "pinned", "zero-copy"), host, strict=True)
     )
-    work = tuple(StageWork(stage=stage, seconds=host) for stage in ("produce", "consume"))
+    work = tuple(StageWork(stage=stage, seconds=host[0]) for stage in ("produce", "consume"))
     traffic = builders.vector_add_trace(n).model_copy(update={"work": work})
     workload = builders.vector_add_workload(n)
     made = builders.cpu_profile(workload=workload, results=rows, traffic=traffic)
-    return builders.altered(made, "environment", cpu_busy=busy)
+    return altered(made, "environment", cpu_busy=busy)
 
 
-def test_what_others_took_of_the_cpu_in_a_whole_run_is_in_the_range_of_a_gain() -> None:
-    """Two runs on a busy machine, all processes of one half as slow again: each range holds the other."""
+def gain(*host: float, busy: float | None = None) -> tuple[float, float, float]:
+    chosen = predict(timed(*host, busy=busy), load("orin-nano")).recommendation
+    assert chosen.interval[0] < chosen.speedup < chosen.interval[1]
+    return chosen.interval[0], chosen.speedup, chosen.interval[1]
 
-    def gain(busy: float | None, host: float) -> tuple[float, float, float]:
-        chosen = predict(busy_profile(busy, host), load("orin-nano")).recommendation
-        assert chosen.speedup is not None
-        return chosen.interval[0], chosen.speedup, chosen.interval[1]
 
-    one, other = gain(1.0, 0.03), gain(1.0, 0.045)
-    idle = gain(None, 0.03)
-    assert one[0] < 0.97 * idle[0]
-    assert one[2] > 1.03 * idle[2]
+def test_what_others_took_of_the_cpu_is_in_the_range_of_a_gain() -> None:
+    """In some processes; or in a whole run, all of one half as slow again: each range holds the other."""
+    alike, varied = gain(0.06, 0.06, 0.06), gain(0.06, 0.02, 0.14)
+    one, other, idle = gain(*[0.03] * 3, busy=1.0), gain(*[0.045] * 3, busy=1.0), gain(*[0.03] * 3)
+    for quiet, busy in ((alike, varied), (idle, one)):
+        assert busy[0] < 0.97 * quiet[0]
+        assert busy[2] > 1.03 * quiet[2]
     assert one[0] < other[1] < one[2]
     assert other[0] < one[1] < other[2]
-    assert host_spread(busy_profile(1.0, 0.03)) == pytest.approx(1.0)
-    few = busy_profile(0.5, 0.03)
-    few = few.model_copy(update={"results": few.results[:0]})
+    busy_run = timed(*[0.03] * 3, busy=1.0)
+    assert host_spread(busy_run) == pytest.approx(1.0)
+    few = altered(timed(*[0.03] * 3, busy=0.5), "", results=())
     assert host_spread(few) is None
-    assert {
-        row.cpu_busy for row in predict(few, load("orin-nano")).results if isinstance(row, Predicted)
-    } == {0.5}
+    rows = predict(few, load("orin-nano")).results
+    assert {row.cpu_busy for row in rows if isinstance(row, Predicted)} == {0.5}
 
 
 def test_a_choice_that_the_load_of_the_cpu_may_change_is_open() -> None:
     """A long host stage hides a gain, which it does not at half its time."""
     quiet, busy = (
-        predict(busy_profile(share, 1e-3, 1 << 16), load("rtx-4090")).recommendation for share in (0.02, 1.0)
+        predict(timed(*[1e-3] * 3, busy=share, n=1 << 16), load("rtx-4090")).recommendation
+        for share in (0.02, 1.0)
     )
     assert (quiet.strategy, quiet.verdict) == (busy.strategy, "keep")
     assert busy.verdict == "open"
