@@ -76,11 +76,22 @@ PAGES = {
     "compared hostile": lambda: comparison_page(*hostile_pair(LONG), (LONG, LONG)),
     "devices": lambda: page_of(mixed()),
     "hostile devices": lambda: page_of(hostile_devices(LONG)),
+    "sweep": lambda: page_of(cpu_sweep()),
+    "hostile sweep": lambda: page_of(hostile_sweep(LONG)),
 }
+CHARTS = (".race rect.segment", "path.line")
+DRAWN = """(kind) => {
+  const found = [...document.querySelectorAll(kind)], style = found.length ? getComputedStyle(found[0]) : {};
+  const colour = kind === "path.line" ? style.stroke : style.fill;
+  const wide = Math.max(...found.map((e) => e.getBoundingClientRect().width));
+  return !found.length || (wide > 10 && !["none", "rgb(0, 0, 0)"].includes(colour));
+}"""
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_fits_its_window_and_nothing_comes_alive(name: str, browser: Browser, tmp_path: Path) -> None:
+def test_page_fits_its_window_is_drawn_and_nothing_comes_alive(
+    name: str, browser: Browser, tmp_path: Path
+) -> None:
     with visit(browser, render(PAGES[name](), "html"), tmp_path) as seen:
         for unfold in (False, True):
             if unfold:
@@ -88,6 +99,7 @@ def test_page_fits_its_window_and_nothing_comes_alive(name: str, browser: Browse
             for width in (320, 390, 820, 1280):
                 seen.resize(width)
                 assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}, f"{unfold=}"
+                assert "hostile" in name or all(seen.ask(DRAWN, kind) for kind in CHARTS)
         assert seen.complaints == []
         assert seen.ask("document.title") != "taken"
 
@@ -137,25 +149,12 @@ def test_four_panels_stand_two_by_two(
         assert seen.ask(f"new Set({cards}.map((e) => e.getBoundingClientRect().x)).size") == columns
 
 
-@pytest.mark.parametrize("name", PROFILES)
-def test_charts_are_drawn_in_colour(name: str, browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, shown(PROFILES[name](), "html"), tmp_path, width=390) as seen:
-        bars = "[...document.querySelectorAll('.race rect.segment')]"
-        assert seen.ask(f"Math.max(...{bars}.map((e) => e.getBoundingClientRect().width))") > 10
-        assert seen.ask(f"getComputedStyle({bars}[0]).fill") not in ("none", "rgb(0, 0, 0)")
-        assert seen.complaints == []
-
-
 def test_predicted_bars_have_stripes_and_measured_ones_have_none(browser: Browser, tmp_path: Path) -> None:
     for run, hatched in ((profile(), False), (cpu_profile(predictions=cpu_profile().predictions[:1]), True)):
         with visit(browser, shown(run, "html"), tmp_path) as seen:
-            fills = seen.ask(
-                "[...document.querySelectorAll('.race rect.segment')].map((e) => getComputedStyle(e).fill)"
-            )
+            fill = "[...document.querySelectorAll(kind)].map((e) => getComputedStyle(e).fill)"
+            fills, stripes = (seen.ask(f"(kind) => {fill}", k) for k in (".race .segment", "pattern .stripe"))
             assert any("hatch-" in fill for fill in fills) == hatched
-            stripes = seen.ask(
-                "[...document.querySelectorAll('pattern .stripe')].map((e) => getComputedStyle(e).fill)"
-            )
             assert bool(stripes) == hatched, "a page has the patterns that it uses"
             assert "none" not in stripes
 
@@ -305,22 +304,6 @@ def test_a_link_to_a_section_leads_there(browser: Browser, tmp_path: Path) -> No
     with opened(saved("measured"), 1280, browser, tmp_path) as visited:
         visited.page.get_by_label("Link to Advice").click()
         assert visited.ask("location.hash") == "#advice"
-
-
-SWEEPS = {"cpu": cpu_sweep(), "hostile": hostile_sweep(HOSTILE + "endless" * 500)}
-
-
-@pytest.mark.parametrize("name", SWEEPS)
-def test_page_of_a_sweep_fits_its_window(name: str, browser: Browser, tmp_path: Path) -> None:
-    line = "document.querySelector('path.line')"
-    with visit(browser, render(page_of(SWEEPS[name]), "html"), tmp_path) as seen:
-        for width in (390, 1280):
-            seen.resize(width)
-            assert seen.ask(WIDE) == {"scroll": width, "client": width, "wide": []}
-            if name != "hostile":
-                assert seen.ask(f"{line}.getBoundingClientRect().width") > 90
-                assert seen.ask(f"getComputedStyle({line}).stroke") not in ("none", "rgb(0, 0, 0)")
-        assert seen.complaints == []
 
 
 def three_devices() -> ProfileSet:
