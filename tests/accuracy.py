@@ -32,6 +32,7 @@ from left_out import (
 )
 from outcomes import Outcome, holds, outcome, summary
 from published_cases import TO_DEVICE, TO_HOST, Case, Figure, cases
+from rules_report import between_marks
 
 from advisor.devices.host_rates import RATES, parse, with_rates
 from advisor.model.machines import PATH as DEFAULTS
@@ -254,14 +255,7 @@ def documented(found: Held, text: str) -> str:
         "details": details(found.without),
         "runs": runs(found.ours),
     }
-    for name, lines in tables.items():
-        if f"<!-- {name} -->" not in text:
-            continue
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        head, rest = text.split(begin)
-        tail = rest.split(end)[1]
-        text = head + begin + "\n".join(lines) + "\n" + end + tail
-    return text
+    return between_marks(tables, text)
 
 
 def runs(found: Mapping[str, Sequence[Outcome]]) -> Iterator[str]:

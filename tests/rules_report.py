@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -239,12 +239,13 @@ def tables(paths: Sequence[Path]) -> dict[str, list[str]]:
     }
 
 
-def documented(made: dict[str, list[str]], text: str) -> str:
-    """docs/rules-report.md with its tables as they are now, each between its marks."""
-    for name, lines in made.items():
+def between_marks(tables: Mapping[str, Iterable[str]], text: str) -> str:
+    """The page with those of the tables that it has as they are now, each between its marks."""
+    for name, lines in tables.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        head, rest = text.split(begin)
-        text = head + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+        if begin in text:
+            head, rest = text.split(begin)
+            text = head + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1]
     return text
 
 
@@ -266,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made = tables(paths)
     print("\n\n".join("\n".join(lines) for lines in made.values()))
     if given.write:
-        DOCUMENT.write_text(documented(made, DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+        DOCUMENT.write_text(between_marks(made, DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import accuracy
 import left_out
-import measured
 import numpy as np
 import published_cases
 import pytest
@@ -56,18 +54,6 @@ def test_families_left_out_are_chosen_no_worse_than_by_the_rule_of_three_lines(h
     found = summary(held.without)
     assert (found["right_share"] or 0) >= (found["rule_right_share"] or 1)
     assert (found["regret_mean"] or 1) <= (found["rule_regret_mean"] or 0)
-
-
-def test_every_published_row_of_the_sample_is_used(held: Held) -> None:
-    used = [
-        f.published
-        for o in held.sample
-        if o.case.source.endswith("UnifiedMemoryPerf")
-        for f in o.case.figures
-    ]
-    assert len(used) == (2 * 7 + 3) * 8
-    assert min(used) == pytest.approx(13e-6)
-    assert max(used) == pytest.approx(163.723e-3)
 
 
 def test_the_package_carries_what_the_model_reaches(held: Held) -> None:
@@ -164,27 +150,6 @@ def test_what_is_marked_is_what_the_program_would_recommend(ours: dict[str, list
     for o in (o for group in ours.values() for o in group):
         chosen = predict(o.case.profile, o.case.entry).recommendation
         assert o.recommended == chosen.strategy, o.case.name
-
-
-def test_frames_that_overlap_count_begin_to_end(ours: dict[str, list[Outcome]]) -> None:
-    extracts = {e.name: e for e in measured.extracts()}
-    for o in ours[accuracy.CALIBRATED]:
-        (figure,) = (f for f in o.case.figures if f.strategy == "pinned-pipelined")
-        row = extracts[o.case.name].rows["pinned-pipelined"]
-        assert figure.published == row.latency_seconds
-        assert figure.interval is not None
-        longer = figure.published / row.median
-        assert longer > 1.5
-        assert figure.interval == pytest.approx((row.low * longer, row.high * longer))
-
-
-def test_what_we_measured_is_never_mixed_with_what_was_published(ours: dict[str, list[Outcome]]) -> None:
-    carried = json.loads(shipped.PATH.read_text(encoding="utf-8"))
-    assert set(carried["measured_by_us"]) == set(ours)
-    assert not set(carried["by_class"]) & set(ours)
-    assert not {case.name for case in published_cases.cases()} & {
-        o.case.name for o in ours[accuracy.CALIBRATED]
-    }
 
 
 @pytest.mark.parametrize("page", accuracy.PAGES, ids=lambda page: page.name)

@@ -35,7 +35,7 @@ from advisor.profiles.conclusions import Gain, Objective, Preferences, Recommend
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report import answering, words
-from advisor.report.answer import MOST, Answer, Answers, Part, legend, parts_of, where_time_goes
+from advisor.report.answer import MOST, Answer, Answers, Part, parts_of, where_time_goes
 from advisor.report.blocks import Banners, Findings, Table, TableCell
 from advisor.report.markdown import escape, prose
 from advisor.report.mixes import buffers
@@ -231,18 +231,6 @@ def test_markdown_keeps_the_begin_of_a_name_that_is_too_long() -> None:
 
 
 # What the objective counts, and how often the model was right
-
-
-def test_host_copies_are_a_part_of_the_frame() -> None:
-    row = measured("pinned", 0.020, host_copy_seconds=0.001)
-    parts = {part.key: part.value for part in parts_of(profile(results=(row,)))["pinned"]}
-    labels = list(parts)
-    assert labels.index("consume") < labels.index("host copy") < labels.index("copies")
-    assert parts["host copy"] == "1.00 ms"
-    assert "host copy" not in [part.key for part in parts_of(profile())["pinned"]]
-    terms = {"host:a": 0.01, "host-copy": 0.01}
-    model = prediction(results=(predicted("pinned", 0.02, terms=terms),))
-    assert legend(parts_of(model).values()) == {"a": "host", "host copy": "host-copy"}
 
 
 def overlapped(objective: Objective = "throughput", **fields: Any) -> Profile:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 import rules_report
 from builders import advice, measured, profile, recommendation, vector_add_trace
 from rendering import blocks
-from rules_report import (
-    PATCH,
-    Change,
-    Changes,
-    Trial,
-    found,
-    possible,
-    proposed,
-    summary,
-    tables,
-    tried,
-    tried_table,
-)
+from rules_report import PATCH, Trial, found, tables, tried, tried_table
 
 from advisor.model.measured import modelled
 from advisor.model.predict import with_estimates
@@ -32,7 +19,6 @@ from advisor.profiles.schema import Device, Profile
 from advisor.report.blocks import Findings
 from advisor.report.pages import page_of
 from advisor.rules.advise import advise
-from advisor.verdicts.measured import speeds
 
 DATA = Path(__file__).parent / "data"
 H200 = DATA / "h200-vector_add.json"
@@ -61,35 +47,6 @@ def test_the_models_estimate_stands_beside_the_measured_gain() -> None:
     assert with_estimates(unknown, ()) == ()
 
 
-def change(
-    before: float, after: float, told_before: float, told_after: float, *, sure: bool = True
-) -> Change:
-    return Change("w", "r", "pageable", "pinned", before, after, told_before, told_after, sure)
-
-
-def test_how_far_off_an_estimate_is() -> None:
-    low, high = change(4.0, 2.0, 3.0, 2.0), change(4.0, 2.0, 3.0, 1.0)
-    assert (low.off, high.off) == (pytest.approx(4 / 3), pytest.approx(1.5))
-    assert (low.right, low.measured, low.estimated) == (True, 2.0, 1.0)
-    assert not change(4.0, 2.0, 1.0, 2.0).right
-    assert change(2.0, 4.0, 1.0, 2.0).right
-    (line,) = summary([low, high, change(4.0, 2.0, 1.0, 2.0), change(1.0, 1.01, 2.0, 1.0, sure=False)])
-    assert re.findall(r"\b\d+(?:\.\d+)?\b", line)[:5] == ["4", "3", "2", "1.76", "4.00"]
-    assert len(summary([])) == 1
-
-
-def test_over_a_real_run() -> None:
-    run = load(H200)
-    between = Changes("vector_add", run)
-    told, every = list(proposed(between)), list(possible(between))
-    assert {"pageable-transfer"} <= {c.rule for c in told}
-    assert len(every) == len(run.measured()) - 1
-    assert {c.old for c in every} == {"pageable"}
-    for c in every:
-        assert c.measured == pytest.approx(c.before - run.measured()[c.new].median_seconds)
-        assert c.sure == (not speeds(run)[c.new].low <= 1 <= speeds(run)[c.new].high), "the report's interval"
-
-
 def test_the_command_reads_any_directory_and_says_where_there_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,7 +61,7 @@ def test_the_command_reads_any_directory_and_says_where_there_is_none(
 @pytest.mark.skipif(not found([rules_report.REPORTS]), reason="no measured profiles are committed here")
 def test_the_page_is_made_from_the_committed_profiles() -> None:
     text = rules_report.DOCUMENT.read_text(encoding="utf-8")
-    assert rules_report.documented(tables(found(rules_report.KEPT)), text) == text, "make rules-report"
+    assert rules_report.between_marks(tables(found(rules_report.KEPT)), text) == text, "make rules-report"
 
 
 def test_the_change_from_the_baseline_stands_before_larger_gains_over_what_nobody_uses() -> None:
