@@ -301,6 +301,10 @@ LEFT = {
         "gray",
         FUNCTION.replace("    total = 0.0", "    gray = np.ones(3)"),
     ),
+    "line of the file makes it": (
+        "gray",
+        FUNCTION.replace("    gray = np.empty((4, 4), np.float32)", "    with given as gray:\n        pass"),
+    ),
     "each call of process makes it": ("gray", FUNCTION.replace("for frame in frames", "if frame := frames")),
     "makes a new array in each frame": (
         "gray",
