@@ -49,23 +49,6 @@ CONSUME = host("consume", b="in")
 FRESH = [PRODUCE, COMPUTE, CONSUME]
 
 
-@every(
-    ("traits", "steps"),
-    [
-        (COPIES, "produce >a compute <b consume"),
-        (STAGED, "produce >a compute <b consume"),
-        (ASYNC, "produce >a compute <b | consume"),
-        (ZERO_COPY, "produce compute | consume"),
-        (EXCLUSIVE, "produce compute | consume"),
-    ],
-)
-def test_fresh_data(traits: Traits, steps: str) -> None:
-    planned = plan([], FRESH, dict.fromkeys("ab", traits))
-    assert spelled(planned.first) == words(steps)
-    assert planned.steady == planned.first
-    assert planned.setup == ()
-
-
 def test_fresh_data_prefetched() -> None:
     planned = plan([], FRESH, dict.fromkeys("ab", PREFETCHED))
     # In the first frame nothing holds b yet, and a is first touched where it is written.
@@ -91,6 +74,11 @@ BOTH_READ = [
 @every(
     ("frame", "traits", "steps"),
     [
+        (FRESH, dict.fromkeys("ab", COPIES), "produce >a compute <b consume"),
+        (FRESH, dict.fromkeys("ab", STAGED), "produce >a compute <b consume"),
+        (FRESH, dict.fromkeys("ab", ASYNC), "produce >a compute <b | consume"),
+        (FRESH, dict.fromkeys("ab", ZERO_COPY), "produce compute | consume"),
+        (FRESH, dict.fromkeys("ab", EXCLUSIVE), "produce compute | consume"),
         # Zero-copy waits where one side writes what the other reads or writes, and else works beside kernels.
         ([device("k", a="out"), host("read", a="in")], {"a": ZERO_COPY}, "k | read"),
         ([*IN_FLIGHT, host("look", a="in")], {"a": ZERO_COPY}, "produce k look |"),

@@ -133,8 +133,8 @@ def _answer(
 def _apart(row: Predicted) -> Fact:
     """Predicted time of the device path, and of the host stages, which vary between runs on this CPU."""
     host = row.host_seconds
-    noise = units.percent(host_noise(row) / host) if host else ""
-    stages = f"host stages {_within(host, row.host_interval)}, from this CPU's times (±{noise} between runs)"
+    longer = f"up to {units.percent(host_noise(row) / host)} longer in another run" if host else ""
+    stages = f"host stages {_within(host, row.host_interval)}, from this CPU's times ({longer})"
     path = _within(sum(row.terms.values()) - host, row.device_path_interval)
     return Fact("Copies, kernels and waits", path, stages if host else "no host stages")
 
