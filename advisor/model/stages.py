@@ -252,17 +252,11 @@ def _prefetch(at: Context, placement: Placement, size: float, to: Side) -> Value
     moved = size / (machine.get(rate) if machine.has(rate) else link_rate(at, to))
     mapping = machine.find("map_page_seconds") if to == "host" and not machine.has(rate) else None
     if mapping is not None:
-        moved = moved + _pages(at, size) * mapping
+        moved = moved + cpu_pages(at, size) * mapping
     return call + moved / (1.0 if share is None else share)
 
 
-def first_writes(at: Context, count: Values) -> Values:
-    """The host's faults at first writes to pages that were brought back to it mapped for reading alone."""
-    fault = at.machine.find("write_fault_seconds")
-    return constant(0.0) if fault is None else _pages(at, count) * fault
-
-
-def _pages(at: Context, count: Values | float) -> Values:
+def cpu_pages(at: Context, count: Values | float) -> Values:
     return np.asarray(count) / at.machine.exact("cpu_page_bytes")
 
 

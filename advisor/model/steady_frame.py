@@ -218,10 +218,12 @@ class Frame:
             self._read_only.discard(buffer)
 
     def _first_writes(self, buffer: str, count: Values) -> Values:
-        if buffer not in self._read_only:
+        """The host's faults at first writes to pages that came back to it mapped for reading alone."""
+        fault = self.at.machine.find("write_fault_seconds")
+        if buffer not in self._read_only or fault is None:
             return constant(0.0)
         self._read_only.discard(buffer)
-        return stages.first_writes(self.at, np.minimum(count, self.at.size(buffer)))
+        return stages.cpu_pages(self.at, np.minimum(count, self.at.size(buffer))) * fault
 
     # A shared DRAM behind two caches
 

@@ -96,16 +96,13 @@ def with_mixes(result: Recommendation, bound: float | None, search: Search | Non
     tried, untried = len(search.tried), search.mixes - len(search.tried)
     line = f"{tried} of {search.mixes} mixes measured" if untried > 0 else f"All {tried} mixes measured"
     if bound < TELLING:
-        line += f"; none is more than {shown_bound(bound)} {'faster' if _timed(result) else 'better'}"
+        better = "faster" if counted(result.objective).noun == "time" else "better"
+        line += f"; none is more than {shown_bound(bound)} {better}"
     else:
         line += "; too few blocks to bound their gain"
     early = f" ({search.reason})" if search.reason else ""
     line += f"; {untried} were not tried{early}." if untried > 0 else "."
     return _with_steps(result, line)
-
-
-def _timed(result: Recommendation) -> bool:
-    return counted(result.objective).noun == "time"
 
 
 def by_screening(result: Recommendation, times: float) -> Recommendation:
