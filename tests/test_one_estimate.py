@@ -96,7 +96,9 @@ def require_sides(text: str) -> int:
     return len(found)
 
 
-PAGES = sorted(path for path in GOLDEN.iterdir() if path.is_file() and "refused" not in path.name)
+PAGES = sorted(
+    path for path in GOLDEN.iterdir() if path.suffix[1:] in PATTERNS and "refused" not in path.name
+)
 
 
 @every("path", PAGES, ids=lambda path: path.name)
