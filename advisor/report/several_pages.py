@@ -17,7 +17,15 @@ from advisor.report.answering import measured_answer, predicted_answer
 from advisor.report.blocks import NOTHING, Column, Row, Table, TableCell, Verdict, columns, row
 from advisor.report.machine import pairs
 from advisor.report.page import MARKED, Page, Section, around, circumstances, filled, lead, legend
-from advisor.report.recommendations import CONFIRM, UNSURE, failures, nothing, sweep_failures, with_gain
+from advisor.report.recommendations import (
+    CONFIRM,
+    UNSURE,
+    failures,
+    nothing,
+    sweep_failures,
+    uncapitalised,
+    with_gain,
+)
 from advisor.report.records import Record
 from advisor.report.tables import gaps, memory_sentence
 from advisor.strategies.registry import BASELINE
@@ -331,8 +339,12 @@ def _fleet_verdict(rows: Sequence[FleetRow]) -> Verdict:
         costs = words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else ""
         sure = f"Settled on {len(settled)} of {words.count(len(rows), 'device')}."
         step = _LONGER if unsure else _APPLY.format("device")
-        choices = [(f"use {words.code(str(row.strategy))}", words.name(row.device)) for row in chosen]
-        remark = ". ".join(filter(None, (costs, sure)))
+        choices = []
+        for row in chosen:
+            name = words.code(str(row.strategy))
+            choices.append((f"use {name}" if row in settled else f"{name} leads", words.name(row.device)))
+        so_far = f"So far: {uncapitalised(costs)}" if costs and unsure else costs
+        remark = ". ".join(filter(None, (so_far, sure)))
         return _choices("measured", choices, len(rows), remark, step, unsure=unsure)
     if any(row.basis == "measured" for row in rows):
         step = "Open the reports in the table: they say why."
