@@ -414,7 +414,9 @@ def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     assert "One strategy for all: pinned, at most 2.00× the best time" in text
     assert "it died" in text
     assert "Use `pinned` on both devices" in pages.render(fleet_page(recorded(*rows[:2])), "txt")
-    undecided = pages.render(fleet_page(recorded(row("A"), row("B", verdict="open"))), "txt")
+    undecided = " ".join(
+        pages.render(fleet_page(recorded(row("A"), row("B", verdict="open"))), "txt").split()
+    )
     assert "Use `pinned` on A; `pinned` leads on B" in undecided
     assert "So far: one strategy for all: pinned, the fastest everywhere. Settled on 1 of 2" in undecided
     sure, unsure = (
