@@ -25,7 +25,15 @@ from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load, parse, require_readable
 from advisor.profiles.redaction import Redactor, without_environment, without_names
 from advisor.profiles.schema import Profile
-from advisor.profiles.secrets import MASK, is_secret, mask, masked, masked_and_bounded, of_process
+from advisor.profiles.secrets import (
+    MASK,
+    is_secret,
+    mask,
+    masked,
+    masked_and_bounded,
+    of_process,
+    secret_values,
+)
 from advisor.profiles.system_state import Environment
 from tests.faults.secret_cases import FORMS
 
@@ -81,7 +89,8 @@ def test_values_of_secrets_are_masked_in_a_command() -> None:
     assert " ".join(masked(typed)) == shown
     assert masked(["--token", "--quiet"]) == ["--token", "--quiet"]
     assert masked(["-p", "hunter2", "-phunter2"]) == ["-p", MASK, f"-p{MASK}"]
-    harmless = ["-p", "8080", "-p", "fp16", "-p", "./data", "-p", "-v", "-p8080", "-parallel", "-pfp16", "-p"]
+    assert secret_values(["-p", "hunter2", "-p", "train"], {}) == ["hunter2"], "train.py keeps its name"
+    harmless = ["-p", "8080", "-p", "fp16", "-p", "./data", "-p", "-v", "-p1e-3", "-parallel", "-pfp16", "-p"]
     assert masked(harmless) == harmless
     assert command_line(["profile", "--set", "secret=s3cr3t"]) == "advisor profile --set 'secret=***'"
 

@@ -123,7 +123,9 @@ _COUNTED = frozenset(("tokens",))
 """A number under such a name is a size."""
 _PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")
 _OPTION = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
-_NO_PASSWORD = re.compile(r"[\d.,:x]*|(?:bf|fp|tf|u?int|b?float|complex)\d{1,3}|half|single|double|auto")
+_NO_PASSWORD = re.compile(
+    r"[\d.,:x]*(?:\de[+-]?\d+)?|(?:bf|fp|tf|u?int|b?float|complex)\d{1,3}|half|single|double|auto"
+)
 _SIGN = r"=>|->|:=|(?<![=!<>])=(?!=)|:[ \w\[\]|.]{1,60}=(?!=)|:(?!//)|>(?=[^\s<]*</)|(?<=\s)is(?=\s)"
 _ASSIGNED = re.compile(
     rf"""(?<![\w-])(?P<name>[\w-]+)(?=(?P<between>\\*["']?\]?\s*(?P<sign>{_SIGN})\s*\\*"""
@@ -245,8 +247,11 @@ def secret_values(arguments: Sequence[str], parameters: Mapping[str, object]) ->
     """The secret values among arguments and parameters, and what they are made of."""
     values = [
         argument.removeprefix(masked_argument.removesuffix(MASK))
-        for argument, masked_argument in zip(arguments, masked(arguments), strict=True)
+        for before, argument, masked_argument in zip(
+            ("", *arguments), arguments, masked(arguments), strict=False
+        )
         if argument != masked_argument
+        and not (before == "-p" and argument.isalpha())  # texts have the word for its own sake
     ]
     values += [password for argument in arguments for password in _passwords(argument)]
     values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]
