@@ -33,6 +33,7 @@ d = torch.zeros(100).copy_(a)
 e = a.to("cuda").cuda()
 f = x.to(torch.float32).cpu().tolist()
 torch.empty(50, pin_memory=True)[:10].pin_memory().to("cuda", non_blocking=True)
+x.to(torch.float32, False, True).to(a, False, True)
 """,
         [
             (3, UP, "Tensor.to", 1, 400, PAGED),
@@ -41,6 +42,7 @@ torch.empty(50, pin_memory=True)[:10].pin_memory().to("cuda", non_blocking=True)
             (6, DOWN, "Tensor.copy_", 1, 400, PAGED),
             (9, LOCK, "torch.empty", 1, 200, PINNED),
             (9, UP, "Tensor.to", 1, 40, PINNED),
+            (10, UP, "Tensor.to", 1, 400, PAGED),
         ],
     ),
     "types of the GPU make and move tensors; of sparse ones indices and values cross": (

@@ -212,7 +212,8 @@ class Player:
 
         @functools.wraps(call, updated=())
         def to(tensor: Any, *args: Any, copy: bool = False, **options: Any) -> Any:
-            args, copy = args[:3], copy or any(args[3:])
+            place = 2 if args and isinstance(args[0], (torch.dtype, torch.Tensor)) else 3
+            args, copy = args[:place], copy or any(args[place:])
             device, dtype, _, layout = torch._C._nn._parse_to(*args, **options)
             was = goes = isinstance(tensor, self._kind)
             if args and isinstance(args[0], torch.Tensor):  # whose own device is the CPU's
