@@ -49,7 +49,7 @@ OUTCOMES: dict[str, VersionComparison | AdvisorError] = {
     "crashed in HEAD": WorkloadError("HEAD: it raised ValueError: no camera"),
     "the workload's file is gone": FileProblem("w.py does not exist"),
     "nothing to compare": NothingMeasured("nothing was compared within --max-seconds 4"),
-    "no GPU, and": NothingMeasured("--gpu 0: the CUDA driver reports no GPU"),
+    "no GPU, and": NothingMeasured("there is no GPU 0: the CUDA driver reports none"),
     "no GPU: compared": versions(SAME),
 }
 

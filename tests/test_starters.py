@@ -144,6 +144,7 @@ NO_CALLS = (
     ("class A:\n    def f(self):\n        pass\n", "pipeline.py:3"),
     ("for i in range(3):\n    x = 1\n    break\n", "pipeline.py:2"),
     ("x = (\n", "pipeline.py:1"),
+    ("import math\nprint(1)\n", "pipeline.py:1"),
     ("for i in range(3):\n    x = missing(i)\n", "pipeline.py:2"),
     ("x = [1]\nfor i in x:\n    y = len(x)\n", "pipeline.py:3"),
 )

@@ -181,7 +181,8 @@ def test_a_cpu_twin_is_no_remedy_on_a_gpu_and_a_missing_toolkit_is_named(
 
 def test_memory_that_the_machine_does_not_have_is_told_before_anything_runs(tmp_path: Path) -> None:
     error = refusal(PLAIN + AB.replace("Buffer(n", "Buffer(2**48") + ")", tmp_path)
-    assert not missing(error.message, "in two copies", "buffer 'a'", "(281474976710656,)")
+    told = f"{error.message} {error.next_step}"
+    assert not missing(told, "in two copies", "buffer 'a'", "(281474976710656,)", "--sweep")
 
 
 def test_a_stage_of_the_users_library_is_shown_as_theirs(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def wrong_file(command: Command, text: str) -> list[str]:
 
 def test_ending_the_process_on_import(command: Command) -> None:
     assert "KeyboardInterrupt" in wrong_file(command, "raise KeyboardInterrupt\n")[0]
-    assert "code 3" in wrong_file(command, "import os\nos._exit(3)\n")[0]
+    assert "code 3" in wrong_file(command, "import os, sys\nos._exit(2 + len(sys.argv))\n")[0], "no arguments"
 
 
 CHANGED = (
@@ -60,6 +60,7 @@ WORDS = (
     *("w.py --out w.py", "w.py --out /proc/advisor", "w.py --trace nothing", "w.py --nsys x"),
     *(
         "w.py --keep-nsys",
+        "w.py --gpus 0,1",
         "w.py --gpu 0 --format pdf",
         "w.py --gpu 0 --strategy pined",
         "w.py --gpu 0 --sweep n",

@@ -28,13 +28,14 @@ from advisor.texts import for_log, printable, without_first_word, without_last_w
 
 _PROGRAM = """\
 import sys
-root, module = sys.argv[1:3]
+root, module, *arguments = sys.argv[1:]
+del sys.argv[1:]
 sys.path = [p for p in sys.path if p] + [root]
 from importlib import import_module, util
 spec = util.spec_from_file_location("advisor", root + "/advisor/__init__.py")
 sys.modules["advisor"] = package = util.module_from_spec(spec)
 spec.loader.exec_module(package)
-import_module(module).main(sys.argv[3:])
+import_module(module).main(arguments)
 """
 """The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
 Popen = Callable[..., "subprocess.Popen[bytes]"]

@@ -127,6 +127,9 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
     inputs = [name for name in _read(statements) if name not in known]
     outputs = _written(statements, tree) or inputs[:1]
     cupy = next((name for name, full, _ in imports_of(tree) if full == "cupy"), "")
+    if not outputs:
+        step = "Name a line of a function or of a loop, or FILE::FUNCTION."
+        raise UsageError(f"the statements around line {line} of {source} set nothing", next_step=step)
     name = f"line_{line}"
     there = _on_gpu(text, tree, statements, cupy)
     uses = bool(cupy) and re.search(r"\bxp\.", "\n".join(there)) is not None

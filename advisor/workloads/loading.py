@@ -348,5 +348,5 @@ def require_host_memory(bound: BoundWorkload, copies: int = 1) -> None:
     raise ImpossibleBuffer(
         f"the buffers need {units.size(needed)}{twice}, and this machine has {units.size(there)}; the "
         f"largest is buffer {name!r} of shape {largest.dimensions} and dtype {largest.element}",
-        next_step="Make it smaller with --set NAME=VALUE.",
+        next_step="Make it smaller with --set NAME=VALUE, or with smaller values in --sweep.",
     )

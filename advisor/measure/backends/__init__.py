@@ -187,8 +187,8 @@ def choose_backend(
         raise UsageError("--gpu and --no-gpu contradict each other", next_step="Omit one of them.")
     if gpu is not None:
         if there.gpus() == 0:
-            step = f"Check the driver with nvidia-smi, or omit --gpu to {without[0]} without a GPU."
-            raise NothingMeasured(f"--gpu {gpu}: the CUDA driver reports no GPU", next_step=step)
+            step = f"Check the driver with nvidia-smi, or omit the number to {without[0]} without a GPU."
+            raise NothingMeasured(f"there is no GPU {gpu}: the CUDA driver reports none", next_step=step)
         return "cuda"
     if no_gpu or there.gpus() == 0:
         return "cpu"

@@ -124,7 +124,7 @@ def _parse(text: str) -> Gate:
         raise UsageError(f"--fail-if {text!r} is not a gate", next_step=_KNOWN)
     limit = _LIMIT.fullmatch(value.strip())
     if limit is None:
-        raise UsageError(f"--fail-if {text!r} has no limit in percent", next_step=_KNOWN)
+        raise UsageError(f"--fail-if {text!r} has no limit from 0% to 999999%", next_step=_KNOWN)
     sign, percent = "" if limited == "slower" else "+", float(limit[1])
     return Gate(f"{limited}={sign}{percent:g}%", limited, percent / 100)
 
