@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.jobs import Tree
+from advisor.texts import listed
 from advisor.workloads.loading import MODULE_PREFIX
 
 _OURS = "advisor"
@@ -238,4 +239,4 @@ class ModuleSnapshot:
             for name in changed:
                 setattr(module, name, before[name])
             names += [f"{module.__name__}.{name}" for name in changed]
-        return ", ".join(names)
+        return listed(names, 3)
