@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from advisor.fleets.api import Fleet, fleet
     from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host, repeat, workload
     from advisor.workloads.kernels import kernel
+    from advisor.workloads.outline import result
 
 _HOME = {
     **dict.fromkeys(("Buffer", "In", "InOut", "Out", "Workload"), "advisor.workloads.definition"),
@@ -25,11 +26,12 @@ _HOME = {
     **dict.fromkeys(("Fleet", "fleet"), "advisor.fleets.api"),
     "AdvisorError": "advisor.errors",
     "kernel": "advisor.workloads.kernels",
+    "result": "advisor.workloads.outline",
 }
 __all__ = [
     "AdvisorError", "Buffer", "Comparison", "Fleet", "In", "InOut", "Out", "Profile", "VersionComparison",
     "Workload", "__version__", "compare", "compare_versions", "device", "fleet", "host", "kernel", "load",
-    "profile", "repeat", "workload",
+    "profile", "repeat", "result", "workload",
 ]  # fmt: skip
 
 

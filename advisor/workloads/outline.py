@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from advisor.errors import UsageError, WorkloadError
 from advisor.profiles.files import read_bytes
@@ -210,3 +211,16 @@ def module_file(name: str) -> Path:
         step = "Run it from the folder in which `python -m` finds it."
         raise UsageError(f"-m {name}: the module was not found or cannot be run", next_step=step)
     return Path(os.path.relpath(spec.origin))
+
+
+ArrayT = TypeVar("ArrayT")
+
+
+def result(array: ArrayT, name: str = "") -> ArrayT:
+    """Names a result of a script and gives the array back.
+
+    array: CuPy, NumPy, or whatever NumPy can read. name: for messages. A script that is run by itself, or
+    recorded by `advisor profile`, does nothing more with it.
+    """
+    del name
+    return array
