@@ -298,7 +298,7 @@ def tensor_run(torch: types.ModuleType, text: str, change: Imposed | None) -> tu
 
 def main(_: list[str]) -> None:
     torch = importlib.import_module("torch")
-    played_torch.play(torch, lambda *_: None)
+    played_torch.play(torch)
     empty_like = torch.empty_like
     torch.empty_like = lambda tensor, device, pin_memory: empty_like(tensor, device=device)
     zeros = torch.zeros
