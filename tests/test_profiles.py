@@ -254,13 +254,15 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_answered_with_the_files_in_it(tmp_path: Path) -> None:
+    device = tmp_path / "device"
     for value in ("n=1", "n=2"):
-        (tmp_path / value).mkdir()
-        builders.profile().save(tmp_path / value / "profile.json")
-    with pytest.raises(FileProblem, match="with 2 profiles") as told:
-        load(tmp_path)
-    assert str(tmp_path / "n=1" / "profile.json") in told.value.next_step
-    assert load(tmp_path / "n=2") == builders.profile(), "a directory with one is that one"
+        (device / value).mkdir(parents=True)
+        builders.profile().save(device / value / "profile.json")
+    for folder in (device, tmp_path):  # of a sweep, of a fleet that sweeps
+        with pytest.raises(FileProblem, match="with 2 profiles") as told:
+            load(folder)
+        assert str(device / "n=1" / "profile.json") in told.value.next_step
+    assert load(device / "n=2") == builders.profile(), "a directory with one is that one"
 
 
 # Writing

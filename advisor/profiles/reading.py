@@ -61,8 +61,10 @@ def all_in(path: Path) -> list[Path]:
     own = path / "profile.json"
     if not path.is_dir() or own.is_file():
         return [own if path.is_dir() else path]
-    if inside := sorted(each for each in path.glob("*/profile.json") if each.parent.name != PREVIOUS):
-        return inside
+    for folders in ("*", "*/*"):  # a fleet that sweeps has a folder for each value in each device's
+        inside = sorted(path.glob(f"{folders}/profile.json"))
+        if inside := [each for each in inside if PREVIOUS not in each.relative_to(path).parts]:
+            return inside
     raise FileProblem(f"{path} is a directory without a profile.json", next_step=_GIVE)
 
 
