@@ -277,7 +277,8 @@ def on_busy_cpu(count: int, kernel: Mapping[int, float]) -> list[Profile]:
         factor = math.prod(f for at, f in kernel.items() if i >= at)
         parts = {"host:fill": 1e-3 * load.uniform(1, 5), "device:add": 1e-3 * factor, "to-device": 2e-4}
         slower = parts | {"to-device": 9e-4}
-        each = {"pinned": parts, "pageable": slower}
+        migrating = {**parts, "device:add": parts["device:add"] + parts["host:fill"] / 20}
+        each = {"pinned": parts, "pageable": slower, "managed": migrating}
         rows = tuple(predicted(name, math.fsum(terms.values()), terms=terms) for name, terms in each.items())
         choice = recommendation("pinned" if load.random() > 0.3 else "pageable")
         told = prediction(results=rows, recommendation=choice)

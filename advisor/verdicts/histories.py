@@ -28,9 +28,9 @@ import numpy as np
 
 from advisor import stats
 from advisor.profiles.histories import Entry, History
-from advisor.profiles.schema import Predicted, Profile
+from advisor.profiles.schema import Predicted, Profile, WorkloadRecord
 from advisor.profiles.sweeps import Point
-from advisor.strategies.mixes import numbered_alike
+from advisor.strategies.mixes import numbered_alike, of_row
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
 from advisor.verdicts.tracks import AnyResult, Track, tracks
@@ -190,7 +190,7 @@ def all_series(history: History) -> tuple[Series, ...]:
     followed = []
     for entries in series.values():
         points = [Point(entry.label, entry.profile) for entry in entries]
-        tracked = map(_comparable, tracks(points))
+        tracked = (_comparable(track, entries[-1].profile.workload) for track in tracks(points))
         followed += [(entries, track) for track in tracked if track.with_figures]
     count = sum(len(track.with_figures) for _, track in followed if track.basis != "predicted") or 1
     return tuple(_series(tuple(entries), track, count) for entries, track in followed)
@@ -210,20 +210,32 @@ def _key(profile: Profile) -> tuple[object, ...]:
     return work.name, parameters, device.kind, device.name, device.memory_class, host
 
 
-def _comparable(track: Track) -> Track:
+def _comparable(track: Track, workload: WorkloadRecord) -> Track:
     """A prediction's kernels and copies; of a CPU the baseline, since on one memory all strategies do
     the same work."""
     if track.basis == "cpu":
         rows = ({BASELINE: s.results[BASELINE]} if BASELINE in s.results else s.results for s in track.stops)
         stops = (replace(s, results=each) for s, each in zip(track.stops, rows, strict=True))
         return replace(track, stops=tuple(stops))
-    return _paths(track) if track.basis == "predicted" else track
+    return _paths(track, workload) if track.basis == "predicted" else track
 
 
-def _paths(track: Track) -> Track:
+def _paths(track: Track, workload: WorkloadRecord) -> Track:
     """The track with kernels and copies alone. Neighbours that are alike in these have the recommendation
     that most of them have."""
-    stops = [replace(stop, results=_path_results(stop.results)) for stop in track.stops]
+
+    def has_own_time(row: AnyResult) -> bool:
+        """Neither overlapping frames, which wait for host stages, nor pages that migrate: how many do depends
+        on how long a frame takes (steady_frame.py)."""
+        known = of_row(row)
+        placements = known.placements(workload).values() if known else ()
+        overlaps = isinstance(row, Predicted) and row.latency_seconds is not None
+        return not overlaps and all(p.movement(track.device.memory_class) != "migrated" for p in placements)
+
+    stops = [
+        replace(stop, results=_path_results({n: row for n, row in stop.results.items() if has_own_time(row)}))
+        for stop in track.stops
+    ]
     followed = []
     for _, group in groupby(stops, key=lambda stop: {name: stop.seconds(name) for name in stop.results}):
         alike = list(group)
@@ -233,11 +245,10 @@ def _paths(track: Track) -> Track:
 
 
 def _path_results(results: Mapping[str, AnyResult]) -> dict[str, AnyResult]:
-    """Rows with what is left of their time without host stages; none where frames overlap, which wait for
-    these."""
+    """Rows with what is left of their time without host stages."""
     rows: dict[str, AnyResult] = {}
     for name, row in results.items():
-        if isinstance(row, Predicted) and row.latency_seconds is None:
+        if isinstance(row, Predicted):
             seconds = math.fsum(s for term, s in row.terms.items() if not term.startswith("host:"))
             if seconds > 0:
                 same = dict.fromkeys(("likely_seconds", "low_seconds", "high_seconds"), seconds)
