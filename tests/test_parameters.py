@@ -71,7 +71,7 @@ def test_a_text_is_read_as_its_annotation_says(annotation: Any, text: str, value
 
 HUGE = ("2**9999999999", "1<<9999999999", "999**999", "1000000**7")
 WRONG: list[tuple[Any, tuple[str, ...]]] = [
-    (int, ("", "1.5", "x", "1e-3", "1.25e1", "nan", "inf", "2**-1", "0x10", "true")),
+    (int, ("", "1.5", "x", "1e-3", "1.25e1", "1,2", "nan", "inf", "2**-1", "0x10", "true")),
     (float, ("nan", "inf", "-inf", "1e999")),
     (bool, ("2",)),
     (ONE_OF, ("17",)),

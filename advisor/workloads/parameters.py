@@ -161,6 +161,8 @@ def _parse(name: str, text: str, annotation: Any, option: str = "--set") -> Valu
     except ValueError:
         wanted = _wanted(annotation)
         wrong, step = f"not {wanted}", f"Give {name} as {wanted.removeprefix('of type ')}."
+        if option == "--set" and "," in text:
+            step += f" Several values, one after another: --sweep {name}={text}."
     raise UsageError(f"{option} {name}={text} is {wrong}", next_step=step)
 
 
