@@ -53,6 +53,7 @@ from advisor.rules.advise import advise, conclude, like_device, predict_targets
 from advisor.rules.registry import by_id
 from advisor.strategies.mixes import MOST_EXHAUSTIVE, Mix, require_fits
 from advisor.strategies.registry import BASELINE, Strategy, to_place
+from advisor.verdicts.comparing.results import Results
 from advisor.verdicts.comparing.versions import VersionComparison, VersionRun, differences
 from advisor.verdicts.comparing.versions import compare_versions as comparing_versions
 from advisor.verdicts.measured import recommend
@@ -172,34 +173,48 @@ def compare_versions(
 
     Raises `AdvisorError` where HEAD cannot be run, `NothingToCompare` of them where BASE alone cannot.
     """
-    context = RunContext()
-    settings = versions.head
-    with scratch() as folder, _launching(settings, launcher) as launch:
-        measurement = VersionMeasurement(versions, launch, progress, folder)
-        with measurement.version(HEAD) as head:
-            _require(settings, head.describe())
-            head.prepare()
-            head.screen(measurement.screening_order(partial(_screening_order, head, context)))
-        if versions.missing:
-            raise NothingToCompare(versions.missing)
-        screened = measurement.runs[HEAD]
-        on_gpu = screened.description.device.kind == "cuda"
-        chosen = recommend(_assembled(settings, screened, context)) if on_gpu else None
-        measurement.choose(chosen.strategy if chosen else None)
-        with measurement.version(BASE) as base:
-            results = measurement.results(base, base.describe())
-            base.prepare()
-            base.screen(measurement.screening_order(partial(_screening_order, base, context)))
-        final = measurement.final()
-    runs = measurement.runs
-    apart = differences(*(runs[name].description.workload for name in (BASE, HEAD)))
-    notes = (*filter(None, (note,)), *apart, *measurement.notes)
-    run = _version_run(final, versions, labels, notes)
-    before, now = zip(*run.rows.values(), strict=True)
-    rates = trace.host_rates if (trace := runs[HEAD].trace) else None
-    base_profile = _concluded_version(versions.base, runs[BASE], context, before, rates)
-    head_profile = _concluded_version(versions.head, runs[HEAD], context, now, rates)
-    return comparing_versions(base_profile, head_profile, run, results)
+    context, final = RunContext(), None
+
+    def concluded(final: VersionFinal) -> VersionComparison:
+        runs = measurement.runs
+        apart = differences(*(runs[name].description.workload for name in (BASE, HEAD)))
+        run = _version_run(final, versions, labels, (*filter(None, (note,)), *apart, *measurement.notes))
+        before, now = zip(*run.rows.values(), strict=True)
+        rates = trace.host_rates if (trace := runs[HEAD].trace) else None
+        base_profile = _concluded_version(versions.base, runs[BASE], context, before, rates)
+        head_profile = _concluded_version(versions.head, runs[HEAD], context, now, rates)
+        return comparing_versions(base_profile, head_profile, run, results)
+
+    try:
+        with scratch() as folder, _launching(versions.head, launcher) as launch:
+            measurement = VersionMeasurement(versions, launch, progress, folder)
+            results = _screened_versions(versions, measurement, context)
+            final = measurement.final()
+        return concluded(final)
+    except KeyboardInterrupt:
+        if final is None:
+            raise
+        measurement.notes += ("Interrupted after the final.",)  # all was measured
+        return concluded(final)
+
+
+def _screened_versions(versions: Versions, measurement: VersionMeasurement, context: RunContext) -> Results:
+    """Screens both; what HEAD computes against what BASE does."""
+    with measurement.version(HEAD) as head:
+        _require(versions.head, head.describe())
+        head.prepare()
+        head.screen(measurement.screening_order(partial(_screening_order, head, context)))
+    if versions.missing:
+        raise NothingToCompare(versions.missing)
+    screened = measurement.runs[HEAD]
+    on_gpu = screened.description.device.kind == "cuda"
+    chosen = recommend(_assembled(versions.head, screened, context)) if on_gpu else None
+    measurement.choose(chosen.strategy if chosen else None)
+    with measurement.version(BASE) as base:
+        results = measurement.results(base, base.describe())
+        base.prepare()
+        base.screen(measurement.screening_order(partial(_screening_order, base, context)))
+    return results
 
 
 def _concluded_version(

@@ -10,6 +10,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,8 +19,10 @@ from running import Command, Said, environment, missing, started
 from test_revisions import git
 
 import advisor
+from advisor import pipeline
 from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.profiles.files import remove_abandoned
+from advisor.verdicts.comparing.versions import VersionComparison
 from tests.faults.case import workload
 
 
@@ -209,6 +212,21 @@ def test_wrong_input(
     wrong = ("w.py --against nowhere", "helpers.py w.py --against main", "nothing.py", "s.py s.py")
     calls = {f"compare --run {words}": partial(run, command, *words.split()) for words in wrong}
     accepted(refusals(calls), "versions-refused.txt")
+
+
+def test_ctrl_c_after_the_final_keeps_it(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
+    concluding, interrupts = pipeline.comparing_versions, iter([KeyboardInterrupt])
+
+    def interrupted_once(*sides: Any) -> VersionComparison:
+        for interrupt in interrupts:
+            raise interrupt
+        return concluding(*sides)
+
+    monkeypatch.setattr(pipeline, "comparing_versions", interrupted_once)
+    found = advisor.compare_versions("w.py", against="HEAD", no_gpu=True, indifference=0.9, quiet=True)
+    assert found.run.judged.ratios
+    assert "Interrupted after the final." in found.run.notes
 
 
 INTERRUPTIONS = [

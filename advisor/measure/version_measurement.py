@@ -166,11 +166,15 @@ class VersionMeasurement:
         final = self._final()
         try:
             final.run(self.deadline, self.progress)
+            return self._judged(final)
         except KeyboardInterrupt:
             final.loop.forget_unfinished()
             if not final.judged().ratios:
                 raise
             self.notes = (f"Interrupted after round {final.loop.rounds} of the final.",)
+            return self._judged(final)
+
+    def _judged(self, final: VersionFinal) -> VersionFinal:
         require_both(final)
         if not final.judged().ratios:
             raise self._nothing(final.began)
