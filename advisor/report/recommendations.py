@@ -193,7 +193,8 @@ def remark(chosen: Recommendation, confidence: float) -> str:
     certainty = f"{claim} ({units.percent(confidence)})" * (claim not in headline(chosen))
     mix, is_open = chosen.faster_mix, chosen.verdict == "open"
     if is_open and mix is None and chosen.fastest not in (None, chosen.strategy):
-        leader = f"{words.code(chosen.fastest)} looks {_better(chosen)}, with less certainty"
+        better = counted(chosen.objective).better
+        leader = f"{words.code(chosen.fastest)} looks {better}, with less certainty"
         return "; ".join(filter(None, (certainty, leader)))
     if mix is None or chosen.verdict == "untrusted" or (not is_open and mix.interval[0] <= 1):
         return certainty
@@ -208,15 +209,11 @@ def remark(chosen: Recommendation, confidence: float) -> str:
 def _claim(chosen: Recommendation) -> str:
     if chosen.verdict not in _CLAIMS or (chosen.verdict == "open" and chosen.bound is None):
         return ""
-    worse = "slower" if _better(chosen) == "faster" else "worse"
+    figure = counted(chosen.objective)
     among = _AMONG["footprint" if chosen.objective == "footprint" else "budget" if chosen.excluded else ""]
     claim = _CLAIMS[chosen.verdict]
     bound = shown_bound(chosen.bound)
-    return claim.format(better=_better(chosen), worse=worse, bound=bound, among=among)
-
-
-def _better(chosen: Recommendation) -> str:
-    return "faster" if counted(chosen.objective).noun == "time" else "better"
+    return claim.format(better=figure.better, worse=figure.worse, bound=bound, among=among)
 
 
 def uncapitalised(sentence: str) -> str:

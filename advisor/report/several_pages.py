@@ -329,23 +329,26 @@ def _record(row: FleetRow) -> Record:
     return {**figures, "kind": row.basis, "task_seconds": row.seconds, "reason": row.reason or None}
 
 
+_UNDECIDED = ("open", "untrusted")
+
+
 def _fleet_verdict(rows: Sequence[FleetRow]) -> Verdict:
     """The measured choices; without a GPU those predicted in the first profile."""
     chosen = [row for row in rows if row.strategy]
     if chosen:
-        settled = [row for row in chosen if row.verdict not in ("open", "untrusted")]
-        unsure = len(settled) < len(chosen)
+        undecided = sum(row.verdict in _UNDECIDED for row in chosen)
         one, measured = least(rows), [row for row in rows if row.costs]
         costs = words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else ""
-        sure = f"Settled on {len(settled)} of {words.count(len(rows), 'device')}."
-        step = _LONGER if unsure else _APPLY.format("device")
+        sure = f"Settled on {len(chosen) - undecided} of {words.count(len(rows), 'device')}."
+        step = _LONGER if undecided else _APPLY.format("device")
         choices = []
         for row in chosen:
             name = words.code(str(row.strategy))
-            choices.append((f"use {name}" if row in settled else f"{name} leads", words.name(row.device)))
-        so_far = f"So far: {uncapitalised(costs)}" if costs and unsure else costs
+            phrase = f"{name} leads" if row.verdict in _UNDECIDED else f"use {name}"
+            choices.append((phrase, words.name(row.device)))
+        so_far = f"So far: {uncapitalised(costs)}" if costs and undecided else costs
         remark = ". ".join(filter(None, (so_far, sure)))
-        return _choices("measured", choices, len(rows), remark, step, unsure=unsure)
+        return _choices("measured", choices, len(rows), remark, step, unsure=undecided > 0)
     if any(row.basis == "measured" for row in rows):
         step = "Open the reports in the table: they say why."
         return Verdict("measured", "none", "", "No strategy is recommended", next_step=step)

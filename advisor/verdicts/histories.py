@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import groupby, pairwise
@@ -223,19 +223,15 @@ def _comparable(track: Track, workload: WorkloadRecord) -> Track:
 def _paths(track: Track, workload: WorkloadRecord) -> Track:
     """The track with kernels and copies alone. Neighbours that are alike in these have the recommendation
     that most of them have."""
-
-    def has_own_time(row: AnyResult) -> bool:
-        """Neither overlapping frames, which wait for host stages, nor pages that migrate: how many do depends
-        on how long a frame takes (steady_frame.py)."""
-        known = of_row(row)
-        placements = known.placements(workload).values() if known else ()
-        overlaps = isinstance(row, Predicted) and row.latency_seconds is not None
-        return not overlaps and all(p.movement(track.device.memory_class) != "migrated" for p in placements)
-
-    stops = [
-        replace(stop, results=_path_results({n: row for n, row in stop.results.items() if has_own_time(row)}))
-        for stop in track.stops
-    ]
+    rows = {name: row for stop in track.stops for name, row in stop.results.items()}
+    known = {name: strategy for name, row in rows.items() if (strategy := of_row(row))}
+    migrating = {
+        name
+        for name, strategy in known.items()
+        for placement in strategy.placements(workload).values()
+        if placement.movement(track.device.memory_class) == "migrated"
+    }
+    stops = [replace(stop, results=_path_results(stop.results, migrating)) for stop in track.stops]
     followed = []
     for _, group in groupby(stops, key=lambda stop: {name: stop.seconds(name) for name in stop.results}):
         alike = list(group)
@@ -244,11 +240,12 @@ def _paths(track: Track, workload: WorkloadRecord) -> Track:
     return replace(track, stops=tuple(followed))
 
 
-def _path_results(results: Mapping[str, AnyResult]) -> dict[str, AnyResult]:
-    """Rows with what is left of their time without host stages."""
+def _path_results(results: Mapping[str, AnyResult], migrating: Collection[str]) -> dict[str, AnyResult]:
+    """Rows with what is left of their time without host stages; none where frames overlap, which wait for
+    these, or pages migrate: how many do depends on how long a frame takes (steady_frame.py)."""
     rows: dict[str, AnyResult] = {}
     for name, row in results.items():
-        if isinstance(row, Predicted):
+        if isinstance(row, Predicted) and row.latency_seconds is None and name not in migrating:
             seconds = math.fsum(s for term, s in row.terms.items() if not term.startswith("host:"))
             if seconds > 0:
                 same = dict.fromkeys(("likely_seconds", "low_seconds", "high_seconds"), seconds)

@@ -34,6 +34,14 @@ class Counted:
     """The headline where no row has a figure of it."""
     remedy: str = "Check why each strategy left the final, then run again."
 
+    @property
+    def better(self) -> str:
+        return "faster" if self.noun == "time" else "better"
+
+    @property
+    def worse(self) -> str:
+        return "slower" if self.noun == "time" else "worse"
+
 
 _COUNTED: dict[Objective, Counted] = {
     "latency-p99": Counted(
@@ -96,8 +104,7 @@ def with_mixes(result: Recommendation, bound: float | None, search: Search | Non
     tried, untried = len(search.tried), search.mixes - len(search.tried)
     line = f"{tried} of {search.mixes} mixes measured" if untried > 0 else f"All {tried} mixes measured"
     if bound < TELLING:
-        better = "faster" if counted(result.objective).noun == "time" else "better"
-        line += f"; none is more than {shown_bound(bound)} {better}"
+        line += f"; none is more than {shown_bound(bound)} {counted(result.objective).better}"
     else:
         line += "; too few blocks to bound their gain"
     early = f" ({search.reason})" if search.reason else ""
