@@ -42,6 +42,7 @@ class Preferences(Record):
 
 
 Verdict = Literal["fastest", "near", "keep", "open", "untrusted"]
+UNDECIDED: tuple[Verdict, ...] = ("open", "untrusted")
 Certainty = Literal["measured", "likely", "predicted"]
 Unit = Literal["seconds", "bytes", "bytes_per_second", "ratio", "count"]
 

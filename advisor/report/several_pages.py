@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor import stats, units
+from advisor.profiles.conclusions import UNDECIDED
 from advisor.profiles.fleets import FleetRecord
 from advisor.profiles.fleets import Row as FleetRow
 from advisor.profiles.schema import Device, Predicted, Profile
@@ -329,14 +330,11 @@ def _record(row: FleetRow) -> Record:
     return {**figures, "kind": row.basis, "task_seconds": row.seconds, "reason": row.reason or None}
 
 
-_UNDECIDED = ("open", "untrusted")
-
-
 def _fleet_verdict(rows: Sequence[FleetRow]) -> Verdict:
     """The measured choices; without a GPU those predicted in the first profile."""
     chosen = [row for row in rows if row.strategy]
     if chosen:
-        undecided = sum(row.verdict in _UNDECIDED for row in chosen)
+        undecided = sum(row.verdict in UNDECIDED for row in chosen)
         one, measured = least(rows), [row for row in rows if row.costs]
         costs = words.one_for_all(one.strategy, one.cost, measured[one.device].device) if one else ""
         sure = f"Settled on {len(chosen) - undecided} of {words.count(len(rows), 'device')}."
@@ -344,7 +342,7 @@ def _fleet_verdict(rows: Sequence[FleetRow]) -> Verdict:
         choices = []
         for row in chosen:
             name = words.code(str(row.strategy))
-            phrase = f"{name} leads" if row.verdict in _UNDECIDED else f"use {name}"
+            phrase = f"{name} leads" if row.verdict in UNDECIDED else f"use {name}"
             choices.append((phrase, words.name(row.device)))
         so_far = f"So far: {uncapitalised(costs)}" if costs and undecided else costs
         remark = ". ".join(filter(None, (so_far, sure)))

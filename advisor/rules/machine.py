@@ -7,7 +7,7 @@ from statistics import median
 
 from advisor import units
 from advisor.devices.environment import pcie_link
-from advisor.profiles.conclusions import Evidence
+from advisor.profiles.conclusions import UNDECIDED, Evidence
 from advisor.profiles.system_state import Environment
 from advisor.rules.base import Case, Finding, Limits, advice, few_copies, not_applicable, passed, unbeaten
 from advisor.rules.rows import Row, fastness
@@ -97,7 +97,7 @@ def unstable_measurement(case: Case, limits: Limits) -> Finding:
     if width < limits["width"]:
         known = f"Medians are known to ±{units.percent(width)} or better"
         return passed(f"{known} among the strategies that matter.")
-    if case.verdict is not None and case.verdict.verdict not in ("open", "untrusted"):
+    if case.verdict is not None and case.verdict.verdict not in UNDECIDED:
         only = f"{worst.strategy} is known only to ±{units.percent(width)}"
         return passed(f"{only}, but the verdict does not depend on it.")
     noise, medians = noise_of(case.blocks, worst.strategy), [median(each) for each in worst.rounds if each]

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from advisor import stats
-from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.conclusions import UNDECIDED, Recommendation
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import Point, Values, was_interrupted
 from advisor.verdicts.predicted import PERCENTILES, draw_ratios
@@ -75,7 +75,7 @@ def optima_of(
     """
     if chosen is None or not complete:
         return Optima()
-    undecided = chosen.verdict in ("open", "untrusted")
+    undecided = chosen.verdict in UNDECIDED
     if chosen.strategy is None or (undecided and not predicted):
         return Optima(rivals=tuple(dict.fromkeys((*filter(None, (chosen.strategy,)), *chosen.tied_with))))
     if undecided:
