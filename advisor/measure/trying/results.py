@@ -160,11 +160,7 @@ class Equality:
         missing = [name for name, digest in first.files.items() if not digest]
         alike = len(first.printed) == len(second.printed)
         same = {at for at, line in enumerate(first.printed) if alike and line == second.printed[at]}
-        timed = {
-            at
-            for at, line in enumerate(first.printed)
-            if _DURATION.search(line) or _is_time(line, printed_twice=at in same)
-        }
+        timed = {at for at, line in enumerate(first.printed) if _is_time(line, printed_twice=at in same)}
         self._printed = sorted(same - timed)
         self.unlike = (
             *(
@@ -213,15 +209,31 @@ class Equality:
         return ""
 
 
-_DURATION = re.compile(r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b")
+_DURATION = re.compile(
+    r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b"
+    r"|(?i:\b(?:elapsed|took|fps|throughput)\b\D*\d*\.\d+\D*$)"
+)
 """What a script prints of its own speed: two runs may agree in it, and a changed one differ."""
-_TIME = re.compile(r"\b(?:time|elapsed|took|duration)\b\D*(\d*\.\d+)\D*$", re.IGNORECASE)
+_SPEED = "time|runtime|elapsed|took|duration|latency|seconds|sec|ms|fps|throughput"
+_OF_A_RUN = (
+    "average|avg|batch|best|copy|cpu|cuda|cupy|device|download|epoch|execution|for|frame|gpu|host|in|is|iteration"
+    "|kernel|max|mean|median|min|numba|numpy|of|per|processing|program|python|pytorch|run|running|script|second"
+    "|taken|the|to|torch|total|training|transfer|upload|wall|was"
+)
+_OWN_SPEED = re.compile(
+    rf"(?=.*\d)(?=.*\b(?:{_SPEED})s?\b)(?:[\W\d_]|\b(?:{_SPEED}|{_OF_A_RUN})s?\b)*", re.IGNORECASE
+)
+"""A label of such words alone, and a number."""
+_TIME = re.compile(r"\b(?:time|duration)\b\D*(\d*\.\d+)\D*$", re.IGNORECASE)
 _DIGITS_OF_A_RESULT = 3
 """Two runs seldom take times that agree in so many digits; a simulated time does."""
 
 
 def _is_time(line: str, *, printed_twice: bool) -> bool:
-    """Whether a line without a unit names the time that the script took, not one that it computes."""
+    """Whether a line tells the script's own speed, not a time that it computes. A label of other words, as
+    "collision time", may be either: what two runs print alike is computed."""
+    if _DURATION.search(line) or _OWN_SPEED.fullmatch(line):
+        return True
     time = _TIME.search(line)
     digits = time[1].replace(".", "").lstrip("0") if time else ""
     return time is not None and not (printed_twice and len(digits) >= _DIGITS_OF_A_RESULT)
