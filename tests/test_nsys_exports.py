@@ -13,7 +13,7 @@ from nsys_exports import THREAD, Export, Version
 from rendering import Accepted, refusals
 
 from advisor.errors import FileProblem
-from advisor.nsys.database import opened
+from advisor.nsys.database import _COPY_KINDS, COPY_KINDS, opened
 from advisor.nsys.exports import read
 from advisor.nsys.ranges import ranges_of
 
@@ -157,6 +157,15 @@ def test_kinds_are_joined_by_name(tmp_path: Path, version: Version, shift: int) 
     assert trace.copied_bytes("host-to-device", "pinned") == 300
     assert trace.copied_bytes("host-to-device", "pageable") == 0
     assert trace.activity.copies[0].bytes_per_second == pytest.approx(600 / 0.006)
+
+
+def test_directions_without_nsys_s_table_are_those_of_its_table() -> None:
+    for name in RECORDED:
+        with opened(DATA / f"{name}.sqlite") as database:
+            recorded = zip(
+                *(database.names(COPY_KINDS, each).items() for each in ("name", "label")), strict=True
+            )
+        assert {number: (one, label) for (number, one), (_, label) in recorded}.items() >= _COPY_KINDS.items()
 
 
 # What is known to be true of the H200's

@@ -142,10 +142,11 @@ CHANGED: dict[str, tuple[str, tuple[str, ...]]] = {
         "pageable",
         (f"ALTER TABLE {COPIES} DROP COLUMN bytes", "UPDATE TARGET_INFO_CUDA_DEVICE SET gpuId = NULL"),
     ),
-    "a copy that takes no time is kept, without a rate; three others cannot be read": (
+    "one copy takes no time and has no rate, one has no kind of memory; three cannot be read": (
         "half-link",
         (
             f'UPDATE {COPIES} SET "end" = start WHERE rowid = 20',
+            f"UPDATE {COPIES} SET srcKind = 999 WHERE rowid = 30",
             f"UPDATE {COPIES} SET start = NULL WHERE rowid = 40",
             f'UPDATE {COPIES} SET "end" = start - 5 WHERE rowid = 41',
             f"UPDATE {COPIES} SET bytes = NULL WHERE rowid = 42",

@@ -13,7 +13,7 @@ from typing import Any
 
 from advisor.devices.catalogue import named
 from advisor.errors import FileProblem, UsageError, nearest
-from advisor.nsys.database import NEEDED, THREAD_BITS, Database, Tables, opened
+from advisor.nsys.database import COPY_KINDS, NEEDED, THREAD_BITS, Database, Tables, opened
 from advisor.nsys.gpu_traces import GpuFigures
 from advisor.nsys.ranges import Intervals, ranges_of, recurring, steady_frames, union
 from advisor.nsys.strategies import strategies
@@ -86,6 +86,8 @@ def _notes(database: Database, version: str) -> list[str]:
     for table in NEEDED:
         if lacking := database.lacks(table):
             notes.append(f"{table} was skipped: it has no column {', '.join(lacking)}.")
+    if database.readable(Tables.COPIES) and not database.has(COPY_KINDS, "id", "name"):
+        notes.append(f"{COPY_KINDS} is missing: directions of copies are by the numbers of nsys 2023.4.")
     if notes and not any(map(database.readable, NEEDED)):
         raise FileProblem(
             f"{database.path} is an export whose tables this advisor does not support: {notes[0]}",

@@ -8,11 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from advisor.nsys.database import BLOCK, THREAD_BITS, UNKNOWN, Database, Integers, Tables
+from advisor.nsys.database import BLOCK, MOST_KINDS, THREAD_BITS, UNKNOWN, Database, Integers, Tables
 from advisor.nsys.loops import Marked, by_ranges, by_repeats, numbered
 from advisor.nsys.ranges import NOTHING, Intervals, between, inside, length, seconds, starting, union
 from advisor.nsys.work import (
-    MOST_KINDS,
     OWN,
     WORKS,
     Calls,

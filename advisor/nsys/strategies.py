@@ -45,8 +45,8 @@ _ON_HOST = ("host:", "host-copy", "synchronize")
 """Steps that the host itself does; the calls of the others return at once, or their work is the GPU's."""
 _WAITED_FOR = re.compile("(Event|Stream|Device|Ctx)Synchronize")
 _WAITS = {"Event": "event", "Stream": "stream"}
-_MOST_KINDS = 5000
-"""Kinds of copies, names of kernels."""
+_MOST_SUMS = 5000
+"""Kinds of copies, or names of kernels, in each step."""
 _NONE = "nsys wrote no table for them: none occurred, or they were not recorded"
 _UNMANAGED = "no managed memory was allocated"
 _UNSEEN = (
@@ -159,8 +159,8 @@ class _StepSums:
         for step, *sums in zip(kinds.tolist(), *(each.tolist() for each in figures), strict=True):
             place = step >> 32, step & 0xFFFFFFFF
             self._sums[kind][place] = self._sums[kind].get(place, np.zeros(3)) + sums
-        if len(self._sums[kind]) > _MOST_KINDS * len(self.numbers):
-            raise ValueError(f"it has more than {_MOST_KINDS} kinds of {kind}")
+        if len(self._sums[kind]) > _MOST_SUMS * len(self.numbers):
+            raise ValueError(f"it has more than {_MOST_SUMS} kinds of {kind}")
 
     def _waits(self, calls: dict[int, Calls]) -> None:
         """By the call: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind of wait of

@@ -10,7 +10,17 @@ from functools import cached_property
 
 import numpy as np
 
-from advisor.nsys.database import LONGEST, THREAD_BITS, UNKNOWN, Database, Integers, Tables, distinct
+from advisor.nsys.database import (
+    COPY_KINDS,
+    LONGEST,
+    MOST_KINDS,
+    THREAD_BITS,
+    UNKNOWN,
+    Database,
+    Integers,
+    Tables,
+    distinct,
+)
 from advisor.nsys.ranges import NOTHING, Intervals
 from advisor.profiles.programs import HostWork
 from advisor.profiles.traces import Allocations, Direction, Span, Timeline, Track, thinned
@@ -40,7 +50,6 @@ OWN = {-2: "memset", -3: "CUDA graph", -9: "copy on the device"}
 _OWN_NUMBERS = {Tables.MEMSETS: -2, Tables.GRAPHS: -3, Tables.COPIES: -9}
 _PLACE = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
 _KIND, _MOVE = ("copyKind", "srcKind", "dstKind"), ("copyKind", "migrationCause")
-MOST_KINDS = 512
 
 
 @dataclass
@@ -64,7 +73,7 @@ class GpuWork:
 def read_work(database: Database, where: str = "1", *, device_copies: bool = False) -> list[GpuWork]:
     """Each GPU of each process that did anything, with migrations apart from copies, in as few bytes as it
     needs. device_copies: copies on a device are copies too, not its own work."""
-    names = database.names("ENUM_CUDA_MEMCPY_OPER")
+    names = database.names(COPY_KINDS)
     pages = {number for number, name in names.items() if "_UVM_" in name}
     own = {n for n, name in names.items() if re.search(r"_KIND_[DA]TO[DA]$", name) and not device_copies}
     others, copies = f"{where} AND COALESCE(copyKind, {UNKNOWN}) NOT IN", f"{where} AND copyKind IN"
@@ -119,16 +128,17 @@ def _kept(kind: str, rows: Columns, name: str) -> Columns:
 
 
 def _packed(rows: Columns, columns: Sequence[str]) -> Integers:
-    """Several columns as one number; NULL is -1."""
+    """Several columns as one number; NULL, and a number that is no kind, is -1."""
     packed = np.zeros(len(rows["start"]), np.int64)
     for column in columns:
-        packed = packed * MOST_KINDS + rows[column] + 1
+        packed *= MOST_KINDS
+        packed += np.where((rows[column] >= 0) & (rows[column] < MOST_KINDS - 1), rows[column] + 1, 0)
     return packed
 
 
 def copy_kinds(database: Database, copies: Columns) -> Iterator[tuple[int, str, str | None, str | None]]:
     """Each number in a column `kind`, with its direction and the memory of the source and the destination."""
-    ways, memories = database.labels("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_MEM_KIND")
+    ways, memories = database.labels(COPY_KINDS), database.labels("ENUM_CUDA_MEM_KIND")
     for number in np.unique(copies.get("kind", NOTHING)).tolist():
         rest, target = divmod(number, MOST_KINDS)
         kind, source = divmod(rest, MOST_KINDS)
@@ -138,7 +148,7 @@ def copy_kinds(database: Database, copies: Columns) -> Iterator[tuple[int, str, 
 
 def move_kinds(database: Database, moved: Columns) -> Iterator[tuple[int, Direction, str | None]]:
     """Each number in a column `kind` of migrations that has a direction, with its direction and cause."""
-    names, causes = database.names("ENUM_CUDA_MEMCPY_OPER"), database.labels("ENUM_CUDA_UNIF_MEM_MIGRATION")
+    names, causes = database.names(COPY_KINDS), database.labels("ENUM_CUDA_UNIF_MEM_MIGRATION")
     for number in np.unique(moved.get("kind", NOTHING)).tolist():
         kind, cause = divmod(number, MOST_KINDS)
         if way := DIRECTIONS.get(names[kind - 1].rpartition("_")[2]):
