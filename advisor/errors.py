@@ -58,12 +58,12 @@ class NothingToCompare(AdvisorError):
     exit_code = 0
 
 
-def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float = 0.6) -> str:
-    """The end of a message on an unknown name: up to three known ones that contain it (four letters or more);
-    else up to `most` that are like it, by `difflib`'s ratio from `likeness` on; or nothing.
+def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
+    """The end of a message on an unknown name: up to three known ones that contain it (four letters or more,
+    or a word between hyphens); else up to `most` that are like it, by `difflib`'s ratio; or nothing.
     """
     spelled, low = {each.lower(): each for each in known}, name.lower()
-    longer = [each for each in spelled if len(low) > 3 and low in each][:3]
-    near = longer or difflib.get_close_matches(low, spelled, n=most, cutoff=likeness)
+    longer = [each for each in spelled if low in (each if len(low) > 3 else each.split("-"))][:3]
+    near = longer or difflib.get_close_matches(low, spelled, n=most)
     *others, last = [repr(spelled[each]) for each in near] or [""]
     return f"; did you mean {' or '.join(filter(None, (', '.join(others), last)))}?" if near else ""

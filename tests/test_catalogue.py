@@ -96,7 +96,7 @@ def test_figures_agree_with_one_another(name: str) -> None:
 def test_names_are_found_with_the_vendors_words_and_the_nearest_is_offered(accepted: Accepted) -> None:
     written = ("ORIN_NANO", "Jetson Nano", "NVIDIA GeForce RTX 4090", "Tesla T4", "H200")
     assert [load(name).origin for name in written] == ["orin-nano", "nano", "rtx-4090", "t4", "h200"]
-    names = ("rtx4090", "thor", "h100", "jetson xavier", "grx-1650-supre")
+    names = ("rtx4090", "thor", "h100", "agx", "jetson xavier", "grx-1650-supre", "nope")
     accepted(refusals({name: partial(load, name) for name in names}), "devices-refused.txt")
 
 

@@ -54,7 +54,7 @@ def load(name_or_path: str) -> CatalogueEntry:
     if several := _SEVERAL.fullmatch(slug):
         return _times(int(several[1]), load(several[2]))
     raise UsageError(
-        f"there is no device {name_or_path!r} in the catalogue{nearest(slug, names(), 3, likeness=0.4)}",
+        f"there is no device {name_or_path!r} in the catalogue{nearest(slug, names(), 3)}",
         next_step="`advisor devices` lists them. Or give the path of your own .toml file.",
     )
 
@@ -171,7 +171,7 @@ def _meant(key: str, loc: tuple[int | str, ...]) -> str:
         known = (name for name in CatalogueEntry.model_fields if name != "origin")
     elif loc[0] == "attributes":
         known = Attribute.model_fields
-    return nearest(key, known, 3, likeness=0.4)
+    return nearest(key, known, 3)
 
 
 System = Literal["linux", "windows", "wsl"]

@@ -213,7 +213,7 @@ class CatalogueEntry(Record):
             if key in Figures.model_fields:
                 raise ValueError(f"only attributes here; {key} belongs under [figures]")
             if key not in ATTRIBUTES:
-                near = nearest(key, ATTRIBUTES, 3, likeness=0.4)
+                near = nearest(key, ATTRIBUTES, 3)
                 raise ValueError(f"attributes of CUDA devices, but {shortened(key)} is not one{near}")
         return attributes
 

@@ -208,7 +208,7 @@ def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, job
         device=device.device(),
         gpu=device.environment(),
         packages=installed(*jobs.PACKAGES, *LIBRARIES),
-        workload=script_record(settings.file),
+        workload=script_record(settings.file, settings.module),
     )
     job = script_job(settings, folder)
     directory = Path(job.directory)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Literal
 
 from advisor import units
@@ -44,7 +43,7 @@ _TIMES = (
 
 def script_page(profile: Profile, run: ScriptRun) -> Page:
     created, tool = words.created(profile.created), words.name(profile.tool.version)
-    program = words.line(_module(profile.workload.file) if run.module else profile.workload.file, 120)
+    program = words.line(f"-m {profile.workload.name}" if run.module else profile.workload.file, 120)
     where = f"on {words.name(profile.device.name)}, 1 run observed (overhead at least {_overhead(run)})"
     title = f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip()
     sections = tuple(_sections(profile, run))
@@ -63,13 +62,6 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
         profile=profile,
         records=records_of(profile),
     )
-
-
-def _module(file: str) -> str:
-    """`-m package` for the file that runs; a file outside the working directory by its path."""
-    path = PurePath(file)
-    parts = [part for part in path.with_suffix("").parts if part != "__main__"]
-    return f"-m {file if path.is_absolute() else '.'.join(parts)}"
 
 
 def _overhead(run: ScriptRun) -> str:

@@ -151,12 +151,15 @@ def _imports_library(file: Path) -> bool:
     return bool(names & _LIBRARIES)
 
 
-def script_record(file: Path) -> WorkloadRecord:
-    """The script in the place of a workload: it has neither parameters, buffers nor stages."""
+def script_record(file: Path, module: str = "") -> WorkloadRecord:
+    """The script in the place of a workload: it has neither parameters, buffers nor stages.
+
+    module: the name it was started by, with `-m`.
+    """
     summary = (ast.get_docstring(_tree(file)) or "").partition("\n")[0]
-    name, digest = relative(file), hashlib.sha256(file.read_bytes()).hexdigest()
+    name, digest = module or file.stem, hashlib.sha256(file.read_bytes()).hexdigest()
     return WorkloadRecord(
-        name=file.stem, file=name, sha256=digest, summary=summary, parameters={}, buffers=(), stages=()
+        name=name, file=relative(file), sha256=digest, summary=summary, parameters={}, buffers=(), stages=()
     )
 
 
