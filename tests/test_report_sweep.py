@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from test_report_escaping import everywhere
 
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import Point, ProfileSet
+from advisor.profiles.sweeps import Point, ProfileSet, combine
 from advisor.report.blocks import Banners
 from advisor.report.charts import LABEL_GAP, compact, line_chart, styles, value_axis
 from advisor.report.pages import page_of, render
@@ -143,6 +144,18 @@ FORMS = ("html", "md", "txt")
 @pytest.mark.parametrize("name", SWEEPS)
 def test_sweep_looks_as_accepted(name: str, form: str, accepted: Accepted) -> None:
     accepted(markup(render(page_of(SWEEPS[name]()), form)), f"sweep-{name}.{form}")
+
+
+def test_a_sweep_over_several_devices_has_a_verdict_and_a_table_of_each(accepted: Accepted) -> None:
+    """As a fleet leaves it, one device without the second value."""
+    rows = measured("pinned", 1.0), failed("zero-copy", "no memory", "Killed")
+    parts: tuple[dict[str, Any], ...] = ({}, {}, {}, {"notes": ("Sampling was short.",)}, {"results": rows})
+    made = [at_n(n, clear("pinned"), **each) for n, each in zip((1, 4, 16, 1, 16), parts, strict=True)]
+    thor = made[0].device.model_copy(update={"name": "NVIDIA Thor"})
+    made[3:] = [each.model_copy(update={"device": thor}) for each in made[3:]]
+    swept = combine([(Path(f"{i}.json"), each) for i, each in enumerate(made)], Path())
+    accepted(render(page_of(swept), "details"), "sweep-devices.txt")
+    assert "short (at n = 1 on NVIDIA Thor)" in render(page_of(swept), "md")
 
 
 A, B, C = clear("a"), clear("b"), clear("c")

@@ -26,8 +26,8 @@ def report(
 ) -> None:
     """Render a profile again, or several as one combined page.
 
-    Profiles from one device that differ in one or two parameters become a sweep. Profiles from several
-    devices with the same parameters are shown side by side. Profiles of different workloads become a list.
+    Profiles of a workload that differ in one or two parameters become a sweep. Profiles from several devices
+    with the same parameters are shown side by side. Profiles of different workloads become a list.
     Options such as --objective recompute advice and verdict.
     """
     from advisor import configuration

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from advisor.errors import UsageError
 from advisor.profiles.redaction import here
-from advisor.profiles.schema import Profile, WorkloadRecord
+from advisor.profiles.schema import Device, Profile, WorkloadRecord
 
 Value = int | float | bool | str
 Values = Value | tuple[Value, ...]
@@ -110,9 +110,18 @@ def values_of(profile: Profile, parameters: Sequence[str]) -> Values:
     return values if len(values) == 2 else values[0]
 
 
+def by_device(points: Sequence[Point]) -> list[tuple[Device, tuple[Point, ...]]]:
+    """The measured devices and CPUs, each with its points; a point without a profile is of each."""
+    devices = {_device(p.profile): p.profile.device for p in points if p.profile}
+    return [
+        (device, tuple(p for p in points if p.profile is None or _device(p.profile) == key))
+        for key, device in devices.items()
+    ]
+
+
 def combine(loaded: Loaded, directory: Path) -> ProfileSet:
-    """A list of different workloads; of one, a sweep of profiles from one device, a comparison of those from
-    several. Links are relative to `directory`, where the page will be.
+    """A list of different workloads; of one, a sweep where a device has several profiles, else a comparison
+    of devices. Links are relative to `directory`, where the page will be.
 
     Raises `UsageError`, which says what differs, where they belong together in neither way.
     """
@@ -136,7 +145,7 @@ def combine(loaded: Loaded, directory: Path) -> ProfileSet:
         _require_each(loaded)
         command = "" if _unlike(loaded, lambda profile: profile.command) else command
         return ProfileSet("", ("workload",), points(_labels(works)), command, kind="workloads")
-    if _unlike(loaded, _device):
+    if _unlike(loaded, _device) and not (_unlike(loaded, _parameters) and _alike(loaded, _device)):
         _require_per_device(loaded)
         return ProfileSet(workload, ("device",), points(p.device.name for p in profiles), kind="devices")
     _require_same_version(loaded, _TOGETHER)
@@ -165,7 +174,7 @@ def _require_each(loaded: Loaded) -> None:
 def _require_per_device(loaded: Loaded) -> None:
     """Raises `UsageError` unless they are one profile from each device, with the same parameters."""
     _require_same_version(loaded, _PER_DEVICE)
-    if other := _unlike(loaded, lambda profile: profile.workload.parameters):
+    if other := _unlike(loaded, _parameters):
         ours, theirs = (profile.workload.parameters for profile in (loaded[0][1], other[1]))
         differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         differences = ", ".join(f"{name} = {ours.get(name)} and {theirs.get(name)}" for name in differing)
@@ -193,6 +202,10 @@ def _unlike(loaded: Loaded, key: Callable[[Profile], object]) -> tuple[Path, Pro
 
 def _device(profile: Profile) -> tuple[str, str]:
     return profile.device.kind, profile.device.name
+
+
+def _parameters(profile: Profile) -> Mapping[str, Value]:
+    return profile.workload.parameters
 
 
 def _require_same_version(loaded: Loaded, next_step: str) -> None:
@@ -224,7 +237,7 @@ def _swept(loaded: Loaded) -> tuple[str, ...]:
             f"the profiles differ in {' and '.join(differing)}; a sweep varies one parameter or combines two",
             next_step=_TOGETHER,
         )
-    if twice := _alike(loaded, lambda profile: tuple(_typed(profile.workload, name) for name in differing)):
+    if twice := _alike(loaded, lambda p: (_device(p), *(_typed(p.workload, name) for name in differing))):
         parameters = twice[2].workload.parameters
         same = [f"{name} = {parameters.get(name)}" for name in differing]
         shared = " and ".join(same) or "the same parameters"

@@ -254,8 +254,11 @@ def best_table(results: ProfileSet, devices: Sequence[Track], names: str) -> Tab
     heads = tuple(
         Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis) for t in devices
     )
-    cells = ([_advised(p.profile, t.stops[i], t) for t in devices] for i, p in enumerate(results.points))
-    rows = tuple(point_rows(results.points, cells))
+    by_value = words.grouped(results.points, lambda point: repr(point.value))
+    cells = ([_advised(track, value) for track in devices] for value in by_value)
+    alone = len(by_value) == len(results.points)  # else a value has a report for each device
+    points = [replace(same[0], href=same[0].href if alone else "") for same in by_value.values()]
+    rows = tuple(point_rows(points, cells))
     caption = "The recommended strategy, and its gain over the baseline."
     title = "Recommended, with the gain over the baseline:"
     table = Table("sweep best", names, heads, rows, caption, title, left_out="device", whole=True)
@@ -272,7 +275,12 @@ def point_rows(points: Sequence[Point], cells: Iterable[Sequence[str | TableCell
             yield Row(words.value(point.value), (), missing=f"{point.status}{why}")
 
 
-def _advised(profile: Profile | None, stop: Stop, track: Track) -> TableCell:
+def _advised(track: Track, value: str) -> TableCell:
+    """What to use at that value, by its representation."""
+    pairs_of = zip(track.points, track.stops, strict=True)
+    profile, stop = next(((p.profile, stop) for p, stop in pairs_of if repr(p.value) == value), (None, None))
+    if stop is None:
+        return TableCell(NOTHING)
     advice = profile.recommendation if profile else None
     if profile and track.basis == "measured":
         advice = advice and with_gain(advice, profile)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
-from advisor.profiles.sweeps import ProfileSet, Value, Values, are_numbers
+from advisor.profiles.sweeps import ProfileSet, Value, Values, are_numbers, by_device
 from advisor.report import blocks, words
 from advisor.report.blocks import NOTHING, Column, Table, TableCell, Verdict, columns, row
 from advisor.report.charts import HEIGHT, LOW, Crossover, LineChart, Style, line_chart, styles
@@ -47,8 +47,10 @@ def sweep_page(sweep: ProfileSet) -> Page:
     devices = [track for track in tracks.tracks(sweep.points) if track.basis != "cpu"]
     parameters = first.workload.parameters if first else {}
     fixed = pairs({name: value for name, value in parameters.items() if name not in sweep.parameters})
-    predicted = first is not None and first.device.kind == "cpu"
-    on_device = f" on {words.name(first.device.name)}" if first and not predicted else ""
+    predicted = all(profile.device.kind == "cpu" for profile in sweep.profiles) and first is not None
+    machines = by_device(sweep.points)
+    names = words.name(machines[0][0].name) if len(machines) == 1 else words.count(len(machines), "device")
+    on_device = f" on {names}" if first and not predicted else ""
     created = words.created(first.created) if first else ""
     remarks = tuple(words.line(note, 500) for note in sweep.notes), tuple(_notes(sweep, parameter))
     timed = [track for track in devices if track.with_figures]
@@ -58,7 +60,7 @@ def sweep_page(sweep: ProfileSet) -> Page:
         _lead(sweep, devices, parameter, *remarks),
         *_grids(timed, sweep),
         Section("best", "At each value", best, nav="At each value", brief=True),
-        *(_device(track, sweep, parameter, i, alone=alone) for i, track in enumerate(devices, 1)),
+        *(_device(track, parameter, i, alone=alone) for i, track in enumerate(devices, 1)),
         _circumstances(sweep, first, fixed, remarks[0] + remarks[1]),
     )
     page = Page(
@@ -89,7 +91,7 @@ def _lead(
     predicted = any(track.basis == "predicted" for track in devices)
     confirm = {verdict.basis for verdict in verdicts} - {"nothing"} == {"predicted"}
     what = f"Nothing could be measured or predicted at any value of {parameter}"
-    failures = sweep_failures(sweep, parameter)  # each with its next step
+    failures = _failures(sweep, parameter)  # each with its next step
     none = nothing("", what, next_step="" if failures else "Fix the errors in the rows and run again.")
     figures: list[tuple[blocks.Block, ...]] = []
     looks = styles(list(dict.fromkeys(name for track in devices for name in track.strategies)))
@@ -112,6 +114,18 @@ def _lead(
     )
 
 
+def _failures(sweep: ProfileSet, parameter: str) -> tuple[blocks.Failure, ...]:
+    """Each failure once; with several devices, once on each."""
+    machines = by_device(sweep.points)
+    if len(machines) < 2:
+        return sweep_failures(sweep, parameter)
+    return tuple(
+        replace(failure, headline=f"{failure.headline} (on {words.name(device.name)})")
+        for device, points in machines
+        for failure in sweep_failures(replace(sweep, points=points), parameter)
+    )
+
+
 def _confidence(sweep: ProfileSet) -> float | None:
     """Confidence of the intervals; None where memory decides, not time alone."""
     first = next(iter(sweep.profiles), None)
@@ -125,12 +139,14 @@ def _circumstances(sweep: ProfileSet, first: Profile | None, fixed: str, notes: 
     ran += [blocks.Fact("Other parameters", fixed)] * bool(fixed)
     facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
     facts = [blocks.Fact("Values", _VALUES), *facts, blocks.Fact("Changes", _CHANGES)]
-    return circumstances(first, command=sweep.command, method=facts, ran=ran, notes=notes)
+    machine = first if len(by_device(sweep.points)) == 1 else None
+    return circumstances(machine, command=sweep.command, method=facts, ran=ran, notes=notes)
 
 
 def _span(sweep: ProfileSet, parameter: str) -> str:
     """n = 1 to 64; of two parameters n = 1 to 64, uses = 1 and 10."""
-    swept: list[tuple[str, Sequence[Values]]] = [(parameter, [point.value for point in sweep.points])]
+    values = list(dict.fromkeys(point.value for point in sweep.points))
+    swept: list[tuple[str, Sequence[Values]]] = [(parameter, values)]
     if sweep.is_grid:
         swept = [(words.name(name), _values(sweep, part)) for part, name in enumerate(sweep.parameters)]
     return ", ".join(f"{name} = {listed(values)}" for name, values in swept)
@@ -267,12 +283,12 @@ def _narrower(track: Track, parameter: str) -> str:
     return ""
 
 
-def _device(track: Track, sweep: ProfileSet, parameter: str, number: int, *, alone: bool) -> Section:
+def _device(track: Track, parameter: str, number: int, *, alone: bool) -> Section:
     """One device over all values: its table, and what has no figures."""
     device, gaps = words.name(track.device.name), merged(_gaps(track, parameter))
     figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
-        table = _table(track, sweep, parameter)
+        table = _table(track, parameter)
         figures = table, blocks.Prose(legend(table), forms="md txt")
     further = tuple(gap for gap in gaps if gap.status != "failed")  # failures are told with the verdict
     title = "Not predicted" if track.basis == "predicted" else "Not measured"
@@ -286,7 +302,7 @@ def _device(track: Track, sweep: ProfileSet, parameter: str, number: int, *, alo
     return replace(section, closed=not alone, forms="html md txt" if alone else "html txt")
 
 
-def _table(track: Track, sweep: ProfileSet, parameter: str) -> Table:
+def _table(track: Track, parameter: str) -> Table:
     """The recommended strategy at each value, the fastest time, and all times relative to it.
 
     Recommended strategies come first, in the order of the values, then the baseline.
@@ -308,7 +324,7 @@ def _table(track: Track, sweep: ProfileSet, parameter: str) -> Table:
     caption = f"Time per frame relative to the fastest at each value{where}. {MARKED}"
     title = f"{'Predicted time' if predicted else 'Time'} per frame on {device}, relative to the fastest:"
     table = Table(
-        "sweep", parameter, heads, tuple(point_rows(sweep.points, rows)), caption, title, codes=False
+        "sweep", parameter, heads, tuple(point_rows(track.points, rows)), caption, title, codes=False
     )
     return replace(table, predicted=predicted, brief_notes=False, left_out="strategy", whole=True)
 
@@ -349,8 +365,9 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
 
 def _notes(sweep: ProfileSet, parameter: str) -> Iterator[str]:
     """Notes of all values; those that differ only in figures appear once."""
-    notes = []
+    notes, several = [], len(by_device(sweep.points)) > 1
     for value, profile in ((words.value(p.value), p.profile) for p in sweep.points if p.profile):
+        value += f" on {words.name(profile.device.name)}" * several
         notes += [(value, note) for note in (*profile.notes, *profile.environment.warnings)]
     for same in words.grouped(notes, lambda pair: FIGURES.sub("0", pair[1])).values():
         values, note = [value for value, _ in same], words.line(same[0][1], 500).rstrip(".")
@@ -391,7 +408,7 @@ def _grid_table(track: Track, sweep: ProfileSet, title: str, cell_of: Callable[[
     rows, across = (_values(sweep, part) for part in (0, 1))
     cells = {
         point.value: cell_of(stop) if point.profile else TableCell(point.status)
-        for point, stop in zip(sweep.points, track.stops, strict=True)
+        for point, stop in zip(track.points, track.stops, strict=True)
     }
     heads = columns(*(f"{second} = {words.value(value)}" for value in across), figures=False)
     lines = (row(words.value(v), *(cells.get((v, each), NOTHING) for each in across)) for v in rows)

@@ -19,7 +19,7 @@ import numpy as np
 from advisor import stats
 from advisor.profiles.conclusions import UNDECIDED, Recommendation
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
-from advisor.profiles.sweeps import Point, Values, was_interrupted
+from advisor.profiles.sweeps import Point, Values, by_device, was_interrupted
 from advisor.verdicts.predicted import PERCENTILES, draw_ratios
 from advisor.verdicts.reasons import Doubt, asked_for_one, doubt
 from advisor.verdicts.scores import counted, seconds_of
@@ -142,6 +142,7 @@ class Track:
 
     device: Device
     basis: Basis
+    points: tuple[Point, ...]
     stops: tuple[Stop, ...]
 
     @property
@@ -154,20 +155,18 @@ class Track:
 
 
 def tracks(points: Sequence[Point]) -> tuple[Track, ...]:
-    """The measured GPU, then the predicted devices, then the CPU where there was no GPU."""
-    profiles = [point.profile for point in points if point.profile]
-    devices = {p.device.name: p.device for profile in profiles for p in profile.predictions}
-    predicted: tuple[Track, ...] = ()
-    for name, device in devices.items():
-        stops = tuple(predicted_stop(point.value, point.profile, name) for point in points)
-        predicted += (Track(device, "predicted", stops),)
-    if not profiles:
-        return predicted
-    device = profiles[0].device
-    stops = tuple(measured_stop(point.value, point.profile) for point in points)
-    if device.kind == "cpu":
-        return (*predicted, Track(device, "cpu", stops))
-    return (Track(device, "measured", stops), *predicted)
+    """The measured GPUs, then the predicted devices, then the CPUs where there was no GPU."""
+    measured: dict[Basis, list[Track]] = {"measured": [], "cpu": []}
+    predicted: dict[str, Track] = {}
+    for device, own in by_device(points):
+        basis: Basis = "cpu" if device.kind == "cpu" else "measured"
+        stops = tuple(measured_stop(point.value, point.profile) for point in own)
+        measured[basis].append(Track(device, basis, own, stops))
+        for each in (p.device for point in own if point.profile for p in point.profile.predictions):
+            if each.name not in predicted:
+                stops = tuple(predicted_stop(point.value, point.profile, each.name) for point in own)
+                predicted[each.name] = Track(each, "predicted", own, stops)
+    return (*measured["measured"], *predicted.values(), *measured["cpu"])
 
 
 def measured_stop(value: Values, profile: Profile | None) -> Stop:
