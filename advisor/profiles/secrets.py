@@ -238,8 +238,7 @@ def _is_password(value: str) -> bool:
 def _masked(argument: str) -> str:
     option = _OPTION.fullmatch(argument)
     if option is None:
-        glued = argument[2:] if argument.startswith("-p") and re.search(r"\d", argument) else "-"
-        return f"-p{MASK}" if _is_password(glued) else argument
+        return f"-p{MASK}" if argument.startswith("-p") and _is_password(argument[2:]) else argument
     return f"{option[1]}={MASK if is_secret(option[1]) else _masked(option[2])}"
 
 
@@ -251,7 +250,8 @@ def secret_values(arguments: Sequence[str], parameters: Mapping[str, object]) ->
             ("", *arguments), arguments, masked(arguments), strict=False
         )
         if argument != masked_argument
-        and not (before == "-p" and argument.isalpha())  # texts have the word for its own sake
+        # After -p, a word: texts have it for its own sake.
+        and not ("-p" in (before, masked_argument[:2]) and argument.removeprefix("-p").isalpha())
     ]
     values += [password for argument in arguments for password in _passwords(argument)]
     values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]
