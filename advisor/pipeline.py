@@ -175,10 +175,11 @@ def compare_versions(
     """
     context, final = RunContext(), None
 
-    def concluded(final: VersionFinal) -> VersionComparison:
+    def concluded(final: VersionFinal, interrupted: str = "") -> VersionComparison:
         runs = measurement.runs
         apart = differences(*(runs[name].description.workload for name in (BASE, HEAD)))
-        run = _version_run(final, versions, labels, (*filter(None, (note,)), *apart, *measurement.notes))
+        notes = filter(None, (note, *apart, interrupted, *measurement.uncompared(final)))
+        run = _version_run(final, versions, labels, tuple(notes))
         before, now = zip(*run.rows.values(), strict=True)
         rates = trace.host_rates if (trace := runs[HEAD].trace) else None
         base_profile = _concluded_version(versions.base, runs[BASE], context, before, rates)
@@ -190,12 +191,12 @@ def compare_versions(
             measurement = VersionMeasurement(versions, launch, progress, folder)
             results = _screened_versions(versions, measurement, context)
             final = measurement.final()
+            final.run(measurement.deadline, progress)
         return concluded(final)
     except KeyboardInterrupt:
-        if final is None:
+        if final is None or not final.judged().ratios:
             raise
-        measurement.notes += ("Interrupted after the final.",)  # all was measured
-        return concluded(final)
+        return concluded(final, f"Interrupted after round {final.loop.rounds} of the final.")
 
 
 def _screened_versions(versions: Versions, measurement: VersionMeasurement, context: RunContext) -> Results:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -183,7 +184,11 @@ def simulated(
             each.screen(sorted(each.available, key=lambda name: (name != BASELINE, name not in FRAME)))
         if version == HEAD:
             measurement.choose(_quickest(measurement.runs[HEAD]) if on_gpu else None)
-    return measurement.final(), clock()
+    final = measurement.final()
+    with suppress(KeyboardInterrupt):
+        final.run(measurement.deadline, Silent())
+    measurement.uncompared(final)
+    return final, clock()
 
 
 def _quickest(found: Run) -> str:

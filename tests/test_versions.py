@@ -6,7 +6,6 @@ import math
 import platform
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -410,13 +409,17 @@ def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -
     assert final.row(HEAD, "pageable", judged) == final.rows[HEAD]["pageable"]
 
 
-def test_ctrl_c_in_the_final_leaves_its_complete_rounds(tmp_path: Path) -> None:
-    final, _ = simulated(tmp_path, 1, 0.0, KINDS["mid"], interrupted_at=18.5)
-    places = Counter((block.process, block.round) for block in final.loop.blocks)
-    assert set(places.values()) == {len(final.entry.names)}
+@pytest.mark.parametrize(("apart", "at"), [(False, 18.5), (True, 18.9)])
+def test_ctrl_c_in_the_final_leaves_what_was_measured(tmp_path: Path, apart: bool, at: float) -> None:
+    """All of it, in the middle of a round too."""
+    whole, final = (
+        simulated(tmp_path / f"{end}", 1, 0.0, KINDS["mid"], apart=apart, interrupted_at=end)[0]
+        for end in (math.inf, at)
+    )
+    blocks = final.loop.blocks
+    assert len(blocks) % len(final.entry.names), "the last round is not complete"
+    assert blocks == whole.loop.blocks[: len(blocks)]
     assert final.judged().ratios
-    with pytest.raises(KeyboardInterrupt):
-        simulated(tmp_path, 2, 0.0, KINDS["mid"], interrupted_at=0.0)
 
 
 def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tmp_path: Path) -> None:
@@ -469,9 +472,11 @@ def test_what_a_change_of_code_may_bring_is_told() -> None:
     before = workload()
     added = before.buffers[0].model_copy(update={"name": "extra"})
     halves = tuple(b.model_copy(update={"dtype": "float16"}) for b in before.buffers[:1])
-    now = workload(buffers=(*halves, *before.buffers[2:], added), parameters={**before.parameters, "tile": 8})
+    buffers, parameters = (*halves, *before.buffers[2:], added), {**before.parameters, "tile": 8}
+    now = workload(name="blend", buffers=buffers, parameters=parameters)
     assert changed_work(before, now) == ()
     assert differences(before, now) == (
+        "The workloads have different names: vector_add in BASE, blend in HEAD.",
         "New parameter in HEAD: tile.",
         "New buffer in HEAD: extra.",
         "Only BASE has the buffer b.",

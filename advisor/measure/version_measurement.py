@@ -74,8 +74,6 @@ class VersionMeasurement:
     clock: Clock = time.monotonic
     cpu_clock: Clock = time.process_time
     runs: dict[str, Run] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    """That it was interrupted; strategies that were not compared, and why."""
 
     def __post_init__(self) -> None:
         head = self.versions.head
@@ -160,29 +158,15 @@ class VersionMeasurement:
             self._reserve(CONCLUDING_PREDICTIONS * (self.clock() - began))
         return sorted(order, key=lambda name: name not in (BASELINE, *self.versions.named))
 
-    def final(self) -> VersionFinal:
-        """The final of both; after Ctrl-C its complete rounds, which a note says. Raises KeyboardInterrupt
-        before the first."""
-        final = self._final()
-        try:
-            final.run(self.deadline, self.progress)
-            return self._judged(final)
-        except KeyboardInterrupt:
-            final.loop.forget_unfinished()
-            if not final.judged().ratios:
-                raise
-            self.notes = (f"Interrupted after round {final.loop.rounds} of the final.",)
-            return self._judged(final)
-
-    def _judged(self, final: VersionFinal) -> VersionFinal:
+    def uncompared(self, final: VersionFinal) -> tuple[str, ...]:
+        """What the time or a failure kept out of the final, in sentences. Raises `AdvisorError` where that is
+        every strategy."""
         require_both(final)
         if not final.judged().ratios:
             raise self._nothing(final.began)
-        self.notes += tuple(self._uncompared())
-        return final
+        return tuple(self._uncompared())
 
     def _uncompared(self) -> Iterator[str]:
-        """What the time or a failure kept out of the final, in sentences."""
         head = [row for row in self.runs[HEAD].rows if not isinstance(row, Measured) and row.reason == LATE]
         if head:
             yield (
@@ -201,7 +185,8 @@ class VersionMeasurement:
             next_step=_LONGER,
         )
 
-    def _final(self) -> VersionFinal:
+    def final(self) -> VersionFinal:
+        """The final of both versions, to be run until the deadline."""
         rows = {
             version: {row.strategy: row for row in run.rows if isinstance(row, Measured)}
             for version, run in self.runs.items()

@@ -104,7 +104,8 @@ def differences(base: WorkloadRecord, head: WorkloadRecord) -> tuple[str, ...]:
         ("buffer", [b.name for b in base.buffers], [b.name for b in head.buffers]),
         ("stage", [s.name for s in base.stages], [s.name for s in head.stages]),
     )
-    notes = []
+    names = f"The workloads have different names: {base.name} in BASE, {head.name} in HEAD."
+    notes = [names] if base.name != head.name else []
     for what, before, now in sides:
         new, gone = [n for n in now if n not in before], [n for n in before if n not in now]
         notes += [f"New {what} in HEAD: {', '.join(new)}."] if new else []
