@@ -76,7 +76,7 @@ def test_the_baseline_is_kept_where_no_other_gains_more_than_its_bound():
 
 
 def test_noise_leaves_it_open_with_the_least_bound_and_the_seconds_that_would_settle_it():
-    data = blocks({"pageable": 0.0215, "pinned": 0.02}, processes=2, rounds=4, noise=0.08)
+    data = blocks({"pageable": 0.0215, "pinned": 0.02}, processes=2, rounds=4, noise=0.1)
     told = decide(data, [BASE, PINNED], AIM, pace=PACE)
     assert (told.verdict.kind, told.verdict.chosen) == ("open", "pinned")
     assert told.verdict.bound

@@ -138,7 +138,7 @@ def covered(truth: np.ndarray, scale: np.ndarray, runs: int = 4000) -> tuple[flo
         pairs = Pairs(
             NAMES[:count], means[:, None] - means, error, np.full((count, count), 500.0), 0, 0, 5, 50
         )
-        found = standings(pairs, rows, pairs.half_widths(0.95, count - 1))
+        found = standings(pairs, rows, pairs.half_widths(0.95, count - 1, ends=1))
         upper += all(max(0.0, o - 1) <= one.bound + 1e-12 for o, one in zip(over, found, strict=True))
         lower += [one.over_best.low <= o + 1e-12 for o, one in zip(over, found, strict=True)]
     return upper / runs, float(lower.min()) / runs
@@ -146,17 +146,17 @@ def covered(truth: np.ndarray, scale: np.ndarray, runs: int = 4000) -> tuple[flo
 
 @every("count", [2, 4, 6])
 def test_hsus_upper_ends_hold_together_and_are_not_wider_than_that_needs(count):
-    """The rivals far from the best, so that no bound is cut off at 0; Bonferroni costs little of 97.5 %."""
+    """The rivals far from the best, so that no bound is cut off at 0; Bonferroni costs little of 95 %."""
     upper, lower = covered(np.array([0.0, *[0.3] * (count - 1)]), np.full(count, 0.01))
-    assert 0.97 <= upper <= 0.985
-    assert lower >= 0.97
+    assert 0.94 <= upper <= 0.97
+    assert lower >= 0.94
 
 
 @every("truth", [(0, 0.01, 0.03, 0.08), (0, 0, 0.02, 0.02), (0, 0.05, 0.05, 0.05)])
 def test_hsus_ends_hold_with_differences_and_unequal_noise(truth):
     upper, lower = covered(np.array(truth), np.array([0.01, 0.02, 0.005, 0.03]))
-    assert upper >= 0.97
-    assert lower >= 0.97
+    assert upper >= 0.94
+    assert lower >= 0.94
 
 
 def in_doubt_with_one_that_is_slower(dropped: bool, slower: float) -> float:
@@ -175,20 +175,20 @@ def test_one_that_is_surely_slower_than_another_widens_no_bound():
 
 
 def coverage_of_blocks(processes: int, luck: float, noise: float, runs: int = 500) -> float:
-    """Of the upper ends of three that are 30 % slower, at one of four looks: its share of 2.5 % is 0.6 %."""
+    """Of the upper ends of three that are 30 % slower, at one of four looks: its share of 5 % is 1.25 %."""
     rows = {name: Contestant(name, 0, 0) for name in NAMES}
     hits = 0
     for seed in range(runs):
         logs = drawn(seed, processes, 6, 4, luck, noise) + np.array([0.0, 0.3, 0.3, 0.3])
         pairs = paired(made(logs), NAMES[:4])
-        found = standings(pairs, rows, pairs.half_widths(0.95, 3 * 4))
+        found = standings(pairs, rows, pairs.half_widths(0.95, 3 * 4, ends=1))
         hits += all(one.over_best.high >= math.exp(0.3) for one in found[1:])
     return hits / runs
 
 
 @every(("processes", "luck", "noise"), [(2, 0.02, 0.02), (2, 0.0, 0.04), (5, 0.02, 0.02)])
 def test_few_processes_with_luck_are_covered(processes, luck, noise):
-    assert coverage_of_blocks(processes, luck, noise) >= 0.988
+    assert coverage_of_blocks(processes, luck, noise) >= 0.98
 
 
 def pairs_of(luck: float, processes: int = 4, rounds: int = 24, noise: float = 0.04) -> Pairs:

@@ -81,6 +81,8 @@ def test_warm_up_ends_in_time() -> None:
         ([[1.0]], 0),
         ([], 0),
         ([[2.0, 1.5, *[1.0] * 8], [90.0, 50.0]], 2),
+        ([[2.0 if n % 5 == at else 1.0 for n in range(40)] for at in range(5)], 0),
+        ([[1.4] * 8 + [1.0] * 7 + [1.1] + [1.0] * 24], 6),
     ],
     ids=[
         "from the first",
@@ -91,6 +93,8 @@ def test_warm_up_ends_in_time() -> None:
         "one frame",
         "nobody",
         "cut short",
+        "some slow ones all along",
+        "a slow one later",
     ],
 )
 def test_frames_have_settled_once_they_are_as_quick_as_later_ones(

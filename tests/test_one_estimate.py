@@ -137,7 +137,7 @@ def against_a_mix(ratio: float, noise: float = 0.002, **sizes: int) -> Profile:
         (1.03, 0.002, "near", "pinned"),  # a preference
         (1.09, 0.002, "fastest", "hybrid-1"),
         (1.05, 0.02, "open", "pinned"),  # neither inside nor outside
-        (1.09, 0.06, "open", "pinned"),
+        (1.08, 0.06, "open", "pinned"),
         (0.97, 0.002, "fastest", "pinned"),
     ],
 )

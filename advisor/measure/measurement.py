@@ -52,7 +52,7 @@ class Run:
 
 LEAST_RUN = 3
 """Times what a final needs at least: a shorter run is all screening."""
-SEARCH_SHARE = {"auto": 0.4, "exhaustive": 0.6}
+SEARCH_SHARE = {"auto": 0.3, "exhaustive": 0.6}
 SEARCH_SECONDS = {"auto": 45.0, "exhaustive": math.inf}
 """Share of the remaining time for searching for a mix and screening the best ones, and its upper limit."""
 TRACE_SHARE = 0.4

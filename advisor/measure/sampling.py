@@ -95,7 +95,7 @@ def warm_up(loop: Frames, clock: Clock, limit: float, slow: float = math.inf) ->
 
 
 def settled(curves: Iterable[Sequence[float]]) -> int:
-    """How many frames contestants take, on average, until they are no slower than in the later half.
+    """The fewest frames after which those up to the middle are, on average, no slower than the later ones.
 
     curves: for each contestant the seconds of frames that follow one another; those that the time cut short
     tell nothing. Single frames are noise: the median of a tenth of all counts. 0 where they were so from the
@@ -108,9 +108,10 @@ def settled(curves: Iterable[Sequence[float]]) -> int:
         return 0
     half, width = times.shape[1] // 2, max(1, times.shape[1] // 10)
     usual = np.median(times[:, half:], axis=1, keepdims=True)
-    around = np.lib.stride_tricks.sliding_window_view((times / usual).mean(axis=0), width)
-    slower = np.flatnonzero(np.median(around, axis=1)[:half] > 1 + STEADY)
-    return int(slower[-1]) + width if slower.size else 0
+    windows = np.lib.stride_tricks.sliding_window_view((times / usual).mean(axis=0), width)
+    around = np.median(windows, axis=1)
+    limit = (1 + STEADY) * float(np.median(around[half:]))
+    return next((at for at in range(half) if around[at:half].mean() <= limit), half)
 
 
 def sample(

@@ -147,8 +147,9 @@ def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> lis
     """All of `pairs` against the best of the others; `half` are the half widths of the pairs' intervals.
 
     The upper ends hold for all contestants at once where the comparisons with the one that truly is the best
-    do (Hsu), so Bonferroni counts rivals, not pairs. One that is clearly slower than another is not the best:
-    its noise widens no other's interval. The lower ends hold for each contestant by itself.
+    do (Hsu), and those in one end alone: Bonferroni counts rivals, not pairs. One that is clearly slower than
+    another is not the best: its noise widens no other's interval. The lower ends hold for each contestant by
+    itself.
     """
     if len(pairs.names) == 1:
         return [Standing(rows[pairs.names[0]], stats.Ratio(1.0, 1.0, 1.0))]

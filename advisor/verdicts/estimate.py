@@ -104,9 +104,10 @@ class Pairs:
         rounds = math.ceil(self.rounds * factor)
         return replace(self, error=error, freedom=self.freedom * factor, processes=processes, rounds=rounds)
 
-    def half_widths(self, confidence: float, comparisons: int) -> Floats:
-        """Half the intervals of the differences; all `comparisons` hold at once (Bonferroni)."""
-        tail = (1 - confidence) / 2 / comparisons
+    def half_widths(self, confidence: float, comparisons: int, *, ends: int = 2) -> Floats:
+        """Half the intervals of the differences; all `comparisons` hold at once (Bonferroni), in both ends or
+        in one."""
+        tail = (1 - confidence) / ends / comparisons
         rounded = np.floor(self.freedom * 10) / 10
         quantiles = {freedom: stats.student_upper(tail, freedom) for freedom in set(rounded.flat)}
         factors = np.array([quantiles[freedom] for freedom in rounded.flat]).reshape(rounded.shape)

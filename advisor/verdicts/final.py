@@ -189,8 +189,10 @@ class _Final:
     def __init__(self, pairs: Pairs, rows: Sequence[choice.Contestant], aim: choice.Aim) -> None:
         self.every, self.rows, self.aim = pairs, rows, aim
         self.pairs = pairs.among([one.name for one in rows])
-        self.half = self.pairs.half_widths(aim.certainty, max(1, len(rows) - 1))
-        self.standings = choice.standings(self.pairs, {one.name: one for one in rows}, self.half)
+        rivals = max(1, len(rows) - 1)
+        self.half = self.pairs.half_widths(aim.certainty, rivals)
+        one_end = self.pairs.half_widths(aim.certainty, rivals, ends=1)
+        self.standings = choice.standings(self.pairs, {one.name: one for one in rows}, one_end)
         self.fastest = sorted(self.standings, key=lambda one: (one.over_best.value, one.contestant.name))
         self.choice: choice.Choice = choice.choose(self.standings, aim)
 
