@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from builders import cuda_device, final_block
@@ -64,8 +65,8 @@ class Truth:
     share: float
     noise: Noise
     costs: Costs
-    in_one_place: float
-    disturbed: float
+    in_one_place: float = IN_ONE_PLACE
+    disturbed: float = 0.0
     interrupted_at: float = math.inf
     """When Ctrl-C comes."""
     breaks: frozenset[str] = frozenset()
@@ -138,12 +139,16 @@ class ChargingLauncher(FakeLauncher):
     compiled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self.sessions: list[SimulatedSession] = []
         super().__init__(
             lambda job: Ended(sample(FRAME.get(job.strategy, OTHERS)), "finished"),
             device=self.truth.costs.device,
-            session=lambda job: SimulatedSession(job, self.clock, self.generator, self.truth),
             compiled=self.compiled,
         )
+
+    def session(self, job: FinalJob) -> SimulatedSession:
+        self.sessions.append(SimulatedSession(job, self.clock, self.generator, self.truth))
+        return self.sessions[-1]
 
     def __call__(self, job: Job) -> Ended:
         costs = self.truth.costs
@@ -161,22 +166,20 @@ def simulated(
     question: Question = CHANGED,
     *,
     apart: bool = False,
-    in_one_place: float = IN_ONE_PLACE,
-    disturbed: float = 0.0,
-    interrupted_at: float = math.inf,
-) -> tuple[VersionFinal, float]:
-    """The final of `compare --run --max-seconds` of a HEAD slower by that share, and when it ended."""
+    **so: Any,
+) -> tuple[VersionFinal, ChargingLauncher]:
+    """The final of `compare --run --max-seconds` of a HEAD slower by that share, and what ran its processes;
+    `so`: more of the truth."""
     clock, on_gpu = FakeClock(), costs.device.kind == "cuda"
     generator, compiled = np.random.default_rng(seed), ("ops",) if apart else ()
-    truth = Truth(share, noise, costs, in_one_place, disturbed, interrupted_at)
+    truth = Truth(share, noise, costs, **so)
     launcher = ChargingLauncher(clock, generator, truth, compiled)
-    made = asked("w.py", backend="cuda" if on_gpu else "cpu", max_seconds=seconds, seed=seed)
+    made = asked("BASE.py", backend="cuda" if on_gpu else "cpu", max_seconds=seconds, seed=seed)
     strategies = STRATEGIES if on_gpu else choose((BASELINE,))
     made = replace(made, strategies=strategies, began=clock())
     clock.advance(costs.server)
-    measurement = VersionMeasurement(
-        Versions(made, made, (), question), launcher, Silent(), folder / f"{seed}", clock=clock
-    )
+    versions = Versions(made, replace(made, file=Path("HEAD.py")), (), question)
+    measurement = VersionMeasurement(versions, launcher, Silent(), folder / f"{seed}", clock=clock)
     for version in (HEAD, BASE):
         with measurement.version(version) as each:
             each.describe()
@@ -188,7 +191,8 @@ def simulated(
     with suppress(KeyboardInterrupt):
         final.run(measurement.deadline, Silent())
     measurement.uncompared(final)
-    return final, clock()
+    assert all(session.closed for session in launcher.sessions)
+    return final, launcher
 
 
 def _quickest(found: Run) -> str:

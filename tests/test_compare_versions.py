@@ -103,11 +103,21 @@ def test_one_file_at_the_merge_base_and_in_the_working_tree(
 
 
 def test_the_working_tree_is_compared_with_a_revision(
-    command: Command, repository: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """How often the same code seems to differ is counted in tests/test_versions.py, by a simulation."""
+    """Ctrl-C while the page is made keeps it. How often the same code seems to differ is counted in
+    tests/test_versions.py, by a simulation."""
     monkeypatch.chdir(repository)
+    concluding, interrupts = pipeline.comparing_versions, iter([KeyboardInterrupt])
+
+    def interrupted_once(*sides: Any) -> VersionComparison:
+        for interrupt in interrupts:
+            raise interrupt
+        return concluding(*sides)
+
+    monkeypatch.setattr(pipeline, "comparing_versions", interrupted_once)
     found = advisor.compare_versions("w.py", against="HEAD", no_gpu=True, indifference=0.9, quiet=True)
+    assert found.run.notes[-1].startswith("Interrupted after round ")
     traces = [side.traffic for side in (found.base, found.head)]
     assert len({trace.host_rates for trace in traces if trace}) == 1, "one machine"
     for side, trace in zip((found.base, found.head), traces, strict=True):
@@ -212,21 +222,6 @@ def test_wrong_input(
     wrong = ("w.py --against nowhere", "helpers.py w.py --against main", "nothing.py", "s.py s.py")
     calls = {f"compare --run {words}": partial(run, command, *words.split()) for words in wrong}
     accepted(refusals(calls), "versions-refused.txt")
-
-
-def test_ctrl_c_after_the_final_keeps_it(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(repository)
-    concluding, interrupts = pipeline.comparing_versions, iter([KeyboardInterrupt])
-
-    def interrupted_once(*sides: Any) -> VersionComparison:
-        for interrupt in interrupts:
-            raise interrupt
-        return concluding(*sides)
-
-    monkeypatch.setattr(pipeline, "comparing_versions", interrupted_once)
-    found = advisor.compare_versions("w.py", against="HEAD", no_gpu=True, indifference=0.9, quiet=True)
-    assert found.run.judged.ratios
-    assert found.run.notes[-1].startswith("Interrupted after round ")
 
 
 INTERRUPTIONS = [

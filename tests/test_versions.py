@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -21,16 +21,7 @@ from every import every
 from fakes import FakeClock, RecordingBackend, final_process, job
 from rendering import Accepted, markup
 from running import REPOSITORY, asked
-from simulated_versions import (
-    CARD,
-    CHANGED,
-    CPU,
-    IN_ONE_PLACE,
-    SLOW_CARD,
-    SimulatedSession,
-    Truth,
-    simulated,
-)  # fmt: skip
+from simulated_versions import CARD, CHANGED, CPU, SLOW_CARD, simulated
 
 from advisor import api, stats
 from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
@@ -39,7 +30,7 @@ from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
-from advisor.measure.version_measurement import VersionMeasurement, Versions, require_both
+from advisor.measure.version_measurement import VersionMeasurement, Versions
 from advisor.profiles import outputs
 from advisor.profiles.figures import Block
 from advisor.profiles.files import scratch
@@ -82,14 +73,12 @@ def runs(
     share: float,
     seconds: float = 45.0,
     costs: str = "card",
-    in_one_place: float = IN_ONE_PLACE,
     count: int = 20,
     disturbed: float = 0.0,
 ) -> list[Judged]:
-    more = {"in_one_place": in_one_place, "disturbed": disturbed}
     with scratch() as folder:
         found = (
-            simulated(folder, seed, share, KINDS[kind], seconds, COSTS[costs], **more)
+            simulated(folder, seed, share, KINDS[kind], seconds, COSTS[costs], disturbed=disturbed)
             for seed in range(count)
         )
         return [final.judged() for final, _ in found]
@@ -124,10 +113,9 @@ def test_a_change_is_found(kind: str, share: float, seconds: float, least: float
     assert sum(ratio.low <= 1 + share <= ratio.high for ratio in ratios) >= len(verdicts) - 2
 
 
-@pytest.mark.parametrize("costs", ["card", "cpu"])
-def test_what_disturbs_one_block_in_ten_hides_no_change_and_makes_none(costs: str) -> None:
+def test_what_disturbs_one_block_in_ten_hides_no_change_and_makes_none() -> None:
     """Without a limit for such blocks, 8 of 20 of the changes are found on a card, and 19 of 20 stay open."""
-    same, slower = (runs("mid", share, costs=costs, count=20, disturbed=0.1) for share in (0.0, 0.05))
+    same, slower = (runs("mid", share, disturbed=0.1) for share in (0.0, 0.05))
     assert claims(same) == 0
     assert sum("pageable" in each.undecided for each in same) <= 1
     assert claims(slower) >= 0.95
@@ -149,21 +137,12 @@ def test_outliers_are_drawn_to_the_others_and_normal_blocks_left_in_place() -> N
     assert without_outliers(blocks[:15], names) == blocks[:15], "too few rounds to have a noise"
 
 
-def test_processes_that_alternate_widen_the_interval_and_say_so(tmp_path: Path) -> None:
-    together, apart = (
-        simulated(tmp_path / f"{apart}", 1, 0.0, KINDS["quiet"], apart=apart)[0] for apart in (False, True)
-    )
-    assert apart.why_apart == "both have the compiled extension ops"
-    assert apart.judged().ratios["pageable"].high > together.judged().ratios["pageable"].high
-
-
 def test_processes_that_alternate_claim_no_more(tmp_path: Path) -> None:
     """What a process draws is in the interval: at most 1 in 40 of the same code is told apart."""
     noise = Noise(process=0.15, block=0.03, luck=0.005)
-    verdicts = [
-        simulated(tmp_path, seed, 0.0, noise, 30.0, CPU, apart=True)[0].judged() for seed in range(40)
-    ]
-    assert claims(verdicts) <= 1 / 40
+    finals = [simulated(tmp_path, seed, 0.0, noise, 30.0, CPU, apart=True)[0] for seed in range(40)]
+    assert claims([final.judged() for final in finals]) <= 1 / 40
+    assert finals[0].why_apart == "both have the compiled extension ops"
 
 
 def test_what_is_open_says_how_long_it_would_take() -> None:
@@ -296,64 +275,36 @@ def test_parts_add_up_to_the_frame_beside_them() -> None:
 # Who is in which process.
 
 
-@dataclass
-class Hall:
-    """A final without noise whose HEAD takes 1.2 times as long."""
-
-    folder: Path
-    breaks: frozenset[str] = frozenset()
-    apart: bool = False
-    always: bool = False
-    sessions: list[SimulatedSession] = field(default_factory=list)
-    clock: FakeClock = field(default_factory=FakeClock)
-
-    def run(self, seconds: float = 60.0) -> VersionFinal:
-        rows = {strategy: measured(strategy, 0.01) for strategy in ENTRY.strategies}
-        final = VersionFinal(
-            replace(ENTRY, apart=self.apart),
-            CHANGED,
-            {version: job(file=f"{version}.py") for version in (BASE, HEAD)},
-            {BASE: rows, HEAD: rows},
-            self.folder,
-            self._start,
-            clock=self.clock,
-        )
-        final.run(self.clock() + seconds, Silent())
-        for session in self.sessions:
-            assert session.closed
-            assert all(j.file == f"{n.partition(' ')[0]}.py" for n, j in session.job.jobs.items())
-        return final
-
-    def _start(self, job: FinalJob) -> SimulatedSession:
-        costs = replace(CARD, process=1.0, block=0.1)
-        truth = Truth(0.2, Noise(0.0, 0.0, 0.0), costs, 0.0, 0.0, breaks=self.breaks, always=self.always)
-        self.sessions.append(SimulatedSession(job, self.clock, np.random.default_rng(0), truth))
-        return self.sessions[-1]
+def slower(folder: Path, **so: Any) -> tuple[VersionFinal, list[FinalJob]]:
+    """A final without noise whose HEAD takes 1.2 times as long, and its processes' jobs."""
+    final, launcher = simulated(folder, 0, 0.2, Noise(0.0, 0.0, 0.0), **so)
+    jobs = [session.job for session in launcher.sessions]
+    assert all(job.jobs[name].file == f"{name[:4]}.py" for job in jobs for name in job.contestants)
+    return final, jobs
 
 
 def test_versions_share_processes(tmp_path: Path) -> None:
-    hall = Hall(tmp_path)
-    final = hall.run()
-    assert {frozenset(session.job.contestants) for session in hall.sessions} == {frozenset(ENTRY.names)}
+    final, jobs = slower(tmp_path)
+    assert {frozenset(job.contestants) for job in jobs} == {frozenset(ENTRY.names)}
     assert final.judged().settled
     final.jobs = {name: each.model_copy(update={"backend": "cpu"}) for name, each in final.jobs.items()}
-    row = final.row(BASE, "pinned", final.judged())
-    assert row.stage_seconds["a"] == pytest.approx(row.median_seconds, rel=0.01), "by the clock of the steps"
-    assert final.judged().ratios["pinned"].value == pytest.approx(1.2)
-    assert final.row(HEAD, "pinned", final.judged()).median_seconds == pytest.approx(0.0144, rel=0.01)
-    times = [final.row(version, "pinned", final.judged()).median_seconds for version in (HEAD, BASE)]
-    assert times[0] / times[1] == pytest.approx(final.judged().ratios["pinned"].value)
+    base, head = (final.row(version, "pinned", final.judged()) for version in (BASE, HEAD))
+    assert base.stage_seconds["a"] == pytest.approx(base.median_seconds, rel=0.01), (
+        "by the clock of the steps"
+    )
+    ratio, frames = final.judged().ratios["pinned"].value, (base.median_seconds, head.median_seconds)
+    assert (ratio, *frames) == pytest.approx((1.2, 0.012, 0.0144))
     assert changes(final.loop.steps, final.entry, "pinned")[0].seconds == pytest.approx(0.0024, rel=0.01)
-    assert hall.clock() < 30
+    gains = {name: gain.value for name, gain in final.judged().gains.items()}
+    assert gains == pytest.approx({"pageable": 1 / 1.2, "pinned": 0.020 / 0.0144})
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["breaks in company", "compiled extension"])
 def test_those_that_cannot_have_a_process_each_side_by_side(tmp_path: Path, told: bool) -> None:
-    hall = Hall(tmp_path, frozenset() if told else frozenset({"BASE pinned"}), apart=told)
-    final = hall.run()
-    alone = [session for session in hall.sessions if len({j.file for j in session.job.jobs.values()}) == 1]
-    assert len(alone) == len(hall.sessions) - (0 if told else 1)
-    assert hall.sessions[-1] in alone
+    final, jobs = slower(tmp_path, **{"apart": True} if told else {"breaks": frozenset({"BASE pinned"})})
+    alone = [job for job in jobs if len({j.file for j in job.jobs.values()}) == 1]
+    assert len(alone) == len(jobs) - (0 if told else 1)
+    assert jobs[-1] in alone
     assert final.entry.apart
     assert told or final.why_apart == (
         "BASE pinned failed next to the other version (ops were registered twice)"
@@ -386,27 +337,13 @@ def test_versions_have_the_same_memory_in_a_round_and_other_in_the_next() -> Non
 
 def test_a_version_that_breaks_by_itself_too_is_told(tmp_path: Path) -> None:
     def run(*breaks: str) -> VersionFinal:
-        return Hall(tmp_path / f"{len(breaks)}{breaks[-1]}", frozenset(breaks), always=True).run()
+        return slower(tmp_path / f"{len(breaks)}{breaks[-1]}", breaks=frozenset(breaks), always=True)[0]
 
-    one = run("BASE pinned")
-    assert set(one.judged().ratios) == {"pageable"}
-    require_both(one)
+    assert set(run("BASE pinned").judged().ratios) == {"pageable"}
     with pytest.raises(WorkloadError, match="failed in the comparison: ops"):
-        require_both(run("BASE pinned", "HEAD pageable"))
+        run("BASE pinned", "HEAD pageable")
     with pytest.raises(NothingToCompare, match="BASE pageable failed"):
-        require_both(run("BASE pinned", "BASE pageable"))
-
-
-def test_a_final_without_time_compares_what_screening_measured(tmp_path: Path) -> None:
-    """In an interval so wide that nothing but a multiple is claimed; rows keep their frames."""
-    final = Hall(tmp_path).run(seconds=0.9)
-    judged = final.judged()
-    ratio = judged.ratios["pageable"]
-    assert ratio.value == pytest.approx(1)
-    assert ratio.low < 0.5 < 2 < ratio.high
-    assert judged.open == ENTRY.strategies
-    assert not judged.settled
-    assert final.row(HEAD, "pageable", judged) == final.rows[HEAD]["pageable"]
+        run("BASE pinned", "BASE pageable")
 
 
 @pytest.mark.parametrize(("apart", "at"), [(False, 18.5), (True, 18.9)])
@@ -424,10 +361,11 @@ def test_ctrl_c_in_the_final_leaves_what_was_measured(tmp_path: Path, apart: boo
 
 def test_a_version_that_screening_saw_waiting_for_a_core_is_not_called_slower(tmp_path: Path) -> None:
     """One that takes 40 times as long of a core is, though each was measured in one process alone."""
-    final, ended = simulated(tmp_path, 1, 0.0, KINDS["mid"], 7.0, CPU)
-    assert (final.screened, bool(final.why_apart), ended < 7.0) == (True, True, True)
+    final, launcher = simulated(tmp_path, 1, 0.0, KINDS["mid"], 7.0, CPU)
+    assert (final.screened, bool(final.why_apart), launcher.clock() < 7.0) == (True, True, True)
     assert final.judged().open == ("pageable",), "both versions were measured: it stays open"
     row = final.rows[HEAD][BASELINE]
+    assert final.row(HEAD, BASELINE, final.judged()) == row, "with its frames"
     for times, claimed in ((1.2, False), (40.0, True), (None, True)):
         waited = {
             "median_seconds": 40 * row.median_seconds,
@@ -628,20 +566,6 @@ def test_what_a_baseline_promised_is_told_with_what_head_gains(
     page = render(versions_page(result), "md").replace("`", "")
     assert (line in " ".join(page.split())) == told
     assert result.promise is None or result.promise.got.value == 1.69
-
-
-def test_the_gain_is_that_of_the_baseline_in_base_over_a_strategy_in_head() -> None:
-    def seconds(name: str, number: int) -> float:
-        return (0.02 if "pageable" in name else 0.01) * (1 + 1e-4 * number)
-
-    entry = Entry(("pageable", "pinned"))
-    blocks = [
-        Timed(number // 6, number % 6, name, seconds(name, number))
-        for number in range(12)
-        for name in entry.names
-    ]
-    gains = judged(blocks, entry, CHANGED, 1.0).gains
-    assert {name: ratio.value for name, ratio in gains.items()} == pytest.approx({"pageable": 1, "pinned": 2})
 
 
 def test_a_version_that_took_all_the_time_is_named(tmp_path: Path) -> None:

@@ -159,9 +159,19 @@ class VersionMeasurement:
         return sorted(order, key=lambda name: name not in (BASELINE, *self.versions.named))
 
     def uncompared(self, final: VersionFinal) -> tuple[str, ...]:
-        """What the time or a failure kept out of the final, in sentences. Raises `AdvisorError` where that is
-        every strategy."""
-        require_both(final)
+        """What the time or a failure kept out of the final, in sentences.
+
+        Raises `NothingMeasured` where that is every strategy, `WorkloadError` where a version failed under
+        each, `NothingToCompare` where that was BASE alone.
+        """
+        left, versions = final.loop.left, (BASE, HEAD)
+        if all(any(named(version, name) in left for version in versions) for name in final.entry.strategies):
+            name, problem = min(left.items(), key=lambda each: each[0].startswith(BASE))
+            raise (NothingToCompare if name.startswith(BASE) else WorkloadError)(
+                f"{name} failed in the comparison: {problem.message}",
+                next_step=problem.next_step,
+                detail=problem.detail,
+            )
         if not final.judged().ratios:
             raise self._nothing(final.began)
         return tuple(self._uncompared())
@@ -228,16 +238,3 @@ def _require_figures(run: Run) -> None:
         next_step=failed[0].next_step,
         detail=failed[0].detail,
     )
-
-
-def require_both(final: VersionFinal) -> None:
-    """Raises `WorkloadError` where a version left the final under every strategy, `NothingToCompare` where
-    that was BASE alone."""
-    left = final.loop.left
-    if all(any(named(version, name) in left for version in (BASE, HEAD)) for name in final.entry.strategies):
-        name, problem = min(left.items(), key=lambda each: each[0].startswith(BASE))
-        raise (NothingToCompare if name.startswith(BASE) else WorkloadError)(
-            f"{name} failed in the comparison: {problem.message}",
-            next_step=problem.next_step,
-            detail=problem.detail,
-        )
