@@ -46,7 +46,7 @@ ONE_OF_A_KIND = re.compile(
     r"|(sweep: .* fails|partial results|a pair in a profile, report|secrets of git)$"
     r"|output: a full device|report: |compare: both|a home that|file: modules|TMPDIR that|--out is in use"
     r"|summary: a FIFO|around: PATH"
-    r"|name: markup|arguments: 20,000|12 open files|workers killed|versions: no"
+    r"|name: markup|arguments: 20,000|12 open files|workers killed"
 )
 """Names of cases that run a whole profile or more; `pytest` takes these, CI and `make faults` all, those too
 that start interpreters for seconds."""

@@ -111,7 +111,6 @@ def surroundings() -> Iterator[Case]:
         limit = "mkdir -p d/a; cp p.json d/a/profile.json; export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1"
         shell = f"{limit}; {{advisor}} {command}"
         yield Case(f"no space: {command[:12]}", (), 5, {**FILES, **SAVED}, shell=shell)
-    yield Case("versions: no repository", ("compare", "--run", "w.py", "--no-gpu", "--out", "out"), 2, FILES)
 
 
 _REDIRECTED = {"stdout full": ">/dev/full", "stdout closed": ">&-", "all closed": "<&- >&- 2>&-"}
