@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu_profile, failed, measured, profile, vector_add_workload
-from rendering import Accepted, refusals, shown
+from rendering import Accepted, refusals
 from running import FILES, QUICK, REPOSITORY, Command, Said, missing
 from test_comparing import later
 from test_device_comparison import on
@@ -19,8 +19,7 @@ from advisor.cli.app import app
 from advisor.errors import FileProblem, NothingMeasured, UsageError, WorkloadError
 from advisor.profiles import reading
 from advisor.profiles.schema import Profile
-from advisor.report.profile_page import with_headlines
-from advisor.rules.advise import advise, concluded
+from advisor.rules.advise import concluded
 
 COUNTER = FILES / "counter.py"
 
@@ -127,16 +126,6 @@ def test_no_folder_outside_the_working_directory_is_named(
     assert "alice/" not in Path("advisor-comparison/compare.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("form", ["md", "html", "json"])
-def test_report_in_one_form_on_stdout(command: Command, form: str) -> None:
-    said = command("report", "base.json", "--format", form, "--out", "-")
-    made = advise(profile())
-    expected = {"md": shown(made, "md"), "html": shown(made, "html"), "json": with_headlines(made).to_json()}
-    assert (said.code, said.err) == (0, "")
-    assert said.out.rstrip("\n") == expected[form].rstrip("\n")
-    assert left() == set()
-
-
 def test_profile_in_one_form_on_stdout_leaves_no_file(command: Command) -> None:
     before = set(Path().iterdir())
     said = command("profile", COUNTER, "--no-gpu", *QUICK, "--format", "json", "--out", "-", "-q")
@@ -152,9 +141,6 @@ def test_several_devices_on_one_page(command: Command) -> None:
     assert said.code == 0
     assert said.out.startswith("vector_add on 2 devices\n")
     assert left() == {"devices.html", "devices.md"}
-    text = command("report", "a.json", "b.json", "--out", "-", "--format", "md").out
-    assert text.startswith("### vector\\_add on 2 devices\n")
-    assert text.rstrip("\n") == Path("devices.md").read_text(encoding="utf-8").rstrip("\n")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from rendering import Accepted, refusals
 from advisor import stats
 from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.schema import Profile
 from advisor.profiles.system_state import Environment
 from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import render
@@ -95,24 +94,6 @@ def test_a_verdict_never_contradicts_its_interval(a: float, b: float, c: float) 
     assert told != "cannot tell" or low <= 1 <= high
 
 
-frames = st.lists(st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=6), min_size=1, max_size=4)
-
-
-def row(rounds: list[list[float]]) -> Measured:
-    flat, counts = tuple(chain.from_iterable(rounds)), tuple(map(len, rounds))
-    return measured("pinned", stats.median(rounds), frame_seconds=flat, frames_per_round=counts)
-
-
-@settings(deadline=None)
-@given(frames.map(row), frames.map(row))
-def test_exchanging_the_sides_turns_the_ratio_round(one: Measured, other: Measured) -> None:
-    forth, back = ratio_of(one, other, 0.95), ratio_of(other, one, 0.95)
-    assert forth.value == pytest.approx(1 / back.value)
-    assert forth.low <= forth.value <= forth.high
-    if outcome(forth) == "slower":
-        assert outcome(back) != "slower"
-
-
 def test_predictions_are_compared_by_their_ranges_and_never_with_measurements() -> None:
     def of(likely: float) -> Profile:
         rows = (predicted("pageable", 0.040), predicted("pinned", likely, spread=0.1), skipped("managed"))
@@ -151,10 +132,6 @@ def test_what_has_no_ratio_is_an_error_and_no_pass(accepted: Accepted) -> None:
     calls["a strategy that is not there"] = partial(compare, profile(), later(), strategies=["pined"])
     accepted(refusals(calls), "pairs-refused.txt")
     assert len(compare(profile(), ADD, anyway=True).rows) == 2
-
-
-def test_named_strategies_alone() -> None:
-    assert [row.strategy for row in compare(profile(), later(), strategies=["pinned"]).rows] == ["pinned"]
 
 
 def environment(**fields: Any) -> Environment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from functools import partial
 from typing import Any
 
@@ -89,26 +88,6 @@ def test_slower_by_the_whole_interval(seconds: float, spread: float, status: str
     told, reasons = ruled("slower=5%", profile(results=one(0.020, spread=spread)), head)
     assert told == status
     assert bool(reasons) == (status != "passed")
-
-
-def noisy(seed: int, strategies: int, factor: float = 1.0) -> Profile:
-    """Processes that differ by 4 % and frames by 2 %, as on a quiet machine; all of them `factor` slower."""
-    chance = random.Random(seed)
-    rows = []
-    for i in range(strategies):
-        rounds = []
-        for _ in range(3):
-            level = factor * 0.02 * chance.lognormvariate(0, 0.04)
-            rounds.append([level * chance.lognormvariate(0, 0.02) for _ in range(20)])
-        flat = tuple(x for each in rounds for x in each)
-        rows.append(measured(f"s{i}", sorted(flat)[30], frame_seconds=flat, frames_per_round=(20,) * 3))
-    return profile(created=str(seed), results=tuple(rows))
-
-
-def test_many_strategies_raise_no_more_false_alarms_than_one() -> None:
-    """12 strategies that did not change, 20 times: at a limit of 0 % one may fail by chance."""
-    alarms = sum(ruled("slower=0%", noisy(2 * i, 12), noisy(2 * i + 1, 12))[0] == "failed" for i in range(20))
-    assert alarms <= 1
 
 
 def test_footprint_is_accounted_and_needs_no_interval() -> None:

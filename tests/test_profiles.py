@@ -130,13 +130,6 @@ def test_what_is_no_profile(texts: tuple[str, ...], told: str) -> None:
     assert [text for text in texts if not refused(text).startswith(told)] == []
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, len(SAMPLE.read_text(encoding="utf-8")) - 2))
-def test_a_truncated_file(length: int) -> None:
-    """The last two characters are the closing brace and the end of the line."""
-    assert refused(SAMPLE.read_text(encoding="utf-8")[:length]).startswith("is damaged: ")
-
-
 def put(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
     """Puts a value at a place of the JSON, such as `results.0.median_seconds`; `…` doubles what is there."""
 
