@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,11 @@ class Program:
 
     def _chain(self, name: str) -> int:
         """A backtrace: libcudart, then the program's own function of that call."""
-        for depth, (symbol, module) in enumerate(
-            ((name, "/usr/lib/libcudart.so.12"), (f"load_{name}", "/home/me/app"), ("main", "/home/me/app"))
-        ):
-            self.export.add(
-                "CUDA_CALLCHAINS",
-                id=self.calls,
-                symbol=self.export.string(symbol),
-                module=self.export.string(module),
-                stackDepth=depth,
-            )
+        app, number = "/home/me/app", self.export.string
+        chain = ((name, "/usr/lib/libcudart.so.12"), (f"load_{name}", app), ("main", app))
+        for depth, (symbol, module) in enumerate(chain):
+            frame = {"symbol": number(symbol), "module": number(module), "stackDepth": depth}
+            self.export.add("CUDA_CALLCHAINS", id=self.calls, **frame)
         return self.calls
 
     def copy(
@@ -143,21 +139,30 @@ class Planted:
 
 
 PROGRAMS: list[Planted] = []
-Play = Callable[[Program], None]
+Frame = Callable[[Program, int], object]
 
 
-def planted(name: str, fires: str = "", frames: int | None = 20, **more: Any) -> Callable[[Play], Play]:
-    """Adds a program to those that are tested. fires: rules, separated by spaces."""
+def planted(
+    name: str, fires: str = "", frames: int | None = 20, *, before: Frame | None = None, **more: Any
+) -> Callable[[Frame], Frame]:
+    """Adds a program that plays so many frames, or one that is none, to those that are tested.
 
-    def add(play: Play) -> Play:
+    fires: rules, separated by spaces. before: what is played before the frames."""
+
+    def add(frame: Frame) -> Frame:
+        def play(p: Program) -> None:
+            if before:
+                before(p, 0)
+            for index in range(frames or 1):
+                frame(p, index)
+
         PROGRAMS.append(Planted(name, play, frozenset(fires.split()), frames, **more))
-        return play
+        return frame
 
     return add
 
 
-def _weights(p: Program) -> None:
-    """What comes before the frames."""
+def weights(p: Program, _: int) -> None:
     p.call("cudaMalloc", 200 * US)
     p.call("cudaHostAlloc", 900 * US)
     for size in (3, 5, 7):
@@ -167,206 +172,181 @@ def _weights(p: Program) -> None:
     p.host(5 * MS)
 
 
-@planted("pageable", "pageable-transfer serial-copies", memory="pageable")
-def pageable_loop(p: Program) -> None:
-    _weights(p)
-    for _ in range(20):
-        p.copy("HTOD", 16 * MIB, "PAGEABLE")
-        p.kernel("scale", 400 * US)
-        p.copy("DTOH", 4 * MIB, "PAGEABLE")
-        p.host(300 * US)
+def managed(p: Program, _: int) -> None:
+    p.export.allocation(8 * MIB, "MANAGED")
 
 
-@planted("half-link", "link-below-best", frames=28)
-@planted("unknown-card", frames=28, device="Some GPU")
-def half_link(p: Program) -> None:
+@planted("pageable", "pageable-transfer serial-copies", memory="pageable", before=weights)
+def pageable(p: Program, _: int) -> None:
+    p.copy("HTOD", 16 * MIB, "PAGEABLE")
+    p.kernel("scale", 400 * US)
+    p.copy("DTOH", 4 * MIB, "PAGEABLE")
+    p.host(300 * US)
+
+
+@planted("half-link", "link-below-best", frames=28, before=weights)
+@planted("unknown-card", frames=28, device="Some GPU", before=weights)
+def half_link(p: Program, index: int) -> None:
     """Eight tensors a frame, kernels that vary with the data."""
-    _weights(p)
-    for index in range(28):
-        for size in (96, 1, 12, 12, 7, 3, 3, 2):
-            p.copy("HTOD", size * MIB, rate=27.7e9)
-        for layer in range(3 + index * 7 % 5):
-            p.kernel(f"layer{layer * (index % 3)}", 40 * US)
-        p.wait()
+    for size in (96, 1, 12, 12, 7, 3, 3, 2):
+        p.copy("HTOD", size * MIB, rate=27.7e9)
+    for layer in range(3 + index * 7 % 5):
+        p.kernel(f"layer{layer * (index % 3)}", 40 * US)
+    p.wait()
 
 
-@planted("small", "small-transfers serial-copies", frames=30)
-def many_small(p: Program) -> None:
-    _weights(p)
-    for _ in range(30):
-        for _ in range(60):
-            p.copy("HTOD", 4 * KIB)
-        p.kernel("gather", 200 * US)
-        p.wait()
+@planted("small", "small-transfers serial-copies", frames=30, before=weights)
+def many_small(p: Program, _: int) -> None:
+    for _ in range(60):
+        p.copy("HTOD", 4 * KIB)
+    p.kernel("gather", 200 * US)
+    p.wait()
 
 
-@planted("serial", "serial-copies", frames=25)
-def serial(p: Program) -> None:
-    _weights(p)
-    for _ in range(25):
-        p.copy("HTOD", 64 * MIB)
-        p.kernel("filter", 1500 * US)
-        p.copy("DTOH", 64 * MIB)
-        p.wait()
+@planted("serial", "serial-copies", frames=25, before=weights)
+def serial(p: Program, _: int) -> None:
+    p.copy("HTOD", 64 * MIB)
+    p.kernel("filter", 1500 * US)
+    p.copy("DTOH", 64 * MIB)
+    p.wait()
 
 
-@planted("pins", "pin-per-frame serial-copies", frames=15)
-def pins_in_loop(p: Program) -> None:
-    _weights(p)
-    for _ in range(15):
-        p.call("cudaHostRegister", 1500 * US)
-        p.copy("HTOD", 16 * MIB)
-        p.kernel("scale", 300 * US)
-        p.wait()
-        p.call("cudaHostUnregister", 800 * US)
+@planted("pins", "pin-per-frame serial-copies", frames=15, before=weights)
+def pins(p: Program, _: int) -> None:
+    p.call("cudaHostRegister", 1500 * US)
+    p.copy("HTOD", 16 * MIB)
+    p.kernel("scale", 300 * US)
+    p.wait()
+    p.call("cudaHostUnregister", 800 * US)
 
 
-@planted("both-ways", "page-fault-migration ping-pong-migration", frames=12, memory="")
-def managed_both_ways(p: Program) -> None:
-    p.export.allocation(8 * MIB, "MANAGED")
-    for _ in range(12):
-        p.stalled_kernel("step", 4 * MIB)
-        p.wait()
-        for page in range(16):
-            p.export.cpu_fault(p.now + page * 10 * US)
-        p.migrate("DTOH", 4 * MIB)
-        p.host(100 * US)
+@planted("both-ways", "page-fault-migration ping-pong-migration", frames=12, memory="", before=managed)
+def managed_both_ways(p: Program, _: int) -> None:
+    p.stalled_kernel("step", 4 * MIB)
+    p.wait()
+    for page in range(16):
+        p.export.cpu_fault(p.now + page * 10 * US)
+    p.migrate("DTOH", 4 * MIB)
+    p.host(100 * US)
 
 
-@planted("prefetched", frames=12, memory="")
-def prefetched(p: Program) -> None:
+@planted("prefetched", frames=12, memory="", before=managed)
+def prefetched(p: Program, _: int) -> None:
     """Managed memory that is prefetched to the GPU, for kernels much longer than that."""
-    p.export.allocation(8 * MIB, "MANAGED")
-    for _ in range(12):
-        p.call("cudaMemPrefetchAsync", 10 * US)
-        p.migrate("HTOD", 1 * MIB, cause="_USER")
-        p.ready[0, "stream"] = p.now
-        p.kernel("step", 4 * MS)
-        p.wait()
+    p.call("cudaMemPrefetchAsync", 10 * US)
+    p.migrate("HTOD", 1 * MIB, cause="_USER")
+    p.ready[0, "stream"] = p.now
+    p.kernel("step", 4 * MS)
+    p.wait()
 
 
 @planted("balanced", gpus=2)
-def balanced(p: Program) -> None:
-    for _ in range(20):
-        for gpu in (0, 1):
-            p.copy("HTOD", 2 * MIB, gpu=gpu)
-            p.kernel("shard", 3 * MS, gpu=gpu)
-        p.wait()
+def balanced(p: Program, _: int) -> None:
+    for gpu in (0, 1):
+        p.copy("HTOD", 2 * MIB, gpu=gpu)
+        p.kernel("shard", 3 * MS, gpu=gpu)
+    p.wait()
 
 
 @planted("exchanges", "peer-access-off serial-copies", memory="device", gpus=2)
-def exchanges(p: Program, rate: float = 38e9) -> None:
+def exchanges(p: Program, _: int, rate: float = 38e9) -> None:
     """Each GPU sends the other its part by way of the host: 38 GB/s were seen between two H200s."""
-    for _ in range(20):
-        for gpu in (0, 1):
-            p.kernel("part", 2 * MS, gpu=gpu)
-            p.copy("PTOP", 64 * MIB, "_DEVICE", gpu=gpu, rate=rate)
-        p.wait()
+    for gpu in (0, 1):
+        p.kernel("part", 2 * MS, gpu=gpu)
+        p.copy("PTOP", 64 * MIB, "_DEVICE", gpu=gpu, rate=rate)
+    p.wait()
 
 
-@planted("directly", memory="device", gpus=2)
-def exchanges_directly(p: Program) -> None:
-    exchanges(p, 387e9)
+planted("directly", memory="device", gpus=2)(partial(exchanges, rate=387e9))
 
 
 @planted("by-host", "serial-copies", gpus=2)
-def by_way_of_the_host(p: Program) -> None:
+def by_way_of_the_host(p: Program, _: int) -> None:
     """What one GPU makes, the other uploads."""
-    for _ in range(20):
-        p.copy("HTOD", 2 * MIB)
-        p.kernel("first", 2 * MS)
-        p.copy("DTOH", 32 * MIB)
-        p.wait()
-        p.copy("HTOD", 32 * MIB, gpu=1)
-        p.kernel("second", 2 * MS, gpu=1)
-        p.copy("DTOH", 1 * MIB, gpu=1)
+    for gpu, (up, kernel, down) in enumerate(((2, "first", 32), (32, "second", 1))):
+        p.copy("HTOD", up * MIB, gpu=gpu)
+        p.kernel(kernel, 2 * MS, gpu=gpu)
+        p.copy("DTOH", down * MIB, gpu=gpu)
         p.wait()
 
 
 @planted("marked", "pageable-transfer", frames=14, memory="pageable", frame="epoch")
-def marked(p: Program) -> None:
+def marked(p: Program, index: int) -> None:
     """Frames that nothing but NVTX tells: uploads and kernels differ from one to the next."""
-    for index in range(14):
-        begin = p.now
-        for part in range(1 + index * 5 % 4):
-            p.copy("HTOD", (3 + (index * 7 + part * 3) % 11) * MIB, "PAGEABLE")
-        for part in range(2 + index * 3 % 5):
-            p.kernel(f"k{(index * 11 + part) % 13}", 30 * US)
-        p.wait()
-        p.range("epoch", begin)
+    begin = p.now
+    for part in range(1 + index * 5 % 4):
+        p.copy("HTOD", (3 + (index * 7 + part * 3) % 11) * MIB, "PAGEABLE")
+    for part in range(2 + index * 3 % 5):
+        p.kernel(f"k{(index * 11 + part) % 13}", 30 * US)
+    p.wait()
+    p.range("epoch", begin)
 
 
 @planted("generates", frames=30)
-def generates(p: Program) -> None:
+def generates(p: Program, index: int) -> None:
     """Tokens: kernels between the first and the last of a step grow in number, and a flag is read twice."""
-    for index in range(30):
-        p.kernel("embed", 20 * US)
-        for part in range(5 + index // 3):
-            p.kernel(f"attention{(index * 7 + part * part) % 11}", 15 * US)
-        p.kernel("sample", 10 * US)
-        for _ in range(2):
-            p.copy("DTOH", 1)
-            p.wait()
-        p.host(100 * US)
+    p.kernel("embed", 20 * US)
+    for part in range(5 + index // 3):
+        p.kernel(f"attention{(index * 7 + part * part) % 11}", 15 * US)
+    p.kernel("sample", 10 * US)
+    for _ in range(2):
+        p.copy("DTOH", 1)
+        p.wait()
+    p.host(100 * US)
 
 
 @planted("graphs")
-def small_in_graphs(p: Program) -> None:
-    for _ in range(20):
-        p.graph(60, 40)
-        p.wait()
+def small_in_graphs(p: Program, _: int) -> None:
+    p.graph(60, 40)
+    p.wait()
 
 
 @planted("two-problems", "pageable-transfer link-below-best", memory=None, gpus=2)
-def two_problems(p: Program) -> None:
-    for _ in range(20):
-        p.copy("HTOD", 16 * MIB, "PAGEABLE")
-        p.kernel("first", 500 * US)
-        p.copy("HTOD", 64 * MIB, gpu=1, rate=12e9)
-        p.kernel("second", 500 * US, gpu=1)
-        p.wait()
+def two_problems(p: Program, _: int) -> None:
+    p.copy("HTOD", 16 * MIB, "PAGEABLE")
+    p.kernel("first", 500 * US)
+    p.copy("HTOD", 64 * MIB, gpu=1, rate=12e9)
+    p.kernel("second", 500 * US, gpu=1)
+    p.wait()
 
 
 @planted("nccl", "unbalanced-split", gpus=2)
-def waits_in_nccl(p: Program) -> None:
+def waits_in_nccl(p: Program, _: int) -> None:
     """GPU 1 has less to do, and waits for GPU 0 in a kernel."""
-    for _ in range(20):
-        for gpu, ns in ((0, 9 * MS), (1, 4 * MS)):
-            p.copy("HTOD", 16 * MIB, gpu=gpu)
-            p.kernel("gemm", ns, gpu=gpu)
-            p.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10 * MS - ns, gpu=gpu)
-        p.wait()
+    for gpu, ns in ((0, 9 * MS), (1, 4 * MS)):
+        p.copy("HTOD", 16 * MIB, gpu=gpu)
+        p.kernel("gemm", ns, gpu=gpu)
+        p.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10 * MS - ns, gpu=gpu)
+    p.wait()
 
 
 @planted("data-parallel", "peer-access-off serial-copies", memory=None, gpus=2)
-def data_parallel(p: Program) -> None:
+def data_parallel(p: Program, _: int) -> None:
     """GPU 0 has the batch and the weights; GPU 1 waits for its part of them, and the host for both."""
-    for _ in range(20):
-        p.copy("HTOD", 12 * MIB)
-        p.copy("PTOP", 48 * MIB, "_DEVICE", rate=20e9)
-        for layer in range(20):
-            p.kernel(f"layer{layer}", 150 * US)
-            p.kernel(f"layer{layer}", 110 * US, gpu=1)
-        p.copy("PTOP", MIB, "_DEVICE", gpu=1, rate=20e9)
-        p.host(5 * MS)
-        p.wait()
+    p.copy("HTOD", 12 * MIB)
+    p.copy("PTOP", 48 * MIB, "_DEVICE", rate=20e9)
+    for layer in range(20):
+        p.kernel(f"layer{layer}", 150 * US)
+        p.kernel(f"layer{layer}", 110 * US, gpu=1)
+    p.copy("PTOP", MIB, "_DEVICE", gpu=1, rate=20e9)
+    p.host(5 * MS)
+    p.wait()
 
 
 @planted("nested", "pageable-transfer serial-copies", frames=12, memory="pageable", frame="step")
-def nested_ranges(p: Program) -> None:
-    for _ in range(12):
-        begin = p.now
-        p.copy("HTOD", 16 * MIB, "PAGEABLE")
-        inner = p.now
-        p.kernel("step", MS)
-        p.wait()
-        p.range("step", inner)
-        p.range("step", begin)
-        p.host(200 * US)
+def nested_ranges(p: Program, _: int) -> None:
+    begin = p.now
+    p.copy("HTOD", 16 * MIB, "PAGEABLE")
+    inner = p.now
+    p.kernel("step", MS)
+    p.wait()
+    p.range("step", inner)
+    p.range("step", begin)
+    p.host(200 * US)
 
 
 @planted("once", "pageable-transfer", frames=None, memory="pageable")
-def once(p: Program) -> None:
+def once(p: Program, _: int) -> None:
     """No loop at all: upload, compute, download."""
     p.copy("HTOD", 256 * MIB, "PAGEABLE")
     p.kernel("multiply", 2 * MS)

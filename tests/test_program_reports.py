@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from nsys_exports import TABLES
-from planted_programs import KIB, MIB, PROGRAMS, Planted, Program, marked, pins_in_loop, written
+from planted_programs import KIB, MIB, PROGRAMS, Planted, Program, written
 from rendering import Accepted
 from running import advisor
 
@@ -95,7 +95,8 @@ def once_marked(program: Program) -> None:
 
 
 @pytest.mark.parametrize(
-    ("play", "instead"), [(marked, "nothing repeats, so it has no frames"), (once_marked, "what repeats")]
+    ("play", "instead"),
+    [(NAMED["marked"].play, "nothing repeats, so it has no frames"), (once_marked, "what repeats")],
 )
 def test_a_process_without_the_named_range_is_noted(
     play: Callable[[Program], None], instead: str, tmp_path: Path
@@ -254,7 +255,7 @@ def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_
     gpus = []
     for backtraces in (False, True):
         program = Program(tmp_path / f"{backtraces}.sqlite", backtraces=backtraces)
-        pins_in_loop(program)
+        NAMED["pins"].play(program)
         trace = read(program.done()).program
         gpus += trace.gpus
     plain, traced = gpus
