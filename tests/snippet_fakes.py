@@ -2,7 +2,6 @@
 
 Each GPU has its own memory, streams work only when waited for, and every call asserts that the GPU it is for
 is the current one: a missing event, wait or copy gives wrong results.
-A log holds the calls on managed memory.
 """
 
 from __future__ import annotations
@@ -207,10 +206,10 @@ class Device:
 
 
 class Gpus:
-    """Which GPU is current, the streams in use, innermost last, and what was called on them."""
+    """Which GPU is current, and the streams in use, innermost last."""
 
     def __init__(self) -> None:
-        self.now, self.log = 0, list[Any]()
+        self.now = 0
         self.streams = [Stream(self, ptr=0)]
 
     def device(self, number: int | None = None) -> Device:
@@ -303,48 +302,7 @@ def fake_cupy(gpus: Gpus) -> Any:
         asarray=lambda array: gpus.placed(array.copy(), gpus.now),
         asnumpy=asnumpy,
         gpus=gpus,
-        log=gpus.log,
         registered=registered,
-    )
-
-
-def fake_bindings(log: list[Any], *, cuda: int = 13) -> Any:
-    """The calls on managed memory; CUDA 12 has those with a place under names that end in _v2."""
-    success = SimpleNamespace(name="cudaSuccess")
-    places = SimpleNamespace(cudaMemLocationTypeDevice="device", cudaMemLocationTypeHost="host")
-
-    def call(name: str) -> Any:
-        def done(pointer: int, size: int, *rest: Any) -> tuple[Any]:
-            place = next(part for part in rest if hasattr(part, "type"))
-            log.append((name, place.type))
-            assert rest[-1] in (0, 77, place)
-            return (success,)
-
-        return done
-
-    def older(*_: Any) -> None:
-        raise AssertionError("the call without a place")
-
-    def attach(stream: int, pointer: int, size: int, kind: str) -> tuple[Any]:
-        assert size == 0
-        if kind == "single" and not stream:
-            return (SimpleNamespace(name="cudaErrorInvalidValue"),)
-        log.append(("attach", kind))
-        return (success,)
-
-    advice = ("SetReadMostly", "SetPreferredLocation", "SetAccessedBy")
-    calls = {"cudaMemPrefetchAsync": call("prefetch"), "cudaMemAdvise": call("advise")}
-    if cuda == 12:
-        calls = {f"{name}_v2": made for name, made in calls.items()} | dict.fromkeys(calls, older)
-    return SimpleNamespace(
-        cudaError_t=SimpleNamespace(cudaSuccess=success),
-        cudaMemLocationType=places,
-        cudaMemLocation=SimpleNamespace,
-        cudaMemoryAdvise=SimpleNamespace(**{f"cudaMemAdvise{name}": name for name in advice}),
-        cudaMemAttachSingle="single",
-        cudaMemAttachHost="host",
-        cudaStreamAttachMemAsync=attach,
-        **calls,
     )
 
 

@@ -6,15 +6,17 @@ from __future__ import annotations
 import gc
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from builders import cuda_device, vector_add_workload
+from builders import altered, cuda_device, vector_add_workload
 from every import every
+from fake_cupy import FakeCudaBindings
 from rendering import Accepted
 from running import REPOSITORY
 from snippet_fakes import (
@@ -23,7 +25,6 @@ from snippet_fakes import (
     Launch,
     Memory,
     computed,
-    fake_bindings,
     fake_cupy,
     fake_numba,
     fake_torch,
@@ -57,10 +58,10 @@ CONCURRENT = cuda_device("discrete-hmm", concurrent_managed_access=1, pageable_m
 JETSON = cuda_device("tegra-io-coherent", concurrent_managed_access=0)
 
 
-def libraries(monkeypatch: pytest.MonkeyPatch, cuda: int = 13) -> Any:
+def libraries(monkeypatch: pytest.MonkeyPatch, cuda: Literal[12, 13] = 13) -> Any:
     """CuPy's stand-in, whose `bindings` are those of CUDA; it and the others are imported in their place."""
     module = fake_cupy(Gpus())
-    runtime = module.bindings = fake_bindings(module.log, cuda=cuda)
+    runtime = module.bindings = FakeCudaBindings(cuda)
     for name, each in (
         ("cupy", module),
         ("torch", fake_torch(module.gpus)),
@@ -131,59 +132,51 @@ def test_frames_compute_the_same_where_memory_is_attached(strategy: str, monkeyp
 def test_without_concurrent_access_memory_is_attached_in_place_of_a_prefetch(cupy: Any):
     """To a stream of its own, which kernels run on: the null stream, the current one, cannot."""
     names = run("managed-prefetch", vector_add_workload(1000), device=JETSON)
-    assert names["stream"] is cupy.gpus.streams[-1]
-    assert names["stream"].ptr
+    stream = cupy.gpus.streams[-1]
+    assert (names["stream"], bool(stream.ptr)) == (stream, True)
     names["frame"]()
-    assert ("attach", "single") in cupy.log
-    assert ("attach", "host") in cupy.log
-    assert "prefetch" not in {entry[0] for entry in cupy.log}
+    bindings, attached = cupy.bindings, "cudaStreamAttachMemAsync"
+    assert {(name, by, size) for name, by, _, size, _ in bindings.calls} == {(attached, stream.ptr, 0)}
+    kinds = {kind for *_, kind in bindings.calls}
+    assert kinds == {bindings.cudaMemAttachSingle, bindings.cudaMemAttachHost}
 
 
-@pytest.mark.parametrize("version", [12, 13])
-def test_prefetch_and_advice_name_a_place_on_either_cuda(monkeypatch: pytest.MonkeyPatch, version: int):
+@every("version", [12, 13])
+def test_prefetch_and_advice_name_a_place_on_either_cuda(monkeypatch: pytest.MonkeyPatch, version: Any):
     module = libraries(monkeypatch, version)
     run("managed-advised", vector_add_workload(100))["frame"]()
-    assert module.log.count(("advise", "device")) == 3
-    assert module.log.count(("advise", "host")) == 3
-    assert ("prefetch", "device") in module.log
+    named = [
+        (name, place) for name, *given in module.bindings.calls for place in given if type(place) is tuple
+    ]
+    assert Counter((name, place) for name, (place, _) in named) == {
+        (name + "_v2" * (version == 12), f"cudaMemLocationType{place}"): 3
+        for name in ("cudaMemAdvise", "cudaMemPrefetchAsync")
+        for place in ("Device", "Host")
+    }
 
 
-def test_a_refused_call_raises(monkeypatch: pytest.MonkeyPatch):
-    refused = SimpleNamespace(name="cudaErrorInvalidDevice")
-    libraries(monkeypatch).bindings.cudaMemPrefetchAsync = lambda *_: (refused,)
+def test_a_refused_call_raises(cupy: Any):
+    cupy.bindings.error = cupy.bindings.cudaError_t.cudaErrorInvalidDevice
     with pytest.raises(RuntimeError, match="cudaErrorInvalidDevice"):
         run("managed-prefetch", vector_add_workload(100))["frame"]()
 
 
 def with_weights() -> WorkloadRecord:
     """vector_add whose b is written once, in set-up; c is used by a second kernel after the CPU saw it."""
-    made = vector_add_workload(100)
-    a, b, c = made.buffers
-    b = b.model_copy(update={"access": {"load": "out", "add": "in", "again": "in"}})
-    c = c.model_copy(update={"access": {"add": "out", "consume": "in", "again": "inout"}})
-    stages = (
-        StageRecord(name="load", side="host", phase="setup"),
-        *made.stages,
-        StageRecord(name="again", side="device", phase="frame"),
-    )
-    return made.model_copy(update={"buffers": (a, b, c), "stages": stages})
+    made = altered(vector_add_workload(100), "buffers.b", access={"load": "out", "add": "in", "again": "in"})
+    made = altered(made, "buffers.c", access={"add": "out", "consume": "in", "again": "inout"})
+    load = StageRecord(name="load", side="host", phase="setup")
+    again = StageRecord(name="again", side="device", phase="frame")
+    return made.model_copy(update={"stages": (load, *made.stages, again)})
 
 
 def of_all_kinds() -> WorkloadRecord:
     """vector_add with data that arrives elsewhere, a structured buffer, and scratch memory of the kernel."""
-    workload = vector_add_workload(100)
-    a, b, c = workload.buffers
-    fields = "[('x', '<f4'), ('y', '<i2')]"
-    scratch = BufferRecord(
-        name="s", shape=(4,), dtype="float32", bytes=16, access={"add": "out"}, scratch=True
-    )
-    buffers = (
-        a.model_copy(update={"external": True}),
-        b.model_copy(update={"dtype": fields, "shape": (10, 5)}),
-        c,
-        scratch,
-    )
-    return workload.model_copy(update={"buffers": buffers})
+    made = altered(vector_add_workload(100), "buffers.a", external=True)
+    made = altered(made, "buffers.b", dtype="[('x', '<f4'), ('y', '<i2')]", shape=(10, 5))
+    shape: dict[str, Any] = {"shape": (4,), "dtype": "float32", "bytes": 16}
+    scratch = BufferRecord(name="s", access={"add": "out"}, scratch=True, **shape)
+    return made.model_copy(update={"buffers": (*made.buffers, scratch)})
 
 
 def test_what_is_written_is_as_accepted(accepted: Accepted):
@@ -230,16 +223,12 @@ def test_memory_lives_as_long_as_either_array_and_no_longer(cupy: Any, strategy:
 
 
 @every("strategy", ["write-combined", "zero-copy-wc"])
-def test_only_what_the_cpu_never_reads_is_write_combined(strategy: str, monkeypatch: pytest.MonkeyPatch):
-    flags: list[int] = []
-    module = libraries(monkeypatch)
-    made = module.cuda.PinnedMemory
-    module.cuda.PinnedMemory = lambda size, given=0: (
-        flags.append(given & WRITE_COMBINED),
-        made(size, given),
-    )[1]
-    run(strategy, vector_add_workload(100))
-    assert flags == [WRITE_COMBINED, WRITE_COMBINED, 0]
+def test_only_what_the_cpu_never_reads_is_write_combined(strategy: str, cupy: Any):
+    gc.collect()
+    before = {*Memory.live}
+    names = run(strategy, vector_add_workload(100))
+    flags = [memory.flags & WRITE_COMBINED for at, memory in Memory.live.items() if at not in before]
+    assert ("frame" in names, flags) == (True, [WRITE_COMBINED, WRITE_COMBINED, 0])
 
 
 @pytest.mark.parametrize("strategy", NAMES)
@@ -256,11 +245,10 @@ def test_what_is_unknown_or_unavailable_has_no_code():
 
 def test_a_frame_without_kernels_is_still_python(cupy: Any):
     made = vector_add_workload(10)
-    stages = tuple(stage for stage in made.stages if stage.side == "host")
     buffers = tuple(
-        b.model_copy(update={"access": {k: v for k, v in b.access.items() if k != "add"} | {"use": "in"}})
-        for b in made.buffers[:2]
+        b.model_copy(update={"access": {"produce": "out", "use": "in"}}) for b in made.buffers[:2]
     )
+    stages = tuple(stage for stage in made.stages if stage.side == "host")
     only_host = made.model_copy(update={"stages": stages[:1], "buffers": buffers})
     run("pinned", only_host)["frame"]()
     assert snippet("pinned-pipelined", only_host, CONCURRENT) is None
