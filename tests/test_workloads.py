@@ -1,4 +1,4 @@
-"""The workload API: what its parts accept, and what they say of anything else."""
+"""The workload API: what its parts accept, how they are bound to buffers, what they say of anything else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -15,9 +15,11 @@ from field import Concluded
 from rendering import Accepted, refusals
 
 import advisor
-from advisor.workloads.binding import bind
+from advisor.strategies.schedule import StageUse
+from advisor.workloads.binding import BoundStage, BoundWorkload, bind
 from advisor.workloads.definition import (
     RESERVED,
+    Access,
     Buffer,
     In,
     InOut,
@@ -54,15 +56,10 @@ def test_a_buffer_has_dimensions_and_an_element() -> None:
 
 def test_stages() -> None:
     assert host(produce) == Stage(produce, "host")
-    stage = device(produce, cpu=consume, passes={"a": 8, "b": 0.5}, flops=10)
+    assert (host(produce).name, host(functools.partial(produce)).name) == ("produce", "partial")
+    assert (device(produce).passes, device(produce).flops) == ({}, None)
+    stage = device(produce, cpu=consume, passes={"a": np.int64(8), "b": np.float32(0.5)}, flops=np.int32(10))
     assert (stage.side, stage.cpu, stage.passes, stage.flops) == ("device", consume, {"a": 8, "b": 0.5}, 10)
-    assert device(produce).passes == {}
-    assert device(produce).flops is None
-    assert host(produce).name == "produce"
-    assert host(functools.partial(produce)).name == "partial"
-    stage = device(produce, passes={"a": np.int64(8), "b": np.float32(2)}, flops=np.int32(5))
-    assert stage.passes == {"a": 8, "b": 2}
-    assert stage.flops == 5
 
 
 # What is wrong with a definition
@@ -111,8 +108,8 @@ def stage(signature: str) -> Callable[..., object]:
     return made
 
 
-def bound(*stages: Stage, buffers: Any = None, **parts: Any) -> None:
-    bind(Workload({**BOTH, **(buffers or {})}, frame=stages, **parts))
+def bound(*stages: Stage, buffers: Any = None, **parts: Any) -> BoundWorkload:
+    return bind(Workload({**BOTH, **(buffers or {})}, frame=stages, **parts))
 
 
 def sized(valid: Any) -> Workload:
@@ -173,6 +170,81 @@ def test_what_is_wrong_is_refused_with_the_next_step(accepted: Accepted) -> None
     accepted(re.sub(r"[.]py:\d+|0x\w+", "…", refusals(calls)), "definitions-refused.txt")
 
 
+# Bound to buffers. The annotations of this file are strings; those of `unstringed` are objects.
+
+
+def plainly(a: In, b: InOut) -> None: ...
+def qualified(a: advisor.In, b: advisor.InOut) -> None: ...
+def spelled_out(a: Annotated[np.ndarray, "x", Access("in")], b: Annotated[Any, Access("inout")]) -> None: ...
+
+
+exec(compile("def unstringed(a: In, b: InOut): ...", "", "exec", dont_inherit=True))
+unstringed: Any = globals()["unstringed"]
+
+
+@functools.wraps(plainly)
+def wrapped(*arguments: Any, **keywords: Any) -> None: ...
+
+
+class Instance:
+    def __call__(self, a: In, b: InOut) -> None: ...
+
+    def method(self, a: In, b: InOut) -> None: ...
+
+
+@every(
+    "function",
+    [
+        plainly,
+        qualified,
+        spelled_out,
+        unstringed,
+        wrapped,
+        functools.partial(unstringed),
+        Instance(),
+        Instance().method,
+    ],
+)
+def test_however_annotations_are_written(function: Callable[..., object]) -> None:
+    assert bound(host(function)).frame[0].access == {"a": "in", "b": "inout"}
+
+
+def test_what_is_close_to_what_is_refused_is_bound() -> None:
+    assert bound(device(stage("tmp: Out")), buffers=SCRATCH).frame[0].access == {"tmp": "out"}
+    assert bound(device(stage("a: In"), passes={"a": 2})).frame[0].record().passes == {"a": 2.0}
+    both = bound(host(stage("a: Out")), setup=[host(stage("b: Out"))], check=stage("a: In, b, frame")).check
+    assert (both.access, both.specials, both.side) == ({"a": "in", "b": "in"}, {"frame"}, "host")
+    assert bound(host(stage("a: Out"))).check is None
+
+
+def test_the_cpu_twin_takes_the_same_buffers() -> None:
+    same = stage("b, a, frame")
+    twin = bound(device(two, cpu=same)).frame[0]
+    assert twin.access == {"a": "in", "b": "out"}
+    for cpu, function, special in ((True, same, "frame"), (False, two, "xp")):
+        chosen, parameters = twin.implementation(cpu=cpu)
+        assert (chosen, parameters.specials) == (function, {special})
+
+
+def test_what_the_schedule_and_the_profile_get() -> None:
+    out, raw = stage("b: Out"), {"raw": Buffer(5, "u2", external=True)}
+    kernel = device(stage("xp, a: In, b: Out, rng, frame, stream"), flops=3)
+    workload = bound(host(out), kernel, setup=[host(out)], buffers=raw)
+    assert [(s.name, s.phase) for s in workload.stages] == [
+        ("stage", "setup"), ("stage-2", "frame"), ("stage-3", "frame"),
+    ]  # fmt: skip
+    assert [each.specials for each in workload.frame] == [set(), {"xp", "rng", "frame", "stream"}]
+    assert workload.frame[1].use == StageUse("stage-3", "device", {"a": "in", "b": "out"})
+    assert [(s.side, s.flops) for s in map(BoundStage.record, workload.frame)] == [
+        ("host", None),
+        ("device", 3),
+    ]
+    records = {r.name: r for r in workload.buffer_records()}
+    assert (records["a"].shape, records["a"].dtype, records["a"].bytes) == ((2, 3), "float32", 24)
+    assert records["b"].access == {"stage": "out", "stage-2": "out", "stage-3": "out"}
+    assert (records["raw"].bytes, records["raw"].external, records["raw"].scratch) == (10, True, False)
+
+
 def test_a_definition_stays_a_function() -> None:
     @workload
     def sample(n: int = 3, *, m: int = 4) -> tuple[int, int]:
@@ -195,25 +267,21 @@ KERNEL = advisor.kernel(SOURCE, "f")
 PLAIN = advisor.kernel('extern "C" __global__ void g(float* y) { int vtex2D = 0; y[0] = (vtex2D); }', "g")
 
 
-def helper(array: Any) -> Any:
-    return KERNEL(array)
-
-
 def by_a_source(y: Any, xp: Any) -> None:
     xp.RawKernel(SOURCE, "f")((1,), (1,), (y,))
 
 
 def by_a_helper(y: Any) -> None:
-    helper(y)
+    KERNEL(y)
 
 
 def by_an_object(y: Any) -> None:
-    def made() -> Any:
+    def inner() -> Any:
         from cupy.cuda import texture
 
         return texture.TextureObject(None, None)
 
-    made()
+    inner()
 
 
 def by_itself_again(y: Any) -> None:
@@ -224,18 +292,13 @@ def not_at_all(y: Any) -> None:
     PLAIN(y)
 
 
-@every("stage", [by_a_source, by_a_helper, by_an_object, by_itself_again])
-def test_a_texture_is_found(stage: Any) -> None:
-    assert samples_textures(stage)
-
-
-@every("stage", [not_at_all, len, print, object()])
-def test_others_have_none(stage: Any) -> None:
-    assert not samples_textures(stage)
+def test_textures_are_found_in_a_stage_and_what_it_calls() -> None:
+    stages = (by_a_source, by_a_helper, by_an_object, by_itself_again, not_at_all, len, print, object())
+    assert [each for each in stages if samples_textures(each)] == [*stages[:4]]
 
 
 @pytest.mark.parametrize("layout", ["linear", "array"])
-def test_the_example_is_recognised_and_right(layout: str, tmp_path: Any) -> None:
+def test_the_example_is_recognised_and_right(layout: str) -> None:
     said = Concluded("texture_sampling", "rtx-4090", "width=64", "height=32", f"layout={layout}")
     assert [stage.textures for stage in said.profile.workload.stages] == [False, True, False]
     assert said.says("texture-in-mapped-memory").outcome in ("advice", "pass")
