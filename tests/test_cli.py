@@ -1,4 +1,4 @@
-"""The command as its users start it: what goes where, signals, terminals, pipes, other directories."""
+"""The command as its users start it: what goes where, signals, terminals, pipes, hostile surroundings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import pty
 import random
 import re
+import resource
 import select
 import shlex
 import signal
@@ -36,6 +37,7 @@ from running import (
 )
 
 import advisor as package
+from advisor.cli import startup
 from advisor.cli.console import Around
 from advisor.measure.backends import Machine
 from advisor.measure.options import OPTIONS
@@ -111,9 +113,10 @@ def test_failures_late_in_the_run_are_rows_and_predictions_stand(command: Comman
     assert "this frame is bad" in " ".join(said.out.split())
 
 
-def test_report_renders_a_profile_again(command: Command, tmp_path: Path) -> None:
+def test_report_and_predict_of_a_saved_profile(command: Command, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/p.json").write_text(cpu_profile().model_dump_json(), encoding="utf-8")
+    saved = cpu_profile(traffic=vector_add_trace()).model_dump_json()
+    (tmp_path / "sub/p.json").write_text(saved, encoding="utf-8")
     said = command("report", "sub/p.json")
     assert said.code == 0
     assert names(tmp_path / "sub") == {"p.json", "report.html", "report.md"}
@@ -123,6 +126,10 @@ def test_report_renders_a_profile_again(command: Command, tmp_path: Path) -> Non
     whole = command("report", "sub/p.json", "--out", "other", "--details")
     assert len(whole.out) > len(said.out)
     assert json.loads(Path("other/profile.json").read_text())["format"] == 2
+    said = command("predict", "sub/p.json", "--target", "t4", "--target", "nano", "--out", "there")
+    assert (said.code, "Predicted" in said.out, names(tmp_path / "there")) == (0, True, REPORTS)
+    devices = [p.device.name for p in package.load(Path("there/profile.json")).predictions]
+    assert devices == ["T4", "Jetson Nano 4GB"]
 
 
 @pytest.mark.parametrize("arguments", [["strategies"], ["rules"], ["rules", "zero-copy-reread"], ["--help"]])
@@ -222,26 +229,16 @@ def at_work_on(process: subprocess.Popen[str] | Started, label: str) -> psutil.P
     return found[0]
 
 
-@pytest.fixture
-def seed_of_pageable_first() -> str:
-    for seed in range(20):
-        if random.Random(seed).sample(["pageable", "zero-copy"], 2)[0] == "pageable":
-            return str(seed)
-    raise AssertionError
-
-
-def hanging(seed: str) -> list[str]:
-    """Measures pageable, then hangs in zero-copy, if the seed orders them so."""
-    assignments = ["--set", "how=hang", "--set", "at=20", "--set", "only_shared=true"]
-    return [*SLOW, *assignments, *QUICK, "--seed", seed]
+HANGING = [*SLOW, "--set", "how=hang", "--set", "at=20", "--set", "only_shared=true", *QUICK, "--seed"]
+SEEDS = (n for n in range(20) if random.Random(n).sample(["pageable", "zero-copy"], 2)[0] == "pageable")
+HANGING.append(str(next(SEEDS)))
+"""Measures pageable, then hangs in zero-copy."""
 
 
 @pytest.mark.parametrize(("number", "whole_group"), [(signal.SIGINT, True), (signal.SIGHUP, False)])
-def test_ctrl_c_keeps_what_was_measured(
-    tmp_path: Path, number: signal.Signals, whole_group: bool, seed_of_pageable_first: str
-) -> None:
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, number: signal.Signals, whole_group: bool) -> None:
     command = ADVISOR if whole_group else started().command
-    with begun(command, tmp_path, *hanging(seed_of_pageable_first)) as process:
+    with begun(command, tmp_path, *HANGING) as process:
         worker = at_work_on(process if whole_group else started(), "zero-copy-1")
         (os.killpg if whole_group else os.kill)(process.pid, number)
         out, err = process.communicate(timeout=300)
@@ -282,11 +279,9 @@ def test_ctrl_c_while_concluding_says_where_the_figures_are(
     )
 
 
-def test_a_killed_parent_leaves_no_child_and_what_was_measured(
-    tmp_path: Path, seed_of_pageable_first: str
-) -> None:
+def test_a_killed_parent_leaves_no_child_and_what_was_measured(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    with begun(ADVISOR, tmp_path, *hanging(seed_of_pageable_first), "--set", f"note={note}") as process:
+    with begun(ADVISOR, tmp_path, *HANGING, "--set", f"note={note}") as process:
         assert eventually(lambda: note.exists() and note.read_text() != "")
         worker = int(note.read_text())
         assert not is_gone(worker)
@@ -340,20 +335,73 @@ def test_a_terminal_shows_a_bar_with_the_strategy_at_work_and_no_color_if_unwant
     assert not any(line.startswith("[") for line in lines)
 
 
-def test_predict_holds_a_profile_against_other_devices(command: Command, tmp_path: Path) -> None:
-    traced = cpu_profile(traffic=vector_add_trace())
-    (tmp_path / "p.json").write_text(traced.model_dump_json(), encoding="utf-8")
-    said = command("predict", "p.json", "--target", "t4", "--target", "nano", "--out", "there")
-    assert said.code == 0
-    found = package.load(Path("there/profile.json"))
-    assert [p.device.name for p in found.predictions] == ["T4", "Jetson Nano 4GB"]
-    assert names(tmp_path / "there") == {"profile.json", "report.html", "report.md"}
-    assert "Predicted" in said.out
-
-
 def test_a_reader_that_goes_away_is_no_gate(tmp_path: Path) -> None:
     line = f"set -o pipefail; {shlex.join(started().command)} rules | true"
     said = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
     )
     assert (said.returncode, said.stderr) == (141, "")
+
+
+# Surroundings that Python or the shell would not survive
+
+
+@pytest.mark.parametrize(
+    ("modules", "in_path", "code"),
+    [(["numpy"], True, 2), (["asyncio"], True, 5), (["json", "numpy", "typer"], False, 5)],
+    ids=["needed", "needed by no part of this command", "in the working directory"],
+)
+def test_a_module_that_hides_another_is_named(
+    modules: list[str], in_path: bool, code: int, tmp_path: Path
+) -> None:
+    for module in modules:
+        (tmp_path / f"{module}.py").write_text("raise RuntimeError('shadow')")
+    folders = f"{tmp_path}:{REPOSITORY}" if in_path else str(REPOSITORY)
+    said = advisor("report", "p.json", cwd=tmp_path, PYTHONPATH=folders)
+    assert (said.returncode, "Traceback" in said.stderr) == (code, False), said.stderr
+    assert (f"{modules[0]}.py' in PYTHONPATH hides a module" in said.stderr) == (code == 2)
+
+
+def test_an_installation_in_pythonpath_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its metadata beside it, as pip --target and environment modules leave it."""
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy/__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert "numpy" in startup.hidden()[0]
+    (tmp_path / "numpy-2.0.0.dist-info").mkdir()
+    assert startup.hidden() == ("", "")
+
+
+def test_completion_itself() -> None:
+    words = {"COMP_WORDS": "advisor pro", "COMP_CWORD": "1"}
+    for value, more, expected in (
+        ("complete_bash", words, True),
+        ("complete_bash", {}, False),
+        ("complete_zsh", {"_TYPER_COMPLETE_ARGS": "advisor "}, True),
+        ("source_fish", {}, True),
+        ("source_none", {}, False),
+    ):
+        assert startup.is_completion([], {"_ADVISOR_COMPLETE": value, **more}) is expected
+    assert not startup.is_completion(["report"], {"_ADVISOR_COMPLETE": "complete_bash", **words})
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "says"),
+    [
+        (resource.RLIMIT_NOFILE, 12, "the limit on open files is 12; advisor needs 32"),
+        (resource.RLIMIT_STACK, 100 << 10, "the limit on the stack is 102400 bytes; advisor needs 131072"),
+    ],
+)
+def test_limits(limit: int, value: int, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert startup.obstacle() == ("", "")
+    real = resource.getrlimit
+    monkeypatch.setattr(resource, "getrlimit", lambda of: (value, value) if of == limit else real(of))
+    assert startup.obstacle()[0] == says
+
+
+def test_ctrl_c_is_taken_over_before_anything_slow_is_imported() -> None:
+    """Until then Python itself would show a traceback; `import advisor` is part of the command's start."""
+    text = f"import sys; sys.path.append({str(REPOSITORY)!r}); import advisor.__main__; print(*sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", text]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not set(said.stdout.split()) & {"typing", "contextlib", "importlib", "re", "difflib"}
