@@ -26,6 +26,9 @@ from advisor.strategies.registry import STRATEGIES
 
 EXAMPLES = REPOSITORY / "workloads"
 SMALL: dict[str, tuple[str, ...]] = {
+    "vector_add": ("n=1000",),
+    "reread": ("n=5000", "passes=5"),
+    "matrix_multiply": ("n=96",),
     "bandwidth": ("nbytes=4096",),
     "dataloader": ("batch=8",),
     "debayer_resize": ("width=46", "height=33", "small_width=16", "small_height=12"),
@@ -45,7 +48,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "embedding_lookup": ("rows=300", "batch=4", "hidden=32", "updates=5"),
     "detector": ("width=80", "height=60", "boxes=8"),
 }
-"""Every example but those of test_workload_files.py."""
+"""Every example."""
 EVERY = tuple(strategy.name for strategy in STRATEGIES)
 NEEDS = {"dataloader": "torch", "pinned_across_processes": "torch"}
 
