@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -37,7 +37,7 @@ from advisor.measure.progress import Silent
 from advisor.model.predict import beside_mixes, predict
 from advisor.profiles import reading
 from advisor.profiles.histories import Entry, History
-from advisor.profiles.schema import Device, Measured, Predicted, Profile, WorkloadRecord
+from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
 from advisor.report.history_page import history_page
 from advisor.report.pages import page_of, render
 from advisor.strategies import mixes
@@ -211,73 +211,53 @@ def test_a_mix_that_is_likely_faster_than_the_choice_is_told_with_why_it_is_not_
     assert told.reason == " ".join(told.steps)
 
 
-def test_mixes_are_compared_by_their_placements_not_by_their_short_names() -> None:
-    placements = {"a": "zero-copy", "b": "pinned", "c": "pinned"}
-    other = {**placements, "a": "managed"}
-    base = profile(
-        results=(
-            measured("pageable", 0.002),
-            measured("hybrid-1", 0.001, placements=placements),
-            measured("hybrid-2", 0.004, placements=other),
-        )
-    )
-    head = profile(
-        results=(
-            measured("pageable", 0.002),
-            measured("hybrid-1", 0.004, placements=other),
-            measured("hybrid-3", 0.001, placements=dict(reversed(placements.items()))),
-        )
-    )
-    found = comparisons.compare(base, head)
-    assert {row.strategy for row in found.rows} == {"pageable"} | {
-        mixes.label(dict(sorted(each.items()))) for each in (placements, other)
-    }
-    assert {row.outcome for row in found.rows} == {"same"}
-    (only,) = comparisons.compare(base, head, strategies=["hybrid-3"]).rows
-    assert only.strategy == "a: zero-copy, b: pinned, c: pinned"
+ONE, OTHER = ({"a": first, "b": "pinned", "c": "pinned"} for first in ("zero-copy", "managed"))
 
 
-def best_of(*rows: Measured, n: int = 1024) -> Profile:
+def best_of(
+    *seconds: float, n: int = 1024, placed: Sequence[Mapping[str, str]] = (), **fields: object
+) -> Profile:
+    """Of pageable and these mixes the fastest, in a profile that numbers them itself."""
+    placements: tuple[Mapping[str, str], ...] = ({}, *placed)
+    rows = [
+        measured(f"hybrid-{number}" if where else "pageable", taken, placements=where)
+        for number, (taken, where) in enumerate(zip(seconds, placements, strict=True))
+    ]
     chosen = min(rows, key=lambda row: row.median_seconds).strategy
-    told = recommendation(chosen, verdict="fastest", reason=f"{chosen} takes half as long.")
-    return profile(results=rows, recommendation=told, workload=vector_add_workload(n))
+    choice = recommendation(chosen, verdict="fastest", reason=f"{chosen} takes half as long.")
+    return profile(results=tuple(rows), recommendation=choice, workload=vector_add_workload(n), **fields)
+
+
+def test_mixes_are_compared_by_their_placements_not_by_their_short_names() -> None:
+    base = best_of(0.002, 0.001, 0.004, placed=(ONE, OTHER))
+    head = best_of(0.002, 0.004, 0.001, placed=(OTHER, dict(reversed(ONE.items()))))
+    rows = comparisons.compare(base, head).rows
+    assert {row.strategy for row in rows} == {"pageable", *map(mixes.label, (ONE, OTHER))}
+    assert {row.outcome for row in rows} == {"same"}
+    (only,) = comparisons.compare(base, head, strategies=["hybrid-2"]).rows
+    assert only.strategy == "a: zero-copy, b: pinned, c: pinned"
 
 
 def test_a_sweep_and_several_devices_give_a_mix_one_number() -> None:
     """Each profile numbers its own mixes; a page of several must not take two mixes for one."""
-    placements = {"a": "zero-copy", "b": "pinned", "c": "pinned"}
-    other = {**placements, "a": "managed"}
-    base = measured("pageable", 0.004)
-    runs = [
-        best_of(base, measured("hybrid-1", 0.001, placements=placements)),
-        best_of(
-            base,
-            measured("hybrid-1", 0.001, placements=other),
-            measured("hybrid-2", 0.002, placements=placements),
-            n=4096,
-        ),
-    ]
+    runs = [best_of(0.004, 0.001, placed=(ONE,)), best_of(0.004, 0.001, 0.002, n=4096, placed=(OTHER, ONE))]
     one, two = numbered_alike(runs)
     assert one is runs[0]
-    assert [row.placements["a"] for row in two.measured().values() if row.placements] == [
-        "managed",
-        "zero-copy",
-    ]
-    assert list(two.measured()) == ["pageable", "hybrid-2", "hybrid-1"]
+    assert [(row.strategy, row.placements.get("a")) for row in two.measured().values()] == [
+        ("pageable", None), ("hybrid-2", "managed"), ("hybrid-1", "zero-copy"),
+    ]  # fmt: skip
     assert two.recommendation.reason == "hybrid-2 takes half as long."
     swept = page_of(sweep_of(*runs))
-    card = best_of(*runs[1].measured().values()).model_copy(
-        update={"device": cuda_device().model_copy(update={"name": "Other"})}
-    )
+    other_card = cuda_device().model_copy(update={"name": "Other"})
+    card = best_of(0.004, 0.001, 0.002, placed=(OTHER, ONE), device=other_card)
     compared = page_of(devices_of(runs[0], card))
     entries = (Entry(f"{day}.json", run, datetime(2026, 1, day)) for day, run in enumerate(runs, 1))
     past = with_mixes_numbered(History(tuple(entries)))
     followed = history_page(past, all_series(past))
     for page in (swept, compared, followed):
         text = " ".join(re.sub(r"<.*?>|[`*]", "", render(page, "txt")).split())
-        assert "a zero-copy, the rest pinned" in text
-        assert "a managed, the rest pinned" in text
-        assert "hybrid-" not in text
+        parts = ("a zero-copy, the rest pinned", "a managed, the rest pinned", "hybrid-")
+        assert [part in text for part in parts] == [True, True, False]
     parts = "`a` zero-copy, the rest pinned at n = 1024, `a` managed, the rest pinned at n = 4096"
     assert parts in render(swept, "verdict")
     assert "`a` managed, the rest pinned on Other" in render(compared, "verdict")
