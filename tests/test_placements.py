@@ -19,7 +19,7 @@ from advisor.strategies.kinds import DeviceOnly, External, HostOnly
 from advisor.strategies.mixes import PLACEMENTS as PLACED
 from advisor.strategies.parts import WHOLE
 from advisor.strategies.placement import Layout, Placement
-from advisor.strategies.registry import STRATEGIES
+from advisor.strategies.registry import STRATEGIES, by_name
 from advisor.strategies.schedule import Traits
 
 LAYOUT = Layout((2, 8), np.dtype(np.float32))
@@ -45,10 +45,9 @@ def each(*placements: Placement) -> pytest.MarkDecorator:
 
 @dataclass
 class Facts:
-    """What a placement of one buffer does: calls that take memory, the calls of a copy each way, bytes booked
-    by kind, and what the schedule is told."""
+    """What a placement of one buffer does: calls that take memory, bytes booked by kind, what the schedule is
+    told, and the calls of a copy each way."""
 
-    placement: Placement
     taken: list[tuple[object, ...]]
     kinds: str
     traits: Traits
@@ -62,44 +61,30 @@ MANAGED, POINTER = ("malloc_managed", 64), ("host_device_pointer",)
 COPIES, BLOCKING = Traits(moves="copies"), Traits(moves="copies", blocking=True)
 IN_PLACE = Traits(moves="never", kernels_reach_host_memory=True)
 MIGRATES = Traits(moves="prefetches", kernels_reach_host_memory=True)
+ALONE = Traits(moves="never")
+STAGED = replace(BLOCKING, staged_uploads=True)
 UP, DOWN, FETCH = "copy_to_device", "copy_to_host", "prefetch"
 FACTS: dict[str, Facts] = {
-    "pageable": Facts(
-        PLACED["pageable"], [MALLOC], "pageable device", BLOCKING, f"{UP} synchronize", f"{DOWN} synchronize"
-    ),
-    "staged": Facts(
-        PLACED["staged"],
-        [("pool_array", LAYOUT.shape)],
-        "pageable pinned device",
-        replace(BLOCKING, staged_uploads=True),
-        "upload",
-        "download",
-    ),
-    "pinned": Facts(PLACED["pinned"], [ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
-    "write-combined": Facts(
-        PLACED["write-combined"], [("host_alloc", 64, WC), MALLOC], "pinned device", COPIES, UP, DOWN
-    ),
-    "registered": Facts(
-        PLACED["registered"], [("host_register", 64, NO_FLAGS), MALLOC], "pinned device", COPIES, UP, DOWN
-    ),
-    "peer": Facts(PLACED["peer"], [ALLOC, MALLOC], "pinned device", replace(COPIES, peer=True), UP, DOWN),
-    "pinned-pipelined": Facts(PLACED["pinned"], [ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
-    "zero-copy": Facts(PLACED["zero-copy"], [("host_alloc", 64, "mapped"), POINTER], "pinned", IN_PLACE),
-    "zero-copy-wc": Facts(
-        PLACED["zero-copy-wc"], [("host_alloc", 64, f"mapped+{WC}"), POINTER], "pinned", IN_PLACE
-    ),
-    "zero-copy-registered": Facts(
-        PLACED["zero-copy-registered"], [("host_register", 64, "mapped"), POINTER], "pinned", IN_PLACE
-    ),
-    "managed": Facts(PLACED["managed"], [MANAGED], "managed", IN_PLACE),
-    "managed-prefetch": Facts(PLACED["managed-prefetch"], [MANAGED], "managed", MIGRATES, FETCH, FETCH),
-    "managed-advised": Facts(PLACED["managed-advised"], [MANAGED], "managed", MIGRATES, FETCH, FETCH),
-    "system": Facts(PLACED["system"], [], "pageable", IN_PLACE),
+    "pageable": Facts([MALLOC], "pageable device", BLOCKING, f"{UP} synchronize", f"{DOWN} synchronize"),
+    "staged": Facts([("pool_array", (2, 8))], "pageable pinned device", STAGED, "upload", "download"),
+    "pinned": Facts([ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
+    "write-combined": Facts([("host_alloc", 64, WC), MALLOC], "pinned device", COPIES, UP, DOWN),
+    "registered": Facts([("host_register", 64, NO_FLAGS), MALLOC], "pinned device", COPIES, UP, DOWN),
+    "peer": Facts([ALLOC, MALLOC], "pinned device", replace(COPIES, peer=True), UP, DOWN),
+    "pinned-pipelined": Facts([ALLOC, MALLOC], "pinned device", COPIES, UP, DOWN),
+    "zero-copy": Facts([("host_alloc", 64, "mapped"), POINTER], "pinned", IN_PLACE),
+    "zero-copy-wc": Facts([("host_alloc", 64, f"mapped+{WC}"), POINTER], "pinned", IN_PLACE),
+    "zero-copy-registered": Facts([("host_register", 64, "mapped"), POINTER], "pinned", IN_PLACE),
+    "managed": Facts([MANAGED], "managed", IN_PLACE),
+    "managed-prefetch": Facts([MANAGED], "managed", MIGRATES, FETCH, FETCH),
+    "managed-advised": Facts([MANAGED], "managed", MIGRATES, FETCH, FETCH),
+    "system": Facts([], "pageable", IN_PLACE),
 }
-ONE_SIDED = {
-    "host": Facts(HostOnly(), [], "pageable", Traits(moves="never")),
-    "device": Facts(DeviceOnly(), [MALLOC], "device", Traits(moves="never")),
-}
+CASES: list[tuple[Placement, Facts]] = [
+    *((by_name(name).placement, facts) for name, facts in FACTS.items()),
+    (HostOnly(), Facts([], "pageable", ALONE)),
+    (DeviceOnly(), Facts([MALLOC], "device", ALONE)),
+]
 FREES = {
     "malloc": "free",
     "malloc_managed": "free",
@@ -117,25 +102,21 @@ def without_pointers(calls: list[tuple[object, ...]]) -> list[tuple[object, ...]
     ]
 
 
-def external(facts: Facts) -> Facts:
+def external(placement: Placement, facts: Facts) -> tuple[Placement, Facts]:
     """The same behind foreign memory, which is pageable."""
     traits = replace(facts.traits, foreign=True)
-    return replace(
-        facts, placement=External.before(facts.placement), kinds=f"{facts.kinds} pageable", traits=traits
-    )
+    return External.before(placement), replace(facts, kinds=f"{facts.kinds} pageable", traits=traits)
 
 
 def test_every_strategy_has_its_facts_here() -> None:
-    assert {name: type(facts.placement) for name, facts in FACTS.items()} == {
-        strategy.name: type(strategy.placement) for strategy in STRATEGIES
-    }
+    assert set(FACTS) == {strategy.name for strategy in STRATEGIES}
 
 
-@every("facts", [*FACTS.values(), *ONE_SIDED.values(), *map(external, FACTS.values())])
-def test_what_is_allocated_booked_moved_and_freed(facts: Facts) -> None:
+@every(("placement", "facts"), [*CASES, *(external(*case) for case in CASES[:-2])])
+def test_what_is_allocated_booked_moved_and_freed(placement: Placement, facts: Facts) -> None:
     backend = RecordingBackend()
     with Arena(backend) as arena:
-        placed = facts.placement.place(arena, LAYOUT)
+        placed = placement.place(arena, LAYOUT)
         assert without_pointers(backend.calls) == facts.taken
         kinds = Counter(facts.kinds.split())
         assert arena.requested == {kind: 64 * count for kind, count in kinds.items()}
@@ -145,16 +126,18 @@ def test_what_is_allocated_booked_moved_and_freed(facts: Facts) -> None:
                 move(None)
             assert backend.names[allocated:] == [*calls.split()]
             del backend.calls[allocated:]
-        facts.placement.place(arena, LAYOUT)
+        placement.place(arena, LAYOUT)
         assert arena.requested == {kind: 128 * count for kind, count in kinds.items()}
         del backend.calls[allocated:]
     freed = [FREES[str(call[0])] for call in reversed(facts.taken * 2) if call[0] in FREES]
     assert backend.names[allocated:] == freed
     assert not backend.live
-    assert facts.placement.traits(backend.device()) == facts.traits
+    assert placement.traits(backend.device()) == facts.traits
     if not facts.traits.foreign:
-        ends = facts.placement.host_kind, facts.placement.device_kind
-        assert ends == (facts.kinds.split()[0], facts.kinds.split()[-1])
+        assert (placement.host_kind, placement.device_kind) == (
+            facts.kinds.split()[0],
+            facts.kinds.split()[-1],
+        )
 
 
 def _taken(backend: RecordingBackend, reused: ReusedAllocations) -> tuple[list[int], list[bytes]]:
@@ -180,9 +163,7 @@ def test_what_one_arena_gave_back_to_a_shelf_the_next_one_has_in_the_same_places
     assert not backend.live
 
 
-IN_PLACE_KINDS = [
-    PLACED[name] for name in ("zero-copy", "zero-copy-wc", "zero-copy-registered", "managed", "system")
-]
+IN_PLACE_KINDS = [PLACED[name] for name, facts in FACTS.items() if facts.traits == IN_PLACE]
 
 
 @each(*IN_PLACE_KINDS, PLACED["managed-prefetch"], PLACED["managed-advised"])
@@ -251,16 +232,9 @@ def test_a_failed_allocation_says_what_and_why() -> None:
 def test_a_failing_free_does_not_hide_the_error_before_it() -> None:
     """After some CUDA errors every further call fails; the first one says what happened."""
     backend = RecordingBackend(fail_at=3, broken_after=True)
-    with pytest.raises(AllocationFailed, match="malloc_managed failed"):
-        allocate_three_kinds(backend)
+    with pytest.raises(AllocationFailed, match="malloc_managed failed"), Arena(backend) as arena:
+        [take(8) for take in (arena.device, arena.pinned, arena.managed)]
     assert backend.names[3:] == ["free_host", "free"], "one failing free must not spare the others"
-
-
-def allocate_three_kinds(backend: RecordingBackend) -> None:
-    with Arena(backend) as arena:
-        arena.device(8)
-        arena.pinned(8)
-        arena.managed(8)
 
 
 @each(*EVERY)
