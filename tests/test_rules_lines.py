@@ -270,6 +270,14 @@ CASES: dict[str, dict[str, ScriptRun]] = {
         "numbers in the line": at(
             "H = cp.array([[1, 0], [0, 1]], dtype=cp.float32)", upload(call="cupy.array")
         ),
+        **{
+            f"named by {text}": at(text, upload(repeats=repeats(same=19), call=call))
+            for text, call in (
+                ("x.to(dev)", "Tensor.to"),
+                ("y = model(x.to(dev))", "Tensor.to"),
+                ("d.set(x)", "ndarray.set"),
+            )
+        },
         "kept elsewhere": run_of(upload(repeats=repeats(same=19), place=ATTRIBUTE)),
         **{
             f"a kernel with {writes}": filled(writes)

@@ -7,7 +7,7 @@ from advisor.devices.entries import FOLLOWS
 from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing
 from advisor.rules.base import Finding, Limits
 from advisor.rules.lines import LineCase, often
-from advisor.rules.snippets.lines import UserLine, kept, on_gpu, pinned
+from advisor.rules.snippets.lines import UserLine, kept, on_gpu, pinned, uploaded_once
 from advisor.strategies.syntax import names_changed, names_tested, names_written
 
 ONE_DRAM = "CPU and GPU have one DRAM: in mapped or managed memory the data would need no copy at all."
@@ -153,8 +153,8 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         )
         reason += f"the one before{f'; {rest} were not compared' if rest > 0 else ''}"
     saved = case.frame_seconds * (1 - 1 / case.crossing.count)
-    target, once = case.line.target, "uploaded-once" if case.line.call else "uploaded-before"
-    written = target in case.in_loop(names_changed) or case.is_filled
+    target = case.line.result
+    written = target and (target in case.in_loop(names_changed) or case.is_filled)
     upload = case.crossing.place.text.replace(target, f"{target}_once", 1)
     return case.advice(
         f"Upload {case.array} once, {case.before_loop}",
@@ -165,7 +165,9 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
         if written
         else "Where the GPU writes into the array, let it write into a copy.",
         saved=saved,
-        after=case.code("copied-there", new=target, upload=upload) if written else case.code(once),
+        after=case.code("copied-there", new=target, upload=upload)
+        if written
+        else uploaded_once(case.line, case.before_loop),
         change=None if written else "hoist",
     )
 

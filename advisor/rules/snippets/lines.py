@@ -173,6 +173,25 @@ def kept(line: UserLine, source: UserLine | None) -> str:
     return code("there", line, again=line.with_call(there), there=there, number=str(source.place.line))
 
 
+def uploaded_once(line: UserLine, before: str) -> str:
+    """The upload before the loop, and what the loop uses then: by the name that the line has or gets."""
+    call, statement = line.crossing, line.statement
+    if call is None:
+        return code("uploaded-before", line, before=before)
+    match call.func:
+        case ast.Attribute(value=array, attr="set" | "copy_" | "copy_to_device"):
+            name = ast.unparse(array)
+        case _:
+            name = line.result
+    if name:
+        return code("uploaded-once", line, before=before, upload=line.place.text, new=name)
+    new = f"{line.operand if line.operand.isidentifier() else 'array'}_gpu"
+    upload = f"{new} = {line.call}"
+    if isinstance(statement, ast.Expr) and statement.value is call:
+        return code("uploaded-once", line, before=before, upload=upload, new=new)
+    return code("uploaded-apart", line, before=before, upload=upload, again=line.with_call(new))
+
+
 def on_gpu(line: UserLine, *, tested: bool) -> str:
     """The value stays on the GPU; it is read once, after the loop. tested: the loop needs it on the host."""
     value = f"{line.operand}.detach()" if line.library == "torch" else line.operand
