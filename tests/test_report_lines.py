@@ -59,8 +59,9 @@ LITTLE = script_run(upload(host_seconds=FRAMES * 1e-6, stream_seconds=None))
 NOTHING = script_run().model_copy(update={"crossings": (), "unseen": ()})
 ELSEWHERE = {"unseen": (f"{PROCESSES} a process that the script starts",)}
 MEASURED = altered(script_run(), "loops.*", copy_cost=COST)
+SHORT = altered(script_run(), "loops.*", untimed_seconds=0.5e-3)
 SCRIPTS: dict[str, Callable[[], Profile]] = {
-    "failed": lambda: of(script_run(exit_code=1, error="ValueError: no frame")),
+    "failed": lambda: of(altered(SHORT, "", exit_code=1, error="ValueError: no frame")),
     "measured-cost": lambda: of(MEASURED),
     "nothing-crosses": lambda: of(NOTHING),
     "nothing-seen": lambda: of(NOTHING.model_copy(update=ELSEWHERE)),
@@ -135,6 +136,8 @@ def test_the_ceiling_of_copies_and_calls() -> None:
     wide = COST.model_copy(update={"interval_seconds": (0.7e-3, 7e-3)})
     (ceiling,) = ceilings(altered(script_run(), "loops.*", copy_cost=wide))
     assert ceiling.interval_seconds == pytest.approx((0.72e-3, 6.1e-3)), "at most the whole frame"
+    (ceiling,) = ceilings(altered(SHORT, "loops.*", copy_cost=wide))
+    assert (ceiling.seconds, ceiling.interval_seconds) == (pytest.approx(0.5e-3), (0.5e-3, 0.5e-3))
     longer = upload(stream_seconds=FRAMES * 1.0)
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
 

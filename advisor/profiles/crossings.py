@@ -56,6 +56,9 @@ class LineLoop(Record, extra="ignore"):  # earlier profiles have warm_up
         "Mean of the steady iterations with timed calls; None without a GPU"
     )
     interval_seconds: Interval | None = optional("95 % of that mean")
+    untimed_seconds: PositiveSeconds | None = optional(
+        "Mean of the steady iterations without timed calls, less what counting took, where it is shorter"
+    )
     seconds: Seconds = Field(description="All iterations, on the host's clock")
     overhead_seconds: Seconds | None = optional("Of these, at least spent in recording")
     copy_cost: CopyCost | None = optional("None if too few frames could be compared, or without a GPU")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import isclose
 from typing import Literal
 
 from advisor import units
@@ -30,6 +31,7 @@ _TAKEN_OFF = (
     "copies: the time of their calls, or how much shorter {} frames without copies were, effects on other "
     "lines included. The range is the 95 % interval of the second, extended to the first if that is larger."
 )
+_UNTIMED = "Timing calls lengthens these frames; without it one takes {}, and memory cannot change more."
 _UNPREDICTED = "Nothing that crosses has a predicted time: page-locking and managed memory have none."
 _NO_FRAME = "How long a frame takes there is not predicted."
 _FAILED = "Nothing crossed between host and GPU before the script ended."
@@ -175,7 +177,10 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     whole, share = ceiling.of_seconds or 0.0, ceiling.share or 0.0
     little = is_little(ceiling) and run.is_accounted()
     kernels, other = elsewhere(scope, ceiling)
-    change, reason = f"about {units.seconds(ceiling.seconds)} of {units.seconds(whole)}", _SUMMED
+    most = scope.untimed_seconds or whole
+    is_bound = most < whole and isclose(ceiling.seconds, most)
+    about = "at most" if is_bound else "about"
+    change, reason = f"{about} {units.seconds(ceiling.seconds)} of {units.seconds(whole)}", _SUMMED
     percents = units.percent(share)
     if scope.loop and scope.loop.copy_cost and ceiling.interval_seconds:
         reason = _TAKEN_OFF.format(scope.loop.copy_cost.frames)
@@ -197,6 +202,8 @@ def _measured(run: ScriptRun, scope: Scope, ceiling: Ceiling, name: str) -> bloc
     frames = f": {words.count(scope.frames, 'frame')} of {units.seconds(whole)}" if scope.loop else ""
     tone: Literal["none", "clear"] = "none" if little else "clear"
     remark = f"{_unit(scope).capitalize()}: {shares}."
+    if is_bound:
+        remark += f" {_UNTIMED.format(units.seconds(most))}"
     return blocks.Verdict("measured", tone, f"{name}{frames}", headline, reason=reason, remark=remark)
 
 

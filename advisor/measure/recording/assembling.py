@@ -53,8 +53,8 @@ class Assembler:
 
     recorder: ScriptRecorder
     start: Path
-    overhead: Callable[[Loop], float]
-    """Seconds that recording took of a loop's."""
+    overhead: Callable[[Loop], tuple[float, float]]
+    """Seconds that recording took of a loop's, and of an iteration whose calls were only counted."""
     named: Loop | None = None
 
     def completed(self, run: ScriptRun) -> ScriptRun:
@@ -105,17 +105,20 @@ class Assembler:
 
     def _loop(self, loop: Loop, records: Sequence[Record], behind: float) -> LineLoop:
         """behind: seconds of a frame after the loop, for which its copies are waited for."""
-        steady = _steady(loop, records) + behind
+        steady, untimed = (seconds + behind for seconds in _steady(loop, records))
         frame = float(np.mean(steady)) if self.recorder.has_gpu and len(steady) else None
+        overhead, counting = self.overhead(loop)
+        bound = float(np.mean(untimed)) - counting if len(untimed) >= 2 * BATCHES else None
         return LineLoop(
             place=self._place(loop.file, loop.first),
             last_line=loop.last,
             frames=max(loop.turns, 1),
             frame_seconds=frame,
             interval_seconds=_interval(steady) if frame and len(steady) >= 2 * BATCHES else None,
+            untimed_seconds=bound if frame and bound and 0 < bound < frame else None,
             copy_cost=self._copy_cost(loop, frame, records) if frame else None,
             seconds=loop.seconds,
-            overhead_seconds=self.overhead(loop),
+            overhead_seconds=overhead,
             named=loop is self.named,
         )
 
@@ -195,22 +198,22 @@ class Assembler:
                 yield SourceFile(file=self._name(file), lines=lines)
 
 
-def _steady(loop: Loop, records: Iterable[Record]) -> stats.Floats:
-    """Seconds of the iterations in which calls were timed, or of all where none was, after the first and
-    after each line that at least every second one has has appeared.
+def _steady(loop: Loop, records: Iterable[Record]) -> tuple[stats.Floats, stats.Floats]:
+    """Seconds of the iterations in which calls were timed, or of all where none was, and of the others; after
+    the first and after each line that at least every second one has has appeared.
 
-    Their mean and the calls' means are of the same iterations, so that a line's share is right where
-    iterations differ: with medians of all, the lines of a loop on an H200 added up to more than a frame.
+    The first have the same iterations as the calls' means, so that a line's share is right where iterations
+    differ: with medians of all, the lines of a loop on an H200 added up to more than a frame.
     """
     inside = [each for record in records for each in record.loops if each.loop is loop]
     usual = [each.first for each in inside if 2 * each.frames >= loop.turns]
     warm_up = min(max([1, *usual]), loop.turns // 2)
     seconds, numbers, timed = (np.asarray(each) for each in (loop.times, loop.numbers, loop.timed))
     steady = (numbers > warm_up) & (seconds > 0)
-    if (steady & (timed > 0)).any():
-        steady &= timed > 0
-    seconds = seconds[steady]
-    return seconds[seconds <= OUTLIER * np.median(seconds)] if len(seconds) else seconds
+    is_timed = steady & (timed > 0) if (steady & (timed > 0)).any() else steady
+    if is_timed.any():
+        steady = steady & (seconds <= OUTLIER * np.median(seconds[is_timed]))
+    return seconds[steady & is_timed], seconds[steady & ~is_timed]
 
 
 def _interval(seconds: stats.Floats) -> tuple[float, float]:
@@ -308,9 +311,9 @@ def _below(record: Record, loop: Loop, repeating: set[Loop]) -> list[Loop]:
 
 def overheads(
     recorder: ScriptRecorder, loops: Loops, origins: Origins, seconds: float
-) -> Callable[[Loop | None], float]:
+) -> Callable[[Loop | None], tuple[float, float]]:
     """Estimates, at the end of a run of so many seconds: what recording took of a loop, or of the run (None),
-    over which allocations are taken as even."""
+    over which allocations are taken as even; and of an iteration if its calls are only counted."""
     wrapper, launch, repeat = wrapper_costs(loops)
     head, allocations = head_cost(), origins.cost() / seconds
 
@@ -321,17 +324,15 @@ def overheads(
         noted = record.count - record.repeats
         return record.overhead + (noted - record.detailed) * each + noted * wrapper + record.repeats * repeat
 
-    def overhead(loop: Loop | None) -> float:
+    def overhead(loop: Loop | None) -> tuple[float, float]:
         whole = loop.seconds if loop else seconds
         chains = [(record, [each.loop for each in record.loops]) for record in recorder.records.values()]
         inside = [(record, chain) for record, chain in chains if loop is None or loop in chain]
         heads = {each for _, chain in inside for each in chain} if loop else loops.all
-        parts = (
-            sum(crossings(record) for record, _ in inside),
-            recorder.launch_overhead[loop] + recorder.launches[loop] * launch,
-            sum(each.called for each in heads) * head,
-            allocations * whole,
-        )
-        return min(sum(parts), whole)
+        launches = recorder.launches[loop] * launch
+        others = launches + sum(each.called for each in heads) * head + allocations * whole
+        noted = sum(crossings(record) for record, _ in inside) + recorder.launch_overhead[loop]
+        counted = sum(record.count for record, _ in inside) * repeat
+        return min(noted + others, whole), (counted + others) / max(loop.turns if loop else 1, 1)
 
     return overhead

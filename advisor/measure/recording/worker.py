@@ -88,7 +88,7 @@ def record(job: ScriptJob) -> Recorded:
         exit_code=ended.code,
         error=f"{ended.error[:1000]}{unrun}" if ended.error else "",
         seconds=seconds,
-        overhead_seconds=overhead(None),
+        overhead_seconds=overhead(None)[0],
         played=" and ".join(session.played) or None,
         copied=copied,
         unseen=unseen,
