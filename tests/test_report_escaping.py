@@ -80,7 +80,7 @@ def everywhere(text: str) -> Profile:
             warnings=(text,),
         ),
         results=(
-            measured("pageable", 0.04, stage_seconds={text: 0.01}, stopped=(text,) * 3),
+            measured("pageable", 0.04, stage_seconds={text: 0.01}),
             measured(text, 0.02),
             failed(text, text, text),
             skipped(text, text),

@@ -150,7 +150,7 @@ class Footprint(Record):
     absent: dict[Word, Text] = Field(default_factory=dict)
 
 
-class Measured(figures.StrategyFigures, figures.Row):
+class Measured(figures.StrategyFigures, figures.Row, extra="ignore"):  # earlier profiles have stopped
     """A strategy that ran and gave the right results."""
 
     status: Literal["measured"] = "measured"
@@ -178,7 +178,6 @@ class Measured(figures.StrategyFigures, figures.Row):
     energy: figures.FrameEnergy | None = None
     absent: dict[Word, Text] = table("What has no figure, and why")
     outside: Text = optional("Why it was not in the final, or left it; its figures are of one process", "")
-    stopped: tuple[Word, ...] = optional("Not written any more: why sampling ended, per round", ())
 
     @model_validator(mode="after")
     def _rounds_hold_all_frames(self) -> Measured:
