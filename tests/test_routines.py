@@ -206,65 +206,50 @@ def crossings(array: Any, function: Callable[[Any], Any]) -> float:
     return 1 + sum(item.bytes for item in traffic.again) / traffic.bytes_read
 
 
-@every("width", [8, 16, 32, 4096])
+COLUMNS = np.random.default_rng(1).permutation(4096)[:512]
+OF_ROWS = [
+    lambda a: a[ORDER[:512]],
+    lambda a: a.take(ORDER[:512], axis=0),
+    lambda a: np.take(a, ORDER[:512], axis=0),
+    lambda a: a[EIGHTH],
+    lambda a: a[list(ORDER[:512])],
+    lambda a: a.compress(EIGHTH, axis=0),
+    lambda a: a[::4] + 1,
+]
+OF_ELEMENTS = [
+    (lambda a: a[ORDER], ALONE),
+    (lambda a: a.take(ORDER), ALONE),
+    (lambda a: np.take_along_axis(a, ORDER, axis=0), ALONE),
+    (lambda a: a[np.arange(ROWS)], 1),
+    (lambda a: a[EIGHTH], 8),
+    (lambda a: np.extract(EIGHTH, a), 8),
+    (lambda a: a[FAR], ALONE),
+    (lambda a: a[::2] + 1, 2),
+    (lambda a: a[::8] + 1, 8),
+    (lambda a: a[::32] + 1, ALONE),
+    (lambda a: a[:1024] + 1, 1),
+]
+AXES = [None, 0, 1, 2, 3, (0, 2), (2, 3), (0, 1, 2, 3)]
+
+
 @every(
-    "gather",
+    ("shape", "read", "expected"),
     [
-        lambda a: a[ORDER[:512]],
-        lambda a: a.take(ORDER[:512], axis=0),
-        lambda a: np.take(a, ORDER[:512], axis=0),
-        lambda a: a[EIGHTH],
-        lambda a: a[list(ORDER[:512])],
-        lambda a: a.compress(EIGHTH, axis=0),
-        lambda a: a[::4] + 1,
+        *(((ROWS, width), read, 1) for width in (8, 16, 32, 4096) for read in OF_ROWS),
+        *(((ROWS, width), lambda a: a[ORDER], ALONE / width) for width in (1, 2, 4)),
+        ((ROWS, 8), lambda a: a[ORDER], 1),
+        ((64, 4096), lambda a: a[:, COLUMNS], 16.6),
+        ((64, 4096), lambda a: a.take(COLUMNS, axis=1), 16.6),
+        ((64, 4096), lambda a: a[:, ::2] + 1, 2),
+        *(((ROWS,), read, expected) for read, expected in OF_ELEMENTS),
+        *(((54, 20, 96, 128), lambda a, axis=axis: a.sum(axis=axis), 1) for axis in AXES),
     ],
 )
-def test_rows_of_whole_sectors_cross_once(gather: Callable[[Any], Any], width: int) -> None:
-    """Rows of 32 B to 16 KiB."""
-    assert crossings(np.zeros((ROWS, width), np.float32), gather) == pytest.approx(1)
-
-
-def rows_of(width: int) -> Any:
-    return np.zeros((ROWS, width), np.float32)
-
-
-WIDE, COLUMNS = np.zeros((64, 4096), np.float32), np.random.default_rng(1).permutation(4096)[:512]
-
-
-@every(
-    ("array", "gather", "expected"),
-    [
-        *((rows_of(width), lambda a: a[ORDER], ALONE / width) for width in (1, 2, 4)),
-        (rows_of(8), lambda a: a[ORDER], 1),
-        (WIDE, lambda a: a[:, COLUMNS], 16.6),
-        (WIDE, lambda a: a.take(COLUMNS, axis=1), 16.6),
-        (WIDE, lambda a: a[:, ::2] + 1, 2),
-    ],
-)
-def test_narrow_rows_and_elements_of_the_last_axis_take_their_share_of_a_sector(
-    array: Any, gather: Callable[[Any], Any], expected: float
+def test_whole_sectors_cross_once_and_elements_come_with_theirs(
+    shape: tuple[int, ...], read: Callable[[Any], Any], expected: float
 ) -> None:
-    assert crossings(array, gather) == pytest.approx(expected, rel=0.02)
-
-
-@every(
-    ("gather", "expected"),
-    [
-        (lambda a: a[ORDER], ALONE),
-        (lambda a: a.take(ORDER), ALONE),
-        (lambda a: np.take_along_axis(a, ORDER, axis=0), ALONE),
-        (lambda a: a[np.arange(ROWS)], 1),
-        (lambda a: a[EIGHTH], 8),
-        (lambda a: np.extract(EIGHTH, a), 8),
-        (lambda a: a[FAR], ALONE),
-        (lambda a: a[::2] + 1, 2),
-        (lambda a: a[::8] + 1, 8),
-        (lambda a: a[::32] + 1, ALONE),
-        (lambda a: a[:1024] + 1, 1),
-    ],
-)
-def test_elements_come_with_their_sectors(gather: Callable[[Any], Any], expected: float) -> None:
-    assert crossings(np.zeros(ROWS, np.float32), gather) == pytest.approx(expected, rel=0.02)
+    rel = 1e-9 if expected == 1 else 0.02
+    assert crossings(np.zeros(shape, np.float32), read) == pytest.approx(expected, rel=rel)
 
 
 def test_a_table_that_an_l1_holds_is_not_fetched_again() -> None:
@@ -298,9 +283,3 @@ def test_a_view_without_gaps_fetches_nothing_more() -> None:
 def test_a_reduction_of_short_pieces_fetches_their_sectors(reduce: Callable[[Any], Any]) -> None:
     """Pieces of 20 bytes, each 1,920 from the last: a mean of them took 4.3 times a pass on an H200."""
     assert 4 < crossings(np.zeros((54, 20, 96, 20), np.uint8), reduce) < 6
-
-
-@every("axis", [None, 0, 1, 2, 3, (0, 2), (2, 3), (0, 1, 2, 3)])
-def test_a_reduction_that_reads_whole_lines_crosses_once(axis: Any) -> None:
-    image = np.zeros((54, 20, 96, 128), np.float32)
-    assert crossings(image, lambda a: a.sum(axis=axis)) == pytest.approx(1)
