@@ -117,7 +117,7 @@ def test_reading_before_anything_is_written(setup: list[StageUse], frame: list[S
 
 
 def test_a_buffer_nobody_writes_is_current_nowhere() -> None:
-    assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current() == {"a": {"host"}, "b": frozenset()}
+    assert plan([], [PRODUCE], {"a": COPIES, "b": COPIES}).current(0) == {"a": {"host"}, "b": frozenset()}
 
 
 # The specification: a tiny machine on which plans are executed.
@@ -436,6 +436,8 @@ def frames(draw: st.DrawFn, most: int) -> list[StageUse]:
 
 
 FOREIGN_MIGRATING = replace(PREFETCHED, foreign=True)
+LOOP = Loop(number=0, until="c", at_most=9)
+LOOKED_AT = [device("d0", b="inout"), host("look", b="in"), device("d1", b="in")]
 TRAITS = st.fixed_dictionaries({name: st.sampled_from(SHARED) for name in NAMES})
 
 
@@ -451,6 +453,24 @@ def can_be_shortened(frame: list[StageUse], traits: Mapping[str, Traits]) -> boo
 @settings(max_examples=200, deadline=None)
 @example(
     ([PREPARE, device("s0", b="out")], [device("f0", b="in"), host("f1", b="in")]),
+    {"a": COPIES, "b": FOREIGN_MIGRATING, "c": COPIES, "n": COPIES},
+)
+@example(  # the host's copy leaves b there after the first iteration alone
+    (
+        [PREPARE, device("s0", b="out")],
+        [replace(each, loop=LOOP) for each in (device("f0", b="in", c="out"), host("f1", b="in"))],
+    ),
+    {"a": COPIES, "b": FOREIGN_MIGRATING, "c": COPIES, "n": COPIES},
+)
+@example(  # and here after the later ones, since the length that is written makes the host's b old
+    (
+        [replace(PREPARE, parts={"b": "n"})],
+        [
+            *(replace(each, parts={"b": "n"}) for each in LOOKED_AT),
+            replace(host("h0", b="in"), parts={"b": "n"}, loop=LOOP),
+            replace(host("h1", n="out", c="out"), loop=LOOP),
+        ],
+    ),
     {"a": COPIES, "b": FOREIGN_MIGRATING, "c": COPIES, "n": COPIES},
 )
 @given(st.one_of(whole_buffers(), with_regions(), with_lengths()), TRAITS)

@@ -143,7 +143,7 @@ class Plan:
     def steady(self) -> tuple[Step, ...]:
         return self.period[0]
 
-    def current(self, index: int = 0) -> Mapping[str, frozenset[Place]]:
+    def current(self, index: int) -> Mapping[str, frozenset[Place]]:
         """The places that hold each buffer's newest contents after that frame."""
         return self.holders[index % len(self.holders)]
 
@@ -286,9 +286,9 @@ def migration(name: str, to: Place) -> Step:
 
 
 def moved_between(one: State, other: State) -> list[tuple[str, Place]]:
-    """Memory that migrates and lies elsewhere after one than after the other: it is moved to that place."""
+    """Memory that migrates and lies elsewhere after one than after the other, and where after the other."""
     return [
-        (name, "host" if "host" in places else min(places))
+        (name, min(places))
         for name, places in other.current.items()
         if not places & one.current.get(name, set())
     ]
