@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -285,41 +283,6 @@ def test_contents_that_are_overwritten_are_discarded_and_results_are_the_same(ha
         run.start(4)
         for name, placed in run.placed.items():
             assert np.array_equal(want[name], placed.host)
-
-
-class Domain:
-    """As much of an nvtx domain as is used; `listening=False` is what nvtx gives with no tool attached."""
-
-    def __init__(self, listening: bool) -> None:
-        self.listening = listening
-        self.open: list[tuple[str, Any]] = []
-        self.log: list[tuple[Any, ...]] = []
-
-    def get_event_attributes(self, message: str) -> Any:
-        self.log.append(("attributes", message))
-        return types.SimpleNamespace(message=message, payload=None) if self.listening else None
-
-    def push_range(self, attributes: Any) -> None:
-        self.open.append(attributes and (attributes.message, attributes.payload))
-        self.log.append(("push", self.open[-1]))
-
-    def pop_range(self) -> None:
-        self.log.append(("pop", self.open.pop()))
-
-
-def test_ranges_of_nvtx() -> None:
-    domain = Domain(listening=True)
-    marks = Ranges(domain)
-    with suppress(KeyError), marks.strategy("pinned"):
-        for index in (3, 4):
-            marks.push_frame(index)
-            marks.pop()
-        raise KeyError
-    entries = [entry for entry in domain.log if entry[0] != "attributes"]
-    frames = [(what, ("frame", index)) for index in (3, 4) for what in ("push", "pop")]
-    strategy = ("strategy:pinned", None)
-    assert entries == [("push", strategy), *frames, ("pop", strategy)]
-    assert domain.log.count(("attributes", "frame")) == 1, "nvtx keeps every message for ever"
 
 
 def test_the_fake_ranges_have_the_real_ones_methods() -> None:

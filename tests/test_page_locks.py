@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from every import every
 
 from advisor.measure.backends.cuda_calls import watching
 
@@ -21,23 +22,22 @@ class Memory:
 
 
 class Pool:
-    """As CuPy's: gives what it has, and grows by what it lacks."""
+    """As CuPy's: gives what it has, and grows by what it lacks. memory: what it gives in its own's place."""
 
-    def __init__(self) -> None:
-        self.free = 0
+    def __init__(self, free: int = 0, memory: Any = None) -> None:
+        self.free, self._memory = free, memory
 
     def n_free_blocks(self) -> int:
         return self.free
 
     def malloc(self, nbytes: int) -> Any:
         self.free = max(self.free - 1, 0)
-        return SimpleNamespace(mem=SimpleNamespace(size=nbytes, pool=lambda: self))
+        return SimpleNamespace(mem=self._memory or SimpleNamespace(size=nbytes, pool=lambda: self))
 
 
-@pytest.fixture
-def cupy() -> Any:
+def modules(*of_pool: Any) -> Any:
     """As much of CuPy's modules as is watched."""
-    pool = Pool()
+    pool = Pool(*of_pool)
     runtime = SimpleNamespace(
         hostAlloc=lambda size, flags: 0xB00,
         hostRegister=lambda pointer, size, flags: None,
@@ -46,51 +46,48 @@ def cupy() -> Any:
         malloc=lambda size: 0xA00,
     )
     cuda = SimpleNamespace(runtime=runtime, alloc_pinned_memory=pool.malloc, PinnedMemory=Memory)
-    return SimpleNamespace(cuda=cuda, pool=pool, get_default_pinned_memory_pool=lambda: pool)
+    return SimpleNamespace(cuda=cuda, get_default_pinned_memory_pool=lambda: pool)
 
 
-@pytest.mark.parametrize(
+@every(
     ("use", "calls"),
     [
-        (lambda cupy: cupy.cuda.runtime.hostAlloc(8, 0), 1),
-        (lambda cupy: cupy.cuda.runtime.hostRegister(1, 8, flags=0), 1),
-        (lambda cupy: cupy.cuda.runtime.freeHost(1), 1),
-        (lambda cupy: cupy.cuda.PinnedMemory(8), 1),
-        (lambda cupy: cupy.cuda.alloc_pinned_memory(8), 1),
-        (lambda cupy: cupy.cuda.runtime.malloc(8), 0),
+        (lambda cuda: cuda.runtime.hostAlloc(8, 0), 1),
+        (lambda cuda: cuda.runtime.hostRegister(1, 8, flags=0), 1),
+        (lambda cuda: cuda.runtime.freeHost(1), 1),
+        (lambda cuda: cuda.PinnedMemory(8), 1),
+        (lambda cuda: cuda.alloc_pinned_memory(8), 1),
+        (lambda cuda: cuda.runtime.malloc(8), 0),
     ],
 )
-def test_what_locks_pages_is_counted(cupy: Any, use: Any, calls: int):
+def test_what_locks_pages_is_counted(use: Any, calls: int):
+    cupy = modules()
     with watching(cupy) as found:
-        use(cupy)
-    assert found.calls == calls
-    assert (found.seconds > 0) == bool(calls)
-    use(cupy)
+        use(cupy.cuda)
+    assert (found.calls, found.seconds > 0) == (calls, bool(calls))
+    use(cupy.cuda)
     assert found.calls == calls, "the modules were not put back"
 
 
-def test_what_the_pool_has_at_hand_was_locked_before(cupy: Any):
-    cupy.pool.free = 2
+@every(
+    ("free", "memory", "calls"),
+    [
+        (2, None, 1),  # what the pool has at hand was locked before
+        (0, SimpleNamespace(size=8), 3),  # without a pool each allocation locks
+        (0, SimpleNamespace(size=8, pool=lambda: "another pool"), 0),  # which is not known
+    ],
+)
+def test_allocations_lock_what_no_pool_has_at_hand(free: int, memory: Any, calls: int):
+    cupy = modules(free, memory)
     with watching(cupy) as found:
         taken = [cupy.cuda.alloc_pinned_memory(8) for _ in range(3)]
-    assert [pointer.mem.size for pointer in taken] == [8, 8, 8]
-    assert found.calls == 1
-
-
-@pytest.mark.parametrize(
-    ("memory", "calls"),
-    [(SimpleNamespace(size=8), 1), (SimpleNamespace(size=8, pool=lambda: "another pool"), 0)],
-)
-def test_without_a_pool_each_allocation_locks_and_another_pool_is_not_known(
-    cupy: Any, memory: Any, calls: int
-):
-    cupy.cuda.alloc_pinned_memory = lambda nbytes: SimpleNamespace(mem=memory)
-    with watching(cupy) as found:
-        cupy.cuda.alloc_pinned_memory(8)
+    assert [pointer.mem.size for pointer in taken] == [8] * 3
     assert found.calls == calls
 
 
-def test_a_call_that_fails_still_fails_and_the_modules_are_put_back(cupy: Any):
+def test_a_call_that_fails_still_fails_and_the_modules_are_put_back():
+    cupy = modules()
+
     def failing(*_: Any) -> None:
         raise MemoryError("no pages")
 

@@ -29,8 +29,8 @@ class Ranges:
     Names are few and made once, since nvtx keeps every distinct message for ever; the frame's index is the
     payload. With no tool attached a range costs about 0.05 µs. Every push is popped in every path."""
 
-    def __init__(self, domain: Any = None) -> None:
-        self._domain: Any = domain or nvtx.get_domain("advisor")
+    def __init__(self) -> None:
+        self._domain: Any = nvtx.get_domain("advisor")
         self._frame = self.attributes("frame")
         if hasattr(self._domain, "push_range"):
             self.push, self.pop = self._domain.push_range, self._domain.pop_range
