@@ -55,6 +55,10 @@ class Faster(Record):
     ratio: Positive = Field(description="The recommended one's time over its own: 1.09 is 9 % faster")
     interval: Interval
 
+    @property
+    def is_sure(self) -> bool:
+        return self.interval[0] > 1
+
 
 class Recommendation(Record, extra="ignore"):  # earlier profiles have mix_bound
     """Which strategy, how sure. `strategy` is None where none fits the memory budget."""

@@ -172,7 +172,8 @@ def headline(chosen: Recommendation, *, predicted: bool = False) -> str:
     """`Use pinned: 1.72× faster than pageable (1.6 to 1.8)`; names in backquotes."""
     name, kind = words.code(chosen.strategy or ""), chosen.verdict
     gain = "" if chosen.strategy == chosen.baseline else _faster(chosen, predicted)
-    use = {"keep": f"Keep {name}", "open": f"Undecided: {name} leads"}.get(kind, f"Use {name}")
+    leads = "is simplest" if chosen.faster_mix and chosen.faster_mix.is_sure else "leads"
+    use = {"keep": f"Keep {name}", "open": f"Undecided: {name} {leads}"}.get(kind, f"Use {name}")
     if chosen.strategy is None:
         fits = not chosen.excluded
         return counted(chosen.objective).lacking if fits else "No strategy fits the memory budget"
@@ -196,14 +197,17 @@ def remark(chosen: Recommendation, confidence: float) -> str:
         better = counted(chosen.objective).better
         leader = f"{words.code(chosen.fastest)} looks {better}, with less certainty"
         return "; ".join(filter(None, (certainty, leader)))
-    if mix is None or chosen.verdict == "untrusted" or (not is_open and mix.interval[0] <= 1):
+    if mix is None or chosen.verdict == "untrusted" or not (is_open or mix.is_sure):
         return certainty
     ratio, low, high = (
         f"{(r - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}") for r in (mix.ratio, *mix.interval)
     )
-    looks = "is" if mix.interval[0] > 1 else "looks"
-    simplest = f"simplest: {words.code(mix.strategy)} {looks} {ratio} % faster ({low} to {high})"
-    return "; ".join(filter(None, (certainty, simplest)))
+    than, figures = words.code(mix.strategy), f"{ratio} % faster ({low} to {high})"
+    if is_open:
+        beside = f"{than} {'is' if mix.is_sure else 'looks'} {figures}" * (ratio != "0")
+    else:
+        beside = f"simpler than {than}, which is {figures}"
+    return "; ".join(filter(None, (certainty, beside)))
 
 
 def _claim(chosen: Recommendation) -> str:
