@@ -7,6 +7,7 @@ import re
 
 from advisor.stats import Ratio
 
+MINUS = "\N{MINUS SIGN}"
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SHORTEST, _LONGEST = 1e-15, 1e15
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))

@@ -80,7 +80,7 @@ def test_a_time_in_which_nothing_is_compared_passes_no_gate(command: Command, tm
     said = command("compare", "--run", *map(str, files), "--no-gpu", "--max-seconds", "1.5", *gate)
     assert said.code == 4, said
     assert said.error[0].startswith("error: nothing was compared within --max-seconds 1.5: ")
-    assert said.error[1] == "  next: Run again with a longer --max-seconds."
+    assert said.error[1] == "  next: Run again with a larger --max-seconds."
     assert "BASE: " not in said.err
     assert not (tmp_path / "advisor-comparison").exists()
 

@@ -63,7 +63,7 @@ LEAST_FINAL = LEAST_SECONDS / 4
 MOST_WAITING = 5
 """On the CPU device, the largest ratio of a frame's time to its CPU time that counts as waiting for a core;
 the rest may be waits of the frame's own."""
-NO_TIME = "no time left after the final; raise --max-seconds"
+NO_TIME = "no time left after the final; run again with a larger --max-seconds"
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Contest:
     def run(self, deadline: float, progress: Progress, keep: Callable[[Block], None]) -> None:
         """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
         if deadline - self.clock() < LEAST_SECONDS:
-            self.unheld = "no time was left for the final; raise --max-seconds"
+            self.unheld = "no time was left for the final; run again with a larger --max-seconds"
             return
 
         def look(blocks: Sequence[Block]) -> Look:

@@ -124,7 +124,7 @@ _NEXT_STEPS = {
     "`stream`), an array kept from an earlier frame, random numbers or times that differ between processes "
     "(use the parameter `rng`), or atomics whose order changes the result. To reproduce it, run this "
     "strategy alone: --strategy NAME.",
-    "late": "Run again with a longer --max-seconds, or reduce the workload with --set NAME=VALUE.",
+    "late": "Run again with a larger --max-seconds, or reduce the workload with --set NAME=VALUE.",
     "timeout": "Run again with a longer --timeout, or reduce the workload with --set NAME=VALUE.",
     "memory": "Reduce the workload with --set NAME=VALUE.",
     "died": "See the last output of the process. Check that the file runs with python.",
@@ -265,7 +265,7 @@ def uneven(rows: Sequence[Result]) -> tuple[str, ...]:
     return tuple(
         f"Strategies were timed over different frames: {loop} averaged "
         f"{', '.join(f'{mean:.3g} ({name})' for name, mean in of_it.items())} iterations per frame, so their "
-        "times cannot be compared. Run again with a longer --max-seconds: the final times the same frames."
+        "times cannot be compared. Run again with a larger --max-seconds: the final times the same frames."
         for loop, of_it in means.items()
         if max(of_it.values()) > UNEVEN * min(of_it.values())
     )

@@ -131,7 +131,7 @@ class LoopCount:
             raise WorkloadError(
                 f"{named(self.loop)} ran {self.now} iterations in frame {len(self.frames)} and did not end "
                 "within --max-seconds",
-                next_step="Set its buffer in a stage, lower at_most, or raise --max-seconds SECONDS.",
+                next_step="Set its buffer in a stage, lower at_most, or use a larger --max-seconds.",
             )
         self.now += 1
         return True

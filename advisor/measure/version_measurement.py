@@ -42,7 +42,7 @@ CONCLUDING_CPU_SECONDS = {"cpu": 1.5, "cuda": 0.5}
 CONCLUDING_PREDICTIONS = 30
 """They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
 _MOST_VALUES = 3
-_LONGER = "Run again with a longer --max-seconds."
+_LONGER = "Run again with a larger --max-seconds."
 
 
 @dataclass(frozen=True)

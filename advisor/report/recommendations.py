@@ -199,9 +199,7 @@ def remark(chosen: Recommendation, confidence: float) -> str:
         return "; ".join(filter(None, (certainty, leader)))
     if mix is None or chosen.verdict == "untrusted" or not (is_open or mix.is_sure):
         return certainty
-    ratio, low, high = (
-        f"{(r - 1) * 100:.0f}".replace("-", "\N{MINUS SIGN}") for r in (mix.ratio, *mix.interval)
-    )
+    ratio, low, high = (f"{(r - 1) * 100:.0f}".replace("-", units.MINUS) for r in (mix.ratio, *mix.interval))
     than, figures = words.code(mix.strategy), f"{ratio} % faster ({low} to {high})"
     if is_open:
         beside = f"{than} {'is' if mix.is_sure else 'looks'} {figures}" * (ratio != "0")

@@ -137,7 +137,7 @@ def _times(comparison: VersionComparison) -> str:
     if was_interrupted(run):
         sentences.append("interrupted")
     elif judged.undecided and judged.processes < FEWEST_PROCESSES:
-        sentences.append("raise --max-seconds")
+        sentences.append("run again with a larger --max-seconds")
     elif judged.undecided and judged.seconds_more is None:
         sentences.append("more time is unlikely to settle this")
     elif judged.undecided and judged.seconds_more is not None:
@@ -180,7 +180,7 @@ def _name(label: str) -> str:
 
 
 def _signed(seconds: float) -> str:
-    return f"{'+' if seconds >= 0 else '-'}{units.seconds(abs(seconds), 2)}"
+    return f"{'+' if seconds >= 0 else units.MINUS}{units.seconds(abs(seconds), 2)}"
 
 
 def _how(comparison: VersionComparison) -> str:

@@ -49,7 +49,7 @@ _COUNTED: dict[Objective, Counted] = {
         equal="equal in their 99th percentiles",
         takes="{figure} or less in 99 % of the frames",
         lacking="Undecided: too few frames were timed for a 99th percentile",
-        remedy="Run again with --objective latency-p99 for longer blocks, or with more --max-seconds.",
+        remedy="Run again with --objective latency-p99 for longer blocks, or with a larger --max-seconds.",
     ),
     "energy": Counted(
         noun="energy",
@@ -57,7 +57,7 @@ _COUNTED: dict[Objective, Counted] = {
         takes="{figure} a frame above idle power",
         written=units.joules,
         lacking="Undecided: no energy was measured",
-        remedy="Each row gives the reason. If time ran out, run again with more --max-seconds.",
+        remedy="Each row gives the reason. If time ran out, run again with a larger --max-seconds.",
     ),
 }
 
@@ -177,7 +177,7 @@ def _next(result: Recommendation) -> str:
     if result.verdict == "untrusted":
         return "Close other programs and run again. The advice lists what varied."
     if result.verdict == "open":
-        return "Run again with more --max-seconds."
+        return "Run again with a larger --max-seconds."
     if result.verdict == "keep":
         return "Keep the code unchanged."
     return f"Change the code to {result.strategy}."

@@ -199,9 +199,9 @@ def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) 
 
 
 def _more(ratio: float) -> str:
-    """By how many percent a time differs from BASE's: +3.1, -12, +0."""
+    """By how many percent a time differs from BASE's, with its sign: +3.1, +0."""
     share = (ratio - 1) * 100
-    sign, size = "-" if share <= -0.05 else "+", abs(share)
+    sign, size = units.MINUS if share <= -0.05 else "+", abs(share)
     return f"{sign}{size:.{int(size < 9.95 and round(size, 1) % 1 > 0)}f}"
 
 
