@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import subprocess
-import sys
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,42 +58,39 @@ def told(state: GpuState) -> dict[str, Any]:
     }
 
 
+HEALTHY: dict[str, Any] = {
+    "pci_address": GPU_ADDRESS,
+    "driver": "580.82.07",
+    "performance_state": 0,
+    "sm_hertz": 345 * MHZ,
+    "power_limit_watts": 700.0,
+    "temperature_celsius": 31.0,
+    "throttle_reasons": (),
+    "throttled_seconds": {"power": 2.5, "heat": 2.5, "board limit": 2.5, "reliability": 2.5},
+    "link_generation": 5,
+    "link_generation_max": 5,
+    "link_width": 16,
+    "link_width_max": 16,
+    "other_processes": 0,
+    "other_processes_bytes": 0,
+    "utilization": 0.0,
+}
+
+
 def test_every_figure_in_its_unit() -> None:
     state = read(FakeNvml(), moment="before")
-    assert told(state) == {
-        "pci_address": GPU_ADDRESS,
-        "driver": "580.82.07",
-        "performance_state": 0,
-        "sm_hertz": 345 * MHZ,
-        "power_limit_watts": 700.0,
-        "temperature_celsius": 31.0,
-        "throttle_reasons": (),
-        "throttled_seconds": {"power": 2.5, "heat": 2.5, "board limit": 2.5, "reliability": 2.5},
-        "link_generation": 5,
-        "link_generation_max": 5,
-        "link_width": 16,
-        "link_width_max": 16,
-        "other_processes": 0,
-        "other_processes_bytes": 0,
-        "utilization": 0.0,
-    }
-    assert (state.moment, state.absent) == ("before", {})
+    assert (told(state), state.moment, state.absent) == (HEALTHY, "before", {})
 
 
 @every("figure", FIGURES)
 def test_a_failing_call_costs_its_figure_alone(figure: str) -> None:
-    missing = {figure} | BESIDE.get(figure, set())
+    calls, missing = FIGURES[figure], {figure} | BESIDE.get(figure, set())
     for kind in KINDS:
-        state = read(FakeNvml(failing={call: nvml_error(kind) for call in FIGURES[figure]}))
-        assert set(state.absent) == missing, kind
-        assert set(told(state)) == set(told(read(FakeNvml()))) - missing, kind
+        state = read(FakeNvml(failing={call: nvml_error(kind) for call in calls}))
+        assert set(state.absent) == set(HEALTHY) - set(told(state)) == missing, kind
         assert all(state.absent[name] for name in missing), kind
-
-
-@every("figure", [name for name, calls in FIGURES.items() if len(calls) == 2])
-def test_an_older_driver_is_asked_in_its_own_way(figure: str) -> None:
-    nvml = FakeNvml(failing={FIGURES[figure][0]: nvml_error("FunctionNotFound")})
-    assert read(nvml).absent == {}
+    older = read(FakeNvml(failing={calls[0]: nvml_error("FunctionNotFound")}))
+    assert (older.absent == {}) == (len(calls) == 2), "an older driver is asked in its own way"
 
 
 @every(
@@ -112,14 +107,7 @@ def test_an_older_driver_is_asked_in_its_own_way(figure: str) -> None:
 def test_nvml_that_does_not_start(problem: Exception, words: str) -> None:
     nvml = FakeNvml(failing={"nvmlInit": problem})
     state = read(nvml)
-    assert (told(state), state.absent) == ({}, {"nvml": words})
-    assert gpu_states(machine=Machine(nvml=nvml)) == ()
-
-
-def test_without_nvidia_ml_py(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert "pip install nvidia-ml-py" in gpu_state(None).absent["nvml"]
-    assert gpu_states() == ()
+    assert (told(state), state.absent, gpu_states(machine=Machine(nvml=nvml))) == ({}, {"nvml": words}, ())
 
 
 def test_nvml_is_closed_whatever_happens() -> None:
@@ -142,107 +130,98 @@ def two() -> FakeNvml:
     return FakeNvml([h200(), {**h200(), **other, "nvmlDeviceGetTemperatureV": 77}])
 
 
-def test_the_pci_address_finds_the_gpu_whatever_its_number() -> None:
-    assert read(two(), "0000:AF:00.0").temperature_celsius == 77
-    assert read(two(), CUDA_ADDRESS).temperature_celsius == 31
-    assert read(two(), "0000:AF:00.0").pci_address == "0000:af:00.0"
-    for nvml in (two(), FakeNvml()):
-        state = read(nvml, "0000:99:00.0")
-        assert told(state) == {}
-        assert "0000:99:00.0" in state.absent["nvml"]
-    assert read(gpu(nvmlDeviceGetPciInfo=None), "0000:00:00.0").temperature_celsius == 31
-    assert [state.temperature_celsius for state in gpu_states(machine=Machine(Path("/nowhere"), two()))] == [
-        31,
-        77,
-    ]
+@every(
+    ("nvml", "address", "expected"),
+    [
+        (two(), "0000:AF:00.0", (77, "0000:af:00.0")),
+        (two(), CUDA_ADDRESS, (31, GPU_ADDRESS)),
+        (gpu(nvmlDeviceGetPciInfo=None), "0000:00:00.0", (31, None)),
+        (FakeNvml(), None, (31, GPU_ADDRESS)),
+        *((nvml, "0000:99:00.0", "0000:99:00.0") for nvml in (two(), FakeNvml())),
+        (two(), None, "NVML lists 2 GPUs"),
+        (FakeNvml([]), None, "NVML lists 0 GPUs"),
+    ],
+    ids=lambda each: str(each) if not isinstance(each, FakeNvml) else f"of {len(each.gpus)}",
+)
+def test_the_pci_address_finds_the_gpu_whatever_its_number_else_the_only_one_is_meant(
+    nvml: FakeNvml, address: str | None, expected: Any
+) -> None:
+    state = read(nvml, address)
+    assert expected == (state.temperature_celsius, state.pci_address) or expected in state.absent["nvml"]
+    assert isinstance(expected, tuple) or told(state) == {}
+
+
+def test_all_gpus_are_read_in_the_order_of_their_numbers() -> None:
+    states = gpu_states(machine=Machine(Path("/nowhere"), two()))
+    assert [state.temperature_celsius for state in states] == [31, 77]
     failing = {"nvmlDeviceGetHandleByIndex": nvml_error("NoPermission")}
     assert gpu_states(machine=Machine(nvml=FakeNvml(failing=failing))) == ()
-
-
-def test_without_an_address_the_only_gpu_is_meant() -> None:
-    assert read(FakeNvml(), None).temperature_celsius == 31
-    assert "NVML lists 2 GPUs" in read(two(), None).absent["nvml"]
-    assert list(read(FakeNvml([]), None).absent) == ["nvml"]
 
 
 # What figures mean
 
 
-@every(
-    ("bits", "words"),
-    [
-        (0x0, ()),
-        (0x1 | 0x2 | 0x100, ()),
-        (0x4, ("power cap",)),
-        (0x4 | 0x1, ()),
-        (0x8 | 0x40, ("hardware slowdown", "thermal slowdown by the hardware")),
-        (0x20 | 0x1, ("thermal slowdown by the driver",)),
-        (0x80, ("power brake",)),
-        (0x10, ("sync boost",)),
-    ],
-)
-def test_throttle_reasons(bits: int, words: tuple[str, ...]) -> None:
-    assert read(gpu(nvmlDeviceGetCurrentClocksEventReasons=bits)).throttle_reasons == words
+def listing(*processes: tuple[int, int | None]) -> list[SimpleNamespace]:
+    return [nvml_process(*each) for each in processes]
 
 
-def test_zeros_and_figures_out_of_all_bounds_are_absent() -> None:
-    state = read(
-        gpu(
-            nvmlDeviceGetClockInfo={1: 0, 2: 0},
-            nvmlDeviceGetCurrPcieLinkWidth=0,
-            nvmlDeviceGetPerformanceState=32,
-        )
-    )
-    zero = "NVML reported 0, which is invalid"
-    names = ("sm_hertz", "link_width")
-    assert state.absent == {**dict.fromkeys(names, zero), "performance_state": "not reported by NVML"}
-    assert not set(state.absent) & set(told(state))
-    state = read(listing(nvml_process(10**7, 2**64 - 1)))
-    assert state.absent == {"other_processes_bytes": f"NVML reported {2**64 - 1}"}
-    assert state.other_processes == 1
+def others(count: int, size: int | str) -> dict[str, Any]:
+    return {"other_processes": count, "other_processes_bytes": size}
 
 
-# Who computes on it
-
-
-def listing(*processes: SimpleNamespace) -> FakeNvml:
-    return gpu(nvmlDeviceGetComputeRunningProcesses=list(processes))
-
-
-FIRST, SECOND = 10**7, 10**7 + 1
+US, ONE, TWO, MOST = 10**7, 10**7 + 1, 10**7 + 2, 2**64 - 1
+EVENTS, RUNNING = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetComputeRunningProcesses"
+THROTTLED = {
+    0x0: (),
+    0x1 | 0x2 | 0x100: (),
+    0x4: ("power cap",),
+    0x4 | 0x1: (),
+    0x8 | 0x40: ("hardware slowdown", "thermal slowdown by the hardware"),
+    0x20 | 0x1: ("thermal slowdown by the driver",),
+    0x80: ("power brake",),
+    0x10: ("sync boost",),
+}
+ZERO, UNTOLD = "NVML reported 0, which is invalid", "NVML lists the process without its memory use"
 
 
 @every(
-    ("listed", "process", "expected"),
+    ("call", "answer", "changes"),
     [
-        (((FIRST, 1 << 30), (os.getpid(), 1 << 30), (SECOND, 2 << 30)), None, (2, 3 << 30)),
-        (((FIRST, 5 << 20), (SECOND, 7 << 20)), FIRST, (1, 7 << 20)),
-        (((FIRST, None), (SECOND, None)), FIRST, (1, None)),
-        (((FIRST, 0), (SECOND, 0)), FIRST, (1, None)),
+        *((EVENTS, bits, {"throttle_reasons": words}) for bits, words in THROTTLED.items()),
+        ("nvmlDeviceGetClockInfo", {1: 0, 2: 0}, {"sm_hertz": ZERO}),
+        ("nvmlDeviceGetCurrPcieLinkWidth", 0, {"link_width": ZERO}),
+        ("nvmlDeviceGetPerformanceState", 32, {"performance_state": "not reported by NVML"}),
+        (RUNNING, listing((ONE, 1 << 30), (US, 1 << 30), (TWO, 2 << 30)), others(2, 3 << 30)),
+        (RUNNING, listing((US, None), (ONE, None)), others(1, UNTOLD)),
+        (RUNNING, listing((US, 0), (ONE, 0)), others(1, UNTOLD)),
+        (RUNNING, listing((ONE, MOST), (US, 1)), others(1, f"NVML reported {MOST}")),
     ],
 )
-def test_others_are_counted_with_their_memory_where_nvml_knows_it_and_without_us(
-    listed: tuple[tuple[int, int | None], ...], process: int | None, expected: tuple[int, int | None]
-) -> None:
-    state = read(listing(*(nvml_process(*each) for each in listed)), process=process)
-    assert (state.other_processes, state.other_processes_bytes) == expected
-    assert set(state.absent) == ({"other_processes_bytes"} if expected[1] is None else set())
+def test_what_an_answer_means(call: str, answer: Any, changes: dict[str, Any]) -> None:
+    """What it changes of a healthy GPU's figures; of those that are absent, the reason."""
+    state = read(gpu(**{call: answer}), process=US if call == RUNNING else None)
+    absent = {name: reason for name, reason in changes.items() if isinstance(reason, str)}
+    assert state.absent == absent
+    assert told(state) == {n: figure for n, figure in {**HEALTHY, **changes}.items() if n not in absent}
 
 
 def test_children_are_ours() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
-        assert read(listing(nvml_process(child.pid), nvml_process(SECOND))).other_processes == 1
+        assert (
+            read(gpu(**{RUNNING: listing((child.pid, 1), (os.getpid(), 1), (ONE, 1))})).other_processes == 1
+        )
 
 
 def test_numbers_from_outside_a_container_prove_nothing(tmp_path: Path) -> None:
     (tmp_path / ".dockerenv").touch()
-    machine = partial(Machine, tmp_path)
-    for nvml, process, why in ((listing(nvml_process(424242)), 17, "own process"), (listing(), None, "see")):
-        state = gpu_state(CUDA_ADDRESS, machine=machine(nvml), process=process)
+    for running, process, why in ((listing((424242, 1)), 17, "own process"), ([], None, "see")):
+        machine = Machine(tmp_path, gpu(**{RUNNING: running}))
+        state = gpu_state(CUDA_ADDRESS, machine=machine, process=process)
         assert set(state.absent) == {"other_processes", "other_processes_bytes"}
         assert state.other_processes is None
         assert why in state.absent["other_processes"]
-    assert gpu_state(CUDA_ADDRESS, machine=machine(listing(nvml_process(FIRST)))).other_processes == 1
+    machine = Machine(tmp_path, gpu(**{RUNNING: listing((ONE, 1))}))
+    assert gpu_state(CUDA_ADDRESS, machine=machine).other_processes == 1
 
 
 # The real binding
