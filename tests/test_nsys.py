@@ -15,7 +15,7 @@ import builders
 import pytest
 from fakes import job
 from nsys_exports import Export
-from running import REPOSITORY, FakeLauncher, advisor, cpu_settings, eventually
+from running import REPOSITORY, Command, FakeLauncher, cpu_settings, eventually
 
 from advisor import pipeline
 from advisor.measure.jobs import Job
@@ -254,11 +254,9 @@ def test_what_is_not_asked_for_or_not_on_a_gpu_is_not_traced(tmp_path: Path) -> 
         assert profiled(tmp_path, lambda *_: trace, FakeLauncher(**device), **options).trace == expected
 
 
-def test_the_options_of_the_documentation_exist() -> None:
+def test_the_options_of_the_documentation_exist(command: Command) -> None:
     text = (REPOSITORY / "docs" / "traces.md").read_text(encoding="utf-8")
     of_nsys = {"--cuda-memory-usage", "--cudabacktrace", "--sample"}
     named = set(re.findall(r"--[a-z][a-z-]+", text)) - of_nsys
-    helps = "".join(
-        advisor(*command, "--help", cwd=REPOSITORY).stdout for command in (("trace",), ("new",), ("profile",))
-    )
+    helps = "".join(command(name, "--help").out for name in ("trace", "new", "profile"))
     assert {option for option in named if f"{option} " not in helps} == set()

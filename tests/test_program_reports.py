@@ -15,7 +15,7 @@ import pytest
 from nsys_exports import TABLES
 from planted_programs import KIB, MIB, PROGRAMS, Planted, Program, written
 from rendering import Accepted
-from running import advisor
+from running import Command
 
 from advisor.nsys import database
 from advisor.nsys.exports import FileTrace, read
@@ -25,7 +25,6 @@ from advisor.report.traces import trace_page
 from advisor.rules.reports import judged
 from advisor.workloads.loading import load
 
-DATA = Path(__file__).parent / "data" / "nsys"
 NAMED = {planted.name: planted for planted in PROGRAMS}
 
 
@@ -113,21 +112,6 @@ def test_a_process_without_the_named_range_is_noted(
     pattern = rf"GPU 0 \(process \d+\): its process has no NVTX range 'epoch'; .*{instead}\."
     assert re.fullmatch(pattern, note)
     assert read(path).notes == ()
-
-
-def test_what_the_h200_did_is_seen_as_that_of_any_program() -> None:
-    """By real nsys: the advisor's own frames, read by their NVTX range."""
-    fired = {}
-    for name in ("pageable", "pinned", "zero-copy", "managed"):
-        program = read(DATA / f"h200-{name}.sqlite", "frame").program
-        assert program
-        fired[name] = {one.rule for one in judged(program).advice if one.outcome == "advice"}
-        (gpu,) = judged(program).gpus
-        assert gpu.frames.count == (2 if name == "managed" else 8)
-    assert fired["pageable"] == {"pageable-transfer"}
-    assert fired["pinned"] == set()
-    assert "page-fault-migration" in fired["managed"]
-    assert not fired["zero-copy"] & {"pageable-transfer", "serial-copies", "host-bound-frame"}
 
 
 COPIES, CALLS = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -236,19 +220,16 @@ def test_each_table_and_each_column_that_is_read_may_be_missing(tmp_path: Path) 
             connection.close()
 
 
-def test_the_command_and_its_gates(tmp_path: Path) -> None:
-    written(NAMED["marked"], tmp_path / "a.sqlite")
-    done = advisor("trace", "a.sqlite", "--frame", "epoch", "--out", "page", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_the_command_and_its_gates(tmp_path: Path, command: Command) -> None:
+    report = ("trace", written(NAMED["marked"], tmp_path / "a.sqlite"), "--frame")
+    done = command(*report, "epoch", "--out", "page")
+    assert done.code == 0, done.err
     assert {path.name for path in (tmp_path / "page").iterdir()} >= {"trace.html", "trace.md"}
     for gate, code in (("pageable-transfer", 1), ("pin-per-frame", 0), ("ceiling=1%", 1), ("advise", 2)):
-        failed = advisor("trace", "a.sqlite", "--frame", "epoch", "--fail-if", gate, cwd=tmp_path)
-        assert failed.returncode == code, failed.stderr
-    wrong = advisor("trace", "a.sqlite", "--frame", "epok", cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert "has no NVTX range 'epok'; did you mean 'epoch'" in wrong.stderr
-    printed = advisor("trace", "a.sqlite", "--frame", "epoch", "--json", cwd=tmp_path)
-    assert FileTrace.model_validate_json(printed.stdout).program
+        assert command(*report, "epoch", "--fail-if", gate).code == code, gate
+    wrong = command(*report, "epok")
+    assert (wrong.code, "has no NVTX range 'epok'; did you mean 'epoch'" in wrong.err) == (2, True)
+    assert FileTrace.model_validate_json(command(*report, "epoch", "--json").out).program
 
 
 def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_path: Path) -> None:
@@ -275,30 +256,29 @@ def test_backtraces_name_the_function_outside_of_libraries_and_add_no_calls(tmp_
     assert "called from load_cudaHostUnregister (app)" in " ".join(render(page, "txt").split())
 
 
-def test_two_reports_are_compared_and_gated(tmp_path: Path) -> None:
-    for name, version in (("pageable", "base"), ("serial", "head")):
-        written(NAMED[name], tmp_path / f"{version}.sqlite")
-    both = ("base.sqlite", "head.sqlite", "--out", "page")
-    done = advisor("compare", *both, "--fail-if", "slower=5%", "--fail-if", "pageable-transfer", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert "gone: pageable-transfer (GPU 0)" in done.stdout
-    assert "Gate slower=5%: failed. GPU 0: a frame takes 1." in done.stdout
-    assert "Gate pageable-transfer: passed." in done.stdout
-    faster = advisor("compare", *both[1::-1], *both[2:], "--fail-if", "slower=5%", cwd=tmp_path)
-    assert (faster.returncode, "new: pageable-transfer (GPU 0)" in faster.stdout) == (0, True)
-    unknown = advisor("compare", *both, "--frame", "epoch", cwd=tmp_path)
-    assert (unknown.returncode, "no NVTX range 'epoch'" in unknown.stderr) == (2, True)
-    needless = advisor("compare", "a.json", "b.json", "--frame", "epoch", cwd=tmp_path)
-    assert (needless.returncode, "no effect without a report" in needless.stderr) == (2, True)
-    mixed = advisor("compare", "base.sqlite", "profile.json", cwd=tmp_path)
-    assert (mixed.returncode, "Give two reports" in mixed.stderr) == (2, True)
+def test_two_reports_are_compared_and_gated(tmp_path: Path, command: Command) -> None:
+    base, head = (written(NAMED[n], tmp_path / f"{n}.sqlite") for n in ("pageable", "serial"))
+    gates = ("--out", "page", "--fail-if", "slower=5%")
+    done = command("compare", base, head, *gates, "--fail-if", "pageable-transfer")
+    assert done.code == 1, done.err
+    assert "gone: pageable-transfer (GPU 0)" in done.out
+    assert "Gate slower=5%: failed. GPU 0: a frame takes 1." in done.out
+    assert "Gate pageable-transfer: passed." in done.out
+    faster = command("compare", head, base, *gates)
+    assert (faster.code, "new: pageable-transfer (GPU 0)" in faster.out) == (0, True)
+    for words, refusal in (
+        ((base, head, "--frame", "epoch"), "no NVTX range 'epoch'"),
+        (("a.json", "b.json", "--frame", "epoch"), "no effect without a report"),
+        ((base, "profile.json"), "Give two reports"),
+    ):
+        wrong = command("compare", *words)
+        assert (wrong.code, refusal in wrong.err) == (2, True), wrong.err
 
 
 @pytest.mark.parametrize("name", ["small", "once"])
-def test_a_workload_outlined_from_a_report_runs(name: str, tmp_path: Path) -> None:
-    written(NAMED[name], tmp_path / "a.sqlite")
-    done = advisor("new", "mine.py", "--from-trace", "a.sqlite", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_a_workload_outlined_from_a_report_runs(name: str, tmp_path: Path, command: Command) -> None:
+    done = command("new", "mine.py", "--from-trace", written(NAMED[name], tmp_path / "a.sqlite"))
+    assert done.code == 0, done.err
     outline = load(tmp_path / "mine.py", None, {})
     sizes = sorted(buffer.bytes for buffer in outline.record.buffers)
     assert sizes == {"small": [4, 60 * 4 * KIB], "once": [128 * MIB, 256 * MIB]}[name]
