@@ -32,23 +32,13 @@ def test_this_machine_without_host_or_user() -> None:
     assert f'"{getpass.getuser()}"' not in text
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("processor\t: 0\nmodel name\t: Intel X\nmodel name\t: Intel X\n", "Intel X"),
-        ("processor\t: 0\nBogoMIPS\t: 1\n\nHardware\t: A\nModel\t: Raspberry Pi\n", "Raspberry Pi"),
-    ],
-)
-def test_the_cpu_by_its_best_name(tmp_path: Path, text: str, name: str) -> None:
-    here = environment(machine=Machine(make_tree(tmp_path, {"proc/cpuinfo": text})))
-    assert here.cpu_model == name
-    assert here.absent == {}
-
-
-def test_a_busy_machine_is_warned_of() -> None:
-    assert environment(busy=0.24).warnings == ()
-    (warning,) = environment(busy=0.63).warnings
-    assert "used 63 % of the CPU" in warning
+def test_the_cpu_by_its_best_name_and_a_busy_machine(tmp_path: Path) -> None:
+    board = "processor\t: 0\nBogoMIPS\t: 1\n\nHardware\t: A\nModel\t: Raspberry Pi\n"
+    pc = "processor\t: 0\nmodel name\t: Intel X\nmodel name\t: Intel X\n"
+    for text, name in ((pc, "Intel X"), (board, "Raspberry Pi")):
+        here = environment(machine=Machine(make_tree(tmp_path, {"proc/cpuinfo": text})), busy=0.24)
+        assert (here.cpu_model, here.absent, here.warnings) == (name, {}, ())
+    assert "used 63 % of the CPU" in environment(busy=0.63).warnings[0]
 
 
 def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,57 +60,50 @@ def two_gpus(**answers: Any) -> FakeNvml:
     return FakeNvml([{**h200(), **elsewhere}, {**h200(), **answers}])
 
 
-def moments(here: Environment) -> list[tuple[str, str | None]]:
-    return [(reading.moment, reading.pci_address) for reading in here.gpu_readings]
-
-
 def run(
     root: Path, begun: FakeNvml, done: FakeNvml | None = None, address: str | None = CUDA_ADDRESS, **more: Any
 ) -> Environment:
     """The machine before and after a run that was begun without warnings."""
     before = environment(machine=Machine(root, begun)).model_copy(update={"warnings": ()})
+    if (clock := root / "sys/class/devfreq/gpu-gpc-0/cur_freq").exists():
+        clock.write_text("306000000")
     return finished(before, address, machine=Machine(root, done or begun), **more)
 
 
-def test_of_all_gpus_the_measured_one_is_kept(tmp_path: Path) -> None:
+THOR = {**thor(), "proc/cpuinfo": "Model: Thor"}
+STRANGER = two_gpus(nvmlDeviceGetComputeRunningProcesses=[nvml_process(10**7)])
+HOT = two_gpus(nvmlDeviceGetViolationStatus={1: SimpleNamespace(violationTime=10**12)})
+NO_NVML = FakeNvml(failing={"nvmlInit": nvml_error("LibraryNotFound")})
+INTEGRATED = FakeNvml([{**h200(), "nvmlDeviceGetPciInfo": None}])
+SITUATIONS: dict[str, tuple[dict[str, str | int], FakeNvml, str | None]] = {
+    "of two GPUs the measured one": (PC, two_gpus(), CUDA_ADDRESS),
+    "a stranger uses it": (PC, STRANGER, CUDA_ADDRESS),
+    "it was too hot": (PC, HOT, CUDA_ADDRESS),
+    "no NVML": (PC, NO_NVML, CUDA_ADDRESS),
+    "no measured GPU": (THOR, two_gpus(), None),
+    "an integrated GPU": (orin(), INTEGRATED, "0000:00:00.0"),
+    "a Jetson": (THOR, NO_NVML, "0000:01:00.0"),
+}
+
+
+def test_what_is_kept_of_readings_and_warned_of(tmp_path: Path, accepted: Accepted) -> None:
+    text = ""
+    for name, (files, nvml, address) in SITUATIONS.items():
+        root = make_tree(tmp_path / name, files)
+        done = run(root, nvml if nvml in (NO_NVML, INTEGRATED) else two_gpus(), nvml, address)
+        assert "10000000" not in done.model_dump_json(), "the stranger's process"
+        text += f"{name}, its node {done.host.gpu_numa_node}, absent: {done.absent}\n"
+        text += "".join(f"  {each.moment}: {each.pci_address}\n" for each in done.gpu_readings)
+        text += "".join(f"  {each.moment}: {each.gpu_hertz} Hz\n" for each in done.tegra_readings)
+        text += "".join(f"  {warning}\n" for warning in done.warnings)
+    accepted(text, "readings.txt")
+
+
+def test_all_gpus_are_read_before_and_warnings_of_before_stay(tmp_path: Path) -> None:
     root = make_tree(tmp_path, PC)
-    begun = environment(machine=Machine(root, two_gpus()))
-    assert moments(begun) == [("before", "0000:af:00.0"), ("before", "0000:3b:00.0")]
-    done = run(root, two_gpus())
-    assert moments(done) == [("before", "0000:3b:00.0"), ("after", "0000:3b:00.0")]
-    assert (done.absent, done.warnings, done.host.gpu_numa_node) == ({}, (), 1)
-
-
-def test_without_a_measured_gpu_nothing_is_said_of_gpus(tmp_path: Path) -> None:
-    root = make_tree(tmp_path, thor())
-    assert environment(machine=Machine(root, two_gpus())).tegra_readings
-    done = run(root, two_gpus(), address=None)
-    assert (done.gpu_readings, done.tegra_readings, done.warnings) == ((), (), ())
-
-
-def test_an_integrated_gpu_keeps_its_first_reading(tmp_path: Path) -> None:
-    integrated = FakeNvml([{**h200(), "nvmlDeviceGetPciInfo": None}])
-    done = run(make_tree(tmp_path, orin()), integrated, address="0000:00:00.0")
-    assert moments(done) == [("before", None), ("after", None)]
-
-
-def test_without_nvml_the_run_goes_on_and_the_reason_stands(tmp_path: Path) -> None:
-    done = run(make_tree(tmp_path, PC), FakeNvml(failing={"nvmlInit": nvml_error("DriverNotLoaded")}))
-    assert "driver" in done.absent["gpu_readings"]
-    assert moments(done) == [("after", None)]
-
-
-def test_what_happened_meanwhile_is_warned_of(tmp_path: Path) -> None:
-    root = make_tree(tmp_path, PC)
-    busy = environment(machine=Machine(root, two_gpus())).model_copy(update={"warnings": ("Busy.",)})
-    stranger = two_gpus(nvmlDeviceGetComputeRunningProcesses=[nvml_process(10**7)])
-    done = finished(busy, CUDA_ADDRESS, machine=Machine(root, stranger))
-    assert done.warnings[0] == "Busy."
-    assert done.warnings[1].startswith("1 other process used the GPU (1.00 GiB of its memory)")
-    assert "10000000" not in done.model_dump_json()
-    hot = two_gpus(nvmlDeviceGetViolationStatus={1: SimpleNamespace(violationTime=10**12)})
-    (warning,) = run(root, two_gpus(), hot).warnings
-    assert "heat for 100 % of the time" in warning
+    begun = environment(machine=Machine(root, two_gpus())).model_copy(update={"warnings": ("Busy.",)})
+    assert [reading.pci_address for reading in begun.gpu_readings] == ["0000:af:00.0", "0000:3b:00.0"]
+    assert finished(begun, CUDA_ADDRESS, machine=Machine(root, STRANGER)).warnings[0] == "Busy."
 
 
 def under_load(*readings: dict[str, Any]) -> list[GpuState]:
@@ -150,19 +133,6 @@ def test_readings_under_load_are_all_judged_and_the_most_telling_kept(
     done = run(make_tree(tmp_path, PC), FakeNvml(), under_load=loaded)
     assert [r.clock_seconds for r in done.gpu_readings if r.moment == "under-load"] == kept
     assert len(done.warnings) == warnings
-
-
-def test_a_jetson_before_and_after(tmp_path: Path) -> None:
-    root = make_tree(tmp_path, {**thor(), "proc/cpuinfo": "Model: Thor"})
-    nvml = FakeNvml(failing={"nvmlInit": nvml_error("LibraryNotFound")})
-    begun = environment(machine=Machine(root, nvml)).model_copy(update={"warnings": ()})
-    make_tree(tmp_path, {"sys/class/devfreq/gpu-gpc-0/cur_freq": 306_000_000})
-    done = finished(begun, "0000:01:00.0", machine=Machine(root, nvml))
-    clocked = [(each.moment, each.gpu_hertz) for each in done.tegra_readings]
-    assert clocked == [("before", 1_386_000_000), ("after", 306_000_000)]
-    begins = ("The board ran in", "The CPU governor schedutil", "The board throttled for")
-    assert all(map(str.startswith, done.warnings, begins))
-    assert len(done.warnings) == 3
 
 
 # What readings mean: when a warning is given, and when there is none
