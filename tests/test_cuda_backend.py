@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 from every import every
 from fake_cupy import BINDINGS_ENUMS, FakeCudaBindings, FakeCupy, bindings_signatures
-from fakes import bench
 from rendering import Accepted, refusals
 from running import missing
 
-from advisor import Buffer, In, Out, Workload, device, host
 from advisor.fleets import remote
 from advisor.measure import backends
 from advisor.measure.backends import cuda
@@ -169,7 +167,9 @@ def test_what_a_workload_leaves_behind(cupy: FakeCupy, gpu: CudaBackend) -> None
     assert gpu.disturbed() is None
     with gpu.new_stream():
         assert "stream" in (gpu.disturbed() or "")
-    assert gpu.disturbed() is None
+    with gpu.page_locks() as locks:
+        cupy.cuda.runtime.hostRegister(1, 8, 0)
+    assert (locks.calls, gpu.disturbed()) == (1, None)
 
 
 def test_free_memory_and_versions(cupy: FakeCupy, gpu: CudaBackend) -> None:
@@ -315,60 +315,16 @@ def test_gpus_are_counted_by_the_driver(count: int, failing: str) -> None:
     assert names == ["libcuda.so.1"]
 
 
-def test_what_a_workload_page_locks_is_counted_while_it_is_watched(cupy: FakeCupy, gpu: CudaBackend) -> None:
-    with gpu.page_locks() as locks:
-        cupy.cuda.runtime.hostRegister(1, 8, 0)
-    cupy.cuda.runtime.hostUnregister(1)
-    assert (locks.calls, gpu.disturbed()) == (1, None)
-
-
-def test_the_calls_of_a_frame_on_two_gpus(installed: Callable[..., FakeCupy], accepted: Accepted) -> None:
-    """Kernels with their GPU current; a copy between the GPUs behind an event; nothing the host waits for but
-    the result."""
-    fake, backend = installed(count=2), CudaBackend(0)
-
-    def touch(what: str) -> None:
-        fake.calls.append((what, fake.current_device))
-
-    def produce(a: Out) -> None:
-        touch("produce")
-
-    def first(a: In, b: Out, stream: Any) -> None:
-        touch("first")
-
-    def second(b: In, c: Out, stream: Any) -> None:
-        touch("second")
-
-    def consume(c: In) -> None:
-        touch("consume")
-
-    buffers = {name: Buffer(4, np.float32) for name in "abc"}
-    frame = [host(produce), device(first), device(second, gpu=1), host(consume)]
-    with bench(Workload(buffers, frame), "peer", backend, listening=False) as run:
-        run.loop.first_frame()
-        fake.calls.clear()
-        run.loop.frame(1)
-        calls = [(call[0], *call[-2:]) if call[0].startswith("mem") else call[:2] for call in fake.calls]
-    streams = ", ".join(str(gpu.stream.ptr) for gpu in backend.gpus)
-    lines = [f"streams: {streams}", *(" ".join(map(str, call)) for call in calls)]
-    accepted("\n".join(lines) + "\n", "frame-on-two-gpus.txt")
-
-
-def test_the_attributes_of_the_driver() -> None:
-    gpu = driver.Driver(0, lambda _: FakeDriver())
-    card = gpu.device()
-    assert (card.name, card.attributes["compute_capability"]) == ("A GPU \N{REPLACEMENT CHARACTER}", "75.76")
-    assert card.memory_class == "coherent"
-    known = {name: card.attributes[name] for name in driver.ATTRIBUTES}
-    assert known == {**driver.ATTRIBUTES, "integrated": 0}
-    assert card.attributes["total_global_mem"] == 8 << 30
+@every("unknown", [None, driver.ATTRIBUTES["memory_pools_supported"]])
+def test_the_attributes_of_the_driver(unknown: int | None) -> None:
+    """Each is its own number; one that the driver does not know is left out."""
+    gpu = driver.Driver(0, lambda _: FakeDriver(unknown=unknown))
+    assert (gpu.device().name, gpu.device().memory_class) == ("A GPU \N{REPLACEMENT CHARACTER}", "coherent")
+    known = {name: number for name, number in driver.ATTRIBUTES.items() if number != unknown}
+    more = {"integrated": 0, "compute_capability": "75.76", "total_global_mem": 8 << 30}
+    assert gpu.device().attributes == {**known, **more}
     assert gpu.environment() == {"cuda_driver": "13.1", "pci_bus_id": "0000:01:00.0"}
     assert gpu.uuid() == "00010203-0405-0607-0809-0a0b0c0d0e0f"
-    card = driver.Driver(0, lambda _: FakeDriver(unknown=driver.ATTRIBUTES["memory_pools_supported"]))
-    assert card.device().attributes.keys() == {
-        *(driver.ATTRIBUTES.keys() - {"memory_pools_supported"}),
-        *("compute_capability", "total_global_mem"),
-    }
 
 
 def test_the_gpus_of_a_fleet_s_worker(monkeypatch: pytest.MonkeyPatch) -> None:
