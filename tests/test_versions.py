@@ -151,25 +151,6 @@ def test_what_is_open_says_how_long_it_would_take() -> None:
     assert sum(each.seconds_more is not None for each in found) > len(found) / 2
 
 
-@every(
-    ("low", "high", "limits", "answered"),
-    [
-        (1.01, 1.03, (), True),
-        (0.95, 0.99, (), True),
-        (0.99, 1.015, (), True),
-        (0.99, 1.03, (), False),
-        (0.99, 1.03, (0.05,), True),
-        (1.01, 1.06, (0.05,), False),
-        (1.06, 1.09, (0.05,), True),
-        (1.06, 1.09, (0.05, 0.08), False),
-    ],
-)
-def test_the_question_of_the_gate_ends_it(
-    low: float, high: float, limits: tuple[float, ...], answered: bool
-) -> None:
-    assert Question(limits).answered(stats.Ratio((low + high) / 2, low, high)) == answered
-
-
 @pytest.mark.parametrize(("off", "claimed"), [(1.05, True), (3.0, False)])
 def test_few_rounds_are_as_noisy_as_the_copies_of_head_show(off: float, claimed: bool) -> None:
     """As of threads that wait for one another on a busy machine: the two rounds of both agree by chance."""

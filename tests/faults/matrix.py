@@ -192,13 +192,10 @@ def _left(folder: Path) -> list[str]:
 
 def main(wanted: Sequence[str]) -> int:
     """Runs the cases whose names hold one of these texts, all without them; 1 where one does not hold."""
-    forked = "--forked" in wanted
-    wanted = [text for text in wanted if text != "--forked"]
     cases = [case for case in CASES if not wanted or any(text in case.name for text in wanted)]
-    begin, used = time.monotonic(), _cpu_seconds()
-    ended = []
+    begin, ended = time.monotonic(), []
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:  # one more: some wait for a time limit
-        for held in pool.map(lambda case: _in_a_folder(case, forked), cases):
+        for held in pool.map(_in_a_folder, cases):
             verdict, ended = "; ".join(held.broken) or "holds", [*ended, held]
             codes = f"{held.case.code:>4} {held.code:>4}"
             print(f"{held.case.name:<52} {codes} {held.seconds:6.1f} s  {verdict}", flush=True)
@@ -206,18 +203,12 @@ def main(wanted: Sequence[str]) -> int:
     broken = [held for held in ended if held.broken]
     slowest, whole = max(held.seconds for held in ended), time.monotonic() - begin
     print(f"{len(ended)} cases in {whole:.0f} s, {len(broken)} do not hold, the slowest took {slowest:.1f} s")
-    print(f"CPU time: {_cpu_seconds() - used:.0f} s")
     return 1 if broken else 0
 
 
-def _cpu_seconds() -> float:
-    """Of this process and its children that ended."""
-    return sum(os.times()[:4])
-
-
-def _in_a_folder(case: Case, forked: bool) -> Held:
+def _in_a_folder(case: Case) -> Held:
     with tempfile.TemporaryDirectory(prefix="fault-") as folder:
-        return run(case, Path(folder), forked=forked)
+        return run(case, Path(folder))
 
 
 if __name__ == "__main__":
