@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from rendering import Accepted, refusals
 from running import Command, Said, environment, missing, started
@@ -21,7 +18,6 @@ from test_revisions import git
 import advisor
 from advisor import pipeline
 from advisor.errors import INTERRUPTED, WorkloadError
-from advisor.profiles.files import remove_abandoned
 from advisor.verdicts.comparing.versions import VersionComparison
 from tests.faults.case import workload
 
@@ -211,33 +207,24 @@ INTERRUPTIONS = [
 ]
 
 
-def begun(
-    command: list[str], repository: Path, tmp_path: Path, at: str
-) -> tuple[subprocess.Popen[str], Path]:
-    """A comparison that has come to that message, and the folder of its temporary files."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    process = subprocess.Popen(
-        [*command, "compare", "--run", "w.py", *QUICK],
-        cwd=repository,
-        env=environment(TMPDIR=str(temporary)),
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stderr is not None
-    while at not in process.stderr.readline():
-        assert process.poll() is None
-    return process, temporary
-
-
 @pytest.mark.parametrize(("at", "number", "times"), INTERRUPTIONS)
 def test_ctrl_c_leaves_nothing(
     repository: Path, tmp_path: Path, number: signal.Signals, at: str, times: int
 ) -> None:
     """Whatever it interrupts, and however often: no worktree, no folder, never exit code 0, and a report only
     of ratios that were shown."""
-    process, temporary = begun(started().command, repository, tmp_path, at)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [*started().command, "compare", "--run", "w.py", *QUICK],
+        cwd=repository,
+        env=environment(TMPDIR=str(temporary)),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while at not in process.stderr.readline():
+        assert process.poll() is None
     for _ in range(times):
         process.send_signal(number)
         time.sleep(0.02)
@@ -250,20 +237,3 @@ def test_ctrl_c_leaves_nothing(
     changed = git(repository, "status", "--porcelain", "--ignored").split()
     assert {*changed} <= {"!!", "??", "__pycache__/", *["advisor-comparison/"] * page.exists()}
     assert list((repository / ".git").glob("worktrees/*")) == []
-
-
-def test_what_a_killed_comparison_left_goes_with_the_next(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The user's repository has nothing of it at any moment."""
-    before = {file: file.stat().st_mtime_ns for file in (repository / ".git").rglob("*")}
-    process, temporary = begun([sys.executable, "-m", "advisor"], repository, tmp_path, "HEAD: checking")
-    workers = psutil.Process(process.pid).children(recursive=True)
-    process.kill()
-    process.communicate()
-    psutil.wait_procs(workers, 60)  # they end a moment later, and write until then
-    assert list(temporary.glob("advisor-*/base/w.py"))
-    assert {file: file.stat().st_mtime_ns for file in (repository / ".git").rglob("*")} == before
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    remove_abandoned()
-    assert list(temporary.iterdir()) == []

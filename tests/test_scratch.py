@@ -59,16 +59,9 @@ def test_the_next_removes_what_a_killed_process_left_and_nothing_of_a_running_on
 
 
 def test_a_folder_of_the_users_own_stays(temporary: Path) -> None:
-    (temporary / "advisor-notes").mkdir()
+    """With an empty lock of that name too, or that of a folder of ours which the user copied or renamed."""
     (temporary / "advisor-file").touch()
-    (temporary / "advisor-link").symlink_to(temporary / "advisor-notes")
-    with scratch():
-        pass
-    assert {path.name for path in temporary.iterdir()} == {"advisor-notes", "advisor-file", "advisor-link"}
-
-
-def test_a_users_folder_with_a_lock_of_that_name_stays(temporary: Path) -> None:
-    """An empty one, and that of a folder of ours which the user copied or renamed."""
+    (temporary / "advisor-link").symlink_to(temporary)
     (temporary / "advisor-report").mkdir()
     (temporary / "advisor-report" / "advisor.lock").touch()
     with scratch() as mine:
@@ -78,7 +71,7 @@ def test_a_users_folder_with_a_lock_of_that_name_stays(temporary: Path) -> None:
         killed.wait()
     left.rename(temporary / "advisor-moved")
     remove_abandoned()
-    kept = {"advisor-report", "advisor-copy", "advisor-moved"}
+    kept = {f"advisor-{name}" for name in ("file", "link", "report", "copy", "moved")}
     assert {path.name for path in temporary.iterdir()} == kept
 
 

@@ -129,26 +129,6 @@ def test_noise_that_looks_like_poison_here_and_there_is_data() -> None:
         inspect(run)
 
 
-def test_poison_does_not_reach_later_frames() -> None:
-    def weights(w: Out) -> None:
-        w.fill(3)
-
-    def step(xp: Any, w: In, state: InOut, b: Out) -> None:
-        xp.add(state, w, out=state)
-        xp.multiply(state, 1, out=b)
-
-    def start(xp: Any, state: Out) -> None:
-        state.fill(0)
-
-    workload = Workload(
-        buffers("w", "b", "state"), setup=[host(weights), device(start)], frame=[device(step), host(consume)]
-    )
-    with bench(workload, backend=RecordingBackend(haste="lazy")) as run:
-        inspect(run)
-        run.loop.frame(2)
-        assert (run.inspector.results()["b"] == 9).all()  # three frames of 3
-
-
 @every("backend", BACKENDS)
 def test_a_hidden_write_on_the_host(backend: Any) -> None:
     def sneaky(b: In) -> None:
@@ -173,19 +153,6 @@ def test_a_hidden_write_on_the_device() -> None:
 
 
 # Results
-
-
-def test_what_the_device_only_reads_is_no_result() -> None:
-    def weights(w: Out) -> None:
-        w.fill(1)
-
-    def use(xp: Any, w: In, b: Out) -> None:
-        xp.add(w, 1, out=b)
-
-    workload = Workload(buffers("w", "b"), setup=[host(weights)], frame=[device(use)])
-    with bench(workload) as run:
-        run.start()
-        assert list(run.inspector.results()) == ["b"]
 
 
 @every("strategy", [strategy.name for strategy in STRATEGIES])

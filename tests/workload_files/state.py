@@ -88,20 +88,3 @@ def kalman(n: int = 64) -> Workload:
     kinds = {"z": (n, np.float32), "mean": (1, np.float32), "track": (2, np.float64)}
     buffers = {name: Buffer(*kind) for name, kind in kinds.items()}
     return Workload(buffers, [host(measure), device(average), host(update), host(show)], check=check)
-
-
-@workload
-def on_the_host(n: int = 64) -> Workload:
-    """A state that the host changes and the device reads: no frame can begin before the last has ended."""
-
-    def start(gain: Out) -> None:
-        gain.fill(1)
-
-    def scale(xp, gain: In, b: Out) -> None:
-        xp.multiply(gain, 2, out=b)
-
-    def adapt(b: In, gain: InOut) -> None:
-        gain += 0.1 * np.sqrt(b)
-
-    buffers = {name: Buffer(n, np.float32) for name in ("gain", "b")}
-    return Workload(buffers, setup=[host(start)], frame=[device(scale), host(adapt)])
