@@ -14,26 +14,42 @@ import pytest
 from fakes import FakeClock
 
 from advisor.measure.recording.assembling import Assembler
+from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.host_memory import Contents, Origins
 from advisor.measure.recording.loops import NAME, Lines, Loops
 from advisor.measure.recording.recorder import NEW, ScriptRecorder
-from advisor.measure.recording.records import Event
 from advisor.profiles.crossings import ScriptRun
+
+
+class Mark:
+    """A CUDA event."""
+
+    def __init__(self, clock: FakeClock, seconds: float = 0.0) -> None:
+        self._clock, self.seconds = clock, seconds
+
+    def record(self, _: object) -> None:
+        self.seconds = self._clock.now
 
 
 class Recording:
     """Runs sources as files of one folder; `gpu` is what they call."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, has_gpu: bool = True) -> None:
-        self.folder, self.clock = folder, FakeClock()
-        clock = lambda: self.clock.now  # noqa: E731
+        self.folder = folder
+        self.clock = clock = FakeClock()
+        for module in ("calls", "records"):
+            monkeypatch.setattr(f"advisor.measure.recording.{module}.perf_counter", clock)
         self.loops = Loops(clock)
         lines = Lines(self.loops)
         self.origins = Origins(lines)
         self.recorder = ScriptRecorder(
             self.loops, lines, self.origins, Contents(whole=not has_gpu), clock, has_gpu=has_gpu
         )
-        self.recorder.readers["cupy"] = lambda begin, end: end - begin
+        self.device = Gpu(
+            event=lambda: Mark(clock), elapsed=lambda begin, end: 1e3 * (end.seconds - begin.seconds)
+        )
+        self.calls = Calls("cupy", self.recorder, self.device)
+        self.recorder.readers["cupy"] = self.device.seconds_between
         monkeypatch.setattr(builtins, NAME, self.loops.table, raising=False)
         self.gpu = SimpleNamespace(
             up=self._up,
@@ -44,7 +60,7 @@ class Recording:
             work=self._work,
             pause=self.clock.advance,
             issue=self._issue,
-            finish=self._finish,
+            finish=self.calls.synchronizing("finish")(clock.advance),
             host=np.zeros(2, np.int32),
             thread=lambda call, *args: ThreadPoolExecutor(1).submit(call, *args).result(),
         )
@@ -71,19 +87,11 @@ class Recording:
         self, kind: Any, host: Any, seconds: float, device: int | None = None, call: str = "", factor: int = 1
     ) -> None:
         nbytes = host.nbytes if host is not None else 0
-        if self.recorder.repeated(kind, nbytes, self.clock.advance, (seconds,), {}) is not NEW:
-            return
-        begin = self.clock.now
-        self.clock.advance(seconds)
-        event = Event(kind, call or kind, "cupy", memory="pageable", host_seconds=seconds, kernel_seconds=0.0)
-        event.bytes, event.locate = factor * nbytes, lambda place: (place, None)
-        marks = (begin, self.clock.now) if self.recorder.is_sampled(event) else None
-        if event.created is None:
-            event.host_seconds = event.kernel_seconds = None
-        else:
-            event.created = begin
-        event.marks, event.host, event.device = marks, host, device
-        self.recorder.crossed(event)
+        if self.recorder.repeated(kind, nbytes, self.clock.advance, (seconds,), {}) is NEW:
+            event = self.calls.event(kind, call or kind, memory="pageable", host=host, device=device)
+            event.bytes, event.locate = factor * nbytes, lambda place: (place, None)
+            self.calls.run(event, self.clock.advance, (seconds,), {}, blocks=False)
+            self.calls.crossed(event)
 
     def _up(
         self, host: Any = None, seconds: float = 0.001, device: int | None = None, factor: int = 1
@@ -97,20 +105,10 @@ class Recording:
 
     def _issue(self, stream_seconds: float) -> None:
         """An asynchronous upload: its call takes a millisecond, the copy longer."""
-        event = Event("upload", "issue", "cupy", asynchronous=True, memory="pinned", bytes=8)
-        self.recorder.is_sampled(event)
-        event.created, event.marks = self.clock.now, (0.0, stream_seconds)
-        self.clock.advance(0.001)
-        event.host_seconds, event.kernel_seconds = 0.001, 0.0
-        self.recorder.crossed(event)
-
-    def _finish(self, seconds: float) -> None:
-        """Waits for what was issued."""
-        event = Event(
-            "wait", "finish", "cupy", host_seconds=0.0, kernel_seconds=seconds, created=self.clock.now
-        )
-        self.clock.advance(seconds)
-        self.recorder.crossed(event)
+        event = self.calls.event("upload", "issue", asynchronous=True, memory="pinned", bytes=8)
+        self.calls.run(event, self.clock.advance, (0.001,), {}, blocks=False)
+        event.marks = (0, Mark(self.clock)), (0, Mark(self.clock, stream_seconds))
+        self.calls.crossed(event)
 
     def _wait(self, seconds: float = 0.001) -> None:
         self._crossed("wait", None, seconds)

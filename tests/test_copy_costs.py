@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import FakeClock
 from recorded import Recording
 
 from advisor.measure.cupy_mock.arrays import DeviceArray
-from advisor.measure.recording.calls import Calls, Gpu, replace
+from advisor.measure.recording.calls import Calls, replace
 from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.host_memory import Contents, LineContents, host_bytes
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Site
@@ -29,21 +28,11 @@ UPLOADS = "for number in range(500):\n    gpu.upload()\n    gpu.compute()\n"
 FRAMES = UPLOADS + "    gpu.download()\n"
 
 
-class Mark:
-    """A CUDA event."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self._clock, self.seconds = clock, 0.0
-
-    def record(self, _: object) -> None:
-        self.seconds = self._clock.now
-
-
 class Machine:
     """An upload of 1 ms and a download of 2 ms, each of which slows down what follows by 0.2 ms unless its
     memory is page-locked, which takes 0.5 ms; and a kernel of 3 ms that the download waits for."""
 
-    def __init__(self, recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, recording: Recording) -> None:
         self.recording, self.clock = recording, recording.clock
         self.kernel, self.slower, self.made = 0.0, 0.0, 0
         self.locked: set[int] = set()
@@ -51,17 +40,9 @@ class Machine:
         self.options: dict[str, Any] = {}
         costs = recording.recorder.copy_costs
         costs.is_possible, costs._pages = True, self
-        for module in ("calls", "records"):
-            name = f"advisor.measure.recording.{module}.perf_counter"
-            monkeypatch.setattr(name, lambda: self.clock.now)
-        gpu = Gpu(
-            wait=lambda _: self.wait(),
-            event=lambda: Mark(self.clock),
-            elapsed=lambda begin, end: 1e3 * (end.seconds - begin.seconds),
-            is_capturing=lambda _: self.is_captured,
-        )
-        calls = Calls("cupy", recording.recorder, gpu, self.direct)
-        recording.recorder.readers["cupy"] = gpu.seconds_between
+        recording.device.wait = lambda _: self.wait()
+        recording.device.is_capturing = lambda _: self.is_captured
+        calls = Calls("cupy", recording.recorder, recording.device, self.direct)
         host = np.zeros(1 << 20, np.uint8)
         size = lambda *_: host.nbytes  # noqa: E731
         recording.gpu.upload = calls.sized("upload", "up", size, memory="pageable", host=host)(
@@ -116,7 +97,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(Recording(tmp_path, monkeypatch), monkeypatch)
+    return Machine(Recording(tmp_path, monkeypatch))
 
 
 def test_copies_cost_a_frame_their_own_time_and_what_other_lines_lose(machine: Machine) -> None:
@@ -148,18 +129,23 @@ def test_what_the_recorder_takes_is_in_no_frame(machine: Machine, monkeypatch: p
     assert loop.copy_cost.seconds == pytest.approx(0.0034, rel=0.05)
 
 
-def test_training_and_validation_are_each_measured(machine: Machine) -> None:
-    batches = "".join(f"    {line}\n" for line in 2 * FRAMES.replace("500", "97").splitlines())
-    run = machine.run(f"tables = [gpu.upload() for _ in range(64)]\nfor epoch in range(6):\n{batches}")
-    training, validation = (loop for loop in run.loops if loop.place.line > 1)
-    assert training.copy_cost
-    assert validation.copy_cost
+def body(frames: int, times: int = 1) -> str:
+    """The lines of an inner loop of so many frames, or of several such loops."""
+    return "".join(f"    {line}\n" for line in times * FRAMES.replace("500", str(frames)).splitlines())
 
 
-def test_a_loop_that_is_run_from_two_places_is_one(machine: Machine) -> None:
-    body = "".join(f"    {line}\n" for line in FRAMES.replace("500", "1200").splitlines())
-    (loop,) = machine.run(f"def run():\n{body}run()\nrun()\n").loops
-    assert loop.copy_cost
+@pytest.mark.parametrize(
+    ("source", "loops"),
+    [
+        (f"tables = [gpu.upload() for _ in range(64)]\nfor epoch in range(6):\n{body(97, times=2)}", 2),
+        (f"def run():\n{body(1200)}run()\nrun()\n", 1),
+    ],
+    ids=["training and validation", "a loop that is run from two places"],
+)
+def test_each_loop_is_measured(source: str, loops: int, machine: Machine) -> None:
+    costs = [loop.copy_cost for loop in machine.run(source).loops if loop.last_line > 1]
+    assert len(costs) == loops
+    assert all(costs)
 
 
 CAPTURED = FRAMES.replace("gpu.upload", "gpu.capture(number % 3 == 1)\n    gpu.upload")

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import threading
 import time
+from ast import literal_eval
 from contextlib import suppress
 from copy import copy
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
@@ -183,7 +185,14 @@ while more():  # 5 frames
     n += 1
 """
 """Each with a title, and behind the loops that are its frames how many these are."""
-SHAPES = dict(re.findall(r"^# (.+)\n((?:.|\n)+?)(?=^# |\Z)", SCRIPTS, re.MULTILINE))
+
+
+def titled(text: str) -> dict[str, str]:
+    """Scripts by the comment above each."""
+    return dict(re.findall(r"^# (.+)\n((?:.|\n)+?)(?=^# |\Z)", text, re.MULTILINE))
+
+
+SHAPES = titled(SCRIPTS)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -302,22 +311,6 @@ def test_a_script_that_leaves_no_record_says_so(tmp_path: Path) -> None:
     assert "nothing was recorded of s.py: the process was killed by SIGABRT" in done.stderr
 
 
-def test_downloads_that_the_script_keeps_and_those_of_other_sizes_are_told(recording: Recording) -> None:
-    """The last two are no sign: a name may hold the one until the next is there."""
-    source = """
-kept, last = [], None
-for n in range(8):
-    h = np.zeros(1); gpu.down(h); kept.append(h)
-for n in range(8):
-    before = last
-    last = np.zeros(1 + (n == 5)); gpu.down(last)
-"""
-    recording.run(source)
-    whole, short = (each for each in recording.record().crossings if each.kind == "download")
-    assert (whole.origin.kept, whole.varies) == (True, False)
-    assert (short.origin.kept, short.varies) == (False, True)
-
-
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -341,20 +334,19 @@ def test_a_module_run_with_m_has_its_loops_in_its_own_files(tmp_path: Path) -> N
     )
     (tmp_path / "pack/__main__.py").write_text(
         "import sys\nfrom pack import inner\n"
-        "for epoch in range(2):\n    inner.go()\nsys.exit(len(sys.argv) - 2)\n"
+        "for epoch in range(2):\n    inner.go()\nfor n in range(4):\n    pass\nsys.exit(len(sys.argv) - 2)\n"
     )
-    for more, place in (((), ("pack/inner.py", 3, 6)), (("--frame", "3"), ("pack/__main__.py", 3, 2))):
+    empty = "Frames: the loop of --frame 5, in which nothing crosses"
+    for more, place, unseen in (
+        ((), ("pack/inner.py", 3, 6), ()),
+        (("--frame", "5"), ("pack/__main__.py", 5, 1), (empty,)),
+    ):
         done = advisor("profile", "-m", "pack", "--no-gpu", *more, "--", "x", cwd=tmp_path)
         assert done.stdout.startswith("-m pack x: "), done.stderr
         run = reading.load(tmp_path / "advisor-report")
         assert run.workload.name == "pack", "what compare knows it by"
         assert [(loop.place.file, loop.place.line, loop.frames) for loop in run.script.loops] == [place]
-
-
-def test_a_named_loop_in_which_nothing_crosses_is_told(tmp_path: Path) -> None:
-    source = "for n in range(4):\n    pass\nwhile False:\n    pass\ncupy.asarray([1.0, 2.0])\n"
-    assert profiled(tmp_path, source, "--frame", "s.py:2").returncode == 0
-    assert script_of(tmp_path).unseen == ("Frames: the loop of --frame s.py:2, in which nothing crosses",)
+        assert run.script.unseen == unseen
 
 
 def line(recording: Recording, number: int, named: int | None = None) -> Crossing:
@@ -392,15 +384,6 @@ def test_a_named_loop_is_the_frame(recording: Recording) -> None:
     assert (loop.place.line, loop.frames, loop.named) == (2, 32, True)
     assert line(recording, 3, named=2).frames == 32
     assert line(recording, 5, named=2).loop is None
-
-
-def test_events_of_a_line_are_added_up_by_frame(recording: Recording) -> None:
-    recording.run("gpu.up()\nfor n in range(10):\n    gpu.up()\n    gpu.up()\n    if n % 2: gpu.down()\n")
-    before, up, second, down = recording.record().crossings
-    assert (before.loop, before.count, before.bytes, before.frames) == (None, 1, 8, 0)
-    assert (up.loop, up.count, up.frames, up.bytes) == (0, 10, 10, 80)
-    assert (second.place.line, down.count, down.frames) == (4, 5, 5)
-    assert up.place.text == "gpu.up()"
 
 
 COUNTED = {
@@ -491,10 +474,10 @@ def test_marks_are_read_once_by_threads_that_read_at_the_same_time(recording: Re
     (record,) = recording.recorder.records.values()
     read: list[float] = []
 
-    def between(_: float, end: float) -> float:
-        read.append(end)
+    def between(_: Any, end: Any) -> float:
+        read.append(end[1].seconds)
         recording.recorder.read_marks(record)
-        return end
+        return read[-1]
 
     recording.recorder.readers["cupy"] = between
     recording.recorder.read_marks(record)
@@ -580,89 +563,82 @@ for x in (1, 2):
     assert names["at"] == 17
 
 
-def test_what_nothing_reads_before_it_is_overwritten_is_told(recording: Recording) -> None:
-    recording.run("for n in range(6):\n    gpu.up(device=1)\n    gpu.up(device=2)\n    gpu.work(0.01, 2)\n")
-    assert line(recording, 2).unread == 5
-    assert line(recording, 3).unread is None
+LINES = """
+# before the loop, twice in each frame, in every second one
+gpu.up()  # loop=None, count=1, bytes=8, frames=0
+for n in range(10):
+    gpu.up()  # loop=0, count=10, bytes=80, frames=10
+    gpu.up()  # count=10
+    if n % 2: gpu.down()  # count=5, frames=5
+# downloads that are kept, and of two sizes; a name may hold one until the next is there
+kept, last = [], None
+for n in range(8):
+    h = np.zeros(1); gpu.down(h); kept.append(h)  # origin.kept=True, varies=False
+for n in range(8):
+    before = last
+    last = np.zeros(1 + (n == 5)); gpu.down(last)  # origin.kept=False, varies=True
+# what nothing reads before it is overwritten
+for n in range(6):
+    gpu.up(device=1)  # unread=5
+    gpu.up(device=2)  # unread=None
+    gpu.work(0.01, 2)
+# the line that a wait holds back
+for n in range(4):
+    gpu.wait()  # holds_back.line=4
+    x = 1
+    gpu.work()
+# the line that made an array
+one, four, small = np.zeros(5000), [np.ones(5000) for _ in range(4)], np.zeros(8)
+np.save("x.npy", np.ones(5000))
+file = np.load("x.npy")
+for n in range(9):
+    a = np.ones(5000)
+    gpu.up(one)  # origin.kind='numpy', origin.place.line=1, origin.each_frame=False
+    gpu.up(four[n % 4])  # origin.place.line=1, origin.each_frame=False
+    gpu.up(a[1:])  # origin.place.line=5, origin.each_frame=True
+    gpu.up(small)  # origin.place=None, origin.each_frame=None
+gpu.up(file)  # origin.kind='numpy', origin.place.line=3, origin.each_frame=None
+gpu.up(np.frombuffer(bytes(8000)))  # origin.kind='bytes', origin.place=None
+import mmap
+gpu.up(np.frombuffer(mmap.mmap(-1, 8000)))  # origin.kind='mmap', origin.place=None
+# bytes that cross again: the same, new ones, those that came back in this frame and earlier
+same, old = np.arange(100), []
+for n in range(9):
+    gpu.up(same)  # repeats.checked=9, repeats.same=8, repeats.returned=0, repeats.false_share=0
+    gpu.up(np.full(100, n))  # repeats.checked=9, repeats.same=0, repeats.returned=0
+    a = np.full(100, n + 0.5)
+    gpu.down(a)
+    old.append(a)
+    gpu.up(a)  # repeats.same=0, repeats.returned=9, repeats.latest=9
+    gpu.up(old[max(0, n - 2)])  # repeats.same=2, repeats.returned=9, repeats.latest=1
+# a large array, looked at as a whole
+a = np.zeros(1 << 20, np.uint8)
+for n in range(3):
+    a[0] = n; gpu.pause(60); gpu.up(a)  # repeats.complete=True, repeats.compared=2, repeats.same=0
+# a large array, then looked at in part: the change lies between the blocks
+a = np.zeros(1 << 20, np.uint8)
+for n in range(6):
+    a[0] = n; gpu.pause(60)
+    gpu.up(a)  # repeats.complete=False, repeats.compared=4, repeats.same=2, repeats.false_share=0.96875
+# without a GPU, every byte is compared and nothing has a time
+a = np.zeros(1 << 20)
+for n in range(40):
+    a[9] = n > 30; gpu.up(a)  # repeats.complete=True, repeats.compared=39, repeats.same=38, host_seconds=None
+"""
 
 
-def test_a_wait_names_the_line_that_it_holds_back(recording: Recording) -> None:
-    recording.run("for n in range(4):\n    gpu.wait()\n    x = 1\n    gpu.work()\n")
-    place = line(recording, 2).holds_back
-    assert place.line == 4
-
-
-ORIGINS = {
-    "one array": ("a = np.zeros(5000)\nfor n in range(5):\n    gpu.up(a)\n", "numpy", 1, False),
-    "new in each frame": ("for n in range(5):\n    a = np.ones(5000)\n    gpu.up(a[1:])\n", "numpy", 2, True),
-    "four in turn": (
-        "a = [np.ones(5000) for _ in range(4)]\nfor n in range(9):\n    gpu.up(a[n % 4])\n", "numpy", 1, False
-    ),
-    "too small to follow": ("a = np.zeros(8)\nfor n in range(5):\n    gpu.up(a)\n", "numpy", None, None),
-    "np.load": ("np.save('x.npy', np.ones(5000))\na = np.load('x.npy')\n\ngpu.up(a)\n", "numpy", 2, None),
-    "frombuffer": ("a = np.frombuffer(bytes(8000))\ngpu.up(a)\n", "bytes", None, None),
-    "mmap": (
-        "import mmap\na = np.frombuffer(mmap.mmap(-1, 8000))\ngpu.up(a)\n", "mmap", None, None
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", ORIGINS)
-def test_the_line_that_made_the_host_memory(
-    case: str, recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(recording.folder)
-    source, kind, where, new = ORIGINS[case]
-    recording.run(source)
-    origin = recording.record().crossings[-1].origin
-    place = origin.place.line if origin.place else None
-    assert (origin.kind, place, origin.each_frame) == (kind, where, new)
-
-
-REPEATS = {
-    "the same bytes": ("a = np.arange(100)\nfor n in range(3):\n    gpu.up(a)\n", {3: (3, 2, 0, 0)}),
-    "new bytes": ("for n in range(3):\n    gpu.up(np.full(100, n))\n", {2: (3, 0, 0, 0)}),
-    "back as they came, in this frame and later": (
-        "old = []\nfor n in range(9):\n    a = np.full(100, n)\n    gpu.down(a)\n    old.append(a)\n"
-        "    gpu.up(a)\n    gpu.up(old[max(0, n - 2)])\n",
-        {6: (9, 0, 9, 9), 7: (9, 2, 9, 1)},
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REPEATS)
-def test_bytes_that_cross_again(case: str, recording: Recording) -> None:
-    source, expected = REPEATS[case]
-    recording.run(source)
-    for number, counts in expected.items():
-        seen = line(recording, number).repeats
-        assert (seen.checked, seen.same, seen.returned, seen.latest) == counts
-        assert (seen.complete, seen.false_share) == (True, 0)
-
-
-def test_a_large_array_is_looked_at_in_part_and_says_how_much(recording: Recording) -> None:
-    """The first three crossings whole, which are not compared with what was looked at in part."""
-    source = "a = np.zeros(1 << 20, np.uint8)\nfor n in range({}):\n"
-    source += "    a[0] = n\n    gpu.pause(60)\n    gpu.up(a)\n"
-    recording.run(source.format(3))
-    found = line(recording, 5).repeats
-    assert (found.complete, found.compared, found.same) == (True, 2, 0)
-    recording.run("\n" + source.format(6), "t.py")
-    found = line(recording, 6).repeats
-    assert not found.complete
-    assert found.false_share == pytest.approx(1 - 64 * 512 / 2**20)
-    assert (found.compared, found.same) == (4, 2), "the change lies between the blocks"
-
-
-def test_without_a_gpu_every_byte_of_every_upload_is_compared_and_nothing_has_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = Recording(tmp_path, monkeypatch, has_gpu=False)
-    recording.run("a = np.zeros(1 << 20)\nfor n in range(40):\n    a[9] = n > 30\n    gpu.up(a)\n")
-    upload, (loop,) = line(recording, 4), recording.record().loops
-    assert (upload.host_seconds, upload.stream_seconds, loop.frame_seconds) == (None, None, None)
-    assert upload.repeats
-    assert (upload.repeats.complete, upload.repeats.compared, upload.repeats.same) == (True, 39, 38)
+@pytest.mark.parametrize("case", titled(LINES))
+def test_what_is_told_of_a_line(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands behind the line."""
+    monkeypatch.chdir(tmp_path)
+    recording = Recording(tmp_path, monkeypatch, has_gpu=(has_gpu := "without a GPU" not in case))
+    recording.run(source := titled(LINES)[case])
+    assert has_gpu or {loop.frame_seconds for loop in recording.record().loops} == {None}
+    for number, text in enumerate(source.splitlines(), 1):
+        fields = dict(field.split("=") for field in text.partition("  # ")[2].split(", ") if field)
+        expected = {name: literal_eval(value) for name, value in fields.items()}
+        found = line(recording, number) if fields else None
+        assert {name: attrgetter(name)(found) for name in fields} == expected
 
 
 def test_threads_are_recorded_and_their_allocations_told_as_unseen(recording: Recording) -> None:
