@@ -64,26 +64,35 @@ def notebook(*cells: str, **given: Any) -> dict[str, Any]:
     return scope
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, from which modules are imported too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
 def profiled(workload: Any, parameters: Mapping[str, Any] | None = None, **options: Any) -> advisor.Profile:
     return advisor.profile(workload, parameters, no_gpu=True, quiet=True, **{**FEW, **options})
 
 
-def test_a_file_by_its_path_and_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = profiled(FILES / "several.py::many", {"n": np.int64(32)})
-    assert found.workload.parameters["n"] == 32
-    assert set(found.measured()) == {"pageable"}
-    assert found.predictions[0].device.name == "H200 SXM"
+def test_a_file_by_its_path_and_what_to_conclude_by(here: Path) -> None:
+    """A plain string is one name."""
+    wishes = {"objective": "footprint", "memory_budget": "2GiB", "rules": {"zero-copy-reread.passes": 3}}
+    names = {"strategies": "pageable", "targets": "h200", "ignore": "ping-pong-migration"}
+    found = profiled(FILES / "several.py::many", {"n": np.int64(32)}, **wishes, **names)
+    assert (found.workload.parameters["n"], set(found.measured())) == (32, {"pageable"})
+    assert [p.device.name for p in found.predictions] == ["H200 SXM"]
     assert "several.py::many --set n=32 --strategy pageable" in found.command
-    assert list(tmp_path.iterdir()) == []
+    wanted = found.preferences
+    assert wanted.ignored == {"ping-pong-migration": "advisor.profile"}
+    assert (wanted.objective, wanted.memory_budget_bytes) == ("footprint", 2 << 30)
+    assert wanted.thresholds == {"zero-copy-reread.passes": 3.0}
+    assert list(here.iterdir()) == []
 
 
-def test_a_function_of_an_imported_file_is_run_from_that_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("doubling.py").write_text(f"{HEAD}OFFSET = 1\n{HELPER}\n{BODY}", encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_a_function_of_an_imported_file_is_run_from_that_file(here: Path) -> None:
+    (here / "doubling.py").write_text(f"{HEAD}OFFSET = 1\n{HELPER}\n{BODY}", encoding="utf-8")
     import doubling  # type: ignore[import-not-found]
 
     found = profiled(doubling.double, {"n": 16})
@@ -91,20 +100,16 @@ def test_a_function_of_an_imported_file_is_run_from_that_file(
     assert found.recommendation is not None or found.predictions
 
 
-def test_a_cell_brings_what_it_uses_from_other_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_brings_what_it_uses_from_other_cells(here: Path) -> None:
     """Imports, a number and a function of earlier cells; a neighbour of the notebook; no call of the cell."""
-    monkeypatch.chdir(tmp_path)
-    Path("beside.py").write_text("PI = 3\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    (here / "beside.py").write_text("PI = 3\n", encoding="utf-8")
     helper = "import beside\n" + HELPER.replace("np.pi", "beside.PI")
-    scope = notebook(HEAD, "OFFSET = 2.5", helper, BODY + "\nraised = False\n")
-    found = profiled(scope["double"])
-    assert set(found.measured()) == {"pageable"}
-    assert found.workload.file == "double.py"
-    again = profiled(notebook(HEAD, "OFFSET = 2.5", helper, BODY)["double"])
-    assert again.workload.sha256 == found.workload.sha256
-    other = profiled(notebook(HEAD, "OFFSET = 3.5", helper, BODY)["double"])
-    assert other.workload.sha256 != found.workload.sha256
+    found, again, other = (
+        profiled(notebook(HEAD, f"OFFSET = {offset}", helper, BODY + more)["double"])
+        for offset, more in ((2.5, "\nraised = False\n"), (2.5, ""), (3.5, ""))
+    )
+    assert (set(found.measured()), found.workload.file) == ({"pageable"}, "double.py")
+    assert again.workload.sha256 == found.workload.sha256 != other.workload.sha256
 
 
 WRONG: tuple[dict[str, Any], ...] = (
@@ -155,11 +160,8 @@ def test_profiling_while_the_file_is_imported_does_not_start_processes_without_e
 
 
 def test_load_compare_and_show(tmp_path: Path) -> None:
-    before, now = (
-        profile(),
-        profile(created="2026-01-03T00:00:00+00:00", results=(measured("pageable", 0.060),)),
-    )
-    for name, made in (("a", before), ("b", now)):
+    later = profile(created="2026-01-03T00:00:00+00:00", results=(measured("pageable", 0.060),))
+    for name, made in (("a", profile()), ("b", later)):
         made.save(tmp_path / f"{name}.json")
     first, second = advisor.load(tmp_path / "a.json"), advisor.load(tmp_path / "b.json")
     found = first.compare(second)
@@ -181,18 +183,6 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own() -> None:
     frame = shown.partition('srcdoc="')[2].partition('"')[0]
     assert "&lt;!doctype html&gt;" in frame
     assert "<" not in frame
-
-
-def test_a_plain_string_is_one_name_and_what_to_conclude_by_is_an_argument() -> None:
-    wishes = {"objective": "footprint", "memory_budget": "2GiB", "rules": {"zero-copy-reread.passes": 3}}
-    names = {"strategies": "pageable", "targets": "h200", "ignore": "ping-pong-migration"}
-    made = profiled(FILES / "several.py::many", {"n": 32}, **wishes, **names)
-    assert (set(made.measured()), made.device.kind) == ({"pageable"}, "cpu")
-    assert [p.device.name for p in made.predictions] == ["H200 SXM"]
-    wanted = made.preferences
-    assert wanted.ignored == {"ping-pong-migration": "advisor.profile"}
-    assert (wanted.objective, wanted.memory_budget_bytes) == ("footprint", 2 << 30)
-    assert wanted.thresholds == {"zero-copy-reread.passes": 3.0}
 
 
 @every(
@@ -234,11 +224,8 @@ def test_a_script_is_profiled_by_line(tmp_path: Path) -> None:
         advisor.profile(tmp_path / "s.py", {"n": 4}, no_gpu=True, quiet=True)
 
 
-def test_a_cell_runs_as_a_script_beside_the_notebook_s_modules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("own.py").write_text("import cupy, sys\nFRAMES = int(sys.argv[1])\n", encoding="utf-8")
+def test_a_cell_runs_as_a_script_beside_the_notebook_s_modules(here: Path) -> None:
+    (here / "own.py").write_text("import cupy, sys\nFRAMES = int(sys.argv[1])\n", encoding="utf-8")
     magics: dict[str, Any] = {}
     shell = SimpleNamespace(
         register_magic_function=lambda function, kind, name: magics.update({name: function})
@@ -249,7 +236,7 @@ def test_a_cell_runs_as_a_script_beside_the_notebook_s_modules(
     profile = magics["advisor"]("7", cell)
     assert profile.script.loops[0].frames == 7
     assert dict(os.environ) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["own.py"]
+    assert [path.name for path in here.iterdir()] == ["own.py"]
     with pytest.raises(UsageError, match="No closing quotation") as refused:
         magics["advisor"]("7 'x", cell)
     assert refused.value._render_traceback_() == [f"error: {refused.value}"]

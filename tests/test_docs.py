@@ -1,4 +1,5 @@
-"""Every code block of README, CONTRIBUTING and docs/ is run: on the CPU device, where that can be.
+"""Every code block of README, CONTRIBUTING and docs/ is run: on the CPU device, where that can be. The site
+is built of them.
 
 A Python block with a workload is saved under its function's name, one whose first line is a comment
 `# name.py` under that, so that the page's commands find them. A page's other Python blocks run one after
@@ -9,6 +10,7 @@ the other, as a reader would run them; one with `...` in place of a value is a f
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -174,10 +176,11 @@ def test_a_page_s_python_runs(page: Path, tmp_path: Path) -> None:
     runs(page, [block for block in plain(page) if not block.needs_gpu], tmp_path)
 
 
+ON_GPU = [page for page in PAGES if any(block.needs_gpu for block in plain(page))]
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(b.needs_gpu for b in plain(page))], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", ON_GPU, ids=lambda page: page.name)
 def test_a_page_s_python_runs_on_a_gpu(page: Path, tmp_path: Path) -> None:
     runs(page, plain(page), tmp_path)
 
@@ -290,3 +293,19 @@ def test_every_page_is_linked_from_the_readme_or_a_page_it_links() -> None:
                     linked.add(each)
                     waiting.append(each)
     assert set(PAGES) - linked == set()
+
+
+@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed")
+def test_the_site_has_every_page_draws_its_lists_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    """Its build finds links and anchors that lead nowhere."""
+    done = run([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)], REPOSITORY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {page.relative_to(REPOSITORY / "docs") for page in PAGES[2:]}
+    assert [page for page in pages if not (tmp_path / page).with_suffix(".html").is_file()] == []
+    index = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))
+    assert any(doc["location"] == "glossary.html" and "indifference" in doc["text"] for doc in index["docs"])
+    whole = "".join(page.read_text("utf-8") for page in tmp_path.rglob("*.html"))
+    elsewhere = r"""<(?:script|link|img|iframe)\b[^>]*?(?:src|href)="(?:https?:)?//[^"]*"""
+    assert re.findall(elsewhere, whole) == []
+    paragraphs = re.findall(r"<p>.*?</p>", whole, re.DOTALL)
+    assert [p for p in paragraphs if re.search(r"\n\s*(- |\d+\. |\|)|```", p)] == []
