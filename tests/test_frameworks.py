@@ -103,8 +103,6 @@ def test_annotations_name_the_form_of_one_buffer() -> None:
 
 
 def takes(form: str, dtype: Any = np.float32) -> BoundWorkload:
-    def stage(a: In, b: Out) -> None: ...
-
     return bind(one_stage(device(stage, arrays=form), dtype))
 
 
@@ -123,13 +121,14 @@ def test_what_no_library_can_share_is_refused_before_anything_runs(
     assert caught.value.next_step.startswith("Install compatible versions: pip install -U numba")
 
 
+def stage(a: In, b: Out) -> None: ...
+
+
 def test_a_copy_is_not_taken_for_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = types.ModuleType("torch")
-    fake.from_numpy = lambda array: types.SimpleNamespace(data_ptr=array.copy().ctypes.data.__int__)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torch", fake)
+    def copied(array: Any) -> Any:
+        return types.SimpleNamespace(data_ptr=array.copy().ctypes.data.__int__)
 
-    def stage(a: In, b: Out) -> None: ...
-
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(from_numpy=copied))
     with pytest.raises(WorkloadError, match="PyTorch copied it"):
         run_once(one_stage(device(stage, arrays="torch")))
 
@@ -137,30 +136,24 @@ def test_a_copy_is_not_taken_for_the_buffer(monkeypatch: pytest.MonkeyPatch) -> 
 # On the GPU, with the recording backend and stand-ins for the libraries
 
 
-def on_default_stream(backend: RecordingBackend, *, takes_stream: bool) -> Stage:
+@every("takes_stream", [False, True])
+@every("haste", EVERY_HASTE)
+def test_work_on_the_default_stream_is_in_order_with_the_program_s(haste: Any, takes_stream: bool) -> None:
     """A stage of a library that works on the default stream, or on the one it is given."""
-
-    def launch(a: Any, b: Any, stream: Any) -> None:
-        backend.submit("kernel", lambda: np.multiply(a, 2, out=b), stream)
+    backend = RecordingBackend(haste=haste)
 
     def memory(address: int) -> Any:
         real = address & ~(1 << 52)
         return np.frombuffer((ctypes.c_float * N).from_address(real), np.float32)
 
-    def by_default(a: In, b: Out) -> None:
-        launch(memory(a), memory(b), backend.default_stream())
-
     def as_told(a: In, b: Out, stream: Any) -> None:
-        launch(memory(a), memory(b), stream)
+        backend.submit("kernel", lambda: np.multiply(memory(a), 2, out=memory(b)), stream)
 
-    return device(as_told if takes_stream else by_default, arrays="pointer")
+    def by_default(a: In, b: Out) -> None:
+        as_told(a, b, backend.default_stream())
 
-
-@every("takes_stream", [False, True])
-@every("haste", EVERY_HASTE)
-def test_work_on_the_default_stream_is_in_order_with_the_program_s(haste: Any, takes_stream: bool) -> None:
-    backend = RecordingBackend(haste=haste)
-    result, _ = run_once(one_stage(on_default_stream(backend, takes_stream=takes_stream)), backend, "pinned")
+    stage = device(as_told if takes_stream else by_default, arrays="pointer")
+    result, _ = run_once(one_stage(stage), backend, "pinned")
     assert (result == 6).all()
     assert ("order" in backend.names) != takes_stream, "who takes the stream pays for no order"
 
@@ -171,7 +164,6 @@ class FakeTorch(types.ModuleType):
     def __init__(self, *, knows_ordinary_memory: bool = True) -> None:
         super().__init__("torch")
         self.current: Any = None
-        self.ways: list[str] = []
         self._knows = knows_ordinary_memory
         self.cuda = types.SimpleNamespace(
             init=lambda: None,
@@ -179,6 +171,8 @@ class FakeTorch(types.ModuleType):
             ExternalStream=lambda ptr, device: ("external", ptr),
             stream=self._within,
         )
+        self.device = lambda kind, index: (kind, index)
+        self.from_numpy = lambda array: types.SimpleNamespace(data_ptr=lambda: array.ctypes.data)
 
     @contextmanager
     def _within(self, stream: Any) -> Any:
@@ -188,17 +182,10 @@ class FakeTorch(types.ModuleType):
         finally:
             self.current = before
 
-    def device(self, kind: str, index: int) -> tuple[str, int]:
-        return kind, index
-
     def as_tensor(self, array: Any, device: Any) -> Any:
-        self.ways.append("as_tensor")
         if isinstance(array, DeviceArray) and not self._knows:
             raise RuntimeError("The specified pointer resides on host memory")
         return self.from_dlpack(array)
-
-    def from_numpy(self, array: Any) -> Any:
-        return types.SimpleNamespace(data_ptr=lambda: array.ctypes.data)
 
     def from_dlpack(self, array: DeviceArray) -> Any:
         return types.SimpleNamespace(data_ptr=lambda: array.data.ptr, fill_=array.fill)
@@ -206,10 +193,8 @@ class FakeTorch(types.ModuleType):
 
 def test_a_pytorch_without_cuda_says_so_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = FakeTorch()
-
     torch.cuda.init = Mock(side_effect=AssertionError("Torch not compiled with CUDA enabled"))
     monkeypatch.setitem(sys.modules, "torch", torch)
-
     with pytest.raises(WorkloadError, match="cannot use the GPU: Torch not compiled with CUDA") as caught:
         require_libraries(takes("torch"), RecordingBackend())
     assert "pytorch.org" in caught.value.next_step

@@ -108,8 +108,7 @@ def test_installed_code_and_the_working_directory_are_those_of_the_worktree(
 
 
 def test_what_is_new_in_head_is_not_found_in_base(tree: Tree) -> None:
-    told = {"all_new": r"the checkout does not contain src/all_new\.py", "package.new": "No module named"}
-    for name, message in told.items():
+    for name, message in {"all_new": r"does not contain src/all_new\.py", "package.new": "No module"}.items():
         with Namespace(tree).entered(), pytest.raises(ModuleNotFoundError, match=message):
             importlib.import_module(name)
         with Namespace().entered():
@@ -121,24 +120,16 @@ def test_what_was_installed_into_a_folder_of_its_own_is_a_library(
 ) -> None:
     """As containers have it: pip install --target DIR, with DIR in PYTHONPATH. What lies beside it is not."""
     suffix = importlib.machinery.EXTENSION_SUFFIXES[0]
-    listed = (
-        "ranges/__init__.py",
-        f"ranges/_lib{suffix}",
-        "spread/part/one.py",
-        f"fast{suffix}",
-        "../bin/tool",
-    )
-    (tmp_path / "ranges-1.0.dist-info").mkdir()
-    (tmp_path / "ranges-1.0.dist-info" / "RECORD").write_text(
-        "".join(f"{name},sha256=x,1\n" for name in listed) + '"ranges-1.0.dist-info/RECORD",,\n'
-    )
-    (tmp_path / "mine.egg-info").mkdir()
-    (tmp_path / "mine.egg-info" / "SOURCES.txt").write_text("mine.py\n")
-    for name in (*listed[:-1], "ranges", "spread", "spread/part"):
-        assert is_library(str(tmp_path / name)), name
+    listed = ("ranges/__init__.py", f"ranges/_lib{suffix}", "spread/part/one.py", f"fast{suffix}")
+    metadata, other = tmp_path / "ranges-1.0.dist-info", tmp_path / "mine.egg-info"
+    metadata.mkdir()
+    lines = [f"{name},sha256=x,1" for name in (*listed, "../bin/tool")]
+    (metadata / "RECORD").write_text("\n".join((*lines, '"ranges-1.0.dist-info/RECORD",,\n')))
+    other.mkdir()
+    (other / "SOURCES.txt").write_text("mine.py\n")
     others = ("mine.py", "helpers.py", "spread/mine.py", f"own{suffix}", "bin/tool", ".", "../mine.py")
-    for name in others:
-        assert not is_library(str(tmp_path / name)), name
+    places = (*listed, "ranges", "spread", "spread/part", *others)
+    assert [name for name in places if is_library(str(tmp_path / name))] == [*places[: -len(others)]]
 
     class Lazy(types.ModuleType):  # libraries have such in sys.modules; asking one imports
         def __getattr__(self, name: str) -> object:

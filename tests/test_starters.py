@@ -50,15 +50,18 @@ def test_the_starter_s_check_can_fail(command: Command, tmp_path: Path) -> None:
     text = (tmp_path / "w.py").read_text()
     (tmp_path / "w.py").write_text(text.replace("image * weights, axis", "image * weights * 2, axis"))
     profile = command("profile", "w.py", "--no-gpu")
-    assert profile.code == 3
-    assert "check" in profile.err
+    assert (profile.code, "check" in profile.err) == (3, True)
 
 
 def test_an_example_can_be_copied_and_loaded(tmp_path: Path) -> None:
+    """An installed package has the examples inside."""
     first, *_ = starters.write(tmp_path / "mine.py", like="vector_add")
     assert first.read_bytes() == (REPOSITORY / "workloads" / "vector_add.py").read_bytes()
     load(first, "vector_add", {})
     assert set(starters.examples()) == {path.stem for path in (REPOSITORY / "workloads").glob("*.py")}
+    (tmp_path / "advisor" / "examples").mkdir(parents=True)
+    (tmp_path / "advisor" / "examples" / "one.py").touch()
+    assert list(starters.examples(tmp_path / "advisor")) == ["one"]
 
 
 def test_an_existing_file_stays_unless_forced(command: Command, tmp_path: Path) -> None:
@@ -82,12 +85,6 @@ def test_a_file_and_an_example_that_cannot_be_used_are_refused(command: Command,
 def test_the_function_is_named_like_the_file(stem: str, name: str, tmp_path: Path) -> None:
     starters.write(tmp_path / f"{stem}.py")
     assert load(tmp_path / f"{stem}.py", name, {}).record.name == name
-
-
-def test_an_installed_package_has_the_examples_inside(tmp_path: Path) -> None:
-    (tmp_path / "advisor" / "examples").mkdir(parents=True)
-    (tmp_path / "advisor" / "examples" / "one.py").write_text("")
-    assert list(starters.examples(tmp_path / "advisor")) == ["one"]
 
 
 PIPELINE = """\
@@ -191,30 +188,28 @@ def test_a_function_of_tensors_gets_its_buffers_as_tensors(tmp_path: Path, comma
     assert (said.code, "it has tensors and arrays of other libraries" in said.error[0]) == (2, True)
 
 
-def test_a_call_that_goes_on_is_told_from_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "slow.py"
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [("process", "called process, which had not returned"), ("other", "did not call")],
+)
+def test_a_call_that_goes_on_is_told_from_none(
+    function: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, folders = tmp_path / "slow.py", list[Path]()
     file.write_text("import time\ndef process(): time.sleep(600)\ndef other(): ...\nprocess()\n")
-    begun = []
-
-    def when_begun(_: object, seconds: float) -> bool:
-        assert eventually(lambda: any(folder.glob("begun")) or "other" in begun)
-        return False
 
     def begin(job: CallJob, directory: Path, worker: str) -> Any:
-        nonlocal folder
-        folder = directory
-        begun.append(job.function)
+        folders.append(directory)
         return start(job, directory, worker, server=server())
 
-    folder = tmp_path
+    def when_begun(_: object, seconds: float) -> bool:
+        assert eventually(lambda: any(folders[0].glob("begun")) or function == "other")
+        return False
+
     monkeypatch.setattr(observed, "start", begin)
     monkeypatch.setattr(observed, "wait", when_begun)
-    for function, told in {
-        "process": "called process, which had not returned",
-        "other": "did not call",
-    }.items():
-        with pytest.raises(UsageError, match=told):
-            observe(file, function, tmp_path / "w.npz", timeout=2.0)
+    with pytest.raises(UsageError, match=message):
+        observe(file, function, tmp_path / "w.npz", timeout=2.0)
 
 
 ON_GPU = """\

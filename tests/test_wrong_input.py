@@ -54,18 +54,11 @@ CHANGED = (
     ("a: Out, frame: int", "a: In, frame: int"),
 )
 """A few: tests/test_workloads.py and tests/test_loading.py have what can be wrong with a file."""
-WORDS = (
-    *("ww.py", "w.py::", "p.json", "w.py --set m=3", "w.py --set n=x", "w.py --set n=2**99999"),
-    *("w.py --strategy pined", "w.py --format pdf", "w.py --gpu 0 --no-gpu", "w.py --gpu 0", "w.py --out="),
-    *("w.py --out w.py", "w.py --out /proc/advisor", "w.py --trace nothing", "w.py --nsys x"),
-    *(
-        "w.py --keep-nsys",
-        "w.py --gpus 0,1",
-        "w.py --gpu 0 --format pdf",
-        "w.py --gpu 0 --strategy pined",
-        "w.py --gpu 0 --sweep n",
-    ),
-)
+WORDS = """\
+ww.py; w.py::; p.json; w.py --set m=3; w.py --set n=x; w.py --set n=2**99999; w.py --strategy pined
+w.py --format pdf; w.py --gpu 0 --no-gpu; w.py --gpu 0; w.py --out=; w.py --out w.py; w.py --out /proc/advisor
+w.py --trace nothing; w.py --nsys x; w.py --keep-nsys; w.py --gpus 0,1; w.py --gpu 0 --format pdf
+w.py --gpu 0 --strategy pined; w.py --gpu 0 --sweep n"""
 
 
 def test_workloads_and_options_that_are_wrong(command: Command, accepted: Accepted) -> None:
@@ -77,7 +70,7 @@ def test_workloads_and_options_that_are_wrong(command: Command, accepted: Accept
         assert (said.out, Path("advisor-report").exists(), len(said.error)) == ("", False, 2)
         return said
 
-    calls = {words: partial(run, GOOD, words) for words in WORDS}
+    calls = {words: partial(run, GOOD, words) for words in WORDS.replace("\n", "; ").split("; ")}
     calls |= {f"{old} -> {new}": partial(run, GOOD.replace(old, new), "w.py") for old, new in CHANGED}
     accepted(refusals(calls), "input-refused.txt")
 
