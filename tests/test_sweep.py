@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -16,17 +16,16 @@ from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from rendering import Accepted, refusals
-from running import FILES, MISBEHAVING, QUICK, Command, FakeLauncher, Said, cpu_settings
+from running import FILES, MISBEHAVING, QUICK, Command, Said, cpu_settings
+from shared_server import launching
 from test_cli import names
 
-from advisor.measure.jobs import Done, Job, Problem
-from advisor.measure.launcher import Ended
-from advisor.measure.progress import Labelled, Silent
-from advisor.profiles.reading import load
+from advisor.measure.jobs import Job, Settings
+from advisor.measure.launcher import Ended, Launcher
 from advisor.profiles.schema import Profile
-from advisor.profiles.sweeps import ProfileSet, combine
+from advisor.profiles.sweeps import combine
 from advisor.report import pages
-from advisor.sweep import Runner, Sweep, parse_sweep, steps_of
+from advisor.sweep import Sweep, parse_sweep, steps_of
 
 
 def parsed(text: str) -> Sweep:
@@ -88,61 +87,32 @@ def test_folders_stay_in_the_output_directory_whatever_a_value_holds() -> None:
     assert max(map(len, folders)) <= 120
 
 
-class SweepLauncher(FakeLauncher):
-    """Knows the parameter n; `at` says what happens in the reference run of a value."""
+@pytest.mark.parametrize(
+    ("ended", "rows"), [(0, []), (2, ["failed", *["not run"] * 2]), (3, ["failed", "not run"])]
+)
+def test_a_value_that_fails_is_a_row_and_ctrl_c_keeps_the_finished_ones(
+    ended: int, rows: list[str], command: Command
+) -> None:
+    """After so many processes that measure, two for each value that does not fail."""
+    measuring = iter(range(ended))
 
-    def __init__(self, at: dict[str, Problem | type[BaseException]] | None = None) -> None:
-        super().__init__()
-        self.at = at or {}
+    def interrupted(settings: Settings) -> Launcher:
+        launch = launching(settings)
 
-    def __call__(self, job: Job) -> Ended:
-        if job.task == "parameters":
-            self.jobs.append(job)
-            return Ended(Done(), "finished")
-        happens = self.at.get(job.assignments["n"])
-        if isinstance(happens, Problem) and job.task == "reference":
-            return Ended(happens, "finished")
-        if isinstance(happens, type) and job.task == "measure":
-            raise happens
-        ended = super().__call__(job)
-        if job.task == "reference":
-            described = Path(job.directory) / "description.json"
-            told = json.loads(described.read_text())
-            told["workload"]["parameters"]["n"] = int(job.assignments["n"])
-            described.write_text(json.dumps(told))
-        return ended
+        def launched(job: Job) -> Ended:
+            if job.task == "measure" and next(measuring, None) is None:
+                raise KeyboardInterrupt
+            return launch(job)
 
+        return launched
 
-def swept(launcher: SweepLauncher, directory: Path, text: str) -> ProfileSet:
-    steps = tuple(steps_of(parse_sweep([text]), cpu_settings("w.py", strategies=("pageable", "pinned"))))
-    runner = Runner(Labelled(Silent(), limits=True), directory, ("html", "json"), launcher)
-    return runner.run(steps, ProfileSet("w", ("n",), ()))[0]
-
-
-def test_each_value_is_a_whole_profile_in_its_own_folder(tmp_path: Path) -> None:
-    launcher = SweepLauncher()
-    result = swept(launcher, tmp_path, "n=4,1,2")
-    assert launcher.jobs[0].swept == (("n", ("4", "1", "2")),)
-    assert [point.value for point in result.points] == [1, 2, 4]
-    assert [point.href for point in result.points] == [f"./n%3D{n}/report.html" for n in (1, 2, 4)]
-    for point in result.points:
-        folder = tmp_path / f"n={point.value}"
-        assert names(folder) == {"profile.json", "report.html"}
-        assert load(folder / "profile.json") == point.profile
-    assert (result.workload, result.interrupted) == ("vector_add", False)
-
-
-def test_a_value_that_fails_is_a_row_and_ctrl_c_keeps_the_finished_ones(tmp_path: Path) -> None:
-    wrong = Problem(cause="raised", message="ValueError: odd", next_step="Mend it.", detail="Traceback")
-    result = swept(SweepLauncher({"2": wrong, "8": KeyboardInterrupt}), tmp_path, "n=1,2,4,8,16")
-    states = ["profiled", "failed", "profiled", "not run", "not run"]
-    assert [point.status for point in result.points] == states
-    failing = result.points[1]
-    assert (failing.reason, failing.detail, failing.profile) == ("ValueError: odd", "Traceback", None)
-    assert names(tmp_path) == {"n=1", "n=4"}
-    assert (result.has_figures, result.interrupted) == (True, True)
-    with pytest.raises(KeyboardInterrupt):
-        swept(SweepLauncher({"1": KeyboardInterrupt}), tmp_path, "n=1,2")
+    command.around = replace(command.around, launching=interrupted)
+    said = command("profile", MISBEHAVING, "--sweep", "how=nothing,raise,print,exit", "--no-gpu", *QUICK)
+    state = "finished values are in advisor-report" if ended else "no value was finished"
+    assert (said.code, f"interrupted: {state}" in said.err) == (130, True)
+    assert re.findall(r"\n  \w+ +(failed|not run)\b", said.out) == rows
+    written = [path.parent.name for path in Path().glob("advisor-report/*/profile.json")]
+    assert sorted(written) == ["how=nothing", "how=print"][: (ended + 1) // 2]
 
 
 def at_n(n: int, **fields: object) -> Profile:
