@@ -82,7 +82,7 @@ def test_predictions_take_the_mean_of_what_was_valid(tmp_path: Path) -> None:
     assert made.measured()["pageable"].transfer_bytes["to-host"] == pytest.approx(1_600_004, abs=8)
 
 
-def test_code_to_copy_moves_parts() -> None:
+def test_code_to_copy_moves_parts_and_has_loops() -> None:
     known = cuda_device(concurrent_managed_access=1, managed_memory=1)
     for program, strategy, *parts in (
         ("ragged", "pinned", "count_rows = int(count.item())"),
@@ -92,8 +92,12 @@ def test_code_to_copy_moves_parts() -> None:
         ("compaction", "managed-prefetch", "prefetch(kept[:count_rows], "),
         ("large_state", "pinned", "state_device[0:1].set(state[0:1]", "(state.ctypes.data + 16, 48, "),
         ("large_state", "staged", "state[:, 2:3] = cupy.asnumpy(state_device[:, 2:3])"),
+        ("kmeans", "managed-prefetch", "for _ in range(", "    if done.item(0):\n", "break"),
+        ("jacobi", "pinned", "for _ in range(", "    if small.item(0):\n", "break"),
+        ("two_loops", "zero-copy", "    if counted.item(0):\n", "    if low.item(0):\n", "break"),
     ):
-        written = str(snippet(strategy, load(FILE, program, {}).record, known))
+        file = FILE if program in PROGRAMS else FILES / "until_converged.py"
+        written = str(snippet(strategy, load(file, program, {}).record, known))
         compile(written, "snippet", "exec")
         assert not missing(written, *parts)
     record = load(FILE, "large_state", {}).record

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from builders import cuda_device, final_block, measured
+from builders import final_block, measured
 from every import every
 from fakes import attempted, bench
 from field import profiled
@@ -26,13 +26,11 @@ from advisor.profiles.consistency import contradictions
 from advisor.profiles.figures import Block, Iterations
 from advisor.profiles.reading import load as read
 from advisor.profiles.schema import Loop, Measured, Skipped
-from advisor.rules.snippets.writing import snippet
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import StageUse, Traits
 from advisor.workloads import definition
 from advisor.workloads.definition import Buffer, InOut, Out, Workload
-from advisor.workloads.loading import load
 
 FILE = FILES / "until_converged.py"
 PROGRAMS = ("kmeans", "jacobi", "two_loops")
@@ -110,24 +108,14 @@ def changed(folder: Path, replaced: dict[str, str]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("workload", "strategy", "moved"),
-    [
-        ("kmeans", "managed-prefetch", None),
-        # x of 512 bytes comes down once a frame, b goes up once, the flag of 4 bytes comes in each iteration.
-        ("jacobi", "pinned", {"to-device": 512, "to-host": 512 + 2 * 4}),
-    ],
-)
-def test_a_cap_ends_a_loop_without_an_error(
-    workload: str, strategy: str, moved: dict[str, int] | None, tmp_path: Path
-) -> None:
+def test_a_cap_ends_a_loop_without_an_error(tmp_path: Path) -> None:
+    """x of 512 bytes comes down once a frame, b goes up once, the flag of 4 bytes comes in each iteration."""
     given = {"assignments": {"at_most": "2"}}
-    ended = outcome(workload, "pageable", tmp_path, task="reference", **given)
+    ended = outcome("jacobi", "pageable", tmp_path, task="reference", **given)
     assert (ended.unlike, list(ended.capped.values())) == ({}, [2])
-    sample = outcome(workload, strategy, tmp_path, **given)
-    assert sample.iterations[0].counts == (2,) * len(sample.iterations[0].counts)
-    assert sample.iterations[0].mean == 2
-    assert moved in (None, sample.transfer_bytes)
+    sample = outcome("jacobi", "pinned", tmp_path, **given)
+    assert (set(sample.iterations[0].counts), sample.iterations[0].mean) == ({2}, 2)
+    assert sample.transfer_bytes == {"to-device": 512, "to-host": 512 + 2 * 4}
 
 
 def counting(ends: int) -> Workload:
@@ -165,7 +153,7 @@ def test_frames_end_their_loops_written_out_or_step_by_step(listening: bool, end
 def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path) -> None:
     by_chance = {
         "assert steps[0] == frame % 3 + 1": "pass",
-        "steps[0] > frame % 3": "np.random.default_rng().random() < 0.002",
+        "steps[0] > frame % 3": "np.random.default_rng().random() < 0.02",
         "at_most=100": "at_most=100_000",  # so that hardly two frames count as far
     }
     path = changed(tmp_path, by_chance)
@@ -255,43 +243,29 @@ def test_traced_work_is_that_of_one_iteration_and_a_loop_that_only_its_limit_end
     assert sum("Only at_most=4 ended the loop with until='small'" in note for note in made.notes) == 1
 
 
-def on_gpu(made: Any, mean: float = 10.0, **stage_seconds: float) -> Any:
-    """The profile as if measured on an RTX 4090 with these stages, in loops of so many iterations."""
-    row = measured("pinned", 0.5).model_copy(update={"stage_seconds": stage_seconds})
-    card = catalogue.load("rtx-4090").device().model_copy(update={"kind": "cuda"})
-    return iterating(made, mean).model_copy(update={"results": (row,), "device": card})
-
-
 def test_measured_stages_are_those_of_one_iteration_in_predictions(profiles: dict[str, Any]) -> None:
-    made = on_gpu(profiles["kmeans"], move=0.1, publish=0.01, produce=0.01, assign=0.2)
-    known = learned(made, Machine(catalogue.load("h200")))
-    seconds = {work.stage: work.seconds for work in known.trace.work}
-    assert (seconds["move"], seconds["publish"]) == (pytest.approx(0.01), pytest.approx(0.01))
-    more = learned(on_gpu(profiles["kmeans"], 20.0, assign=0.2), Machine(catalogue.load("h200")))
-    assert more.kernel_factor["assign"][0] == pytest.approx(known.kernel_factor["assign"][0] / 2, rel=0.01)
+    """Measured on an RTX 4090 with ten and with twenty iterations."""
+    card = catalogue.load("rtx-4090").device().model_copy(update={"kind": "cuda"})
+    seconds = {"move": 0.1, "publish": 0.01, "produce": 0.01, "assign": 0.2}
+    results = (measured("pinned", 0.5).model_copy(update={"stage_seconds": seconds}),)
+    ten, twenty = (
+        learned(
+            iterating(profiles["kmeans"], mean).model_copy(update={"results": results, "device": card}),
+            Machine(catalogue.load("h200")),
+        )
+        for mean in (10.0, 20.0)
+    )
+    work = {each.stage: each.seconds for each in ten.trace.work}
+    assert (work["move"], work["publish"]) == (pytest.approx(0.01), pytest.approx(0.01))
+    assert twenty.kernel_factor["assign"][0] == pytest.approx(ten.kernel_factor["assign"][0] / 2, rel=0.01)
 
 
-@every("strategy", ["pinned", "managed-prefetch", "zero-copy"])
-@every("workload", PROGRAMS)
-def test_code_to_copy_has_the_loop(workload: str, strategy: str) -> None:
-    record = load(FILE, workload, {}).record
-    written = snippet(strategy, record, cuda_device(concurrent_managed_access=1))
-    assert written is not None
-    for loop in record.loops:
-        assert not missing(written, f"    if {loop.until}.item(0):\n", "break", "for _ in range(")
-    compile(written, "snippet", "exec")
-
-
-@pytest.mark.parametrize(
-    ("change", "key"),
-    [({"number": 1}, "workload.stages"), ({"until": "gone"}, "workload.stages.2.loop.until")],
-)
+@every(("change", "key"), [({"number": 1}, "stages"), ({"until": "gone"}, "stages.2.loop.until")])
 def test_a_saved_loop_that_cannot_be(change: dict[str, Any], key: str, profiles: dict[str, Any]) -> None:
     made = profiles["jacobi"]
     stages = tuple(
-        s.model_copy(update={"loop": s.loop and s.loop.model_copy(update=change)})
-        for s in made.workload.stages
+        stage.model_copy(update={"loop": stage.loop and stage.loop.model_copy(update=change)})
+        for stage in made.workload.stages
     )
     workload = made.workload.model_copy(update={"stages": stages})
-    found = next(contradictions(made.model_copy(update={"workload": workload})), None)
-    assert found[0] == key
+    assert next(contradictions(made.model_copy(update={"workload": workload})))[0] == f"workload.{key}"
