@@ -13,11 +13,11 @@ import pytest
 from builders import measured, profile, vector_add_workload
 from every import every
 from rendering import Accepted, refusals
-from running import Command
+from running import missing
 
-from advisor.cli import fleets
-from advisor.errors import FileProblem, NothingMeasured, UsageError
+from advisor.errors import FileProblem, UsageError
 from advisor.fleets import fleet
+from advisor.fleets.api import require_figures
 from advisor.fleets.fleet import Function, Reply, SchedulerLost
 from advisor.fleets.planning import Answer, Machine, Task, parse_where
 from advisor.fleets.planning import Device as FleetDevice
@@ -290,15 +290,6 @@ def test_a_row_that_leads_out_of_its_folder_is_refused(what: str, tmp_path: Path
         run(Imitated(dict(there)), out, resume=True)
 
 
-def test_profiles_without_any_figure_are_no_success(tmp_path: Path) -> None:
-    found = run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path)
-    none = tuple(row.model_copy(update={"basis": "none"}) for row in found.record.rows)
-    without = replace(found, record=found.record.model_copy(update={"rows": none}))
-    fleets._end(found, tmp_path)
-    with pytest.raises(NothingMeasured, match="measured or predicted on any device"):
-        fleets._end(without, tmp_path)
-
-
 def test_a_fleet_leaves_what_is_the_users(tmp_path: Path) -> None:
     """Rows are removed only if a fleet wrote them; a device whose folder is taken gets another."""
     there = {"1": machine(gpu("GPU-1"))}
@@ -320,12 +311,16 @@ def test_what_cannot_run_or_be_resumed_is_refused(tmp_path: Path, accepted: Acce
     def resumed(folder: str, asked: Request | None = None) -> Callable[[], object]:
         return partial(run, Imitated({}), tmp_path / folder, asked, resume=True)
 
-    for folder in ("made", "damaged"):
-        run(cluster(), tmp_path / folder)
+    run(cluster(), tmp_path / "damaged")
+    made = run(cluster(), tmp_path / "made")
+    require_figures(made)
+    none = tuple(each.model_copy(update={"basis": "none"}) for each in made.record.rows)
+    without = replace(made, record=made.record.model_copy(update={"rows": none}))
     outputs.write(tmp_path / "damaged", "fleet.json", "{")
     where = request(Selection(where={"memory_class": "tegra"}))
     calls = {
         "no worker": partial(run, Imitated({}), tmp_path / "none"),
+        "no figure": partial(require_figures, without),
         "no device that fits": partial(run, cluster(), tmp_path / "unfit", where),
         "nothing to resume": resumed("nothing"),
         "another request": resumed("made", request(rounds=4)),
@@ -333,13 +328,6 @@ def test_what_cannot_run_or_be_resumed_is_refused(tmp_path: Path, accepted: Acce
         **{text: partial(parse_where, [text]) for text in ("tegra", "memory_class=tegre", "kind=gpu")},
     }
     accepted(refusals(calls).replace(f"{tmp_path}/", ""), "fleet-runs-refused.txt")
-
-
-def test_a_file_without_a_workload_is_refused_before_the_cluster_is_reached(command: Command) -> None:
-    """Nobody answers at that address."""
-    Path("plain.py").write_text("import numpy as np\n")
-    said = command("fleet", "plain.py", "--scheduler", "tcp://127.0.0.1:1", "--wait", "600")
-    assert (said.code, Path("advisor-fleet").exists()) == (UsageError.exit_code, False)
 
 
 @pytest.fixture
@@ -393,14 +381,9 @@ def test_no_file_is_unpacked_outside_of_its_folder(name: str, tmp_path: Path) ->
 def row(device: str, strategy: str | None = "pinned", **other: Any) -> Row:
     """A measured device on which `strategy` takes half the time of the other one."""
     other = {"costs": {"pinned": 2.0, "pageable": 2.0, strategy: 1.0}, **other} if strategy else other
-    told = {
-        "task": device,
-        "device": device,
-        "status": "profiled",
-        "strategy": strategy,
-        "folder": slug(device),
-    }
-    return Row.model_validate({**told, "verdict": "fastest", "basis": "measured", **other})
+    named = {"task": device, "device": device, "folder": slug(device), "strategy": strategy}
+    fields = {"status": "profiled", "verdict": "fastest", "basis": "measured", **other}
+    return Row.model_validate({**named, **fields})
 
 
 def recorded(*rows: Row) -> FleetRecord:
@@ -409,21 +392,20 @@ def recorded(*rows: Row) -> FleetRecord:
 
 def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     rows = (row("A"), row("B"), row("C", "pageable"), row("D", status="failed", reason="it died", costs={}))
-    text = pages.render(fleet_page(recorded(*rows)), "txt")
-    assert "Use `pinned` on A and B; use `pageable` on C" in text
-    assert "One strategy for all: pinned, at most 2.00× the best time" in text
-    assert "it died" in text
-    assert "Use `pinned` on both devices" in pages.render(fleet_page(recorded(*rows[:2])), "txt")
-    undecided = " ".join(
-        pages.render(fleet_page(recorded(row("A"), row("B", verdict="open"))), "txt").split()
-    )
-    assert "Use `pinned` on A; `pinned` leads on B" in undecided
-    assert "So far: one strategy for all: pinned, the fastest everywhere. Settled on 1 of 2" in undecided
     sure, unsure = (
         {"device": d, "strategy": "pinned", "verdict": v} for d, v in (("A", "near"), ("B", "open"))
     )
-    guessed = recorded(row("CPU", None, basis="predicted", predicted=(sure, unsure)))
-    assert "Predicted: use `pinned` on A; likely `pinned` on B" in pages.render(fleet_page(guessed), "txt")
+    for these, *parts in (
+        (rows, "Use `pinned` on A and B; use `pageable` on C", "it died",
+         "One strategy for all: pinned, at most 2.00× the best time"),
+        (rows[:2], "Use `pinned` on both devices"),
+        ((row("A"), row("B", verdict="open")), "Use `pinned` on A; `pinned` leads on B",
+         "So far: one strategy for all: pinned, the fastest everywhere. Settled on 1 of 2"),
+        ([row("CPU", None, basis="predicted", predicted=(sure, unsure))],
+         "Predicted: use `pinned` on A; likely `pinned` on B"),
+    ):  # fmt: skip
+        text = pages.render(fleet_page(recorded(*these)), "txt")
+        assert not missing(" ".join(text.split()), *parts)
 
 
 def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path) -> None:

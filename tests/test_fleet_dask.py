@@ -76,7 +76,7 @@ def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "scheduler.json")
         with program("-m", "distributed.cli.dask_scheduler", *listens, "--scheduler-file", file) as process:
-            until(file.is_file)
+            until(lambda: file.is_file() and file.read_text())
             with connected(None, file, None):
                 yield json.loads(file.read_text())["address"], process
 
@@ -175,7 +175,7 @@ WRONG = (
     *("--scheduler tls://127.0.0.1:1", "--scheduler-file damaged.json", "--local 1 --tls-cert x.pem"),
     *("--local 1 --out -", "--local 1 --target mine.toml", "--local 1 --send nowhere"),
     *("tiny.py --local 1", "tiny.py --local 1 --emit x.toml"),
-    *("--local 1 --sweep n=1,2 --set n=3", "--local 1 --sweep n=1,2 --sweep m=1,2"),
+    *("plain.py --local 1", "--local 1 --sweep n=1,2 --set n=3", "--local 1 --sweep n=1,2 --sweep m=1,2"),
 )
 
 
@@ -185,6 +185,7 @@ def test_wrong_input_is_answered_before_anything_runs(
     monkeypatch.chdir(workload.parent)
     monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
     (workload.parent / "damaged.json").write_text("[]")
+    (workload.parent / "plain.py").write_text("import numpy as np\n")
     monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 0.3)
     calls = {
         f"fleet tiny.py {words}": partial(command, "fleet", "tiny.py", *words.split()) for words in WRONG
