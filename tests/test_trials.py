@@ -28,25 +28,20 @@ class Loop:
     """A loop of frames whose time depends on the contestant in force; its GPU work ends when waited for."""
 
     def __init__(self, seconds: dict[str, float], jitter: float = 0.0, frames: float = math.inf) -> None:
-        self.seconds, self.jitter, self.frames = seconds, jitter, frames
+        self.seconds, self.jitter = seconds, jitter
         self.now, self.force, self.pending = 0.0, AS_IS, 0.0
-        self.switches: list[str] = []
         self.random = random.Random(1)
-        self.turns = self.new(0)
-
-    def new(self, process: int) -> Alternation:
-        return Alternation(
-            list(self.seconds),
-            process=process,
+        self.turns = Alternation(
+            list(seconds),
+            process=0,
             switch=self._switch,
             synchronize=self._synchronize,
             clock=lambda: self.now,
-            frames=self.frames,
+            frames=frames,
         )
 
     def _switch(self, contestant: str) -> None:
         self.force = contestant
-        self.switches.append(contestant)
 
     def _synchronize(self) -> None:
         self.now, self.pending = self.now + self.pending, 0.0
@@ -64,15 +59,14 @@ class Loop:
 def test_each_round_has_each_contestant_once_and_no_work_of_another() -> None:
     loop = Loop({AS_IS: 0.004, "lock": 0.002, "reuse": 0.003})
     blocks = loop.run(300)
-    rounds = {block.round for block in blocks}
+    rounds = [[b for b in blocks if b.round == number] for number in range(1 + blocks[-1].round)]
     assert len(rounds) > 10
-    for number in rounds:
-        assert Counter(b.contestant for b in blocks if b.round == number) == Counter([*loop.seconds])
-        assert sorted(b.place for b in blocks if b.round == number) == [0, 1, 2]
-    for block in blocks:
-        assert block.seconds / block.frames == pytest.approx(loop.seconds[block.contestant])
-    assert loop.switches[-1] == AS_IS
-    assert len({tuple(b.contestant for b in blocks if b.round == n) for n in rounds}) > 1
+    for each in rounds:
+        assert Counter(block.contestant for block in each) == Counter([*loop.seconds])
+        assert sorted(block.place for block in each) == [0, 1, 2]
+    assert len({tuple(block.contestant for block in each) for each in rounds}) > 1
+    times = {(block.contestant, round(block.seconds / block.frames, 9)) for block in blocks}
+    assert (times, loop.force) == ({*loop.seconds.items()}, AS_IS)
 
 
 @every(("frame", "frames", "block"), [(2e-4, 300, 10), (2e-4, 100, 5), (2e-4, 9000, 50), (0.02, 300, 2)])
@@ -92,8 +86,8 @@ def test_a_loop_that_is_entered_again_goes_on() -> None:
         loop.now += 10
     assert len({block.round for block in blocks}) > 20
     assert {block.frames for block in blocks} == {2}, "none that the loop cut short after a frame"
-    for block in blocks:
-        assert block.seconds / block.frames == pytest.approx(loop.seconds[block.contestant])
+    times = {(block.contestant, round(block.seconds / block.frames, 9)) for block in blocks}
+    assert times == {*loop.seconds.items()}
 
 
 @every(("frames", "blocks"), [(10, 0), (11, 2)])
@@ -101,37 +95,39 @@ def test_the_last_block_counts_if_it_is_long_enough_where_the_loop_is_left(frame
     assert len(Loop({AS_IS: 0.004, "lock": 0.002}).run(frames)) == blocks
 
 
-def trial(name: str, outcome: str = "open") -> Trial:
-    return Trial.model_validate({"name": name, "kind": "lock", "title": name, "outcome": outcome})
-
-
-def outcomes(seconds: dict[str, float], *, jitter: float = 0.01, frames: int = 3000) -> dict[str, Trial]:
-    loop = Loop(seconds, jitter)
-    blocks = loop.run(frames)
-    loop.turns = loop.new(1)
-    blocks += loop.run(frames)
-    trials = [trial(name) for name in seconds if name != AS_IS]
-    left: dict[str, tuple[TrialOutcome, str]] = {"wrong": ("differs", "out differs")}
-    return {each.name: judged(each, trial_times(blocks), left.get(each.name), "") for each in trials}
-
-
 def test_what_is_proven_faster_is_told_with_its_interval() -> None:
-    found = outcomes({AS_IS: 0.005, "lock": 0.004, "same": 0.005, "wrong": 0.001})
-    assert found["lock"].outcome == "faster"
-    assert found["lock"].speedup == pytest.approx(1.25, rel=0.01)
-    low, high = found["lock"].interval or (0, 0)
+    blocks: list[TrialBlock] = []
+    for process in (0, 1):
+        loop = Loop({AS_IS: 0.005, "lock": 0.004, "same": 0.005}, 0.01)
+        blocks += [block.model_copy(update={"process": process}) for block in loop.run(3000)]
+    times = trial_times(blocks)
+    lock, same = (judged(LOCK.model_copy(update={"name": n}), times, None, "") for n in ("lock", "same"))
+    assert lock.outcome == "faster"
+    assert lock.speedup == pytest.approx(1.25, rel=0.01)
+    low, high = lock.interval or (0, 0)
     assert 1.15 < low < 1.25 < high < 1.35
-    assert found["same"].outcome in ("open", "not-faster")
-    assert (found["wrong"].outcome, found["wrong"].reason) == ("differs", "out differs")
+    assert same.outcome in ("open", "not-faster")
 
 
-def test_a_change_that_was_dropped_untimed_is_undecided() -> None:
-    dropped: tuple[TrialOutcome, str] = "not-faster", "dropped early: no faster in its first process"
-    found = judged(trial("lock-5"), TrialTimes({}, {}), dropped, "too few frames")
-    assert (found.outcome, found.reason) == ("open", "too few frames")
-    times = TrialTimes({"as-is": 1e-3, "lock-5": 1e-3}, {})
-    found = judged(trial("lock-5"), times, dropped, "too few frames")
-    assert (found.outcome, found.reason) == dropped
+LOCK = Trial(name="lock", kind="lock", title="t", outcome="open")
+DROPPED: tuple[TrialOutcome, str] = "not-faster", "dropped early: no faster in its first process"
+DIFFERS: tuple[TrialOutcome, str] = "differs", "out differs"
+
+
+@every(
+    ("seconds", "left", "outcome"),
+    [
+        ({AS_IS: 1e-3, "lock": 1e-3}, DROPPED, DROPPED),
+        ({AS_IS: 1e-3, "lock": 5e-4}, DIFFERS, DIFFERS),
+        ({}, DIFFERS, DIFFERS),
+        ({}, DROPPED, ("open", "too few frames")),
+    ],
+)
+def test_a_change_that_left_has_its_reason_and_is_undecided_if_it_was_not_timed(
+    seconds: dict[str, float], left: tuple[TrialOutcome, str], outcome: tuple[str, str]
+) -> None:
+    trial = judged(LOCK, TrialTimes(seconds, {}), left, "too few frames")
+    assert (trial.outcome, trial.reason) == outcome
 
 
 def test_identical_code_is_seldom_called_faster() -> None:
@@ -214,8 +210,7 @@ def test_memory_that_the_script_keeps_is_never_copied_asynchronously() -> None:
     buffer = torch.zeros(3, 1000)
     for kept in ([buffer] * 3, (buffer[i] for i in range(3))):
         asked, refused = moved(kept)
-        assert asked == [True, False, False]
-        assert "may write it before it is copied" in refused
+        assert (asked, "may write it before it is copied" in refused) == ([True, False, False], True)
     for count in (1, 3):
         buffers = [torch.zeros(1000) for _ in range(count)]
         assert moved(buffers) == ([True] * count, "")
@@ -252,12 +247,8 @@ def test_a_large_array_is_compared_by_sums_that_each_byte_changes(at: int) -> No
 def test_tensors_are_compared_by_their_bytes() -> None:
     """Also those that NumPy does not know, that need gradients, that are conjugated, or sparse."""
     torch = pytest.importorskip("torch")
-    complex_number = torch.full((2,), 1 + 2j).conj()
-    for tensor in (
-        torch.ones(3, dtype=torch.bfloat16, requires_grad=True),
-        complex_number,
-        torch.ones(2).bool(),
-    ):
+    brain = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
+    for tensor in (brain, torch.full((2,), 1 + 2j).conj(), torch.ones(2).bool()):
         assert results._bytes(tensor) == results._bytes(tensor.clone())
         assert results._bytes(tensor) != results._bytes(torch.zeros_like(tensor))
     assert results._bytes(torch.ones(0)) == b""
@@ -292,14 +283,12 @@ def test_durations_that_a_script_prints_are_not_compared() -> None:
 
 
 def test_a_file_that_the_script_does_not_write_proves_nothing(tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.write_text("1")
-    watched = {"old": results.WatchedFile(old), "new": results.WatchedFile(new)}
-    new.write_text("1")
+    (tmp_path / "old").write_text("1")
+    watched = {name: results.WatchedFile(tmp_path / name) for name in ("old", "new")}
+    (tmp_path / "new").write_text("1")
     digests = {name: file.digest() for name, file in watched.items()}
     assert (digests["old"], bool(digests["new"])) == ("", True)
     first = results.Results(files=digests, printed=("9",))
     equality = results.Equality(first, first)
     assert equality.unproved == "the script does not write old (--check)"
-    assert equality.compared == ("1 printed line", "the file new")
-    assert equality.unlike == ()
+    assert (equality.compared, equality.unlike) == (("1 printed line", "the file new"), ())
