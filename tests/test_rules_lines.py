@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 import pytest
+from builders import altered
 from rendering import Accepted
 from script_runs import (
     DOWNLOAD,
@@ -34,29 +35,30 @@ from advisor.strategies.syntax import loader_lines
 from advisor.verdicts.ceilings import ceilings
 
 CARD = load("rtx-2060")
-TENSOR = place(UPLOAD).model_copy(update={"text": "x = x.to(dev, non_blocking=True)"})
+TENSOR = altered(place(UPLOAD), "", text="x = x.to(dev, non_blocking=True)")
+ASYNC: dict[str, Any] = {"place": TENSOR, "call": "Tensor.to", "library": "torch", "non_blocking": True}
+PINNED = upload(memory="pinned")
 SMALL = {"count": 32 * FRAMES, "bytes": 32 * FRAMES * 4096, "memory": "pinned"}
-FRESH = place(UPLOAD).model_copy(update={"text": "p = cupyx.empty_pinned(shape)"})
+FRESH = altered(place(UPLOAD), "", text="p = cupyx.empty_pinned(shape)")
+RETURNED = {"returned_from": place(DOWNLOAD)}
+
+
+def repeating(*seen: dict[str, Any]) -> Any:
+    """Uploads from page-locked memory of which so much was seen to repeat."""
+    return tuple(altered(PINNED, "", repeats=repeats(**each)) for each in seen)
+
+
 LINES: dict[str, tuple[Crossing, Crossing]] = {
-    "pageable-transfer": (upload(), upload(memory="pinned")),
-    "hidden-host-copy": (upload(staged=True), upload(memory="pinned")),
-    "pageable-async-copy": (
-        upload(place=TENSOR, call="Tensor.to", library="torch", non_blocking=True),
-        upload(place=TENSOR, call="Tensor.to", library="torch", non_blocking=True, memory="pinned"),
-    ),
+    "pageable-transfer": (upload(), PINNED),
+    "hidden-host-copy": (upload(staged=True), PINNED),
+    "pageable-async-copy": (upload(**ASYNC), upload(**ASYNC, memory="pinned")),
     "small-transfers": (upload(**SMALL), upload(**{**SMALL, "bytes": 32 * FRAMES << 17})),
-    "repeated-upload": (
-        upload(memory="pinned", repeats=repeats(same=19)),
-        upload(memory="pinned", repeats=repeats(same=18)),
-    ),
-    "round-trip": (
-        upload(memory="pinned", repeats=repeats(returned=20, latest=20, returned_from=place(DOWNLOAD))),
-        upload(memory="pinned", repeats=repeats(returned=17, returned_from=place(DOWNLOAD))),
-    ),
-    "unread-upload": (upload(memory="pinned", unread=FRAMES), upload(memory="pinned", unread=FRAMES // 3)),
+    "repeated-upload": repeating({"same": 19}, {"same": 18}),
+    "round-trip": repeating({"returned": 20, "latest": 20, **RETURNED}, {"returned": 17, **RETURNED}),
+    "unread-upload": (altered(PINNED, "", unread=FRAMES), altered(PINNED, "", unread=FRAMES // 3)),
     "implicit-wait": (wait(host_seconds=FRAMES * 0.2e-3), wait(host_seconds=FRAMES * 0.05e-3)),
     "pin-per-frame": (lock(place=FRESH), lock(place=FRESH, count=FRAMES // 3, bytes=FRAMES)),
-    "shared-dram-copy": (upload(memory="pinned", asynchronous=True), upload(memory="managed")),
+    "shared-dram-copy": (altered(PINNED, "", asynchronous=True), upload(memory="managed")),
 }
 """What fires each rule, and what is close to it and must not."""
 
@@ -116,23 +118,16 @@ def at(
     number: of the line, loop: of its loop's; the usual ones where they are 0.
     """
     numbered = {"line": number} if number else {}
-    run = run_of(
-        line.model_copy(update={"place": line.place.model_copy(update={"text": text, **numbered}), **fields})
-    )
-    changed: dict[str, Any] = {}
-    if source:
-        lines = tuple(source.splitlines())
-        changed["sources"] = (SourceFile(file="camera.py", lines=lines),)
+    run = run_of(altered(line, "place", text=text, **numbered).model_copy(update=fields))
     if loop:
-        begins = run.loops[0].place.model_copy(update={"line": loop})
-        changed["loops"] = (run.loops[0].model_copy(update={"place": begins}),)
-    return run.model_copy(update=changed)
+        run = altered(run, "loops.*.place", line=loop)
+    sources = (SourceFile(file="camera.py", lines=tuple(source.splitlines())),)
+    return run.model_copy(update={"sources": sources}) if source else run
 
 
 def waiting(text: str, source: str = "", **fields: Any) -> ScriptRun:
     """A long wait in a line of that text."""
-    numbers = {name: fields.pop(name) for name in ("number", "loop") if name in fields}
-    return at(text, wait(**{"host_seconds": LONG_WAIT, "bytes": 0, **fields}), source, **numbers)
+    return at(text, wait(host_seconds=LONG_WAIT, bytes=0), source, **fields)
 
 
 def beside(text: str, other: str, **fields: Any) -> ScriptRun:
@@ -332,21 +327,23 @@ def test_what_is_said_of_a_line(accepted: Accepted) -> None:
     accepted("\n".join(text), "rules/lines.txt")
 
 
+def predicted(run: ScriptRun, *targets: CatalogueEntry) -> ScriptRun:
+    """The run with what is predicted of it."""
+    each = [predict_crossings(run, target) for target in targets]
+    found = {
+        "predictions": tuple(one for one, _ in each),
+        "ceilings": tuple(c for _, two in each for c in two),
+    }
+    return run.model_copy(update=found)
+
+
 def test_without_a_gpu_each_target_has_its_own_predicted_advice() -> None:
-    run = played()
-    told = [predict_crossings(run, target) for target in (CARD, load("orin-nano"))]
-    run = run.model_copy(
-        update={
-            "predictions": tuple(prediction for prediction, _ in told),
-            "ceilings": tuple(ceiling for _, each in told for ceiling in each),
-        }
-    )
-    found = advise_lines(run, "CPU", None, (CARD, load("orin-nano")), Preferences())
-    assert {line.advice.certainty for line in found} == {"predicted"}
-    assert CARD.name in {line.advice.device for line in found}
-    assert "CPU" not in {line.advice.device for line in found}
-    gained = [line.advice.gain for line in found if line.advice.device == CARD.name]
-    assert all(gain and 0 < gain.seconds_per_frame <= told[0][1][0].seconds for gain in gained)
+    run = predicted(played(), CARD, ORIN)
+    advice = [line.advice for line in advise_lines(run, "CPU", None, (CARD, ORIN), Preferences())]
+    assert {each.certainty for each in advice} == {"predicted"}
+    assert CARD.name in {each.device for each in advice} <= {CARD.name, ORIN.name}
+    gained = [each.gain for each in advice if each.device == CARD.name]
+    assert all(gain and 0 < gain.seconds_per_frame <= run.ceilings[0].seconds for gain in gained)
 
 
 def test_a_prediction_is_the_models_copy_and_its_sums_agree() -> None:
@@ -367,9 +364,7 @@ def test_a_prediction_is_the_models_copy_and_its_sums_agree() -> None:
 def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() -> None:
     run = played(upload(bytes=24_576 * FRAMES), download(bytes=8 * FRAMES))
     for target in (CARD, load("rtx-4090")):
-        prediction, ceiling = predict_crossings(run, target)
-        told = run.model_copy(update={"predictions": (prediction,), "ceilings": ceiling})
-        assert advise_lines(told, "CPU", None, (target,), Preferences()) == ()
+        assert advise_lines(predicted(run, target), "CPU", None, (target,), Preferences()) == ()
 
 
 @pytest.mark.parametrize(("slower", "left"), [(1.0, 1.0), (2.0, 2.0), (20.0, 2.0)])
@@ -377,23 +372,20 @@ def test_what_makes_host_memory_much_slower_makes_no_link_slower(slower: float, 
     """left: what page-locked memory leaves, in times of what the model has it take."""
     machine, line = Machine(CARD), upload(bytes=FRAMES << 28, memory="pageable")
     seconds = FRAMES * slower * likely_seconds(line, machine)
-    slow = line.model_copy(update={"host_seconds": seconds, "stream_seconds": None})
-    run = script_run(slow)
-    loops = tuple(loop.model_copy(update={"frame_seconds": seconds / FRAMES}) for loop in run.loops)
-    gain = said(concluded(run.model_copy(update={"loops": loops})))["pageable-transfer"].gain
+    run = script_run(altered(line, "", host_seconds=seconds, stream_seconds=None))
+    run = altered(run, "loops.*", frame_seconds=seconds / FRAMES)
+    gain = said(concluded(run))["pageable-transfer"].gain
     assert gain.seconds_per_frame
     rest = seconds / FRAMES - gain.seconds_per_frame
     assert rest / likely_seconds(line, machine, "pinned") == pytest.approx(left, rel=0.02)
 
 
 def test_what_copies_cost_other_lines_is_gained_by_downloads_into_page_locked_memory() -> None:
-    run = script_run(upload(memory="pageable"), download(memory="pageable"))
-    (ceiling,) = ceilings(run)
+    run = concluded(script_run(upload(), download()))
 
     def gains(more: float) -> dict[int, float]:
-        measured = ceiling.model_copy(update={"copy_seconds": ceiling.copy_seconds + more})
-        with_it = run.model_copy(update={"ceilings": (measured,)})
-        advice = {each.crossing: each.advice for each in advise_lines(with_it, "", CARD, (), Preferences())}
+        costly = altered(run, "ceilings.*", copy_seconds=run.ceilings[0].copy_seconds + more)
+        advice = {each.crossing: each.advice for each in advise_lines(costly, "", CARD, (), Preferences())}
         return {i: (each.gain and each.gain.seconds_per_frame) or 0.0 for i, each in advice.items()}
 
     more = {line: seconds - gains(0.0)[line] for line, seconds in gains(1e-4).items()}
