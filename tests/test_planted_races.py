@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,8 +35,7 @@ import numpy as np
 log, kept, late = [], [], False
 """
 GRAY = "gray = np.full(4, 0.0)  #origin\n"
-GUARDED = ""
-"""The changed script is right, imposed and written."""
+GUARDED = "right, imposed and written"
 KEEPS = "keeps the arrays"
 
 
@@ -224,6 +224,7 @@ TENSORS = {
 
 
 Run = Callable[[str, Imposed | None], object]
+Play = Callable[[pytest.MonkeyPatch], Any]
 
 
 def line(text: str, mark: str) -> int:
@@ -232,7 +233,7 @@ def line(text: str, mark: str) -> int:
 
 def logged(text: str, change: Imposed | None = None) -> object:
     """What the script logs, with that change in force."""
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"stream": 7}
     if change:
         change.switch(True)
     exec(compile(text, SCRIPT, "exec"), names)
@@ -247,7 +248,7 @@ def is_imposed(change: Imposed) -> bool:
 
 
 def outcome(kind: ChangeKind, text: str, library: str, run: Run) -> str:
-    """ "right" if the change was, imposed and written; or why it was refused or not written."""
+    """Whether the changed script was right, or why the change was refused or not written."""
     expected, own = run(text, None), {SCRIPT}.__contains__
     change = Change(name="n", kind=kind, library=library, file=SCRIPT, line=line(text, "#line"))
     imposing = IMPOSED[kind](change, own, checks=True)
@@ -265,11 +266,7 @@ def outcome(kind: ChangeKind, text: str, library: str, run: Run) -> str:
     except CannotWrite as error:
         return str(error)
     taken = patched.replace("[], [], False", "[], [], True")
-    return "right" if [run(each, None) for each in (patched, taken)] == [expected] * 2 else "wrong as written"
-
-
-def as_planted(found: str, answer: str) -> bool:
-    return answer in found if answer else found == "right"
+    return GUARDED if [run(each, None) for each in (patched, taken)] == [expected] * 2 else "wrong as written"
 
 
 def test_planted_races_of_tensors_are_refused_guarded_or_not_written(tmp_path: Path) -> None:
@@ -280,7 +277,7 @@ def test_planted_races_of_tensors_are_refused_guarded_or_not_written(tmp_path: P
     assert code == 0, output.read_text(encoding="utf-8")
     found = json.loads(output.read_text(encoding="utf-8"))
     assert found.keys() == TENSORS.keys()
-    assert not [(name, said) for name, said in found.items() if not as_planted(said, TENSORS[name][2])]
+    assert not [(name, said) for name, said in found.items() if TENSORS[name][2] not in said]
 
 
 def tensor_run(torch: types.ModuleType, text: str, change: Imposed | None) -> tuple[object, list[str]]:
@@ -382,11 +379,8 @@ class Launch:
             synchronize()
 
 
-def a_numba(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    cuda, package = types.ModuleType("numba.cuda"), types.ModuleType("numba")
-    arrays, launches = types.ModuleType("devicearray"), types.ModuleType("dispatcher")
-    array = arrays.DeviceNDArray = type("Array", (DeviceNDArray,), {})  # type: ignore[attr-defined]
-    launches._LaunchConfiguration = package.add = type("L", (Launch,), {})  # type: ignore[attr-defined]
+def a_numba(monkeypatch: pytest.MonkeyPatch) -> Any:
+    array, launch = type("Array", (DeviceNDArray,), {}), type("Launch", (Launch,), {})
 
     def to_device(host: Any, stream: Any = 0) -> Any:
         there = array(host)
@@ -398,38 +392,24 @@ def a_numba(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         DeviceNDArray.locked.add(memory.__array_interface__["data"][0])
         return memory
 
-    package.cuda = cuda  # type: ignore[attr-defined]
-    calls = {
-        "to_device": to_device,
-        "pinned_array": locked,
-        "pinned_array_like": lambda like: locked(like.shape, like.dtype),
-        "device_array_like": lambda like: array(like.host),
-        "synchronize": synchronize,
-    }
-    for name, call in calls.items():
-        setattr(cuda, name, call)
-    modules = {"numba": package, "numba.cuda": cuda, "numba.cuda.dispatcher": launches}
-    for name, module in {**modules, "numba.cuda.cudadrv.devicearray": arrays}.items():
+    cuda = SimpleNamespace(
+        __name__="numba.cuda",
+        to_device=to_device,
+        pinned_array=locked,
+        pinned_array_like=lambda like: locked(like.shape, like.dtype),
+        device_array_like=lambda like: array(like.host),
+        synchronize=synchronize,
+    )
+    for name, module in (
+        ("numba", SimpleNamespace(cuda=cuda, add=launch)),
+        ("numba.cuda", cuda),
+        ("numba.cuda.dispatcher", SimpleNamespace(_LaunchConfiguration=launch)),
+        ("numba.cuda.cudadrv.devicearray", SimpleNamespace(DeviceNDArray=array)),
+    ):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(NumbaCopies, "lock", lambda _, memory: DeviceNDArray.locked.add(memory.address))
     monkeypatch.setattr(NumbaCopies, "unlock", lambda _, memory: DeviceNDArray.locked.discard(memory.address))
     return cuda
-
-
-@every(("kind", "body", "answer"), NUMBA.values(), ids=NUMBA)
-def test_planted_races_of_numba_are_refused_guarded_or_not_written(
-    kind: ChangeKind, body: str, answer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(text: str, change: Imposed | None) -> object:
-        cuda = a_numba(monkeypatch)
-        if change:
-            change.install(cuda)
-        return logged(text.replace(", stream]", ", 7]"), change)
-
-    text = "from numba import add, cuda\nimport numpy as np\nlog, kept = [], []\nx = np.zeros(4)\n"
-    text += "d = cuda.to_device(np.zeros(4))\n" + body
-    found = outcome(kind, text, "numba", run)
-    assert as_planted(found, answer), found
 
 
 def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
@@ -444,18 +424,31 @@ def a_cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return module
 
 
-@every(("kind", "body", "answer"), RACES.values(), ids=RACES)
+NUMBA_START = """\
+from numba import add, cuda
+import numpy as np
+log, kept = [], []
+x = np.zeros(4)
+d = cuda.to_device(np.zeros(4))
+"""
+
+
+@every(
+    ("library", "play", "start", "races"),
+    [("cupy", a_cupy, START, RACES), ("numba", a_numba, NUMBA_START, NUMBA)],
+    ids=("cupy", "numba"),
+)
 def test_a_planted_race_is_refused_guarded_or_not_written(
-    kind: ChangeKind, body: str, answer: str, monkeypatch: pytest.MonkeyPatch
+    library: str, play: Play, start: str, races: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(text: str, change: Imposed | None) -> object:
-        cupy = a_cupy(monkeypatch)
+        module = play(monkeypatch)
         if change:
-            change.install(cupy)
+            change.install(module)
         return logged(text, change)
 
-    found = outcome(kind, START + body, "cupy", run)
-    assert as_planted(found, answer), found
+    outcomes = {name: outcome(kind, start + body, library, run) for name, (kind, body, _) in races.items()}
+    assert not [(name, said) for name, said in outcomes.items() if races[name][2] not in said]
 
 
 def test_what_a_kernel_writes_to_numpys_arrays_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,20 +488,19 @@ def test_allocators_take_turns_and_a_script_that_sets_one_keeps_it(monkeypatch: 
     assert {change.refused for change in changes[:2]} == {"the script sets an allocator itself"}
 
 
-def test_pytorchs_allocator_is_a_variable_that_nobody_else_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+@every(("before", "after"), [("", ""), ("backend:native", ""), ("", "backend:native")])
+def test_pytorchs_allocator_is_a_variable_that_nobody_else_sets(
+    before: str, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """before: by the user; after: by the script, before it imports PyTorch."""
     change = Change(name="cuda-malloc-async", kind="allocator", file=SCRIPT, line=1)
-    for given, refused in ((None, False), ("backend:native", True)):
-        monkeypatch.delenv(VARIABLE, raising=False)
-        if given:
-            monkeypatch.setenv(VARIABLE, given)
-        allocator = imposed(change, {SCRIPT}.__contains__, checks=False)
-        allocator.switch(True)
-        allocator.install(None)
-        assert bool(allocator.refused) == refused
-        assert os.environ[VARIABLE] == (given or "backend:cudaMallocAsync")
-    monkeypatch.delenv(VARIABLE)
-    late = imposed(change, {SCRIPT}.__contains__, checks=False)
-    late.switch(True)
-    monkeypatch.setenv(VARIABLE, "backend:native")  # by the script, before it imports PyTorch
-    late.install(None)
-    assert VARIABLE in late.refused
+    monkeypatch.setenv(VARIABLE, before)
+    if not before:
+        monkeypatch.delenv(VARIABLE)
+    allocator = imposed(change, {SCRIPT}.__contains__, checks=False)
+    allocator.switch(True)
+    if after:
+        monkeypatch.setenv(VARIABLE, after)
+    allocator.install(None)
+    assert (VARIABLE in allocator.refused) == bool(before or after)
+    assert os.environ[VARIABLE] == (before or after or "backend:cudaMallocAsync")
