@@ -107,17 +107,16 @@ def test_what_pays_is_measured_patched_and_measured_again(
     assert ("gray = cupyx.zeros_pinned((64, 64), np.float32)" in after) == trials["lock-9"].in_patch
 
 
+SLEEPS = "import time\nfor i in range(9): time.sleep(9)\n"
+DIES = "import os\nfor i in range(9): pass\nos._exit(3)\n"
+
+
 @every(
     ("text", "timeout", "left", "message"),
     [
-        (
-            "import os\nfor i in range(9): pass\nos._exit(3)\n",
-            60.0,
-            None,
-            "ended without results: exit code 3",
-        ),
-        ("import time\nfor i in range(9): time.sleep(9)\n", 0.5, None, "took longer than 0 s"),
-        ("import time\nfor i in range(9): time.sleep(9)\n", 60.0, 0.5, ""),
+        (DIES, 60.0, None, "ended without results: exit code 3"),
+        (SLEEPS, 0.5, None, "took longer than 0 s"),
+        (SLEEPS, 60.0, 0.5, ""),
     ],
 )
 def test_a_trial_without_results_ends_with_the_reason(
@@ -339,8 +338,7 @@ def test_what_was_measured_before_the_time_ends_is_kept_and_proves_nothing(
 @every(("timed", "holds"), [(0, False), (1, True)])
 def test_a_patch_that_was_timed_before_ctrl_c_is_handed_over(timed: int, holds: bool, tmp_path: Path) -> None:
     def ends(job: TrialJob) -> BaseException | str:
-        late = job.task == "time" and job.process > MOST_PROCESSES + timed
-        return KeyboardInterrupt() if job.sources and late else ""
+        return KeyboardInterrupt() if job.sources and job.process > MOST_PROCESSES + timed else ""
 
     patch = played(tmp_path, Runs(FAST, ends=ends)).patch
     assert (patch.equal, patch.holds) == (True, holds)
@@ -402,14 +400,12 @@ def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path)
     """Else no line with a token, a home or a carriage return could be patched."""
     token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
     text = f"--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-token = '{token}'\r\n+token = 1\r\n"
-    patch = Patch(text=text, lines=2, equal=True, speedup=1.5)
-    tried = Trials(patch=patch, seconds=1.0)
+    tried = Trials(patch=Patch(text=text, lines=2, equal=True, speedup=1.5), seconds=1.0)
     masked = anonymous(profile(trials=tried), include_host=False)
     assert "ghp_" not in masked.to_json()
     (file,) = profiling._patch(masked, asked("x.py"), tmp_path)
-    assert file.read_bytes().decode() == text
     loaded = Patch.model_validate_json(masked.trials.patch.model_dump_json())
-    assert loaded.exact == loaded.text
+    assert (file.read_bytes().decode(), loaded.exact) == (text, loaded.text)
 
 
 def test_names_of_a_patch_start_where_its_files_lie(tmp_path: Path) -> None:
@@ -452,9 +448,8 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
 def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: Path) -> None:
     runs = Runs(FAST, {(LOCK, HOIST, REUSE): "8", (HOIST,): "8"})
     found = {trial.name: trial for trial in played(tmp_path, runs).trials}
-    assert {name: trial.outcome for name, trial in found.items()} == {
-        LOCK: "faster", HOIST: "differs", REUSE: "faster",
-    }  # fmt: skip
+    assert {t.name for t in found.values() if t.outcome == "faster"} == {LOCK, REUSE}
+    assert found[HOIST].outcome == "differs"
     assert found[HOIST].reason == "it prints another line 1"
     last = [job for job in runs.jobs if job.task == "time" and len(job.contestants) > 1][-1]
     assert [*last.contestants] == ["as-is", LOCK, REUSE]
