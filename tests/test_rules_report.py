@@ -8,7 +8,7 @@ import pytest
 import rules_report
 from builders import advice, measured, profile, recommendation, vector_add_trace
 from rendering import blocks
-from rules_report import PATCH, Trial, found, tables, tried, tried_table
+from rules_report import found, tables
 
 from advisor.model.measured import modelled
 from advisor.model.predict import with_estimates
@@ -77,16 +77,3 @@ def test_the_change_from_the_baseline_stands_before_larger_gains_over_what_nobod
     undecided = recommendation("registered", verdict="open", bound=0.08, speedup=None, interval=None)
     page = page_of(profile(advice=found, recommendation=undecided))
     assert [f.rule for f in blocks(page, Findings)[0].items] == ["copies", "other", "faults"]
-
-
-def test_promises_of_scripts_stand_beside_what_trials_gave() -> None:
-    trials = {trial.rule: trial for trial in tried(load(rules_report.SCRIPT))}
-    assert [*trials] == ["hidden-host-copy", "repeated-upload", "pageable-transfer", PATCH]
-    lines = [trial for rule, trial in trials.items() if rule != PATCH]
-    assert trials[PATCH].promised == pytest.approx(sum(trial.promised for trial in lines))
-    assert trials[PATCH].got == pytest.approx(1.58e-3, rel=0.01)
-    assert [*tried(on_an_h200())] == []
-    rows = tried_table([Trial("a", 2e-3, 1e-3), Trial("a", 4e-3, 3e-3), Trial(PATCH, 1e-3, 1e-3)])[2:]
-    assert rows[0] == "| `a` | 2 trials | 3.00 ms | 2.00 ms | 1 of 2 |"
-    assert rows[1].startswith(f"| {PATCH} | 1 trial |")
-    assert tried_table([]) == ["No script was tried."]
