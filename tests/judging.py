@@ -50,6 +50,11 @@ def row(
     )
 
 
+def mixed(placements: dict[str, str], median: float, *, number: int = 1, **fields: Any) -> Measured:
+    """The row of a mix with these placements."""
+    return row(f"hybrid-{number}", median, placements=placements, **fields)
+
+
 def restless(steady: Measured, by: float) -> Measured:
     """The same row with processes that differ: one faster and one slower by that part."""
     factors = (1 - by, 1.0, 1 + by)

@@ -35,7 +35,7 @@ from advisor.profiles.conclusions import Gain, Objective, Preferences, Recommend
 from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report import answering, words
-from advisor.report.answer import MOST, Answer, Answers, Part, parts_of, where_time_goes
+from advisor.report.answer import MOST, Answer, Answers, Part, parts_of
 from advisor.report.blocks import Banners, Findings, Table, TableCell
 from advisor.report.markdown import escape, prose
 from advisor.report.mixes import buffers
@@ -109,21 +109,6 @@ def test_a_buffer_copied_in_some_frames_says_in_how_many() -> None:
     assert [row.cells[3].value for row in table.rows][:2] == ["copied in 1 of 10 frames"] * 2
 
 
-@every(("more", "drawn"), [(1.005, ["pinned", "pageable"]), (1.05, ["pinned", "registered", "pageable"])])
-def test_strategies_of_nearly_the_same_time_and_memory_share_a_bar(more: float, drawn: list[str]) -> None:
-    memory = predicted("pinned", 0.02).physical_bytes
-    alike = predicted("registered", 0.0201, physical_bytes=int(memory * more))
-    rows = (predicted("pageable", 0.04), predicted("pinned", 0.02), alike)
-    assert [*bars(cpu_profile(predictions=(prediction(results=rows),)))] == drawn
-
-
-def test_where_the_choice_is_in_doubt_the_fastest_is_shown_first() -> None:
-    rows = (predicted("pageable", 0.04), predicted("pinned", 0.02), predicted("managed", 0.03))
-    answer = first_answer(cpu_profile(predictions=(prediction(results=rows),)))
-    doubtful = replace(answer, bars=tuple(replace(bar, chosen=False) for bar in answer.bars))
-    assert [bar.name for bar in doubtful.leading(1)] == ["pinned"]
-
-
 # Where the time of a frame goes
 
 
@@ -152,18 +137,6 @@ def test_parts_of_a_measured_frame_and_the_rest() -> None:
     answer = first_answer(run)
     bar = next(bar for bar in answer.bars if bar.name == "pinned")
     assert sum(width for *_, width in answer.segments(bar)) == pytest.approx(answer.share(0.020), abs=0.02)
-
-
-def test_the_reason_says_where_the_time_goes_and_what_the_baseline_spends_more_on() -> None:
-    fast = measured("zero-copy", 0.010, stage_seconds={"produce": 0.004, "add": 0.005}, transfer_seconds=0.0)
-    slow = measured("pageable", 0.020, stage_seconds={"produce": 0.004, "add": 0.002}, transfer_seconds=0.013)
-    parts = parts_of(profile(results=(slow, fast)))
-    said = where_time_goes(parts, "zero-copy", "pageable")
-    assert said.startswith("A frame of `zero-copy`: add 5.00 ms, produce 4.00 ms and")
-    assert said.endswith("; `pageable` spends 13.0 ms more on copies.")
-    alone = where_time_goes(parts, "pageable", "pageable")
-    assert "more on" not in alone
-    assert where_time_goes({}, "pinned", "pageable") == ""
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=40))

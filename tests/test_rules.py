@@ -198,40 +198,23 @@ def test_a_broken_rule_is_an_error_and_the_others_still_speak():
     assert all(advice.outcome != "error" for advice in others)
 
 
+ONE_SIDED = workload({"run": "device"}, {"a": {"run": "out"}})
 ANY = Kind("managed", lambda row: row.places(lambda placed: placed.managed), "Nothing is managed.")
 
 
 @every(
-    ("requires", "results", "why"),
+    ("requires", "fields", "why"),
     [
-        (("pinned",), (PAGEABLE, skipped("pinned", "no room")), "no room"),
-        ((ANY,), (PAGEABLE,), "managed"),
-        ((ANY,), (MANAGED,), ""),
-        (("managed", ANY), (MANAGED,), ""),
+        (("pinned",), {"results": (PAGEABLE, skipped("pinned", "no room"))}, "no room"),
+        ((ANY,), {"results": (PAGEABLE,)}, "managed"),
+        ((ANY,), {"results": (MANAGED,)}, ""),
+        (("managed", ANY), {"results": (MANAGED,)}, ""),
+        ((ANY,), {"results": (MANAGED,), "workload": ONE_SIDED}, "Nothing is managed."),
     ],
 )
-def test_what_a_rule_requires_it_declares(requires: Any, results: Any, why: str):
+def test_what_a_rule_requires_it_declares(requires: Any, fields: Any, why: str):
     rule = replace(RULES[0], requires=requires, judge=lambda case, limits: passed("Asked."))
-    (case,) = cases(profile(results=results))
+    (case,) = cases(profile(**fields))
     found = apply(rule, case)
     assert found.outcome == ("not-applicable" if why else "pass")
     assert (why or "Asked.") in found.detail
-
-
-def test_of_a_kind_by_no_buffer_although_the_strategy_ran():
-    one_sided = workload({"run": "device"}, {"a": {"run": "out"}})
-    rule = replace(RULES[0], requires=(ANY,))
-    (case,) = cases(profile(results=(MANAGED,), workload=one_sided))
-    assert apply(rule, case).detail == "Nothing is managed."
-
-
-@every(("one_dram", "outcomes"), [(None, "aa"), (True, "an"), (False, "na")])
-def test_a_rule_may_ask_for_one_dram_or_two(one_dram: bool | None, outcomes: str):
-    rule = replace(RULES[0], requires=(), judge=lambda case, limits: passed("Asked."))
-    rule.__dict__["text"] = replace(RULES[0].text, one_dram=one_dram)
-    jetson, card = (
-        apply(rule, case)
-        for memory_class in ("tegra", "discrete")
-        for case in cases(profile(device=cuda_device(memory_class), results=(PAGEABLE,)))
-    )
-    assert "".join("a" if said.outcome == "pass" else "n" for said in (jetson, card)) == outcomes

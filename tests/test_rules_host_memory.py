@@ -17,7 +17,7 @@ from builders import (
     vector_add_workload,
     workload,
 )
-from judging import CARDS, Cases, bet, judge, on, predicted_run, read, restless, row
+from judging import CARDS, Cases, bet, judge, mixed, on, predicted_run, read, restless, row
 from rendering import Accepted
 
 from advisor.profiles.schema import Device, Profile, Trace
@@ -38,6 +38,7 @@ FROM_ORIN = row("managed", 0.020, kernels=0.011)
 ONE_WAY = workload({"produce": "host", "add": "device"}, {"a": {"produce": "out", "add": "in"}})
 
 
+MANAGED_A_B = {"a": "managed", "b": "managed", "c": "pinned"}
 ELSEWHERE = altered(vector_add_workload(), "buffers.c", external=True)
 TEXTURED = altered(vector_add_workload(), "stages.add", textures=True)
 combined = partial(row, "write-combined")
@@ -90,6 +91,7 @@ CASES: Cases = {
         "the baseline is better: pass": on("tegra", PAGEABLE, UNCACHED),
         "in the noise: pass": on("tegra", PAGEABLE, UNCACHED, restless(row("managed", 0.055), 0.3)),
         "none is page-locked: not-applicable": on("tegra", PAGEABLE, MANAGED),
+        "a mix: managed 8.00 ms": on("tegra", mixed(MANAGED_A_B, 0.020, consume=0.012), MANAGED),
     },
     "write-combined-read": {
         "read back: pinned 14.0 ms": reading_back(
@@ -106,6 +108,12 @@ CASES: Cases = {
             f"coherent discrete {ORIN}", PAGEABLE, PINNED, combined(0.030, copies=0.020)
         ),
         "in the noise: pass": on("discrete", PINNED, restless(combined(0.021), 0.2)),
+        "among mixes: pinned 10.0 ms": on(
+            "discrete",
+            PINNED,
+            mixed({**MANAGED_A_B, "a": "write-combined"}, 0.030, copies=0.020),
+            mixed({**MANAGED_A_B, "a": "pinned"}, 0.021, copies=0.005, number=2),
+        ),
         "it pays: pass": on("discrete", PINNED, combined(0.015)),
         "alone: not-applicable": on("discrete", SLOW_WRITES),
     },

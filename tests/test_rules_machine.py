@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +24,8 @@ from judging import CARDS, Cases, bet, judge, on, predicted_run, restless, row
 from rendering import Accepted
 
 from advisor.profiles.figures import Block, HostPages
-from advisor.profiles.reading import load
 from advisor.profiles.schema import WRONG_RESULTS, Profile, Side, WorkloadRecord
 from advisor.profiles.system_state import CpuClocks, NumaNode
-from advisor.rules.advise import advise
-from advisor.rules.registry import RULES
 from advisor.verdicts.reasons import noise_of
 
 ORIN = "tegra-io-coherent"
@@ -252,27 +248,3 @@ def test_noise_is_known_from_enough_blocks_of_frames_that_do_not_overlap(blocks:
     assert bool(found) == (blocks == 18)
     late = [b.model_copy(update={"latency_seconds": 0.03}) for b in made]
     assert noise_of(late, "pinned") is None
-
-
-# A real run: an H200 in a virtual machine, where write-combined memory reads as fast as cached memory and
-# processes differ by a fifth.
-
-H200 = Path(__file__).parent / "data" / "h200-vector_add.json"
-
-
-def test_what_the_rules_say_of_a_real_h200():
-    found = {advice.rule: advice for advice in advise(load(H200)).advice}
-    assert "error" not in {advice.outcome for advice in found.values()}
-    fired = {rule for rule, advice in found.items() if advice.outcome == "advice"}
-    assert fired == {"pageable-transfer", "staged-transfer", "page-fault-migration", "unstable-measurement"}
-    assert found["pageable-transfer"].strategy == found["staged-transfer"].strategy
-    passed = {"write-combined-read", "write-combined-without-gain", "zero-copy-uncoalesced"}
-    passed |= {"link-below-best", "serial-copies", "pinned-over-budget"}
-    assert {found[rule].outcome for rule in passed} == {"pass"}
-    assert found["numa-remote"].outcome == "not-applicable"
-
-
-def test_of_one_gpu_these_rules_say_nothing() -> None:
-    of_several = {rule.id for rule in RULES if rule.text.several_gpus}
-    assert of_several == set(EXAMPLES)
-    assert not of_several & {advice.rule for advice in advise(profile()).advice}

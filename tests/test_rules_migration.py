@@ -1,22 +1,18 @@
 """Rules about managed memory: faults, turns, and prefetching where it is not supported.
 
-They ask how buffers are placed, not what a strategy is called: a mix of placements needs nothing more.
+They ask how buffers are placed, not what a strategy is called: a mix needs nothing more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from builders import cuda_device, workload
-from judging import CARDS, JETSONS, Cases, judge, on, restless, row, says
+from judging import CARDS, JETSONS, Cases, judge, mixed, on, restless, row
 from rendering import Accepted
 
-from advisor.profiles.schema import BufferRecord, Profile, WorkloadRecord
-from advisor.strategies.mixes import PLACEMENTS as PLACED
-from advisor.strategies.placement import Placement
-from advisor.strategies.registry import STRATEGIES
+from advisor.profiles.schema import Profile
 
 PAGEABLE = row("pageable", 0.060, kernels=0.001, copies=0.020)
 PINNED = row("pinned", 0.020, kernels=0.001, copies=0.010)
@@ -27,6 +23,7 @@ ATTACHED = row("managed-prefetch", 0.010, kernels=0.001)
 PLAIN = row("managed", 0.014, kernels=0.001)
 WINDOWS = cuda_device("discrete", concurrent_managed_access=0)
 SPARK = cuda_device("coherent", integrated=1)
+MANAGED_A = mixed({"a": "managed", "b": "pinned", "c": "pinned"}, 0.050, kernels=0.021, copies=0.003)
 SOLVER = workload(
     {"load": "host", "step": "device", "check": "host", "correct": "device", "report": "host"},
     {"state": {"load": "out", "step": "inout", "check": "inout", "correct": "inout", "report": "in"}},
@@ -62,6 +59,7 @@ CASES: Cases = {
         "none is in device memory: not-applicable": on(
             "discrete", FAULTING, row("zero-copy", 0.01, kernels=0.005)
         ),
+        "only a mix is in device memory: not-applicable": on("discrete", FAULTING, MANAGED_A),
         "one memory: not-applicable": on(f"{JETSONS} coherent", PAGEABLE, PINNED, FAULTING),
         "whole allocations move: not-applicable": on(WINDOWS, PAGEABLE, PINNED, FAULTING),
     },
@@ -69,6 +67,7 @@ CASES: Cases = {
         "four turns: pinned 30.0 ms": on("discrete", PAGEABLE, PINNED, FAULTING, workload=SOLVER),
         "whole allocations move: pinned 30.0 ms": on(WINDOWS, PAGEABLE, PINNED, FAULTING),
         "a coherent link: system 35.0 ms": on("coherent", PAGEABLE, FAULTING, SYSTEM),
+        "a mix: pinned 30.0 ms": on("coherent", MANAGED_A, PINNED),
         "one DRAM: not-applicable": [
             run
             for device in ("tegra-io-coherent", SPARK)
@@ -97,54 +96,3 @@ CASES: Cases = {
 @pytest.mark.parametrize("rule", CASES)
 def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
     judge(rule, CASES, accepted)
-
-
-@dataclass(frozen=True)
-class Mixed(Placement):
-    """One placement for the buffer a, another for the rest."""
-
-    first: Placement
-    rest: Placement
-
-    def adapted(self, buffer: BufferRecord, workload: WorkloadRecord) -> Placement:
-        return self.first if buffer.name == "a" else self.rest
-
-
-def apart(first: Placement, rest: Placement) -> Mixed:
-    return Mixed(host_kind="pinned", device_kind="device", first=first, rest=rest)
-
-
-def test_rules_ask_how_a_mix_places_its_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = {
-        "mixed": apart(PLACED["managed"], PLACED["pinned"]),
-        "combined": apart(PLACED["write-combined"], PLACED["managed"]),
-        "plain": apart(PLACED["pinned"], PLACED["managed"]),
-        "cached": PLACED["zero-copy-registered"],
-    }
-    known = tuple(replace(STRATEGIES[0], name=name, placement=how) for name, how in pairs.items())
-    monkeypatch.setattr("advisor.rules.rows.STRATEGIES", (*STRATEGIES, *known))
-    pinned = row("pinned", 0.010, copies=0.004)
-    mixed = row("mixed", 0.020, kernels=0.012, copies=0.003, consume=0.004)
-    managed = row("managed", 0.020, kernels=0.012)
-    quick = row("managed", 0.008, consume=0.001)
-    combined = row("combined", 0.020, copies=0.010)
-    plain = row("plain", 0.012, copies=0.002)
-    for rule, where, rows, outcome, strategy, words in (
-        ("ping-pong-migration", "coherent", (mixed, pinned), "advice", "pinned", "mixed"),
-        ("uncached-host-read", "tegra", (mixed, quick), "advice", "managed", "mixed"),
-        ("write-combined-without-gain", "discrete", (pinned, combined, plain), "advice", "pinned", "plain"),
-        (
-            "coherence-reversed",
-            "tegra-coherent",
-            (managed, row("cached", 0.010)),
-            "advice",
-            "cached",
-            "registered",
-        ),
-        ("page-fault-migration", "discrete", (managed, mixed), "not-applicable", None, "in device memory"),
-        ("page-fault-migration", "discrete", (managed, pinned), "advice", "pinned", ""),
-    ):
-        (run,) = on(where, *rows)
-        found = says(rule, run)
-        assert (found.outcome, found.strategy) == (outcome, strategy), found.detail
-        assert words in found.detail
