@@ -77,8 +77,21 @@ def _noise(at: Context) -> Values:
 
 
 def _less_what_is_cached(at: Context, stage: str, memory: Values, measured: terms.Number) -> Values:
-    """The time of a stage's bytes: where the CPU's cache holds them, no more than its measured time."""
-    return memory - _in_cache(at, stage) * np.maximum(memory - measured, 0.0)
+    """The time of a stage's bytes: no more than its measured time for what the CPU's largest cache holds.
+
+    It holds what it can of all that host stages of a frame touch. An H200's host fills 4 MiB at 29 GB/s and
+    256 MiB at 9 (measured by us).
+    """
+    plain, cache = at.machine.get("host_read_bytes_per_second"), at.machine.find("host_cache_bytes")
+    around = any(
+        not p.cpu_caches(at.memory_class)
+        # Write-combined memory may not be what it says: some hypervisors map it cached, as its reads tell.
+        or (p.write_combined and (_kind(at, p) == "host" or _rate(at, p, "read")[0] < plain[0] / 2))
+        for p in (at.placements[t.buffer] for t in at.traffic(stage))
+    )
+    if cache is None or around:
+        return memory
+    return memory - terms.cached_share(at.host_bytes, cache) * np.maximum(memory - measured, 0.0)
 
 
 def _past_the_cache(at: Context, stage: str) -> Values:
@@ -91,21 +104,6 @@ def _past_the_cache(at: Context, stage: str) -> Values:
         if written and (placement.host_kind, placement.device_kind) == ("pageable", "device"):
             seconds = seconds + np.minimum(t.bytes_read, at.size(t.buffer)) / _rate(at, placement, "read")
     return seconds * at.machine.model("past_the_cache_share")
-
-
-def _in_cache(at: Context, stage: str) -> Values:
-    """How much the CPU's largest cache holds of what all host stages of a frame touch: of that no stage waits
-    for memory. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9 (measured by us)."""
-    placed = [at.placements[t.buffer] for t in at.traffic(stage)]
-    plain = at.machine.get("host_read_bytes_per_second")
-    around = any(
-        not p.cpu_caches(at.memory_class)
-        # Write-combined memory may not be what it says: some hypervisors map it cached, as its reads tell.
-        or (p.write_combined and (_kind(at, p) == "host" or _rate(at, p, "read")[0] < plain[0] / 2))
-        for p in placed
-    )
-    cache = at.machine.find("host_cache_bytes")
-    return constant(0.0) if cache is None or around else terms.cached_share(at.host_bytes, cache)
 
 
 def foreign_copy(at: Context, step: Step, *, out: bool) -> Values:

@@ -73,19 +73,13 @@ class Reached:
 
 def latest(*moments: Reached) -> Reached:
     """The last of them, in every draw."""
-    return reduce(_later, moments)
-
-
-def _later(one: Reached, other: Reached) -> Reached:
-    if not other.parts or one is other:
-        return one
-    second, nothing = other.seconds > one.seconds, constant(0.0)
-    return Reached(
-        {
-            name: np.where(second, other.parts.get(name, nothing), one.parts.get(name, nothing))
-            for name in (*one.parts, *(name for name in other.parts if name not in one.parts))
-        }
-    )
+    last = moments[0]
+    for moment in moments[1:]:
+        if moment.parts and moment is not last:
+            one, other, later = last.parts, moment.parts, moment.seconds > last.seconds
+            names = dict.fromkeys((*one, *other))
+            last = Reached({n: np.where(later, other.get(n, 0.0), one.get(n, 0.0)) for n in names})
+    return last
 
 
 def frame_on_several(at: Context, period: Sequence[Sequence[Timed]]) -> dict[str, Values]:
