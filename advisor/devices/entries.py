@@ -141,7 +141,7 @@ class Figures(Record):
 
     memory_bytes: Figure
     device_memory_bytes_per_second: Figure = Field(description="The memory's peak, as specified")
-    achievable_share: Figure | None = optional("Of that peak, by a streaming kernel")
+    achievable_share: Figure | None = optional("Share of that peak that a streaming kernel reaches")
     l2_bytes: Figure | None = None
     l2_bytes_per_second: Figure | None = None
     flops_per_second: Figure | None = optional("32-bit arithmetic")

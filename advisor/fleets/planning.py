@@ -76,7 +76,7 @@ class Task(Record):
     no_gpu: bool = False
     file: Name = Field(description="The workload's, among those sent")
     workload: Name | None = None
-    options: dict[str, Any] = table("Those of `advisor.profile`")
+    options: dict[str, Any] = table("Options of `advisor.profile`")
     include_host: bool = False
     no_environment: bool = False
     command: Text = ""

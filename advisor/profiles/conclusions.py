@@ -51,7 +51,7 @@ class Faster(Record):
     """A mix that looks faster than the recommended uniform strategy, which is simpler."""
 
     strategy: Word
-    buffers: tuple[Word, ...] = Field(description="Those that it places otherwise")
+    buffers: tuple[Word, ...] = Field(description="Buffers that it places otherwise")
     ratio: Positive = Field(description="The recommended one's time over its own: 1.09 is 9 % faster")
     interval: Interval
 
@@ -75,7 +75,7 @@ class Recommendation(Record, extra="ignore"):  # earlier profiles have mix_bound
     saved_bytes: int | None = optional("Memory that it saves over that one")
     faster_mix: Faster | None = optional("Where the one that looks fastest is a mix, and this one is not")
     noise: Interval | None = optional("A strategy's time over its own under a second name, with its interval")
-    seconds_more: PositiveSeconds | None = optional("Of an open one: how much longer it would take to settle")
+    seconds_more: PositiveSeconds | None = optional("How much longer an open one would take to settle")
     speedup: Positive | None = optional("Baseline's time over that of the recommended one")
     interval: Interval | None = None
     baseline: Word | None = None
@@ -130,7 +130,7 @@ class Advice(Record):
     snippet: Text | None = None
     variants: dict[Word, Text] = table("The snippet for other libraries, by the library's name")
     certainty: Certainty | None = optional(
-        "Of an advice. measured: cause and worth are figures of this run; likely: the effect was "
+        "Only for advice. measured: cause and worth are figures of this run; likely: the effect was "
         "measured and its cause inferred; predicted: it rests on computed figures"
     )
     sources: tuple[Text, ...] = ()

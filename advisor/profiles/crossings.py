@@ -60,7 +60,7 @@ class LineLoop(Record, extra="ignore"):  # earlier profiles have warm_up
         "Mean of the steady iterations without timed calls, less what counting took, where it is shorter"
     )
     seconds: Seconds = Field(description="All iterations, on the host's clock")
-    overhead_seconds: Seconds | None = optional("Of these, at least spent in recording")
+    overhead_seconds: Seconds | None = optional("At least so many of them were spent in recording")
     copy_cost: CopyCost | None = optional("None if too few frames could be compared, or without a GPU")
     named: bool = optional("Chosen by --frame", False)
 
@@ -71,18 +71,18 @@ class Origin(Record):
     kind: OriginKind
     place: Place | None = optional("The line that allocated it, where that was seen")
     each_frame: bool | None = optional("Whether it is new memory in each frame")
-    kept: bool = optional("Of downloads: the program holds one while later ones are made", False)
+    kept: bool = optional("Whether the program holds a download while later ones are made", False)
 
 
 class Repeats(Record):
     """Comparison of the bytes themselves, in a sample of the crossings of a line."""
 
     checked: Number = Field(description="Crossings whose bytes were looked at")
-    compared: Count = optional("Of these, right after one whose bytes were looked at too", 0)
-    same: Count = optional("Of those compared, equal to the line's crossing before", 0)
-    returned: Count = optional("Of these uploads, equal to what a download had brought", 0)
+    compared: Count = optional("How many came right after one whose bytes were looked at too", 0)
+    same: Count = optional("How many of those compared equal the line's crossing before", 0)
+    returned: Count = optional("How many uploads equal what a download had brought", 0)
     returned_from: Place | None = optional("The line of that download")
-    latest: Count = optional("Of those returned, what that line had downloaded last", 0)
+    latest: Count = optional("How many of those returned that line had downloaded last", 0)
     complete: bool = Field(description="Whether every byte was compared; else a sample of them")
     false_share: Share = Field(description="Upper bound of the share of changes that the sample misses")
 
@@ -109,12 +109,12 @@ class Crossing(Record):
     non_blocking: bool = optional("An asynchronous copy was asked for: non_blocking=True, a stream", False)
     host_seconds: Seconds | None = optional("The calls, less waits for earlier kernels; None without a GPU")
     kernel_seconds: Seconds | None = optional("What the calls waited for earlier kernels")
-    stream_seconds: Seconds | None = optional("Of the copies by CUDA events, scaled from those timed")
+    stream_seconds: Seconds | None = optional("The copies' time by CUDA events, scaled from those timed")
     timed: Count = optional("Copies that events timed", 0)
     origin: Origin | None = None
     repeats: Repeats | None = None
     unread: int | None = optional("Uploads that nothing read before the next, scaled from a sample")
-    holds_back: Place | None = optional("Of a wait: the next line that gives the GPU work")
+    holds_back: Place | None = optional("For a wait: the next line that gives the GPU work")
 
 
 class Ceiling(Record):
@@ -126,10 +126,13 @@ class Ceiling(Record):
     loop: int | None = optional("Index into the loops; None: the whole run")
     copy_seconds: Seconds
     wait_seconds: Seconds
-    of_seconds: PositiveSeconds | None = optional("Of the frame or run; None where it was not measured")
+    of_seconds: PositiveSeconds | None = optional(
+        "Length of the frame or run; None where it was not measured"
+    )
     predicted: bool = False
     interval_seconds: Interval | None = optional(
-        "Of the sum: 95 % by frames without copies, up to the calls' time; predicted: 5th to 95th percentile"
+        "Interval of the sum: 95 % by frames without copies, up to the calls' time; predicted: 5th to 95th "
+        "percentile"
     )
     device: Word | None = optional("The device it is predicted for")
 
@@ -146,7 +149,7 @@ class LinePrediction(Record):
     """Predicted times of the crossings on another device, in the order of `crossings`."""
 
     device: Word
-    seconds: tuple[Interval | None, ...] = Field(description="Of one occurrence: 5th and 95th percentile")
+    seconds: tuple[Interval | None, ...] = Field(description="One occurrence: 5th and 95th percentile")
     likely_seconds: tuple[PositiveSeconds | None, ...]
     assumptions: tuple[Text, ...] = ()
 
@@ -182,7 +185,7 @@ class ScriptRun(Record, extra="ignore"):  # earlier profiles have processes
     exit_code: int = 0
     error: Text = optional("The exception that ended it", "")
     seconds: Seconds = Field(description="From the script's first line until the GPU was done")
-    overhead_seconds: Seconds = Field(description="Of these, at least spent in recording")
+    overhead_seconds: Seconds = Field(description="At least so many of them were spent in recording")
     played: Word | None = optional("Without a GPU: what stood in for it (a mock of CuPy, PyTorch on the CPU)")
     loops: tuple[LineLoop, ...] = ()
     crossings: tuple[Crossing, ...] = ()

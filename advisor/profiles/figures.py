@@ -38,8 +38,8 @@ class Row(Record):
     """One strategy. A mix names, for each shared buffer, the strategy whose placement the buffer has."""
 
     strategy: Word
-    placements: dict[Word, Word] = table("Of a mix: how each buffer that both sides use is placed")
-    pipelined: bool = optional("Of a mix: frames overlap", False)
+    placements: dict[Word, Word] = table("In a mix: how each buffer that both sides use is placed")
+    pipelined: bool = optional("In a mix: whether frames overlap", False)
 
 
 class Quantile(Record):
@@ -53,7 +53,7 @@ class Quantile(Record):
 class FrameEnergy(Record):
     """Energy of a frame, above what the device takes while nothing runs."""
 
-    joules: Positive = Field(description="Of a frame, without the idle power")
+    joules: Positive = Field(description="Energy of a frame, without the idle power")
     watts: Positive = Field(description="Mean power in the windows, the idle power included")
     idle_watts: Amount = Field(description="With the process's context open and nothing running")
     seconds: Seconds = Field(description="All windows together")
@@ -75,7 +75,7 @@ class HostPages(Record):
     """The pages of the buffers' host memory, as the kernel placed them."""
 
     bytes: Bytes = Field(description="Host memory of all buffers")
-    huge_bytes: Bytes | None = optional("Of these on huge pages, transparent or explicit")
+    huge_bytes: Bytes | None = optional("How many of them are on huge pages, transparent or explicit")
     absent: dict[Word, Text] = Field(default_factory=dict)
 
 
@@ -103,7 +103,7 @@ class Iterations(Record):
     number: Count = Field(description="Which loop of the frame, in order")
     until: Word = Field(description="The buffer that ends it")
     counts: tuple[Number, ...] = Field(
-        description="Of single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
+        description="Single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
         "reference run's; of the traced run those that it timed"
     )
     mean: float = Field(ge=1, le=MOST_ITERATIONS, description="Per frame, over the frames that are timed")
@@ -125,7 +125,7 @@ class Energy(GpuEnergy):
 
     joules: Positive
     source: Text = Field(description="The counter or the rails, and what they include")
-    gpus: tuple[GpuEnergy, ...] = optional("Of several GPUs: each, by its number in the workload", ())
+    gpus: tuple[GpuEnergy, ...] = optional("Each of several GPUs, by its number in the workload", ())
 
 
 class RoundBlock(Record):
@@ -147,7 +147,7 @@ class Block(RoundBlock, FrameFigures):
     host_seconds: dict[Name, Seconds] = table("Mean of each host stage in a frame, by the host's clock")
     iterations: dict[Word, Annotated[float, Field(ge=1)]] = table("Mean of each loop if the same in all runs")
     frame_latencies: tuple[Seconds, ...] = optional("Latencies of the first frames, where frames overlap", ())
-    energy: Energy | None = optional("Of a window for energy, of two seconds")
+    energy: Energy | None = optional("Energy in a window of two seconds")
 
     @property
     def period_seconds(self) -> float:

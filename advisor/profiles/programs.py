@@ -32,12 +32,12 @@ class Flow(Record):
     memory: Word = Field(description="The host's: pageable, pinned (also registered), managed, unknown, ...")
     small: bool
     count: Number
-    calls: Number = Field(description="Of the host that made them: one for all copies of a CUDA graph")
+    calls: Number = Field(description="The host's calls that made them: one for all copies of a CUDA graph")
     bytes: Bytes
     seconds: Seconds = Field(description="In which at least one of them ran")
-    hidden_seconds: Seconds = Field(description="Of these, while a kernel ran on the same GPU")
-    staging_seconds: Seconds = optional("Of pageable copies: the GPU idle and the host in their calls", 0.0)
-    best_bytes_per_second: float | None = optional("Of the fastest one of 1 MiB or more")
+    hidden_seconds: Seconds = Field(description="While a kernel ran on the same GPU")
+    staging_seconds: Seconds = optional("The GPU idle and the host in calls of pageable copies", 0.0)
+    best_bytes_per_second: float | None = optional("Rate of the fastest one of 1 MiB or more")
     where: Text | None = optional("The function that called for most of them, by the report's backtraces")
 
     @property
@@ -60,7 +60,7 @@ class HostTime(Record):
     work: HostWork
     count: Number
     seconds: Seconds = Field(description="In which a thread was in such a call; launches and others added up")
-    idle_seconds: Seconds = Field(description="Of these, while the GPU did nothing")
+    idle_seconds: Seconds = Field(description="While the GPU did nothing")
     where: Text | None = None
 
 
@@ -69,7 +69,7 @@ class Managed(Record):
 
     migrations: tuple[Migrations, ...]
     seconds: Seconds = Field(description="In which at least one page moved")
-    exposed_seconds: Seconds = Field(description="Of these, while no kernel ran")
+    exposed_seconds: Seconds = Field(description="While no kernel ran")
     stalled_seconds: Seconds = Field(description="Whole kernels in which pages moved")
     bouncing_bytes: Bytes | None = optional("Moved in ranges that went both ways in every frame")
     bouncing_ranges: int | None = None
@@ -90,7 +90,7 @@ class Frames(Record):
     """The frames of a program; the first ones that take longer are warm-up."""
 
     source: FrameSource
-    name: Name = Field(description="Of the range, or how the frames were found")
+    name: Name = Field(description="Name of the range, or how the frames were found")
     count: Number
     alike: Share = Field(description="Share of them with the same work as most")
     steady_count: Number = Field(description="Without the first ones that took longer")
@@ -131,16 +131,16 @@ class GpuTrace(Record):
     seconds: PositiveSeconds
     frames: Frames | None = None
     kernel_seconds: Seconds
-    collective_seconds: Seconds = optional("Of these, while only NCCL's kernels ran", 0.0)
+    collective_seconds: Seconds = optional("While only NCCL's kernels ran", 0.0)
     copy_seconds: Seconds
-    hidden_seconds: Seconds = Field(description="Of the copies, while a kernel ran")
-    up_seconds: Seconds | None = optional("Of the copies, while an upload ran")
-    down_seconds: Seconds | None = optional("Of the copies, while a download ran")
-    both_seconds: Seconds | None = optional("Of the copies, while both ran")
+    hidden_seconds: Seconds = Field(description="Copies while a kernel ran")
+    up_seconds: Seconds | None = optional("Copies while an upload ran")
+    down_seconds: Seconds | None = optional("Copies while a download ran")
+    both_seconds: Seconds | None = optional("Copies while both ran")
     copy_engines: int | None = optional("Copies that the GPU can run at once")
     idle_seconds: Seconds
     idle_in_calls_seconds: Seconds | None = optional("Idle in calls that copy, wait, allocate or page-lock")
-    removable_seconds: Seconds | None = optional("Of that, without waits for other GPUs")
+    removable_seconds: Seconds | None = optional("The same without waits for other GPUs")
     outside_seconds: Seconds | None = optional("Idle with the host in no CUDA call and no other GPU at work")
     flows: tuple[Flow, ...] | None = None
     managed: Managed | None = None

@@ -95,7 +95,7 @@ class StageRecord(Record):
     every: int = Field(default=1, ge=1, le=MOST_PERIOD, description="In frames whose index this divides")
     loop: Loop | None = optional("The loop of the frame that it is in")
     textures: bool = optional("Its code samples through textures", False)
-    gpu: int = Field(default=0, ge=0, lt=MOST_GPUS, description="Of the workload's GPUs, which it runs on")
+    gpu: int = Field(default=0, ge=0, lt=MOST_GPUS, description="Which of the workload's GPUs it runs on")
     line: Text | None = optional("Where its function begins: workload.py:12")
 
 
@@ -159,17 +159,19 @@ class Measured(figures.StrategyFigures, figures.Row, extra="ignore"):  # earlier
         min_length=1, description="How many of frame_seconds each process gave; sums to its length"
     )
     median_seconds: PositiveSeconds = Field(
-        description="Of a frame, as verdicts compare it: from the final's blocks by docs/verdict.md, "
+        description="A frame's time, as verdicts compare it: from the final's blocks by docs/verdict.md, "
         "else the median of frame_seconds"
     )
-    interval_seconds: Interval = Field(description="Of that time: from the final's blocks, else bootstrap")
+    interval_seconds: Interval = Field(
+        description="Interval of that time: from the final's blocks, else bootstrap"
+    )
     stage_seconds: dict[Name, Seconds] = Field(description="Median time of each stage of a frame")
     transfer_seconds: Seconds = Field(description="Copies between the sides in one frame, both directions")
     synchronize_seconds: Seconds = 0.0
     device_path_seconds: Seconds = Field(description="Frame without host stages: copies, kernels, waiting")
     host_copy_seconds: Seconds | None = optional("The host's copies to and from external buffers in a frame")
     latency_seconds: PositiveSeconds | None = optional("Latency of a frame if frames overlap, else its time")
-    iterations: tuple[figures.Iterations, ...] = optional("Of each loop of the frame", ())
+    iterations: tuple[figures.Iterations, ...] = optional("Turns of each loop of the frame", ())
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
     samples: Literal["frames", "blocks"] = optional("frame_seconds holds frames or means of blocks", "frames")
@@ -245,7 +247,7 @@ class Predicted(figures.Row):
     )
     host_interval: Interval | None = optional("Host stages of a frame alone; None where frames overlap")
     device_path_interval: Interval | None = optional("The same of all else in a frame")
-    instead: dict[Word, figures.Instead] = table("Of the best mix: each buffer's next best placement")
+    instead: dict[Word, figures.Instead] = table("Each buffer's next best placement in the best mix")
     draws: Draws | None = optional(
         "This time in each simulated device over the likely one, in thousandths. The same place is the same "
         "device in every prediction for it, so that two profiles can be compared draw by draw"
@@ -271,8 +273,10 @@ class Trace(Record):
     traffic: tuple[Traffic, ...] = ()
     work: tuple[StageWork, ...] = ()
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
-    valid_bytes: dict[Word, float] = table("Of buffers with a length: the mean of what was valid in a frame")
-    iterations: tuple[figures.Iterations, ...] = optional("Of each loop; other figures are of one turn", ())
+    valid_bytes: dict[Word, float] = table("Mean of what was valid in a frame, for buffers with a length")
+    iterations: tuple[figures.Iterations, ...] = optional(
+        "Turns of each loop; other figures are of one turn", ()
+    )
     host_rates: HostRates | None = optional("How fast the CPU at hand reads and writes memory")
 
     def times(self, loop: Loop | None) -> float:
@@ -299,7 +303,9 @@ class Profile(Record):
     tool: Tool
     created: Word = Field(description="ISO 8601, UTC")
     command: Text
-    commit: Commit | None = optional("Of the repository that holds the workload's file; None without one")
+    commit: Commit | None = optional(
+        "Commit of the repository that holds the workload's file; None without one"
+    )
     environment: Environment
     method: figures.Method
     preferences: Preferences = Preferences()

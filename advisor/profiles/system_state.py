@@ -33,7 +33,7 @@ class GpuState(Record):
     throttle_reasons: tuple[Word, ...] | None = optional("What held the clocks down; empty when nothing did")
     throttled_seconds: dict[Word, Seconds] = table("By cause, since the driver was loaded; differences count")
     link_generation: Number | None = optional("PCIe generation now; an idle GPU may lower it")
-    link_generation_max: Number | None = optional("Of this GPU in this slot")
+    link_generation_max: Number | None = optional("Highest that this GPU has in this slot")
     link_width: Number | None = None
     link_width_max: Number | None = None
     other_processes: int | None = optional("Compute processes of others")
@@ -80,10 +80,10 @@ class HostState(Record):
     numa_nodes: tuple[NumaNode, ...] = ()
     gpu_numa_node: int | None = optional("The NUMA node the GPU is attached to")
     memory_available_bytes: Bytes | None = None
-    memory_limit: Limit | None = optional("Of the control group")
+    memory_limit: Limit | None = optional("Limit of the control group")
     locked_memory_limit: Limit | None = optional("RLIMIT_MEMLOCK, soft")
     huge_pages: Word | None = optional("Transparent ones: always, madvise or never")
-    allowed_cpus: Word | None = optional("Of this process, as Linux lists them")
+    allowed_cpus: Word | None = optional("CPUs of this process, as Linux lists them")
     wsl: bool = False
     container: bool = False
     absent: dict[Word, Text] = Field(default_factory=dict)

@@ -27,16 +27,16 @@ class Span(Record):
     label: Name = Field(description="host:<stage>, synchronize, to-device; nsys's word where it saw it")
     begin_seconds: Seconds
     end_seconds: Seconds
-    gpu: int | None = optional("Of several GPUs: the number in the workload of that which did it")
+    gpu: int | None = optional("Which of several GPUs did it, by its number in the workload")
     merged: Number = optional("Number of equal spans merged because they are too close to draw", 1)
-    worked_seconds: Seconds | None = optional("Of merged spans: without the gaps between them")
+    worked_seconds: Seconds | None = optional("Merged spans without the gaps between them")
 
 
 class Timeline(Record):
     """One steady frame. `events`: our own marks; the stream's are fitted to the host's clock within µs."""
 
     source: Literal["events", "nsys"]
-    frame_seconds: PositiveSeconds = Field(description="Of this frame, slowed by recording")
+    frame_seconds: PositiveSeconds = Field(description="Length of this frame, slowed by recording")
     spans: tuple[Span, ...]
     left_out: Count = optional("Spans beyond those that are kept", 0)
 
@@ -237,7 +237,7 @@ class Again(Record):
 
     call: Text
     where: Text | None = optional("File and line of the call")
-    bytes: Amount = Field(description="As counted over a link (advisor/measure/routines.toml)")
+    bytes: Amount = Field(description="Counted over a link (advisor/measure/routines.toml)")
     shared_bytes: Amount = optional("What every multiprocessor reads for itself", 0)
     readers: float = Field(default=1, ge=1, description="How many of them at most: the blocks that read it")
 

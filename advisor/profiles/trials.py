@@ -56,7 +56,9 @@ class Patch(Record):
     lines: Count = Field(description="Lines added and removed")
     left_out: tuple[Text, ...] = optional("Trials that could not be written as text, and why", ())
     equal: bool | None = optional("Whether its results are the unchanged script's; None where nothing tells")
-    speedup: Positive | None = optional("As it is over patched, in separate processes")
+    speedup: Positive | None = optional(
+        "Time of the script as it is over the patched one's, in separate processes"
+    )
     interval: Interval | None = None
     promised_seconds: Seconds | None = optional("Per frame: those of its changes, at most the ceiling")
     reason: Text = optional("Why it was not run, failed, or is only code to consider", "")
@@ -108,6 +110,6 @@ class Trials(Record):
         "What two unchanged runs did not agree in, so that it compares nothing", ()
     )
     patch: Patch | None = None
-    runs: Count = optional("Of the script, after the recorded one", 0)
+    runs: Count = optional("Runs of the script after the recorded one", 0)
     seconds: Seconds = Field(description="All runs together")
     reason: Text = optional("Why nothing was tried, or not all", "")

@@ -107,7 +107,7 @@ class Record:
     count: int = 0
     bytes: int = 0
     repeats: int = 0
-    """Those that were only counted."""
+    """Crossings that were only counted."""
     times: tuple[Times, Times] = field(default_factory=lambda: (Times(), Times()))
     """In the first iteration of the innermost loop, which compiles and allocates, and later ones."""
     marks: list[tuple[Any, Any, Times]] = field(default_factory=list)
