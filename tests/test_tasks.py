@@ -8,17 +8,16 @@ from typing import Any, cast
 import pytest
 from every import every
 from fakes import FakeClock, FakeRanges, RecordingBackend, bench, job
+from test_frames import FRESH
 
-from advisor import Buffer, In, Out, Workload, device, host
+from advisor import Workload
 from advisor.errors import NothingMeasured
 from advisor.measure import footprint, tasks, worker
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
 from advisor.measure.frames import Ranges
 from advisor.measure.jobs import Description, Outcome, Problem, Sample
-from advisor.measure.launcher import Ended
 from advisor.measure.placed_workload import place
 from advisor.measure.reference import reference
-from advisor.measure.results import failure
 from advisor.measure.tasks import MOST_SPANS
 from advisor.measure.tasks import timeline as timeline_of
 from advisor.profiles.traces import Span, Timeline, lanes
@@ -65,20 +64,10 @@ class Leaving(RecordingBackend):
             self.left = "it left another stream current"
 
 
-def did(
-    task: str, file: Path, strategy: str, backend: RecordingBackend, *, timeline: bool = False,
-    left_seconds: float | None = None, seconds: float = 0.01, **assignments: str,
-) -> Outcome:  # fmt: skip
+def did(task: str, file: Path, strategy: str, backend: RecordingBackend, **changes: Any) -> Outcome:
     """The outcome of a task, as a worker runs it."""
     asked = job(
-        task=task,
-        file=str(file),
-        strategy=strategy,
-        reference=str(file.parent / "results"),
-        assignments=assignments,
-        timeline=timeline,
-        left_seconds=left_seconds,
-        seconds=seconds,
+        task=task, file=str(file), strategy=strategy, reference=str(file.parent / "results"), **changes
     )
     loaded = load(file, None, asked.assignments)
     ranges = cast(Ranges, FakeRanges())
@@ -91,10 +80,10 @@ def did(
         return tasks.measure(asked, loaded, backend, run, before)
 
 
-def measured(file: Path, strategy: str, **assignments: str) -> Sample:
-    did("reference", file, "pageable", RecordingBackend(), **assignments)
-    backend = RecordingBackend(haste="lazy")
-    sample = did("measure", file, strategy, backend, **assignments)
+def measured(file: Path, strategy: str, backend: RecordingBackend | None = None, **changes: Any) -> Sample:
+    did("reference", file, "pageable", RecordingBackend(), assignments=changes.get("assignments", {}))
+    backend = backend or RecordingBackend(haste="lazy")
+    sample = did("measure", file, strategy, backend, **changes)
     assert isinstance(sample, Sample)
     assert not backend.live
     return sample
@@ -103,7 +92,7 @@ def measured(file: Path, strategy: str, **assignments: str) -> Sample:
 @pytest.mark.parametrize("external", ["false", "true"])
 @pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
 def test_every_strategy_is_measured_and_verified(strategy: str, external: str, file: Path) -> None:
-    sample = measured(file, strategy, external=external)
+    sample = measured(file, strategy, assignments={"external": external})
     assert sample.verified
     assert len(sample.frame_seconds) >= 5
     assert (sample.latency_seconds is not None) == (strategy == "pinned-pipelined")
@@ -120,10 +109,7 @@ def test_every_strategy_is_measured_and_verified(strategy: str, external: str, f
 def test_where_no_time_is_left_only_the_frames_that_must_be_are_run(
     left: float, frames: int, watched: bool, file: Path
 ) -> None:
-    did("reference", file, "pageable", RecordingBackend())
-    how: Any = {"left_seconds": left, "timeline": True, "seconds": 1e-6}
-    sample = did("measure", file, "pinned", RecordingBackend(), **how)
-    assert isinstance(sample, Sample)
+    sample = measured(file, "pinned", left_seconds=left, timeline=True, seconds=1e-6)
     assert (len(sample.frame_seconds), sample.timeline is not None) == (frames, watched)
     assert sample.verified
 
@@ -138,9 +124,7 @@ class Locking(RecordingBackend):
 
 
 def test_what_the_timed_frames_lock_is_told_per_frame(file: Path) -> None:
-    did("reference", file, "pageable", RecordingBackend())
-    sample = did("measure", file, "pinned", Locking())
-    assert isinstance(sample, Sample)
+    sample = measured(file, "pinned", Locking())
     assert sample.page_locking.calls == 1.0
     assert sample.page_locking.seconds == pytest.approx(0.001)
 
@@ -182,15 +166,6 @@ def attempt(file: Path, backend: RecordingBackend, **changes: str) -> Outcome:
     )
 
 
-def test_a_state_left_behind_becomes_a_failed_row(file: Path) -> None:
-    outcome = attempt(file, Leaving(1), strategy="pinned")
-    assert isinstance(outcome, Problem)
-    assert outcome.cause == "state"
-    row = failure("pinned", Ended(outcome, "finished", "", ""))
-    assert row.reason == "the workload changed the device's state: it left another stream current"
-    assert row.next_step == "Change the device, stream or allocator only inside a CuPy `with` block."
-
-
 def test_the_description_comes_before_the_first_frame(file: Path) -> None:
     backend = RecordingBackend(fail_at=1)
     outcome = attempt(file, backend, task="reference")
@@ -202,52 +177,52 @@ def test_the_description_comes_before_the_first_frame(file: Path) -> None:
     assert [buffer.name for buffer in described.workload.buffers] == ["a", "b", "w"]
 
 
+class Refusing(RecordingBackend):
+    """A device that fails at a prefetch, or has no memory left."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self._error = error
+        self.free_bytes = self.free_bytes if error else 100
+
+    def prefetch(self, *arguments: Any) -> None:
+        raise self._error or AssertionError
+
+
 @pytest.mark.parametrize(
-    ("error", "cause", "message"),
+    ("backend", "cause", "message", "step"),
     [
-        (ManagedCallFailed("cudaErrorNotSupported (801)"), "device", "CUDA: cudaErrorNotSupported (801)"),
-        (NothingMeasured("prefetch needs cuda-bindings"), "wrong", "prefetch needs cuda-bindings"),
         (
-            None,
+            Leaving(1),
+            "state",
+            "it left another stream current",
+            "Change the device, stream or allocator only inside a CuPy `with` block.",
+        ),
+        (Refusing(ManagedCallFailed("NotSupported (801)")), "device", "CUDA: NotSupported (801)", ""),
+        (
+            Refusing(NothingMeasured("prefetch needs cuda-bindings")),
+            "wrong",
+            "prefetch needs cuda-bindings",
+            "",
+        ),
+        (
+            Refusing(),
             "memory",
             "the buffers need 192 B of device memory; 100 B are free; "
             "--allow-oversubscription permits this for managed memory",
+            "",
         ),
     ],
 )
-def test_what_managed_memory_fails_with_is_no_bug_of_ours(
-    error: Exception | None, cause: str, message: str, file: Path
+def test_a_devices_failure_and_a_changed_state_are_no_bugs_of_ours(
+    backend: RecordingBackend, cause: str, message: str, step: str, file: Path
 ) -> None:
-    backend = RecordingBackend()
-
-    def refuse(*arguments: object) -> None:
-        raise error  # type: ignore[misc]
-
-    backend.prefetch = refuse  # type: ignore[method-assign]
-    backend.free_bytes = backend.free_bytes if error else 100
     outcome = attempt(file, backend, strategy="managed-prefetch")
     assert isinstance(outcome, Problem)
-    assert (outcome.cause, outcome.message) == (cause, message)
+    assert (outcome.cause, outcome.message, outcome.next_step) == (cause, message, step)
 
 
 # A frame's timeline: what our own events record, the lines it is drawn on
-
-
-def produce(a: Out, frame: int) -> None:
-    a.fill(frame)
-
-
-def add(xp: Any, a: In, b: Out) -> None:
-    xp.add(a, 1, out=b)
-
-
-def consume(b: In) -> None:
-    b.sum()
-
-
-def adding() -> Workload:
-    buffers = {name: Buffer(64, "f4") for name in "ab"}
-    return Workload(buffers, frame=[host(produce), device(add), host(consume)])
 
 
 def span(track: Any, begin: float, end: float, label: str = "x", **fields: Any) -> Span:
@@ -256,7 +231,7 @@ def span(track: Any, begin: float, end: float, label: str = "x", **fields: Any) 
 
 def recorded(strategy: str, **options: float) -> Timeline:
     """Of a backend whose stream takes its own time, on a clock that moves when it is looked at."""
-    with bench(adding(), strategy, RecordingBackend(**options)) as run:  # type: ignore[arg-type]
+    with bench(FRESH, strategy, RecordingBackend(**options)) as run:  # type: ignore[arg-type]
         run.start()
         timeline = timeline_of(run.loop, run.backend, FakeClock(step=1.0))
     assert timeline
@@ -267,16 +242,16 @@ def test_work_on_the_stream_is_timed_by_the_streams_marks() -> None:
     """The stream's clock stands at 0 when the watching starts, as the host's does but for a look at it."""
     timeline = recorded("pageable", copy_seconds=2.0, kernel_seconds=5.0)
     times = [(s.label, s.end_seconds - s.begin_seconds) for s in timeline.spans if s.track != "host"]
-    assert ("device:add", 5.0) in times
+    assert ("device:double", 5.0) in times
     assert ("to-device", 2.0) in times
-    assert {label for label, _ in times} <= {"device:add", "to-device", "to-host"}
+    assert {label for label, _ in times} <= {"device:double", "to-device", "to-host"}
 
 
 @every(("strategy", "latencies"), [("pinned", 0), ("pinned-pipelined", 3)])
 def test_overlapping_frames_are_seen_for_one_period_and_nobody_looks_on_afterwards(
     strategy: str, latencies: int
 ) -> None:
-    with bench(adding(), strategy, RecordingBackend()) as run:
+    with bench(FRESH, strategy, RecordingBackend()) as run:
         run.start()
         clock, before = FakeClock(step=1.0), len(run.loop.latencies)
         timeline = timeline_of(run.loop, run.backend, clock)
@@ -290,21 +265,13 @@ def test_overlapping_frames_are_seen_for_one_period_and_nobody_looks_on_afterwar
 
 
 def test_a_frame_of_very_many_steps_is_cut_and_says_so() -> None:
-    buffers = {name: Buffer(64, "f4") for name in "ab"}
-    many = [host(produce), *(device(_named(i)) for i in range(MOST_SPANS + 20)), host(consume)]
-    with bench(Workload(buffers, frame=many), "zero-copy", RecordingBackend(kernel_seconds=1)) as run:
+    first, kernel, last = FRESH.frame_stages
+    many = Workload(FRESH.buffers, frame=[first, *[kernel] * (MOST_SPANS + 20), last])
+    with bench(many, "zero-copy", RecordingBackend(kernel_seconds=1)) as run:
         run.loop.first_frame()
         timeline = timeline_of(run.loop, run.backend, FakeClock(step=1.0))
     assert len(timeline.spans) == MOST_SPANS
     assert timeline.left_out > 0
-
-
-def _named(number: int) -> Any:
-    def stage(xp: Any, a: In, b: Out) -> None:
-        xp.add(a, 1, out=b)
-
-    stage.__name__ = f"stage{number}"
-    return stage
 
 
 def test_what_overlaps_is_drawn_on_lines_of_its_own() -> None:
