@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from advisor.measure import footprint
 from advisor.measure.backends import CpuBackend
 from advisor.measure.footprint import Reading, host_pages, read
 from advisor.profiles.figures import PlaceMemory
-from advisor.profiles.schema import Footprint, MemoryClass
+from advisor.profiles.schema import Device, Footprint, MemoryClass
 from advisor.strategies.arena import Arena
 
 KIB = 1024
@@ -55,14 +54,16 @@ def test_what_cannot_be_read(proc: Path, name: str) -> None:
 
 
 def test_this_machine() -> None:
-    """Resident memory shows; it is far more than what else changes."""
+    """Resident memory shows, far more than what else changes, and which of its pages are huge."""
     before = read(CpuBackend())
-    memory = mmap.mmap(-1, 32 << 20)
-    np.frombuffer(memory, np.uint8)[:] = 1
+    memory = np.ones(32 << 20, np.uint8)
     after = read(CpuBackend())
+    found = host_pages([memory, None, array(0, 0)])
+    assert (found.bytes, found.absent) == (memory.nbytes, {})
+    assert 0 <= found.huge_bytes <= found.bytes
     if before.process is None or after.process is None:
         pytest.skip("no smaps_rollup here")
-    assert len(memory) * 0.9 < after.process - before.process < len(memory) * 1.5
+    assert memory.nbytes * 0.9 < after.process - before.process < memory.nbytes * 1.5
 
 
 def test_the_librarys_pool_is_reserved_but_was_not_requested() -> None:
@@ -111,25 +112,26 @@ class Filling(RecordingBackend):
             self.use(host=1043, card=200)
 
 
-@pytest.mark.parametrize("strategy", ["managed", "pinned-pipelined"])
-def test_what_a_frame_takes_by_place_at_most(strategy: str, proc: Path) -> None:
-    backend = Filling(proc)
+@every(
+    ("strategy", "device", "places"),
+    [
+        ("managed", cuda_device(), {"host": 43, "gpu1": 258}),
+        ("pinned-pipelined", cuda_device(), {"host": 43, "gpu1": 258}),
+        ("managed", cuda_device("tegra-io-coherent", concurrent_managed_access=0), {"host": 43}),
+    ],
+)
+def test_what_a_frame_takes_by_place_at_most(
+    strategy: str, device: Device, places: dict[str, int], proc: Path
+) -> None:
+    """One memory is the host's, and what cannot be read is no place."""
+    backend = Filling(proc, device=device)
     before = read(backend, proc)
     setup, frame = SHAPES["weights"]
     with bench(made(frame, {}, setup=setup), strategy, backend=backend) as run:
         run.start()
         found = footprint.over_frames(run.loop, backend, before, 1, proc)
-    assert found == {"host": PlaceMemory(peak_bytes=43 * KIB), "gpu1": PlaceMemory(peak_bytes=258 * KIB)}
-
-
-def test_one_memory_is_the_hosts_and_what_cannot_be_read_is_no_place(proc: Path) -> None:
-    backend = Filling(proc, device=cuda_device("tegra-io-coherent", concurrent_managed_access=0))
-    before = read(backend, proc)
-    setup, frame = SHAPES["weights"]
-    with bench(made(frame, {}, setup=setup), "managed", backend=backend) as run:
-        run.start()
-        assert footprint.over_frames(run.loop, backend, before, 0, proc).keys() == {"host"}
         assert footprint.over_frames(run.loop, backend, NOTHING, 0, proc) == {}
+    assert found == {name: PlaceMemory(peak_bytes=kib * KIB) for name, kib in places.items()}
 
 
 def test_pages_that_the_driver_locks_outside_of_the_kernels_count_are_not_none() -> None:
@@ -225,14 +227,6 @@ def test_huge_pages_of_the_buffers_mappings(
     assert absent.huge_bytes is None
     assert "cannot be read" in absent.absent["huge_bytes"]
     assert host_pages([None], smaps) is None, "without host memory there is nothing to tell"
-
-
-def test_huge_pages_of_this_machine() -> None:
-    memory = np.ones(8 * MIB, np.uint8)
-    found = host_pages([memory, None, array(0, 0)], Path(f"/proc/{os.getpid()}/smaps"))
-    assert found.bytes == 8 * MIB
-    assert 0 <= found.huge_bytes <= found.bytes
-    assert found.absent == {}
 
 
 def test_ordinary_memory_is_the_same_whatever_becomes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,14 +105,6 @@ def test_ranges_nest_and_balance_in_the_domain(record: Path) -> None:
 
 
 @needs_compiler
-def test_a_strategy_that_moves_nothing_has_no_transfers_in_any_frame(record: Path) -> None:
-    ran(record, VECTOR_ADD, "zero-copy", assignments={"n": "64"}, frames=50)
-    assert set(map(tuple, frames(pushed(record)))) == {
-        ("host:produce", "device:add", "synchronize", "host:consume")
-    }
-
-
-@needs_compiler
 @pytest.mark.parametrize("how", ["raise", "odd"])
 def test_every_range_is_closed_when_a_stage_raises(record: Path, how: str) -> None:
     ended = ran(record, MISBEHAVING, "pageable", assignments={"how": how, "at": "3"})

@@ -54,16 +54,13 @@ def test_samples_without_spread_have_an_interval_without_width(data):
     assert stats.ratio_interval(data, [[0.25]]) == stats.Ratio(2.0, 2.0, 2.0)
 
 
-def test_wildly_different_processes_stay_finite():
-    low, high = stats.median_interval([[1e-9], [1e300]], confidence=0.999)
-    assert 0 < low < high < math.inf
-
-
 def test_a_few_huge_outliers_do_not_move_the_interval():
     calm = [[1.0 + i / 1000 for i in range(100)]] * 3
     disturbed = [[*frames[:-3], 1e6, 1e6, 1e6] for frames in calm]
     assert stats.median_interval(disturbed) == pytest.approx(stats.median_interval(calm), rel=0.02)
     assert stats.median_interval([*calm, []]) == stats.median_interval(calm), "an empty round does not count"
+    low, high = stats.median_interval([[1e-9], [1e300]], confidence=0.999)
+    assert 0 < low < high < math.inf
 
 
 @every("data", [[], [[]], [[0.0]], [[-1.0]], [[math.nan]], [[1.0], [math.inf]]])
@@ -82,14 +79,6 @@ def test_one_process_is_the_percentile_bootstrap_of_scipy(frames):
     gap = np.diff(np.sort(data)).max()
     assert ours == pytest.approx(tuple(theirs), abs=gap)
     assert ours[0] < np.median(data) < ours[1]
-
-
-@every("frames", [1, 2, 5, 6])
-def test_bootstrap_medians_have_the_distribution_of_resampled_ones(frames):
-    data, generator = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0][:frames], np.random.default_rng(3)
-    ours = stats._bootstrap_medians([np.array(data)], 20_000, generator)
-    plain = np.median(generator.choice(data, (20_000, frames)), axis=1)
-    assert scipy.stats.ks_2samp(ours, plain).pvalue > 0.001
 
 
 def test_ratio_holds_the_interval_of_welch_over_processes():

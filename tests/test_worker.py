@@ -59,13 +59,6 @@ def r(b: In) -> None:
 """
 
 
-def test_a_failure_under_one_strategy_costs_that_strategy_alone(tmp_path: Path) -> None:
-    asked = cpu_settings(MISBEHAVING, "how=segfault", "at=20", "only_shared=true")
-    result = ran(asked, tmp_path)
-    assert [row.status for row in result.rows] == ["measured", "failed"]
-    assert "SIGSEGV" in result.rows[1].reason  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize(("at", "explained"), [(2, "6.19e-07"), (13, "6.24e-06")])
 def test_a_strategy_with_other_results_is_failed_however_fast(
     at: int, explained: str, tmp_path: Path
@@ -83,29 +76,21 @@ def test_a_strategy_with_other_results_is_failed_however_fast(
 
 
 DIVERGING = """
-import numpy as np
-from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
-
-@workload
-def diverging(n: int = 8) -> Workload:
-    def start(u: Out) -> None:
-        u.fill(1)
-    def step(xp, u: InOut) -> None:
-        xp.multiply(u, 10, out=u)
-    def look(u: In) -> None:
-        u.sum()
-    def check(u: In) -> None:
-        assert np.isfinite(u).all(), "it diverges"
-    frame = [device(step), host(look)]
-    return Workload({"u": Buffer(n, np.float32)}, frame, setup=[host(start)], check=check)
+def start(u: Out) -> None:
+    u.fill(1)
+def step(xp, u: InOut) -> None:
+    xp.multiply(u, 10, out=u)
+def look(u: In) -> None:
+    u.sum()
+def check(u: In) -> None:
+    assert np.isfinite(u).all(), "it diverges"
+return Workload({"u": Buffer(n, "f4")}, [device(step), host(look)], setup=[host(start)], check=check)
 """
 
 
 def test_the_check_sees_the_last_frames_too(tmp_path: Path) -> None:
     """Frame 2 is finite; some forty frames later nothing is."""
-    file = tmp_path / "diverging.py"
-    file.write_text(DIVERGING)
-    rows = ran(cpu_settings(file), tmp_path / "run").rows
+    rows = of(DIVERGING, tmp_path, launch=None).rows
     assert {row.status for row in rows} == {"failed"}
     assert all("it diverges" in row.reason for row in rows if isinstance(row, Failed))
 
