@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from advisor.profiles.schema import AccessMode, Side
 from advisor.strategies.schedule import StageUse
@@ -58,6 +61,20 @@ def made(
         setup=[stage(use.name, use.side, log, **use.access) for use in setup],
         frame=[stage(use.name, use.side, log, **use.access) for use in frame],
     )
+
+
+def in_order(frame: Sequence[StageUse], setup: Sequence[StageUse], frames: int) -> Log:
+    """The log of stages that run one after the other on plain arrays."""
+    log: Log = {}
+    workload, plain = made(frame, log, setup=setup), SimpleNamespace(launch=lambda mix, *arrays: mix(*arrays))
+    arrays = {name: np.zeros(6, np.int64) for name in workload.buffers}
+    stages = [*zip(workload.setup, setup, strict=True)]
+    for index in range(frames):
+        for stage, use in (*stages, *zip(workload.frame_stages, frame, strict=True)):
+            xp = (plain,) if use.side == "device" else ()
+            stage.function(*xp, index, *(arrays[name] for name in use.access))
+        stages = []
+    return log
 
 
 PRODUCE = host_("produce", a="out")

@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from every import every
-from fakes import Bench, FakeClock, FakeRanges, Haste, RecordingBackend, bench
+from fakes import EVERY_HASTE, Bench, FakeClock, FakeRanges, Haste, RecordingBackend, bench
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mixing import in_order
+from test_pipelined import SETUP, frames, logged
 
 from advisor.measure.backends import CpuBackend
 from advisor.measure.frames import LEAST_HELD, Ranges
 from advisor.strategies.registry import STRATEGIES
+from advisor.strategies.schedule import StageUse
 from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload, device, host
 
 STRATEGY_NAMES = [strategy.name for strategy in STRATEGIES]
@@ -53,52 +58,25 @@ def test_steps_in_order_with_the_labels_of_their_ranges() -> None:
         assert run.ranges.depth == 0
 
 
-@every("listening", [False, True])
-@every("haste", ["eager", "lazy"])
-@every("strategy", STRATEGY_NAMES)
-@every("external", [False, True])
-@every("concurrent", [0, 1])
+@settings(max_examples=20, deadline=None)
+@given(
+    frames(("renewed", "weights", "state", "any")),
+    st.sampled_from(EVERY_HASTE),
+    st.sets(st.sampled_from("abcd")),
+    st.booleans(),
+    st.booleans(),
+)
 def test_every_strategy_computes_the_same(
-    strategy: str, haste: Haste, external: bool, concurrent: int, listening: bool
+    frame: list[StageUse], haste: Haste, external: set[str], concurrent: bool, listening: bool
 ) -> None:
-    """Weights, a state on the device, turns, and a host that runs ahead; copies come early and late."""
-    seen: list[tuple[float, float, float]] = []
-
-    def weights(w: Out) -> None:
-        w.fill(10)
-
-    def clear(xp: Any, state: Out) -> None:
-        state.fill(0)
-
-    def step(xp: Any, a: In, w: In, state: InOut, b: Out) -> None:
-        xp.add(state, a, out=state)
-        xp.multiply(a, w, out=b)
-
-    def ahead(a: Out, frame: int) -> None:
-        a.fill(-frame)
-
-    def turn(b: InOut) -> None:
-        b += 1
-
-    def finish(xp: Any, a: In, b: InOut, state: In, c: Out) -> None:
-        xp.subtract(b, a, out=b)
-        xp.add(state, 0, out=c)
-
-    def check(b: In, c: In, frame: int) -> None:
-        seen.append((frame, float(b[0]), float(c[-1])))
-
-    workload = Workload(
-        {**buffers("a", external=external), **buffers("b", "c", "w", "state")},
-        setup=[host(weights), device(clear)],
-        frame=[host(produce), device(step), host(ahead), host(turn), device(finish), host(check)],
-    )
-    backend = RecordingBackend(haste=haste)
-    backend._device.attributes["concurrent_managed_access"] = concurrent
-    with bench(workload, strategy, backend, listening=listening) as run:
-        run.start(3)
-        run.loop.frame_alone(3)
-        assert run.backend.idle
-    assert seen == [(0, 1, 0), (1, 12, 1), (2, 23, 3), (3, 34, 6)]
+    """Copies come early and late."""
+    given: dict[str, Any] = {"external": sorted(external), "listening": listening}
+    for strategy in STRATEGIES:
+        if not strategy.pipelined:
+            backend = RecordingBackend(haste=haste)
+            backend._device.attributes["concurrent_managed_access"] = int(concurrent)
+            log = logged(strategy.name, frame, setup=SETUP, backend=backend, **given)
+            assert log == in_order(frame, SETUP, 7), strategy.name
 
 
 def test_names_of_buffers_and_stages_are_no_names_of_the_frame_that_is_written_out() -> None:

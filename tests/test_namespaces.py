@@ -8,10 +8,12 @@ import os
 import sys
 import types
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from every import every
 
 from advisor.measure import namespaces
 from advisor.measure.jobs import Tree
@@ -143,23 +145,22 @@ def test_what_was_installed_into_a_folder_of_its_own_is_a_library(
     assert compiled() == ("own",)
 
 
+INSTALLED = "/opt/site-packages/installed.py"
+
+
+@every(
+    ("files", "file"),
+    [
+        ((np.__file__, INSTALLED, __file__, INSTALLED), __file__),
+        ((np.__file__, "<string>", INSTALLED, namespaces.__file__), INSTALLED),
+        ((np.__file__, namespaces.__file__), None),
+    ],
+)
 def test_a_line_of_an_installed_workload_is_told_where_no_other_code_of_the_users_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: tuple[str, ...], file: str | None
 ) -> None:
-    file = tmp_path / "site-packages" / "installed.py"
-    file.parent.mkdir()
-    file.write_text("def call(function): return np.apply_along_axis(function, 0, [1])\n")
-    told: list[str] = []
-
-    def look(_: object) -> int:
-        frame = users_frame(sys._getframe())
-        told.append(Path(frame.f_code.co_filename).name if frame else "")
-        return 0
-
-    program: dict[str, Any] = {"np": np}
-    exec(compile(file.read_text(), str(file), "exec"), program)
-    program["call"](look)
-    monkeypatch.setattr(namespaces, "is_users", lambda _: False)
-    monkeypatch.setattr(namespaces, "_NO_WORKLOADS", (*namespaces._NO_WORKLOADS, __file__))
-    program["call"](look)
-    assert told == [Path(__file__).name, "installed.py"]
+    frame: Any = None
+    for name in reversed(files):
+        frame = SimpleNamespace(f_code=SimpleNamespace(co_filename=name), f_back=frame)
+    found = users_frame(frame)
+    assert (found and found.f_code.co_filename) == file

@@ -98,36 +98,32 @@ def test_what_is_in_no_step_of_a_frame_of_10_s_is_waiting(
 
 
 @every(
-    ("cause", "said"),
+    ("cause", "said", "step"),
     [
-        ("differs", "its results are wrong: oh"),
-        ("memory", "not enough memory: oh"),
-        ("state", "the workload changed the device's state: oh"),
-        ("bug", "oh"),
-        ("device", "oh"),
-        ("raised", "the workload failed: oh"),
-        ("wrong", "oh"),
-        (None, "ended with signal 7"),
-        ("none of its own", "ended with signal 7"),
+        ("differs", "its results are wrong: oh", "--strategy NAME"),
+        ("memory", "not enough memory: oh", "--set"),
+        ("state", "the workload changed the device's state: oh", ""),
+        ("bug", "oh", ""),
+        ("device", "oh", ""),
+        ("raised", "the workload failed: oh", ""),
+        ("wrong", "oh", ""),
     ],
 )
-def test_a_problem_becomes_a_failed_row(cause: Any, said: str) -> None:
-    outcome = Problem(cause=cause, message="oh", detail="Bus error") if said.endswith("oh") else None
-    if cause == "none of its own":
-        outcome = ReferenceRun()
-    row = failure("pinned", Ended(outcome, "died", "ended with signal 7", "Bus error"))
+def test_a_problem_becomes_a_failed_row(cause: Any, said: str, step: str) -> None:
+    row = failure("pinned", Ended(Problem(cause=cause, message="oh", detail="Bus error"), "finished"))
     assert (row.strategy, row.status, row.reason, row.detail) == ("pinned", "failed", said, "Bus error")
+    assert step in row.next_step
+    assert (
+        failure("pinned", Ended(Problem(cause=cause, message="oh", next_step="See."), "died")).next_step
+        == "See."
+    )
 
 
 @every(
-    ("ended", "step"),
-    [
-        (Ended(None, "timeout", "did not finish within 5.00 s"), "--timeout"),
-        (Ended(None, "memory", "exhausted the memory"), "--set"),
-        (Ended(None, "died", "the process was killed by SIGKILL"), "that the file runs with python"),
-        (Ended(Problem(cause="memory", message="no room"), "finished"), "--set"),
-        (Ended(Problem(cause="raised", message="E", next_step="See w.py."), "finished"), "See w.py."),
-    ],
+    ("how", "step"),
+    [("timeout", "--timeout"), ("memory", "--set"), ("late", "--max-seconds"), ("died", "runs with python")],
 )
-def test_a_failure_says_what_to_do(ended: Ended, step: str) -> None:
-    assert step in failure("pinned", ended).next_step
+def test_a_process_without_an_outcome_of_its_own_says_how_it_ended(how: Any, step: str) -> None:
+    for outcome in (None, ReferenceRun()):
+        row = failure("pinned", Ended(outcome, how, "ended with signal 7", "Bus error"))
+        assert (row.reason, row.detail, step in row.next_step) == ("ended with signal 7", "Bus error", True)
