@@ -95,14 +95,12 @@ def _computed(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.Call) and (name := last_name(node.func)) in _DOWNLOADS - {"print"}:
         method = node.func.value if isinstance(node.func, ast.Attribute) and name != "asnumpy" else None
         operand = method or (node.args[0] if node.args else None)
-        if operand is None or _calls(operand) & _DOWNLOADS or not _calls_or_operators(operand):
+        inside = () if operand is None else ast.walk(operand)
+        computes = any(isinstance(each, (ast.Call, ast.BinOp, ast.Compare)) for each in inside)
+        if operand is None or not computes or _calls(operand) & _DOWNLOADS:
             return
         if method or name == "asnumpy" or last_name(getattr(operand, "func", operand)) in _REDUCTIONS:
             yield operand
-
-
-def _calls_or_operators(node: ast.AST) -> bool:
-    return any(isinstance(each, (ast.Call, ast.BinOp, ast.Compare)) for each in ast.walk(node))
 
 
 def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
@@ -134,7 +132,7 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
     there = _on_gpu(text, tree, statements, cupy)
     uses = bool(cupy) and re.search(r"\bxp\.", "\n".join(there)) is not None
     head = f"def {name}({', '.join([*inputs, *['xp'] * uses])}):"
-    needed = [_source(rows, node) for node in own]
+    needed = ["\n".join(rows[first_line(node) - 1 : node.end_lineno]) for node in own]
     module, observed = (
         "\n".join((*needed, "", "", head, *_body(lines, outputs), ""))
         for lines in (there, rows[first - 1 : last])
@@ -230,7 +228,3 @@ def _defined(nodes: Sequence[ast.stmt]) -> Iterator[str]:
             yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
         else:
             yield str(getattr(node, "name", ""))
-
-
-def _source(rows: Sequence[str], node: ast.stmt) -> str:
-    return "\n".join(rows[first_line(node) - 1 : node.end_lineno])

@@ -90,8 +90,8 @@ def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
         return _apart(list(rows.values()), counts)
     scored = scores(profile.blocks, counts)
     finalists = {block.contestant for block in scored}
-    contestants = final.contestants
-    names = [name for name in rows if name in contestants and name in finalists and name not in final.left]
+    here = finalists & final.contestants.keys() - final.left.keys()
+    names = [name for name in rows if name in here]
     return paired(scored, names, final.alone)
 
 
