@@ -29,7 +29,7 @@ from advisor.devices.entries import (
     moves_whole,
 )
 from advisor.errors import FileProblem
-from advisor.model.machines import Machine, default, describe_all, describe_one, value
+from advisor.model.machines import Machine, describe_all, describe_one, value
 from advisor.model.predict import predict
 from advisor.profiles.schema import MemoryClass, Predicted
 from advisor.strategies.registry import STRATEGIES, concerning
@@ -131,19 +131,10 @@ def test_a_wrong_file_names_the_key_and_what_was_expected(
     accepted(refusals(calls), "device-files-refused.txt")
 
 
-def test_defaults_and_draws_have_ranges(tmp_path: Path) -> None:
-    loaded = entry(tmp_path)
-    machine = Machine(loaded)
-    assert machine.get("launch_seconds")[0] == machine.assumed["launch_seconds"].value
-    for figure in machine.assumed.values():
-        assert figure.low <= figure.value <= figure.high  # type: ignore[operator]
-        assert figure.source
-    machine.get("zero_copy_read_bytes_per_second")
-    share = default("zero_copy_read_bytes_per_second", loaded)
-    assert machine.assumed["zero_copy_read_bytes_per_second"].value == pytest.approx(share.value * 12e9)
+def test_what_is_drawn_of_a_users_card(tmp_path: Path) -> None:
     machine = Machine(entry(tmp_path))
     link = machine.get("pinned_to_host_bytes_per_second")
-    assert link[0] == 12e9
+    assert (link[0], machine.get("zero_copy_read_bytes_per_second")[0] < 12e9) == (12e9, True)
     assert 12e9 / 1.15 <= link.min() < 11e9
     assert 13e9 < link.max() <= 12e9 * 1.15
     assert set(machine.get("device_memory_bytes_per_second")) == {500e9}
@@ -151,6 +142,7 @@ def test_defaults_and_draws_have_ranges(tmp_path: Path) -> None:
     assert rates[0] < rates[1:].mean()  # the CPU's copies hide behind the link's, if anything
     assert machine.find("flops_per_second") is None
     assert machine.missing == {"flops_per_second", "pageable_to_host_bytes_per_second"}
+    assert all(each.source and each.low <= each.value <= each.high for each in machine.assumed.values())
 
 
 # Any wrong value, in any place
@@ -268,30 +260,22 @@ def printed() -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in describe_all().splitlines()]
 
 
-def test_all_devices_stand_in_a_table_of_80_columns() -> None:
+def test_the_documentation_is_the_catalogue_in_a_table_of_80_columns(tmp_path: Path) -> None:
     heading, *rows = printed()
     assert heading == ["device", "name", "memory class", "memory", "bandwidth"]
-    assert {row[0] for row in rows} == set(names())
     assert max(map(len, describe_all().splitlines())) <= 80
     assert ["orin-nano", "Jetson Orin Nano 8GB", "tegra-io-coherent", "7.44 GiB", "68.0 GB/s"] in rows
-    entries = [load(row[0]) for row in printed()[1:]]
+    entries = [load(row[0]) for row in rows]
+    assert len(rows) == len(names())
     order = list(FOLLOWS)
     keys = [(order.index(e.memory_class), e.figures.device_memory_bytes_per_second.value) for e in entries]
     assert keys == sorted(keys)
-
-
-def test_the_documentation_is_the_catalogue(tmp_path: Path) -> None:
-    expected = printed()[1:]
-    assert documented(set(names())) == expected, "docs/devices.md should hold:\n" + "\n".join(
-        f"| `{row[0]}` | {row[1]} | `{row[2]}` | {row[3]} | {row[4]} |" for row in expected
+    assert documented(set(names())) == rows, "docs/devices.md should hold:\n" + "\n".join(
+        f"| `{row[0]}` | {row[1]} | `{row[2]}` | {row[3]} | {row[4]} |" for row in rows
     )
     assert list(FOLLOWS) == list(EXPLAINED)
     assert documented(set(FOLLOWS)) == [[name, *kinds.values()] for name, kinds in FOLLOWS.items()]
-    path = tmp_path / "mine.toml"
-    loaded = []
-    for block in re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL):
-        path.write_text(block, encoding="utf-8")
-        loaded.append(load(str(path)))
+    loaded = [entry(tmp_path, block) for block in re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)]
     assert [entry.memory_class for entry in loaded] == ["discrete", "discrete-hmm"]
     assert loaded[0].figures.pinned_to_device_bytes_per_second.low == 24.8e9
 
@@ -321,7 +305,5 @@ def test_defaults_are_told_apart_from_what_is_known() -> None:
     known, _, rest = " ".join(describe_one("rtx-3060").split()).partition("Not known;")
     defaults, _, without = rest.partition("Not known and not needed by the model")
     assert re.search(r"fault_seconds = \d\d\.\d µs \(10\.0 µs to 50\.0 µs\): ObservUVM", defaults)
-    assert "fault_seconds" not in known
-    assert "zero_copy_read_bytes_per_second = " in defaults
-    assert "pageable to host" in without
+    assert ("fault_seconds" in known, "pageable to host" in without) == (False, True)
     assert "flops_per_second = 12.7 TFLOP/s (12.7 TFLOP/s to 13.2 TFLOP/s)" in known
