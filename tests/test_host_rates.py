@@ -222,15 +222,16 @@ def test_windows_lacks_hints_and_says_what_becomes_of_managed_memory() -> None:
     assert under(load("rtx-3060"), "linux") == load("rtx-3060")
 
 
-@every("name", ["orin-nano", "gh200", "gb10"])
-def test_a_system_that_the_device_does_not_run_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=r"--os wsl does not fit .* runs Linux only"):
+@every(
+    ("name", "refusal"),
+    [
+        *((name, r"--os wsl does not fit .* runs Linux only") for name in ("orin-nano", "gh200", "gb10")),
+        (str(DATA / "devices" / "h200-calibrated.toml"), "measured on one system"),
+    ],
+)
+def test_a_system_that_a_device_or_an_entry_is_not_of_is_refused(name: str, refusal: str) -> None:
+    with pytest.raises(UsageError, match=refusal):
         host_rates.load_targets([name], "wsl")
-
-
-def test_a_system_that_a_device_or_an_entry_is_not_of_is_refused() -> None:
-    with pytest.raises(UsageError, match="measured on one system"):
-        host_rates.load_targets([str(DATA / "devices" / "h200-calibrated.toml")], "windows")
     assert default_targets("linux") == DEFAULT_TARGETS
     assert default_targets("windows") == ("rtx-4090", "h200")
     assert default_targets("linux", gpus=2) == ("2xrtx-4090", "2xh200")
