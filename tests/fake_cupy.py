@@ -58,26 +58,26 @@ class FakeCupy(types.ModuleType):
         return types.SimpleNamespace(n_free_blocks=lambda: 0)
 
     def _runtime(self, count: int) -> Any:
-        pointers = types.SimpleNamespace(devicePointer=0xD00)
+        without = (
+            "free",
+            "freeHost",
+            "hostRegister",
+            "hostUnregister",
+            "setDevice",
+            "deviceEnablePeerAccess",
+        )
+        copies = ("memcpyAsync", "memcpy2DAsync", "memcpyPeerAsync")
         results = {
+            **dict.fromkeys((*without, *copies)),
             "getDeviceCount": count,
             "driverGetVersion": 13020,
             "runtimeGetVersion": 12060,
             "malloc": 0xA00,
-            "free": None,
             "hostAlloc": 0xB00,
-            "freeHost": None,
-            "hostRegister": None,
-            "hostUnregister": None,
             "mallocManaged": 0xC00,
-            "pointerGetAttributes": pointers,
-            "memcpyAsync": None,
-            "memcpy2DAsync": None,
+            "pointerGetAttributes": types.SimpleNamespace(devicePointer=0xD00),
             "memGetInfo": (111, 222),
-            "setDevice": None,
             "deviceCanAccessPeer": 1,
-            "deviceEnablePeerAccess": None,
-            "memcpyPeerAsync": None,
         }
         calls = {name: self._record(name, result) for name, result in results.items()}
         record = calls["setDevice"]

@@ -234,14 +234,11 @@ class RecordingBackend:
     def open_gpus(self, count: int, chosen: Sequence[int] = ()) -> None:
         assert count <= self._count, "there are no more"
         while len(self.gpus) < count:
-            made = RecordingBackend(
-                device=self._device,
-                haste=self._haste,
-                copy_seconds=self._cost["copy"],
-                kernel_seconds=self._cost["kernel"],
-                beside=self,
+            costs = {f"{what}_seconds": seconds for what, seconds in self._cost.items()}
+            everyone = (
+                *self.gpus,
+                RecordingBackend(device=self._device, haste=self._haste, beside=self, **costs),
             )
-            everyone = (*self.gpus, made)
             for gpu in everyone:
                 gpu.gpus = everyone
 
@@ -337,10 +334,7 @@ class RecordingBackend:
     def prefetch(self, pointer: int, nbytes: int, side: Side) -> None:
         assert self._device.attributes.get("concurrent_managed_access"), "cudaErrorInvalidDevice"
         self._call("prefetch", pointer, nbytes, side)
-        assert any(
-            kind == "managed" and at <= pointer and pointer + nbytes <= at + size
-            for at, (kind, size) in self.live.items()
-        )
+        self._require_managed(pointer, nbytes)
         self.submit("migration", lambda: None)
 
     def discard(self, pointer: int, nbytes: int, side: Side) -> None:
@@ -357,10 +351,11 @@ class RecordingBackend:
 
     def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
         self._call("advise", *([self.number] if self.number else []), pointer, nbytes, hint)
-        assert any(
-            kind == "managed" and at <= pointer and pointer + nbytes <= at + size
-            for at, (kind, size) in self.live.items()
-        )
+        self._require_managed(pointer, nbytes)
+
+    def _require_managed(self, pointer: int, nbytes: int) -> None:
+        managed = [(at, at + size) for at, (kind, size) in self.live.items() if kind == "managed"]
+        assert any(begin <= pointer and pointer + nbytes <= end for begin, end in managed)
 
     def host_device_pointer(self, pointer: int) -> int:
         self._call("host_device_pointer", pointer)

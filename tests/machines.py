@@ -63,39 +63,31 @@ class FakeNvml:
             self.asked.append(name)
             if name in self.failing:
                 raise self.failing[name]
-            return getattr(self, f"_{name}", self._answer(name))(*arguments)
+            return self._answer(name, *arguments)
 
         return call
 
-    def _answer(self, name: str) -> Callable[..., Any]:
-        def answer(gpu: dict[str, Any], *arguments: Any) -> Any:
-            told = gpu[name]
-            return told[arguments[0]] if isinstance(told, dict) else told
-
-        return answer
-
-    def _nvmlInit(self) -> None:  # noqa: N802
-        self.open += 1
-
-    def _nvmlShutdown(self) -> None:  # noqa: N802
-        self.open -= 1
-
-    def _nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
-        return "580.82.07"
-
-    def _nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return len(self.gpus)
-
-    def _nvmlDeviceGetHandleByIndex(self, index: int) -> dict[str, Any]:  # noqa: N802
-        return self.gpus[index]
-
-    def _nvmlDeviceGetHandleByPciBusId(self, bus_id: str) -> dict[str, Any]:  # noqa: N802
-        for gpu in self.gpus:
-            info = gpu["nvmlDeviceGetPciInfo"]
-            address = "" if info is None else info.busId
-            if address.endswith(bus_id):
-                return gpu
-        raise nvml_error("NotFound", "Not Found")
+    def _answer(self, name: str, *arguments: Any) -> Any:
+        match name:
+            case "nvmlInit" | "nvmlShutdown":
+                self.open += 1 if name == "nvmlInit" else -1
+                return None
+            case "nvmlSystemGetDriverVersion":
+                return "580.82.07"
+            case "nvmlDeviceGetCount":
+                return len(self.gpus)
+            case "nvmlDeviceGetHandleByIndex":
+                return self.gpus[arguments[0]]
+            case "nvmlDeviceGetHandleByPciBusId":
+                infos = [gpu["nvmlDeviceGetPciInfo"] for gpu in self.gpus]
+                ends = [info is not None and info.busId.endswith(arguments[0]) for info in infos]
+                if True not in ends:
+                    raise nvml_error("NotFound", "Not Found")
+                return self.gpus[ends.index(True)]
+            case _:
+                gpu, *more = arguments
+                told = gpu[name]
+                return told[more[0]] if isinstance(told, dict) else told
 
 
 def make_tree(root: Path, files: Mapping[str, str | int]) -> Path:

@@ -77,7 +77,7 @@ ENUMS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "ENUM_NSYS_EVENT_TYPE": (("Unknown", "Unknown"),),
 }
-EVENT_TYPES = {59: "NvtxPushPopRange", 75: "NvtxDomainCreate"}
+EVENT_TYPES = {"NvtxPushPopRange": 59, "NvtxDomainCreate": 75}
 PROCESS = 77 * 0x1000000
 THREAD = PROCESS + 5
 
@@ -149,7 +149,7 @@ class Export:
     # What a run leaves
 
     def domain(self, name: str = "advisor", number: int = 1) -> None:
-        kind = self._event_type("NvtxDomainCreate")
+        kind = EVENT_TYPES["NvtxDomainCreate"] + self.shift
         self.add("NVTX_EVENTS", start=1, eventType=kind, text=name, globalTid=THREAD, domainId=number)
 
     def strategy(self, name: str, end: int | None = 100_000_000) -> Export:
@@ -172,7 +172,7 @@ class Export:
             "NVTX_EVENTS",
             start=begin,
             end=end,
-            eventType=self._event_type("NvtxPushPopRange"),
+            eventType=EVENT_TYPES["NvtxPushPopRange"] + self.shift,
             textId=self.string(name),
             globalTid=thread,
             domainId=domain,
@@ -229,15 +229,12 @@ class Export:
             memoryOperationType=self.number("ENUM_CUDA_DEV_MEM_EVENT_OPER", operation),
         )
 
-    def _event_type(self, name: str) -> int:
-        return next(number for number, one in EVENT_TYPES.items() if one == name) + self.shift
-
     def _enumerations(self) -> None:
         for table, rows in ENUMS.items():
             self._execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, name TEXT, label TEXT)")
             for number, row in enumerate(rows):
                 self._execute(f"INSERT INTO {table} VALUES (?, ?, ?)", (number + self.shift, *row))
-        for number, name in EVENT_TYPES.items():
+        for name, number in EVENT_TYPES.items():
             row = (number + self.shift, name, name)
             self._execute("INSERT INTO ENUM_NSYS_EVENT_TYPE VALUES (?, ?, ?)", row)
 
