@@ -100,50 +100,29 @@ def test_devices_looks_as_accepted(name: str, form: str, accepted: Accepted) -> 
     accepted(markup(render(page_of(DEVICES[name]()), form)), f"devices-{name}.{form}")
 
 
-def test_a_headline_over_devices_says_likely_of_those_whose_own_says_it() -> None:
-    names = ("NVIDIA H200", "NVIDIA GeForce RTX 4090")
-    chosen = (clear("pinned"), clear("pinned").model_copy(update={"verdict": "open"}))
-    made = tuple(prediction(n, recommendation=c) for n, c in zip(names, chosen, strict=True))
-    run = cpu_profile(predictions=made)
-    told = blocks(page_of(run), Answers)[0]
-    over = "Predicted: use `pinned` on NVIDIA H200; likely `pinned` on NVIDIA GeForce RTX 4090"
-    assert [verdict.headline for verdict in told.over] == [over]
-    assert ["likely `" in a.verdict.headline for a in told.items] == [False, True]
-    joined = verdicts(devices_of(*(cpu_profile(predictions=(one,)) for one in made)))
-    assert [verdict.headline for verdict in joined] == [over]
-
-
 def verdicts(made: ProfileSet) -> tuple[Verdict, ...]:
     return blocks(page_of(made), Answers)[0].over
 
 
-def test_profiles_from_one_device_are_a_sweep_and_from_several_a_device_comparison(tmp_path: Path) -> None:
-    one, other = on("a"), on("a", workload=vector_add_workload(4))
-    assert combine([(tmp_path / "x", one), (tmp_path / "y", other)], tmp_path).kind == "sweep"
-    made = combine([(tmp_path / "x", one), (tmp_path / "y", on("b"))], tmp_path)
-    assert (made.kind, [point.value for point in made.points]) == ("devices", ["a", "b"])
-
-
-def of_a_workload(**changes: Any) -> Profile:
-    return on("b", workload=vector_add_workload().model_copy(update=changes))
-
-
 def test_profiles_that_do_not_belong_together_are_refused(accepted: Accepted) -> None:
-    calls = {
-        name: partial(
-            combine, [(Path(f"{n}.json"), each) for n, each in zip("xyz", made, strict=False)], Path()
-        )
-        for name, made in {
-            "another size": (on("a"), on("b", workload=vector_add_workload(4))),
-            "another workload": (on("a"), of_a_workload(name="w")),
-            "another version": (on("a"), of_a_workload(sha256="1")),
-            "a script": (on("a"), script_profile()),
-            "two of one device": (on("a"), on("b"), on("a")),
-            "two of one value": (on("a"), on("a")),
-            "another version, one device": (on("b"), of_a_workload(sha256="1")),
-            "two parameters, not each pair": (on("b"), of_a_workload(parameters={"n": 2, "m": 3})),
-        }.items()
+    def b(**changes: Any) -> Profile:
+        return on("b", workload=vector_add_workload().model_copy(update=changes))
+
+    together = {
+        "another size": (on("a"), b(parameters={"n": 4})),
+        "another workload": (on("a"), b(name="w")),
+        "another version": (on("a"), b(sha256="1")),
+        "a script": (on("a"), script_profile()),
+        "two of one device": (on("a"), on("b"), on("a")),
+        "two of one value": (on("a"), on("a")),
+        "two of one value on one device": (on("a"), b(), b(parameters={"n": 4}), b()),
+        "another version, one device": (b(), b(sha256="1")),
+        "two parameters, not each pair": (b(), b(parameters={"n": 2, "m": 3})),
     }
+    calls = {}
+    for name, profiles in together.items():
+        loaded = [(Path(f"{i}.json"), each) for i, each in enumerate(profiles)]
+        calls[name] = partial(combine, loaded, Path())
     accepted(refusals(calls), "devices-together-refused.txt")
 
 
@@ -162,6 +141,12 @@ SENTENCES: dict[str, ProfileSet] = {
         on("good", clear("pinned")), on("bad", results=(failed(), failed("pageable")))
     ),
     "one for all that loses": mixed(),
+    "predicted, one likely": devices_of(
+        *(
+            cpu_profile(predictions=(prediction(n, recommendation=recommendation(verdict=verdict)),))
+            for n, verdict in (("NVIDIA H200", "fastest"), ("NVIDIA GeForce RTX 4090", "open"))
+        )
+    ),
 }
 
 
