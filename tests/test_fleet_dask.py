@@ -264,6 +264,12 @@ def test_two_commands_lock_a_device_wait_for_each_other_and_scale_an_adaptive_cl
         assert second.lock("GPU-1")
 
 
+def test_a_machine_that_is_not_read_in_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_INSPECTION_SECONDS", 0.01)
+    with pytest.raises(RuntimeError, match="not read within"):
+        remote.inspect()
+
+
 def test_without_dask_the_extra_is_named(
     command: Command, workload: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
