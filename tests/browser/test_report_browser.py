@@ -39,8 +39,6 @@ from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import page_of, render
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from playwright.sync_api import Browser
 
 pytestmark = NEEDS_A_BROWSER
@@ -102,17 +100,6 @@ def test_page_fits_its_window_is_drawn_and_nothing_comes_alive(
                 assert "hostile" in name or all(seen.ask(DRAWN, kind) for kind in CHARTS)
         assert seen.complaints == []
         assert seen.ask("document.title") != "taken"
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_sentence_of_a_comparison_is_on_the_first_screen(
-    width: int, browser: Browser, tmp_path: Path
-) -> None:
-    page = render(PAGES["compared gpu"](), "html")
-    with visit(browser, page, tmp_path, width=width, height=800) as seen:
-        for part in ("text=recommendation-changes failed", ".headline"):
-            box = seen.page.locator(part).first.bounding_box()
-            assert box["y"] + box["height"] <= 800, part
 
 
 def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
@@ -240,7 +227,9 @@ def opened(run: Profile, width: int, browser: Browser, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_the_first_screen_answers_five_questions(name: str, browser: Browser, tmp_path: Path) -> None:
+def test_the_first_screen_answers_five_questions_and_has_the_charts(
+    name: str, browser: Browser, tmp_path: Path
+) -> None:
     page = page_of(saved(name))
     told = blocks(page, Answers)[0]
     with visit(browser, render(page, "html"), tmp_path) as visited:
@@ -254,6 +243,12 @@ def test_the_first_screen_answers_five_questions(name: str, browser: Browser, tm
                 assert answer.verdict.remark.partition(", ")[0][:18] in seen, "how sure"
                 assert bar.memory in seen, "how much memory"
                 assert f"{answer.change.lines} lines for {answer.change.strategy}" in seen, "what to change"
+            charts = visited.page.locator(".race").all()
+            assert len(charts) == len(told.items)
+            for rows in (chart.locator("tbody tr:visible") for chart in charts if name != "open"):
+                assert rows.last.evaluate(BOX)[1] <= 800
+                assert name != "measured" or rows.count() == {390: 5, 1280: 12}[width]
+                assert rows.and_(visited.page.locator(".chosen")).count() == 1
         if name == "open":
             assert not visited.page.locator("pre.heart").first.is_visible(), "nothing to change yet"
             return
@@ -263,28 +258,6 @@ def test_the_first_screen_answers_five_questions(name: str, browser: Browser, tm
         assert height > 50
         assert len(code.inner_text().splitlines()) <= 15
         assert visited.complaints == []
-
-
-def test_the_chart_is_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
-    run = saved("measured")
-    with opened(run, 390, browser, tmp_path) as visited:
-        for width, bars in ((390, 5), (1280, 12)):
-            visited.resize(width, 800)
-            assert visited.page.locator(".race tbody tr:visible").count() == bars
-            last = visited.page.locator(".race tbody tr:visible").last.evaluate(BOX)
-            assert last[1] <= 800
-            assert visited.page.locator(".race tr.chosen:visible").count() == 1
-
-
-def test_three_devices_charts_are_panels_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
-    with opened(saved("three devices"), 390, browser, tmp_path) as visited:
-        for width in (390, 1280):
-            visited.resize(width, 800)
-            charts = visited.page.locator(".panels .race").all()
-            assert len(charts) == 3
-            for chart in charts:
-                top, bottom, _ = chart.evaluate(BOX)
-                assert 0 < top < bottom <= 800
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -298,12 +271,6 @@ def test_where_everything_failed_the_first_screen_says_why_and_what_to_do(
         assert "ValueError: no" in seen
         assert "Next" in seen
         assert visited.page.locator(".race").count() == 0
-
-
-def test_a_link_to_a_section_leads_there(browser: Browser, tmp_path: Path) -> None:
-    with opened(saved("measured"), 1280, browser, tmp_path) as visited:
-        visited.page.get_by_label("Link to Advice").click()
-        assert visited.ask("location.hash") == "#advice"
 
 
 def three_devices() -> ProfileSet:
@@ -320,14 +287,23 @@ def three_devices() -> ProfileSet:
     return sweep_of(*profiles)
 
 
-@pytest.mark.parametrize(("made", "charts"), [(cpu_sweep, 1), (gpu_sweep, 1), (three_devices, 3)])
-def test_verdicts_and_charts_are_on_the_first_screen(
-    made: Callable[[], ProfileSet], charts: int, browser: Browser, tmp_path: Path
-) -> None:
-    with visit(browser, render(page_of(made()), "html"), tmp_path) as seen:
+PANES = (".pane .headline", ".pane svg.area")
+COMPARED = ("text=recommendation-changes failed >> nth=0", ".headline >> nth=0")
+FIRST = {
+    "sweep": (PAGES["sweep"], PANES, 1),
+    "sweep on a GPU": (lambda: page_of(gpu_sweep()), PANES, 1),
+    "sweep of three devices": (lambda: page_of(three_devices()), PANES, 3),
+    "comparison": (PAGES["compared gpu"], COMPARED, 1),
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_verdicts_and_charts_are_on_the_first_screen(name: str, browser: Browser, tmp_path: Path) -> None:
+    page, parts, charts = FIRST[name]
+    with visit(browser, render(page(), "html"), tmp_path) as seen:
         for width in (390, 1280):
             seen.resize(width, 800)
-            for part in (".pane .headline", ".pane svg.area"):
+            for part in parts:
                 boxes = [each.bounding_box() for each in seen.page.locator(part).all()]
                 assert len(boxes) == charts
                 assert all(box and box["y"] + box["height"] <= 800 and box["height"] > 20 for box in boxes)
