@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
 from advisor import stats
+from advisor.profiles.conclusions import Verdict as Kind
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts import choice
 from advisor.verdicts.estimate import Block, Pairs, paired
@@ -76,8 +76,6 @@ def seconds_for(factor: float, pairs: Pairs, pace: Pace) -> float:
     rounds = (factor - 1) * pairs.rounds
     return rounds * (pace.round_seconds + pace.process_seconds / step.rounds)
 
-
-Kind = Literal["fastest", "near", "keep", "open", "untrusted"]
 
 TRUSTED = 0.01
 """One contestant under two names that clearly differs from itself by more: it measures something else."""
