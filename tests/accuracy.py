@@ -314,7 +314,6 @@ def main() -> None:
         help=f"write {PATH.name} and the tables of {', '.join(page.name for page in PAGES)}",
     )
     parser.add_argument("--stricter", action="store_true", help="under stricter rules too (minutes)")
-    parser.add_argument("--details", action="store_true", help="every figure too")
     arguments = parser.parse_args()
     if arguments.fit:
         fit_again()
@@ -329,10 +328,6 @@ def main() -> None:
         print("\nA host's pageable copies, where some of its own rates are given\n")
         for given in ((), ("pinned_up", "pageable_up"), tuple(RATES)):
             print(f"{' '.join(given) or 'none'}: {other_copies(found.fit, given)}")
-    if arguments.details:
-        print("\n" + "\n".join(constants(found.fit)))
-        print("\n" + "\n".join(details(found.without)))
-        print("\n" + "\n".join(details(found.ours[CALIBRATED], MEASURED)))
     if arguments.write:
         PATH.write_text(shipped(found), encoding="utf-8")
         for page in PAGES:

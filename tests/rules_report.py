@@ -8,7 +8,6 @@ more than the rules proposed.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,6 @@ from advisor.verdicts.measured import compared
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "reports" / "h200"
 SCRIPT = ROOT / "tests" / "data" / "trials-camera-h200.json"
-KEPT = [REPORTS, SCRIPT]
 REACHED = 0.75
 """Of a promise, from which it counts as kept."""
 PATCH = "the patch, all changes together"
@@ -80,12 +78,6 @@ class Change:
     def right(self) -> bool:
         """Whether the model has the sign right."""
         return (self.measured > 0) == (self.estimated > 0)
-
-
-def found(directories: Sequence[Path]) -> list[Path]:
-    """The profiles in these directories and in folders of theirs, in the order of their names."""
-    files = [path for path in directories if path.is_file()]
-    return [*sorted(path for folder in directories for path in folder.rglob("profile.json")), *files]
 
 
 def proposed(between: Changes) -> Iterator[Change]:
@@ -162,8 +154,6 @@ def tried(profile: Profile) -> Iterator[Trial]:
 
 
 def tried_table(trials: Sequence[Trial]) -> list[str]:
-    if not trials:
-        return ["No script was tried."]
     lines = [
         "| rule | trials | promised, median | got, median | reached 75 % |",
         "| --- | --- | --- | --- | --- |",
@@ -180,8 +170,6 @@ def tried_table(trials: Sequence[Trial]) -> list[str]:
 
 def summary(changes: Sequence[Change]) -> list[str]:
     """How often the model has the sign right, and how far its speed-ups are off."""
-    if not changes:
-        return ["None was measured and estimated both."]
     sure = [change for change in changes if change.sure]
     right = sum(change.right for change in sure)
     within = {bound: sum(change.off <= bound for change in changes) for bound in (1.25, 1.5, 2.0)}
@@ -225,8 +213,9 @@ def _saved(seconds: float) -> str:
     return f"{'-' if seconds < 0 else ''}{units.seconds(abs(seconds))}" if seconds else "0"
 
 
-def tables(paths: Sequence[Path]) -> dict[str, list[str]]:
+def tables() -> dict[str, list[str]]:
     """The tables with their summaries, by the name of their marks in the document."""
+    paths = [*sorted(REPORTS.rglob("profile.json")), SCRIPT]
     every_profile = [(path.parent.name, reading.load(path)) for path in paths]
     loaded = [Changes(name, profile) for name, profile in every_profile if profile.script is None]
     scripts = [profile for _, profile in every_profile if profile.script is not None]
@@ -249,27 +238,12 @@ def between_marks(tables: Mapping[str, Iterable[str]], text: str) -> str:
     return text
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "directories",
-        nargs="*",
-        type=Path,
-        default=[REPORTS, SCRIPT],
-        help="of profile.json files, or such files",
-    )
-    parser.add_argument("--write", action="store_true", help=f"write docs/{DOCUMENT.name}")
-    given = parser.parse_args(arguments)
-    paths = found(given.directories)
-    if not paths:
-        print(f"no profile.json in {', '.join(map(str, given.directories))}", file=sys.stderr)
-        return 5
-    made = tables(paths)
+def main() -> None:
+    made = tables()
     print("\n\n".join("\n".join(lines) for lines in made.values()))
-    if given.write:
+    if "--write" in sys.argv:
         DOCUMENT.write_text(between_marks(made, DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
