@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+from builders import altered
 from every import every
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from published_cases import DATA, matrix_product, simulated, touched, vector
+from test_model_frames import host_stages
 
 from advisor.devices.catalogue import load, names
 from advisor.devices.entries import CatalogueEntry
 from advisor.model import terms
 from advisor.model.machines import Machine
 from advisor.model.terms import span
-from advisor.profiles.schema import Profile, Trace
-from advisor.profiles.traces import Again, StageWork
+from advisor.profiles.schema import Profile
+from advisor.profiles.traces import Again
 from advisor.strategies.registry import STRATEGIES
 
 NANOSECONDS_A_BYTE = 0.1
@@ -27,20 +29,13 @@ ENTRIES["calibrated"] = load(str(DATA / "devices" / "h200-calibrated.toml"))
 
 def with_times(profile: Profile) -> Profile:
     """Host stages that were measured, at a time for each byte."""
-    trace = profile.traffic or Trace()
-    size = profile.workload.buffers[0].bytes
-    seconds = {s.name: size * NANOSECONDS_A_BYTE * 1e-9 for s in profile.workload.frame_stages("host")}
-    work = tuple(StageWork(stage=name, seconds=x) for name, x in seconds.items())
-    return profile.model_copy(update={"traffic": trace.model_copy(update={"work": work})})
+    return host_stages(profile, profile.workload.buffers[0].bytes * NANOSECONDS_A_BYTE * 1e-9)
 
 
-def with_routines(profile: Profile) -> Profile:
-    """Kernels that read their inputs again."""
-    trace = profile.traffic or Trace()
-    again = [
-        t.model_copy(update={"again": (Again(call="var", bytes=20 * t.bytes_read),)}) for t in trace.traffic
-    ]
-    return profile.model_copy(update={"traffic": trace.model_copy(update={"traffic": tuple(again)})})
+def reading_again(size: float) -> Profile:
+    """A kernel whose routine reads its input again."""
+    again = (Again(call="var", bytes=20 * size),)
+    return altered(touched(size, "in"), "traffic.traffic.*", again=again)
 
 
 WORKLOADS = {
@@ -48,7 +43,7 @@ WORKLOADS = {
     "in place": lambda size: vector(size, in_place=True),
     "measured": lambda size: with_times(vector(size)),
     "read again": lambda size: touched(size, "inout", 20.0),
-    "traced again": lambda size: with_routines(touched(size, "in")),
+    "traced again": reading_again,
     "product": lambda size: matrix_product(max(int(size**0.5) // 2, 1)),
 }
 

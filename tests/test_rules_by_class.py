@@ -6,17 +6,14 @@ Predicted by the program's own model; what is expected are the rules of thumb th
 
 from __future__ import annotations
 
-import tempfile
 from functools import cache
-from pathlib import Path
 
 from builders import cpu_profile, vector_add_trace, vector_add_workload
 from every import every
-from published_cases import DATA
 from rendering import Accepted
+from test_model_frames import HMM
 
 from advisor.devices.catalogue import load
-from advisor.devices.entries import CatalogueEntry
 from advisor.model.predict import predict
 from advisor.profiles.conclusions import Advice
 from advisor.profiles.schema import Predicted, Prediction, Profile
@@ -94,22 +91,9 @@ def run_of(kind: str) -> Profile:
 
 
 @cache
-def entry(name: str) -> CatalogueEntry:
-    """Of the catalogue; and a card with HMM, which no card of the catalogue is taken to have."""
-    if name != "hmm":
-        return load(name)
-    text = (DATA / "devices" / "rtx-2060.toml").read_text(encoding="utf-8")
-    flag = '[attributes]\npageable_memory_access = { value = 1, source = "test" }'
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "hmm.toml"
-        path.write_text(text.replace("[attributes]", flag).replace('"discrete"', '"discrete-hmm"'))
-        return load(str(path))
-
-
-@cache
 def concluded(name: str, kind: str) -> tuple[Prediction, dict[str, Advice]]:
     run = run_of(kind)
-    prediction = predict(run, entry(name))
+    prediction = predict(run, HMM if name == "hmm" else load(name))
     advice = advise(run.model_copy(update={"predictions": (prediction,)})).advice
     return prediction, {found.rule: found for found in advice}
 
