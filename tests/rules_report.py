@@ -37,47 +37,44 @@ DOCUMENT = ROOT / "docs" / "rules-report.md"
 
 
 @dataclass(frozen=True)
-class Change:
-    """One change of strategy, in seconds per frame: `before` and `after` as measured and as computed."""
+class Frames:
+    """Seconds per frame under the old strategy and under the new one."""
 
-    workload: str
-    rule: str
-    """The rule that proposed it; empty for a change that none did."""
-    old: str
-    new: str
     before: float
     after: float
-    told_before: float
-    told_after: float
-    sure: bool
-    """The measured interval of the ratio leaves no doubt which is the faster."""
 
     @property
-    def measured(self) -> float:
+    def saved(self) -> float:
         return self.before - self.after
-
-    @property
-    def estimated(self) -> float:
-        return self.told_before - self.told_after
 
     @property
     def speedup(self) -> float:
         return self.before / self.after
 
-    @property
-    def told_speedup(self) -> float:
-        return self.told_before / self.told_after
+
+@dataclass(frozen=True)
+class Change:
+    """One change of strategy; `rule` proposed it, empty where none did."""
+
+    workload: str
+    rule: str
+    old: str
+    new: str
+    measured: Frames
+    estimated: Frames
+    sure: bool
+    """The measured interval of the ratio leaves no doubt which is the faster."""
 
     @property
     def off(self) -> float:
         """How far the computed speed-up is from the measured one, as a factor of at least 1."""
-        ratio = self.told_speedup / self.speedup
+        ratio = self.estimated.speedup / self.measured.speedup
         return max(ratio, 1 / ratio)
 
     @property
     def right(self) -> bool:
         """Whether the model has the sign right."""
-        return (self.measured > 0) == (self.estimated > 0)
+        return (self.measured.saved > 0) == (self.estimated.saved > 0)
 
 
 def proposed(between: Changes) -> Iterator[Change]:
@@ -112,17 +109,10 @@ class Changes:
             ratio = final_ratio(self.pairs.among([old, new]), self.profile.method.confidence)
         else:
             ratio = stats.ratio_interval(measured[old].rounds, measured[new].rounds)
-        yield Change(
-            self.name,
-            rule,
-            old,
-            new,
-            measured[old].median_seconds,
-            measured[new].median_seconds,
-            self.likely[old],
-            self.likely[new],
-            ratio.low > 1 or ratio.high < 1,
-        )
+        measured_frames = Frames(measured[old].median_seconds, measured[new].median_seconds)
+        estimated = Frames(self.likely[old], self.likely[new])
+        sure = ratio.low > 1 or ratio.high < 1
+        yield Change(self.name, rule, old, new, measured_frames, estimated, sure)
 
 
 @dataclass(frozen=True)
@@ -184,25 +174,18 @@ def summary(changes: Sequence[Change]) -> list[str]:
 
 
 def table(changes: Sequence[Change], *, rules: bool) -> list[str]:
-    head = [
-        "run",
-        *(["rule"] if rules else []),
-        "change",
-        "measured gain",
-        "estimated",
-        "speed-up",
-        "estimated",
-    ]
-    lines = [f"| {' | '.join([*head, 'off by'])} |", f"|{' --- |' * (len(head) + 1)}"]
+    figures = ("measured gain", "estimated", "speed-up", "estimated", "off by")
+    head = ["run", *["rule"] * rules, "change", *figures]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for change in changes:
         cells = [
             change.workload,
-            *([f"`{change.rule}`"] if rules else []),
+            *[f"`{change.rule}`"] * rules,
             f"`{change.old}` to `{change.new}`",
-            _saved(change.measured) + ("" if change.sure else " (in the noise)"),
-            _saved(change.estimated),
-            f"{change.speedup:.2f}×",
-            f"{change.told_speedup:.2f}×",
+            _saved(change.measured.saved) + ("" if change.sure else " (in the noise)"),
+            _saved(change.estimated.saved),
+            f"{change.measured.speedup:.2f}×",
+            f"{change.estimated.speedup:.2f}×",
             f"{change.off:.2f}{'' if change.right or not change.sure else ', wrong way'}",
         ]
         lines.append(f"| {' | '.join(cells)} |")

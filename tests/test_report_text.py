@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from builders import cpu_profile, failed, measured, predicted, prediction, profile, skipped
+from builders import cpu_profile, failed, predicted, prediction, profile
 from every import every
 from hypothesis import example, given, settings
-from rendering import shown
 from running import REPOSITORY
 from test_device_comparison import DEVICES
 from test_device_comparison import hostile as hostile_devices
@@ -161,17 +160,11 @@ def test_hostile_text_changes_the_structure_of_no_form(kind: str, pieces: list[s
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e]", line)
 
 
-def test_failures_and_strategies_without_figures_are_short() -> None:
+def test_failures_are_short() -> None:
     screen = render(broken(), "txt")
     assert "`s-a` failed: a broke" in screen
     assert re.search(r"… \d more failures: --details|… \d+ more lines: --details", screen)
     assert "`s-j` failed: j broke" in render(broken(), "details")
-    base = measured("pageable", 0.04)
-    one = shown(profile(results=(base, skipped("system", "no HMM (pageableMemoryAccess is 0)"))), "txt")
-    assert "\n  skipped: system (no HMM)\n" in one
-    gaps = (skipped(name, f"{name} is not here, nor anywhere near: why") for name in ("a", "b"))
-    many = shown(profile(results=(base, *gaps, failed("c"))), "txt")
-    assert "\n  failed: c; skipped: a, b\n" in many
 
 
 @every("width", [40, 60, 80, 140])
