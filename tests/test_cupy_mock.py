@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cupy_cases import REFUSED, RUNS, Case
 from every import every
+from test_traffic import figures
 from test_traffic import run as traced
 
 from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule
@@ -43,9 +44,8 @@ def test_what_cupy_runs_is_never_refused(case: Case) -> None:
 def test_what_cupy_refuses_is_refused(case: Case) -> None:
     with pytest.raises(Refusal) as refused:
         run(case)
-    found = refused.value
-    assert found.place.file.endswith("cupy_cases.py")
-    assert found.write.endswith(".")
+    assert refused.value.place.file.endswith("cupy_cases.py")
+    assert refused.value.write.endswith(".")
 
 
 @every(
@@ -71,8 +71,7 @@ def test_what_waits_for_the_gpu(case: Case, calls: list[str]) -> None:
 
 
 def test_each_time_counts_and_the_buffer_is_named() -> None:
-    (count,) = run(lambda xp, a, m: [float(row[0]) for row in m]).waits.values()
-    assert count == 8
+    assert [*run(lambda xp, a, m: [float(row[0]) for row in m]).waits.values()] == [8]
     watch, _, a = stand_in()
     watch.buffers = {"image": a.plain}
     with pytest.raises(Refusal) as refused:
@@ -101,10 +100,9 @@ def test_the_mock_counts_what_a_device_stage_moves() -> None:
         b[...] = MockModule(watch).sqrt(a) + a[0]
         assert float(b.sum()) == 128
 
-    buffers = {name: np.ones((8, 8), np.float32) for name in "ab"}
-    trace = traced(stage, "device", {"a": "in", "b": "inout"}, **buffers)
-    first, second = trace.traffic
-    assert (first.bytes_read, second.bytes_written, second.bytes_read) == (256 + 32, 256, 256)
+    a, b = np.ones((2, 8, 8), np.float32)
+    trace = traced(stage, "device", {"a": "in", "b": "inout"}, a=a, b=b)
+    assert figures(trace) == [(256 + 32, 0, "traced"), (256, 256, "traced")]
     assert [call for _, _, call, _ in watch.waits] == ["float()"]
     assert trace.work[0].calls == 4
 

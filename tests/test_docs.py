@@ -60,11 +60,8 @@ class Block:
     @property
     def file(self) -> str:
         """The name to save it under; empty where it has none."""
-        first = self.text.partition("\n")[0]
-        named = re.fullmatch(r"(?:#|//) ([\w-]+\.\w+)", first)
-        if named:
-            return named[1]
-        return f"{self.workload}.py" if self.workload else ""
+        named = re.match(r"(?:#|//) ([\w-]+\.\w+)\n", self.text)
+        return named[1] if named else f"{self.workload}.py" if self.workload else ""
 
     @property
     def workload(self) -> str:
