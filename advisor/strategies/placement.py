@@ -247,18 +247,14 @@ class Placement:
         """With the way to each GPU from the others: a copy on the stream of the GPU that needs it."""
         pointers = {gpu: placed.on(gpu).device_pointer for gpu in gpus}
 
-        def way_to(gpu: int) -> Callable[[int, Bounds], None]:
-            backend = arena.on(gpu).backend
-
-            def bring(source: int, part: Bounds) -> None:
-                for span in layout.spans(part):
-                    backend.copy_from_peer(span, source, pointers[gpu], pointers[source])
-
-            return bring
+        def bring(backend: Backend, gpu: int, source: int, part: Bounds) -> None:
+            for span in layout.spans(part):
+                backend.copy_from_peer(span, source, pointers[gpu], pointers[source])
 
         for gpu in gpus if self.between_gpus and len(gpus) > 1 else ():
-            arena.on(gpu).backend.reach_peers(gpus)
-            placed.on(gpu).to_peer = way_to(gpu)
+            backend = arena.on(gpu).backend
+            backend.reach_peers(gpus)
+            placed.on(gpu).to_peer = partial(bring, backend, gpu)
         return placed
 
     @property

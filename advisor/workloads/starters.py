@@ -21,9 +21,11 @@ _TAKEN = {"numpy", "cupy", "torch", "numba", "advisor", "parts", "cuda", "onnxru
 
 def examples(package: Path = _PACKAGE) -> dict[str, Path]:
     """The example workloads by name: inside the installed package, or at the root of a checkout."""
-    installed = package / "examples"
-    folder = installed if installed.is_dir() else package.parent / "workloads"
-    return {path.stem: path for path in sorted(folder.glob("*.py"))}
+    return {path.stem: path for path in sorted(_shipped(package, "examples", "workloads").glob("*.py"))}
+
+
+def _shipped(package: Path, installed: str, checkout: str) -> Path:
+    return package / installed if (package / installed).is_dir() else package.parent / checkout
 
 
 def write(file: Path, *, like: str | None = None, text: str | None = None, force: bool = False) -> list[Path]:
@@ -65,9 +67,7 @@ def require_name(file: Path) -> None:
 
 
 def template(name: str) -> str:
-    installed = _PACKAGE / "templates"
-    folder = installed if installed.is_dir() else _PACKAGE.parent / "templates"
-    return (folder / name).read_text(encoding="utf-8")
+    return (_shipped(_PACKAGE, "templates", "templates") / name).read_text(encoding="utf-8")
 
 
 def function_name(file: Path) -> str:
