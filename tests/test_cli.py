@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -101,13 +102,11 @@ def test_failures_late_in_the_run_are_rows_and_predictions_stand(command: Comman
     assert said.code == 3, "every strategy ran into it: the user's code"
     assert said.error[0].startswith("error: ")
     loaded = package.load(Path("advisor-report/profile.json"))
-    assert {(r.status, r.reason) for r in loaded.results} == {  # type: ignore[union-attr]
-        (
-            "failed",
-            "the workload failed: stage 'compute' (misbehaving.py:38), frame 20: ValueError: this frame is "
-            "bad; buffers: a float32 (64,), b float32 (64,)",
-        )
-    }
+    reason = (
+        "the workload failed: stage 'compute' (misbehaving.py:38), frame 20: ValueError: this frame is "
+        "bad; buffers: a float32 (64,), b float32 (64,)"
+    )
+    assert {(r.status, r.reason) for r in loaded.results} == {("failed", reason)}  # type: ignore[union-attr]
     assert "misbehaving.py" in loaded.results[0].detail  # type: ignore[union-attr]
     assert {row.status for row in loaded.predictions[0].results} == {"predicted"}
     assert "this frame is bad" in " ".join(said.out.split())
@@ -178,11 +177,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
 
 def test_a_bug_shows_its_traceback(command: Command) -> None:
     """And is not taken for a gate that failed, which is 1."""
-
-    def broken() -> int:
-        raise RuntimeError("a bug")
-
-    command.around = Around(machine=Machine(gpus=broken))
+    command.around = Around(machine=Machine(gpus=Mock(side_effect=RuntimeError("a bug"))))
     said = command("profile", FILES / "counter.py")
     assert (said.code, said.out) == (70, "")
     assert said.err.startswith("Traceback")
@@ -266,10 +261,7 @@ def test_ctrl_c_before_the_first_figures_leaves_nothing_behind(tmp_path: Path) -
 def test_ctrl_c_while_concluding_says_where_the_figures_are(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("advisor.pipeline.conclude", interrupted)
+    monkeypatch.setattr("advisor.pipeline.conclude", Mock(side_effect=KeyboardInterrupt))
     said = command("profile", FILES / "counter.py", *QUICK)
     assert (said.code, said.out) == (130, "")
     assert "advisor report advisor-report/profile.partial.json" in said.err.splitlines()[-1]
@@ -318,16 +310,12 @@ def in_a_terminal(directory: Path, *arguments: str, **variables: str) -> str:
     return seen.decode()
 
 
-def shown_lines(text: str) -> list[str]:
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-    return [line.rstrip() for line in re.split(r"[\r\n]+", plain)]
-
-
 def test_a_terminal_shows_a_bar_with_the_strategy_at_work_and_no_color_if_unwanted(tmp_path: Path) -> None:
     """It is drawn ten times a second: which steps are seen depends on the load."""
     text = in_a_terminal(tmp_path, "profile", str(FILES / "counter.py"), *QUICK, NO_COLOR="1")
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", text)
-    lines = shown_lines(text)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", plain)]
     assert max(map(len, lines)) <= 80
     bars = [line for line in lines if line.endswith(" left")]
     steps = r"(checking the workload|tracing it|(pageable|zero-copy), round \d) +\S* "

@@ -170,20 +170,18 @@ if __name__ == "__main__":
 """
 
 
-def test_a_function_of_tensors_gets_its_buffers_as_tensors(tmp_path: Path, command: Command) -> None:
+def test_a_function_of_tensors_gets_its_buffers_as_tensors(command: Command) -> None:
     pytest.importorskip("torch")
     Path("relu.py").write_text(TENSORS, encoding="utf-8")
     assert command("new", "w.py", "--from", "relu.py::step").code == 0
-    profile = verified("w.py")
-    assert {b.name: b.access for b in profile.workload.buffers} == {
+    assert {b.name: b.access for b in verified("w.py").workload.buffers} == {
         "batch": {"produce": "out", "run": "in"},
         "state": {"load": "out", "run": "inout"},
         "result": {"run": "out", "use": "in"},
     }
-    mixed = TENSORS.replace("torch.arange(4.0),", "__import__('numpy').ones(4, 'f4'),").replace(
-        "+= batch", "+= 1"
-    )
-    Path("relu.py").write_text(mixed.replace("torch.relu(batch)", "state"), encoding="utf-8")
+    mixed = TENSORS.replace("torch.arange(4.0),", "__import__('numpy').ones(4, 'f4'),")
+    mixed = mixed.replace("+= batch", "+= 1").replace("torch.relu(batch)", "state")
+    Path("relu.py").write_text(mixed, encoding="utf-8")
     said = command("new", "v.py", "--from", "relu.py::step")
     assert (said.code, "it has tensors and arrays of other libraries" in said.error[0]) == (2, True)
 
@@ -238,13 +236,13 @@ def test_arrays_on_the_gpu_stay_there(returned: str, tmp_path: Path, command: Co
     assert command("new", "w.py", "--from", "gpu.py::step").code == 0
     profile = verified("w.py")
     access = {b.name: (b.access, b.scratch) for b in profile.workload.buffers}
-    whole = returned == "None"
-    assert access == {
+    result = {} if returned == "None" else {"result": ({"run": "out", "use": "in"}, False)}
+    assert access == result | {
         "image": ({"produce": "out", "run": "in"}, False),
         "weights": ({"load": "out", "run": "in"}, False),
         "state": ({"load": "out", "run": "inout"}, False),
-        "out": ({"run": "out"}, not whole),
-    } | ({} if whole else {"result": ({"run": "out", "use": "in"}, False)})
+        "out": ({"run": "out"}, bool(result)),
+    }
 
 
 LOOP = """\

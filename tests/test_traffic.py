@@ -188,9 +188,11 @@ def test_each_stage_has_its_own_figures_for_one_run() -> None:
         with recorder.stage("s"):
             with recorder.stage("t"):
                 a.fill(0)
-            a.sum()
+            (a + 1).sum()
     uses = [StageUse("s", "host", {"a": "in"}), StageUse("t", "device", {"a": "out"})]
-    assert figures(recorder.trace(uses, {}, {}, {"a": F4})) == [(F4, 0, "traced"), (0, F4, "traced")]
+    trace = recorder.trace(uses, {}, {}, {"a": F4})
+    assert figures(trace) == [(F4, 0, "traced"), (0, F4, "traced")]
+    assert [work.temporary_bytes for work in trace.work] == [2 * F4, 0]
 
 
 READS_A: dict[str, AccessMode] = {"a": "in", "b": "out"}
