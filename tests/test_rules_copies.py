@@ -17,7 +17,7 @@ from builders import (
     vector_add_trace,
     workload,
 )
-from judging import CARDS, Cases, bet, judge, on, predicted_run, restless, row
+from judging import CARDS, Cases, bet, judge, on, predicted_run, row
 from rendering import Accepted
 
 from advisor.profiles.conclusions import Preferences
@@ -148,7 +148,6 @@ CASES: Cases = {
         "none is staged: not-applicable": on("discrete", PAGEABLE, PINNED),
         "copies of 8 %: pass": on("discrete", PINNED, row("staged", 0.050, kernels=0.04, copies=0.004)),
         "none is faster: pass": on("discrete", PAGEABLE, STAGED),
-        "in the noise: pass": on("discrete", restless(row("pinned", 0.049, copies=0.01), 0.3), STAGED),
     },
     "small-transfers": {
         "small copies are done without: zero-copy 30.0 µs": on(
@@ -160,7 +159,6 @@ CASES: Cases = {
         "no call can be spared: pass": on("discrete", COPIES[0], workload=tiny("a", size=4096)),
         "large copies: pass": on("discrete", *COPIES, workload=tiny("a", "b", size=65 << 10)),
         "cheap copies of 5e-06 s: pass": on("discrete", CHEAP, COPIES[1], workload=tiny("a", "b")),
-        "cheap copies of 0 s: pass": on("discrete", FREE, COPIES[1], workload=tiny("a", "b")),
     },
     "serial-copies": {
         "copies are hidden: pinned-pipelined": on("discrete coherent", PAGEABLE, PINNED, OVERLAPPED),
@@ -221,8 +219,6 @@ CASES: Cases = {
         "nothing else runs: advice": with_memory(200, MANAGED, TOO_LARGE, where=f"discrete {ORIN}"),
         "barely fits: advice": with_memory(192, MANAGED, concurrent_managed_access=1),
         "evicts pages: advice": with_memory(191, MANAGED, concurrent_managed_access=1),
-        "evicts none: advice": with_memory(191, MANAGED, concurrent_managed_access=0),
-        "not known: advice": with_memory(191, MANAGED),
         "one DRAM: advice": with_memory(191, MANAGED, where="tegra-coherent", concurrent_managed_access=1),
         "one DRAM, no faults: advice": with_memory(200, MANAGED, where=ORIN, concurrent_managed_access=0),
         "nine tenths: pass": with_memory(214, ZERO_COPY),

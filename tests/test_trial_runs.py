@@ -184,9 +184,7 @@ SUGGESTED: tuple[tuple[str, str, str, dict[str, object], object], ...] = (
     ),
     (TENSOR, "upload", "torch", {}, ONE_LOCKED),
     (TENSOR.replace("x = torch.ones(9)", "x = next(a)"), "upload", "torch", {}, None),
-    (KERNEL, "upload", "numba", ARGUMENT | {"origin": origin(2)}, ONE_LOCKED),
     (KERNEL, "download", "numba", ARGUMENT | {"origin": origin(2)}, ONE_LOCKED),
-    (OUT.format("y.get()"), "download", "cupy", {"origin": origin(3, each_frame=True)} | SMALL, None),
     (OUT.format("y.cpu()"), "download", "torch", {}, REUSED),
     (OUT.format("y.copy_to_host()"), "download", "numba", {"origin": origin(2, each_frame=True)}, REUSED),
 )
