@@ -53,9 +53,7 @@ def page_locked(case: LineCase, cause: str) -> Finding | None:
     if up and case.line.operand[:1] in ("[", "("):
         return None  # numbers in a list become an array first, which costs more than its copy
     if origin and (origin.kind == "mmap" or (origin.kept and not case.line.filled)):
-        return (
-            None  # a copy into page-locked memory is what the driver does; one array cannot hold all results
-        )
+        return None  # the driver copies mapped files so itself; one array cannot hold all results
     origin_place = f" ({case.at(origin.place)})" if origin and origin.place else ""
     fill_place = origin_place.strip(" ()") or "where it is made"
     filled = "" if up else case.line.filled

@@ -26,6 +26,7 @@ from advisor.strategies.syntax import (
     imports_of,
     is_inside,
     is_loader,
+    last_name,
     line_after,
     loop_of,
     loops_around,
@@ -42,7 +43,8 @@ from advisor.strategies.uses import (
     Assignment,
     assigned_name,
     downloads,
-    is_read_at_once,
+    is_copied,
+    is_read,
     lines_beside,
     made_once,
     require_evaluated_first,
@@ -198,18 +200,16 @@ def _block(edits: SourceEdits, line: int, array: str) -> None:
     if uploads:
         return
     upload = statement_at(edits.tree, line)
-    if any(isinstance(node, _LEAVING) for node in ast.walk(upload)) or len([*calls_in(upload)]) > 1:
+    calls = [*calls_in(upload)]
+    if any(isinstance(node, _LEAVING) for node in ast.walk(upload)) or len(calls) > 1:
         raise CannotWrite(f"line {line} has no place after its copy to wait for it")
-    if any(_names_stream(call) for call in calls_in(upload)):
-        raise CannotWrite(f"line {line} copies in a stream of its own")
+    for call in calls:
+        second = last_name(call.func) == "set" and len(call.args) > 1
+        if second or any(word.arg == "stream" for word in call.keywords):
+            raise CannotWrite(f"line {line} copies in a stream of its own")
     waiting = f"{alias_of(edits.tree, 'cupy')}.cuda.get_current_stream().synchronize()"
     reason = f"  # until {array} is copied: the host may write it again"
     edits.insert(line_after(upload), edits.indentation(upload), waiting + reason)
-
-
-def _names_stream(call: ast.Call) -> bool:
-    second = isinstance(call.func, ast.Attribute) and call.func.attr == "set" and len(call.args) > 1
-    return second or any(word.arg == "stream" for word in call.keywords)
 
 
 def _reuse(edits: SourceEdits, change: Change) -> None:
@@ -287,7 +287,7 @@ def _loop_that_reuses(
     if target in names_set(loop, without=statement):
         raise CannotWrite(f"{target} is given other values in the loop")
     named = target and change.library != "torch"  # NumPy's arrays over a tensor would change with it
-    if not (named or is_read_at_once(edits.tree, statement, call)):
+    if not (named or is_copied(edits.tree, statement, call) or is_read(edits.tree, call, "")):
         raise CannotWrite(f"line {call.lineno} passes on what it downloads")
     return [loop, *loops_around(edits.tree, loop)][-1]
 
@@ -324,9 +324,8 @@ def _is_blocking_upload(call: ast.Call) -> bool:
     """Whether it names no CPU and does not tell whether it waits."""
     values = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
     flags = [each for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, bool)]
-    return (
-        "cpu" not in values and not flags and all(w.arg not in ("non_blocking", None) for w in call.keywords)
-    )
+    asks = any(word.arg in ("non_blocking", None) for word in call.keywords)
+    return not ("cpu" in values or flags or asks)
 
 
 def _pin_memory(edits: SourceEdits, change: Change) -> None:

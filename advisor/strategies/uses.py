@@ -228,11 +228,6 @@ def assigned_name(statement: ast.stmt, call: ast.Call) -> str:
     return getattr(targets[0], "id", "") if alone else ""
 
 
-def is_read_at_once(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
-    """Whether a statement keeps nothing of what the call returns but values."""
-    return _is_copied(tree, statement, call) or is_read(tree, call, "")
-
-
 def require_evaluated_first(statement: ast.stmt, call: ast.Call, source: ast.expr) -> None:
     """Raises `CannotWrite` where the array on the GPU cannot be evaluated before its statement."""
     node: ast.AST = call
@@ -258,8 +253,8 @@ def require_same_each_time(tree: ast.Module, value: ast.expr) -> None:
             raise CannotWrite(f"line {call.lineno} calls {name}, which may do something else in each frame")
 
 
-def _is_copied(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
-    """Whether a statement copies it into an array, or drops it."""
+def is_copied(tree: ast.Module, statement: ast.stmt, call: ast.Call) -> bool:
+    """Whether a statement copies what the call returns into an array, or drops it."""
     if getattr(statement, "value", None) is not call:
         return False
     if isinstance(statement, (ast.Expr, ast.AugAssign)):
