@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from builders import measured, profile
+from builders import profile
 from every import every
 from running import FILES, REPOSITORY, environment, started
 from test_comparing import later
@@ -226,25 +226,6 @@ def test_a_profile_that_fails_is_told_later_and_an_older_one_does_not_stand_for_
         ended = job("gate", ADVISOR_PROFILE_CODE=code, ADVISOR_COMPARE_CODE=compared)
         assert (ended.returncode, "::error::" in ended.stderr) == (exit_code, bool(exit_code))
     assert job("gate", ADVISOR_PROFILE_CODE="", ADVISOR_COMPARE_CODE="").returncode == 4
-
-
-SLOWER = (measured("pageable", 0.040), measured("pinned", 0.030))
-NOISY = (measured("pageable", 0.041, spread=0.9), measured("pinned", 0.0205, spread=0.9))
-
-
-def test_the_gate_on_a_stored_baseline(job: Job) -> None:
-    """Of the strategies named, else of all. Codes and colours of all outcomes: test_gate_table.py."""
-    job.save(profile(), "base.json")
-    for head, gates, strategies, outcome in (
-        (later(results=SLOWER), " slower = 5% \n", "", ("1", "failed")),
-        (later(results=SLOWER), "slower=5%", " pageable \n\n", ("0", "passed")),
-        (later(results=SLOWER), "slower=5%", "pageable\npinned", ("1", "failed")),
-        (later(results=NOISY), "slower=5%", "", ("0", "inconclusive")),
-        (later(), "slower=5", "", ("2", "failed")),
-    ):
-        job.save(head, "out/profile.json")
-        assert job.compare(**BASELINE, ADVISOR_FAIL_IF=gates, ADVISOR_STRATEGIES=strategies) == outcome
-        assert ("::warning::" in job.said) == (outcome[1] == "inconclusive")
 
 
 @every(
