@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.faults.case import FILES, PROFILE, ROOT, SAVED, SECRET, SHORT, Case, Content, saved, workload
+from tests.faults.case import FILES, PROFILE, ROOT, SAVED, SECRET, SHORT, Case, Content, saved
 
 _TEXT = PROFILE.read_text(encoding="utf-8")
 _DAMAGED: dict[str, Content] = {
@@ -30,17 +30,13 @@ def _without(text: str, *keys: str) -> str:
 
 _DEVICES: dict[str, tuple[Content, str]] = {
     "empty": ("", ""),
-    "no TOML": ("[[[", ""),
-    "an unknown key": ("name = 'x'\nno_such = 1", ""),
     "binary": (bytes(range(256)), ""),
-    "a wrong class": ("name = 'x'\nmemory_class = 'none'", ""),
     "a figure of 1e400": (_GH200.replace("= ", "= 1e400 # ", 3), ""),
     "endless keys": ("\n".join(f"k{i} = 1" for i in range(200_000)), ""),
     "deep arrays": ("name = " + "[" * 50_000, ""),
     "a deep dotted key": (".".join("a" * 30_000) + " = 1", ""),
     "a huge number": ("name = " + "9" * 100_000, ""),
     "a name of control characters": ('name = "\\u001b]0;x\\u0007\\n::error::x"', ""),
-    "a byte order mark": (b"\xff\xfen\0a\0", ""),
     "secrets": (f'token = "{SECRET}"\npassword = "{SECRET}"\n[[[', ""),
     "without its link": (_without(_GH200, "link_", "pinned_to_device"), _LINK),
     "tiny memory": (
@@ -59,7 +55,6 @@ _SETTINGS: dict[str, tuple[int, Content]] = {
 }
 _EXPORTS: dict[str, Content] = {
     "empty": "",
-    "no database": "hello" * 100,
     "a header alone": b"SQLite format 3\0" + b"\0" * 84,
     "binary": bytes(range(256)) * 100,
 }
@@ -89,9 +84,8 @@ def profiles() -> Iterator[Case]:
     report = ("report", "p.json", "--out", "out")
     for name, content in _DAMAGED.items():
         yield Case(f"profile: {name}", report, 5, {"p.json": content})
-    damaged, other = {"p.json": _TEXT[:900]}, {**SAVED, "w.py": workload()}
+    damaged = {"p.json": _TEXT[:900]}
     yield Case("compare: damaged", ("compare", "p.json", "p.json"), 5, damaged)
-    yield Case("compare: another file", ("compare", "p.json", "w.py"), 5, other)
     command = f"advisor profile --set password={SECRET}"
     told: dict[str, Any] = {"notes": [f"token={SECRET}"], "command": command}
     telling = saved(lambda p: (p.update(told), p["workload"]["parameters"].update(api_key=SECRET)))
@@ -119,7 +113,6 @@ def configurations() -> Iterator[Case]:
     for name, text in _RATES.items():
         command = ("devices", "import", "f.txt", "--base", "h100-sxm")
         yield Case(f"output of nvbandwidth: {name}", command, 5, {"f.txt": text})
-    yield Case("trace: missing", ("trace", "none.sqlite"), 5)
     yield Case("trace: another file", ("trace", "t.nsys-rep"), 5, {"t.nsys-rep": "no report"})
 
 
