@@ -13,7 +13,6 @@ import math
 import os
 import resource
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +25,6 @@ from typing import Any
 import pytest
 from builders import cpu_profile, vector_add_trace
 from builders import profile as gpu_profile
-from nsys_exports import Export
 
 from advisor import configuration
 from advisor.configuration import FILE
@@ -116,30 +114,6 @@ share = 0.3
 """
 
 
-@cache
-def small_export() -> bytes:
-    """Two steady frames under one strategy."""
-    with tempfile.TemporaryDirectory() as folder:
-        return _steady(Export(Path(folder) / "small.sqlite"))
-
-
-def _steady(made: Export) -> bytes:
-    made.domain()
-    made.range("strategy:pinned", 0, 100_000)
-    for index in range(5):
-        begin = 10_000 + 11_000 * index
-        made.range("frame", begin, begin + 10_000, payload=index)
-        made.range("to-device", begin, begin + 900)
-        made.call(begin + 10, correlation=index)
-        made.copy(begin + 1000, begin + 2000, 300, "HTOD", "PINNED", "_DEVICE", correlationId=index)
-        made.kernel(begin + 3000, begin + 4000, "add", correlation=index)
-        made.wait(begin + 3000, begin + 7000)
-    made.gpu_fault(12_000, 16)
-    made.cpu_fault(13_000)
-    made.allocation(4096, "PINNED")
-    return made.done().read_bytes()
-
-
 READERS: dict[str, Callable[[Path], None]] = {
     "profile": profile, "baseline": baseline, "device": device, "options": options, "export": export,
 }  # fmt: skip
@@ -153,7 +127,7 @@ def samples(kind: str) -> list[bytes]:
     if kind == "options":
         return [OPTIONS]
     if kind == "export":
-        return [small_export()]
+        return [(DATA / "nsys" / f"h200-{name}.sqlite").read_bytes() for name in ("pinned", "managed")]
     files = [(DATA / name).read_bytes() for name in ("h200-reread-1.json", "profile-format-2.json")]
     made = (cpu_profile(traffic=vector_add_trace()), gpu_profile(traffic=vector_add_trace()))
     return [*files, *(each.model_dump_json().encode() for each in made)]
