@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
-from builders import failed, host_state, profile, skipped
+from builders import failed, profile, skipped
 from every import every
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +34,6 @@ from advisor.profiles.secrets import (
     of_process,
     secret_values,
 )
-from advisor.profiles.system_state import Environment
 from tests.faults.secret_cases import FORMS
 
 PARTS = (
@@ -312,23 +311,16 @@ def test_secrets_in_the_names_of_a_trace(tmp_path: Path, monkeypatch: pytest.Mon
 def telling() -> Profile:
     """A profile that says all that it must not."""
     path = "/home/alice/project/workloads/add.py"
-    made = profile(
+    told = {"absent": {"nvml": "no /home/alice/lib"}, "warnings": ("alice is busy",)}
+    parameters = {"tokens": 512, "api_key": "hunter2", "data": "/home/alice/data"}
+    plain = profile()
+    return profile(
         command=f"advisor profile {path}",
         results=(failed(reason=path, detail=f'File "{path}"'), skipped(reason="on workstation7")),
-        environment=Environment(
-            system="Linux 6.1",
-            machine="x86_64",
-            python="3.11.7",
-            host=host_state(),
-            absent={"nvml": "no /home/alice/lib"},
-            warnings=("alice is busy",),
-        ),
+        environment=plain.environment.model_copy(update=told),
         notes=("kept in /home/alice/project",),
+        workload=plain.workload.model_copy(update={"file": path, "parameters": parameters}),
     )
-    workload = made.workload.model_copy(
-        update={"file": path, "parameters": {"tokens": 512, "api_key": "hunter2", "data": "/home/alice/data"}}
-    )
-    return made.model_copy(update={"workload": workload})
 
 
 def test_no_form_of_a_profile_tells_names() -> None:

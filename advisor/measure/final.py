@@ -115,12 +115,6 @@ class SessionLoop:
     def leave(self, name: str, problem: Problem) -> None:
         self.left[name] = problem
 
-    def forget_unfinished(self) -> None:
-        """Drops the blocks of the round that Ctrl-C ended."""
-        at = self.processes - 1, self.round
-        self.blocks = [block for block in self.blocks if (block.process, block.round) != at]
-        self.steps = [block for block in self.steps if (block.process, block.round) != at]
-
     def _receive(self, message: Message) -> bool:
         if isinstance(message, BlockDone):
             self.kept_setup |= message.kept_setup
