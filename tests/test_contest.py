@@ -27,14 +27,8 @@ SECONDS = {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014, "managed": 0.
 
 
 def settings(**options: Any) -> Settings:
-    given: dict[str, Any] = {
-        "strategies": tuple(SECONDS),
-        "rounds": 2,
-        "max_seconds": 40.0,
-        "seed": 3,
-        **options,
-    }
-    return asked("w.py", backend="cuda", **given)
+    given = {"strategies": tuple(SECONDS), "rounds": 2, "max_seconds": 40.0, "seed": 3}
+    return asked("w.py", backend="cuda", **{**given, **options})
 
 
 def contest(
@@ -49,10 +43,6 @@ def contest(
     rows = {name: measured(name, median, rounds=1) for name, median in seconds.items()}
     make = make or (lambda made: FakeSession(made, seconds, wait=clock.advance))
     return Contest(settings(**options), job(), rows, directory, make, clock)
-
-
-def entered(seconds: dict[str, float], directory: Path, **options: Any) -> set[str]:
-    return {row.strategy for row in contest(directory, seconds, **options).entered}
 
 
 def held(made: Contest, seconds: float = 30.0) -> Contest:
@@ -78,8 +68,9 @@ def results(made: Contest) -> dict[str, Measured]:
 def test_who_is_within_twice_the_best_enters_and_the_baseline_within_four_times(
     seconds: dict[str, float], names: set[str], tmp_path: Path
 ) -> None:
-    assert entered(seconds, tmp_path) == names
-    assert contest(tmp_path, seconds).possible == (len(names) > 1)
+    made = contest(tmp_path, seconds)
+    assert {row.strategy for row in made.entered} == names
+    assert made.possible == (len(names) > 1)
 
 
 def test_rows_have_the_times_of_their_blocks(tmp_path: Path) -> None:
@@ -129,11 +120,9 @@ def test_who_breaks_in_company_alone_is_measured_alone_and_can_be_chosen(how: st
 
 
 def ran(
-    launcher: FakeLauncher, directory: Path, clock: Clock = time.monotonic, **options: Any
-) -> tuple[Run, list[Run]]:
-    kept: list[Run] = []
-    asked = settings(**{"max_seconds": 11.0, **options})
-    return measured_run(asked, launcher, Silent(), directory, kept.append, clock=clock), kept
+    launcher: FakeLauncher, directory: Path, clock: Clock = time.monotonic, max_seconds: float = 11.0
+) -> Run:
+    return measured_run(settings(max_seconds=max_seconds), launcher, Silent(), directory, clock=clock)
 
 
 def screened(job: Job) -> Ended:
@@ -148,7 +137,7 @@ def test_screening_then_the_final(tmp_path: Path) -> None:
     launcher = FakeLauncher(
         screened, device=cuda_device(managed_memory=1), session=lambda made: FakeSession(made, SECONDS)
     )
-    result, _ = ran(launcher, tmp_path)
+    result = ran(launcher, tmp_path)
     assert sorted(launcher.measured) == sorted(("1", name) for name in SECONDS), "one process each"
     rows = rows_of(result)
     assert {name: row.samples for name, row in rows.items()} == {
@@ -164,7 +153,7 @@ def test_screening_then_the_final(tmp_path: Path) -> None:
 
 def test_a_final_whose_processes_do_not_start_leaves_the_screening(tmp_path: Path) -> None:
     launcher = FakeLauncher(screened)
-    result, _ = ran(launcher, tmp_path)
+    result = ran(launcher, tmp_path)
     assert len(launcher.finals) == 3, "tried again, and not for ever"
     assert (result.final, result.blocks) == (None, ())
     assert {row.samples for row in rows_of(result).values()} == {"frames"}
@@ -178,7 +167,7 @@ def test_strategies_that_the_time_does_not_reach_are_skipped(tmp_path: Path) -> 
         return screened(job)
 
     launcher = FakeLauncher(measure)
-    result, _ = ran(launcher, tmp_path, clock, max_seconds=13.0)
+    result = ran(launcher, tmp_path, clock, max_seconds=13.0)
     assert len(launcher.measured) == 2, "a third would end after 9 s"
     reasons = [row.reason for row in result.rows if isinstance(row, Skipped)]
     assert ["--max-seconds" in reason for reason in reasons] == [True] * 2

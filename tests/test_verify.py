@@ -174,9 +174,9 @@ def test_the_newest_contents_come_from_the_side_that_wrote_last(strategy: str) -
 # The user's check
 
 
-def checked(check: Any, backend: Any = None) -> None:
+def checked(check: Any) -> None:
     workload = Workload(buffers("a", "b"), frame=[host(fill), device(double)], check=check)
-    with bench(workload, "pinned", backend or RecordingBackend(haste="lazy")) as run:
+    with bench(workload, "pinned", RecordingBackend(haste="lazy")) as run:
         run.loop.first_frame()
         run.inspector.run_check(3)
 
