@@ -99,21 +99,6 @@ def whole() -> Any:
     return reading.load(DATA / "h200-vector_add-again.json")
 
 
-OPTIONS = b"""objective = "footprint"
-memory-budget = 1024
-indifference = 0.1
-ignore = ["duplicate-allocation"]
-strategies = ["pageable", "pinned"]
-targets = ["h200"]
-rounds = 3
-max-seconds = 30.0
-out = "there"
-rule.zero-copy-reread.passes = 5
-[rule.pageable-transfer]
-share = 0.3
-"""
-
-
 READERS: dict[str, Callable[[Path], None]] = {
     "profile": profile, "baseline": baseline, "device": device, "options": options, "export": export,
 }  # fmt: skip
@@ -125,7 +110,9 @@ def samples(kind: str) -> list[bytes]:
         home = Path(catalogue.__file__).parent
         return [(home / f"{name}.toml").read_bytes() for name in ("gh200", "orin-nano", "t4", "agx-thor")]
     if kind == "options":
-        return [OPTIONS]
+        page = (DATA.parents[1] / "docs" / "configuration.md").read_text(encoding="utf-8")
+        shown = page.partition("```toml\n")[2].partition("```")[0]
+        return [shown.replace("my-jetson.toml", "h200").encode()]
     if kind == "export":
         return [(DATA / "nsys" / f"h200-{name}.sqlite").read_bytes() for name in ("pinned", "managed")]
     files = [(DATA / name).read_bytes() for name in ("h200-reread-1.json", "profile-format-2.json")]

@@ -122,8 +122,6 @@ def promisor(url: str) -> Callable[[Path, str], None]:
             "remote.origin.promisor": "true",
             "core.sshCommand": program,
             "protocol.allow": "always",
-            "protocol.ext.allow": "always",
-            "protocol.ssh.allow": "always",
         }.items():
             git(work, "config", key, value)
 
