@@ -151,7 +151,7 @@ def require_sense(found: Advice, allowed: set[str]) -> None:
     assert saved is None or saved > 0 or about_memory, f"{found.rule} proposes what is slower: {found}"
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(runs())
 def test_no_rule_fails_or_talks_nonsense_of_a_measured_run(run: Profile):
     concluded = advise(run).advice
@@ -162,7 +162,7 @@ def test_no_rule_fails_or_talks_nonsense_of_a_measured_run(run: Profile):
         require_sense(found, set(run.measured()))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_rule_fails_or_talks_nonsense_of_a_prediction(data: Any):
     names = data.draw(st.sets(st.sampled_from(NAMES)))
