@@ -36,7 +36,7 @@ from advisor.profiles.schema import Measured, Profile
 from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report import answering, words
 from advisor.report.answer import MOST, Answer, Answers, Part, parts_of
-from advisor.report.blocks import Banners, Findings, Table, TableCell
+from advisor.report.blocks import Banners, Findings, Table
 from advisor.report.markdown import escape, prose
 from advisor.report.mixes import buffers
 from advisor.report.pages import page_of, render
@@ -48,15 +48,11 @@ from advisor.verdicts.reasons import with_reason
 from advisor.verdicts.scores import counted
 
 
-def pair(frame: float, setup: float, spread: float = 0.001) -> tuple[Measured, Measured, Ratio]:
+def pair(frame: float, setup: float) -> tuple[Measured, Measured, Ratio]:
     """A row beside a baseline of 10 ms a frame and 1 s of set-up, and the ratio of their times."""
     base = measured("pageable", 0.010, spread=0.001, setup_seconds=1.0)
-    row = measured("pinned", frame, spread=spread, setup_seconds=setup)
+    row = measured("pinned", frame, spread=0.001, setup_seconds=setup)
     return row, base, ratio_interval(base.rounds, row.rounds)
-
-
-def paying(frame: float, setup: float, spread: float = 0.001) -> TableCell:
-    return break_even(*pair(frame, setup, spread))
 
 
 @every(
@@ -72,7 +68,7 @@ def paying(frame: float, setup: float, spread: float = 0.001) -> TableCell:
     ],
 )
 def test_break_even(frame: float, setup: float, said: str) -> None:
-    assert paying(frame, setup).value == said
+    assert break_even(*pair(frame, setup)).value == said
 
 
 def test_baseline_has_no_break_even_and_ratio_one() -> None:
