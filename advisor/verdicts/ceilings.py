@@ -30,8 +30,8 @@ class Scope:
 
     @property
     def untimed_seconds(self) -> float | None:
-        """Of a frame without timed calls, where that is shorter: without recording none takes longer. On an
-        H200 the timed calls of a frame of 20.5 µs took 24.0 µs."""
+        """A frame without timed calls, where that is shorter: without recording none takes longer. On an H200
+        the timed calls of a frame of 20.5 µs took 24.0 µs."""
         return (self.loop and self.loop.untimed_seconds) or self.seconds
 
     @property
