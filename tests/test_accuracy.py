@@ -13,6 +13,7 @@ import published_cases
 import pytest
 from accuracy import Held
 from calibrated import LeftOut, factors
+from every import every
 from left_out import Fit
 from outcomes import Outcome, summary
 
@@ -110,9 +111,7 @@ def test_the_file_holds_what_left_out_figures_leave_unexplained(held: Held, with
         assert (figure.low, figure.high) == pytest.approx((ends["low"], ends["high"]), rel=0.1), name
 
 
-@pytest.mark.parametrize(
-    "family", ["Pascal", "Ampere", "Ada", "Hopper", "Grace", "Orin", "Jetson Nano and TX"]
-)
+@every("family", ["Pascal", "Ampere", "Ada", "Hopper", "Grace", "Orin", "Jetson Nano and TX"])
 def test_no_constant_of_all_devices_hangs_on_one_family(held: Held, family: str) -> None:
     """But Turing, of which half of all figures are."""
     without = held.fit.without(family, None) - held.fit.start

@@ -46,12 +46,6 @@ def test_nothing_measured_has_no_recommendation():
     assert recommend(profile(results=())) is None
 
 
-def test_the_cpu_device_has_no_recommendation_and_its_rows_are_not_judged():
-    advised = advise(cpu_profile(predictions=()))
-    assert advised.recommendation is None
-    assert advised.advice == ()
-
-
 def test_each_predicted_device_is_advised_only_without_a_gpu():
     advised = advise(cpu_profile())
     assert {item.device for item in advised.advice} == {p.device.name for p in cpu_profile().predictions}

@@ -101,10 +101,10 @@ def test_a_rule_is_explained_as_accepted(rule_id: str, accepted: Accepted) -> No
     accepted(explain(by_id(rule_id)) + "\n", f"rule-{rule_id}.txt")
 
 
-def test_every_rule_has_bad_and_good_code() -> None:
+def test_every_rule_is_explained_with_code_and_an_example() -> None:
     for rule in RULES:
+        text, thresholds = explain(rule), rule.text.thresholds
         assert rule.text.bad != rule.text.good
-        text = explain(rule)
         for label, code in (("Bad", rule.text.bad), ("Good", rule.text.good)):
             assert 2 <= len(code.splitlines()) <= 8
             assert max(map(len, code.splitlines())) <= 76
@@ -113,6 +113,21 @@ def test_every_rule_has_bad_and_good_code() -> None:
                 {name for name in called(code) if "." not in name} - set(vars(builtins)) - STAGES - {"Path"}
             )
             assert all(f"def {name}(" in opening(code) for name in bare)
+        flat = " ".join(text.split())
+        assert f"Example: {rule.text.example} Sources: " in flat
+        assert rule.text.title in flat
+        assert rule.text.explanation
+        assert rule.text.sources
+        for threshold in thresholds:
+            assert threshold.source
+            assert (
+                f"- `{threshold.name}` = {threshold.written(threshold.default)}: {threshold.meaning}" in flat
+            )
+        assert f"--ignore {rule.id}" in flat
+        assert ("--rule" in flat) == bool(thresholds)
+        assert ("No thresholds" in flat) != bool(thresholds)
+        prose = [line for line in text.splitlines() if not line.startswith("    ")]
+        assert [line for line in prose if len(line) > 80 and "- http" not in line] == []
 
 
 def called(code: str) -> Iterator[str]:
@@ -182,26 +197,6 @@ def around(cupy: Any, nvml: bool) -> dict[str, Any]:
     arrays |= {"source": io.BytesIO(bytes(10 << 20)), "indices": cupy.arange(0, 1 << 10, 7), "shape": shape}
     modules |= {"subprocess": subprocess, "Path": Path, "stream": cupy.cuda.get_current_stream()}
     return modules | stages | numbers | arrays
-
-
-def test_every_rule_is_explained_with_an_example() -> None:
-    for rule in RULES:
-        text, thresholds = explain(rule), rule.text.thresholds
-        flat = " ".join(text.split())
-        assert f"Example: {rule.text.example} Sources: " in flat
-        assert rule.text.title in flat
-        assert rule.text.explanation
-        assert rule.text.sources
-        for threshold in thresholds:
-            assert threshold.source
-            assert (
-                f"- `{threshold.name}` = {threshold.written(threshold.default)}: {threshold.meaning}" in flat
-            )
-        assert f"--ignore {rule.id}" in flat
-        assert ("--rule" in flat) == bool(thresholds)
-        assert ("No thresholds" in flat) != bool(thresholds)
-        prose = [line for line in text.splitlines() if not line.startswith("    ")]
-        assert [line for line in prose if len(line) > 80 and "- http" not in line] == []
 
 
 def test_the_list_has_every_rule_with_its_classes(command: Command) -> None:

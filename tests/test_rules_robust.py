@@ -202,6 +202,6 @@ def test_one_strategy_alone_gets_no_proposal(memory_class: MemoryClass, name: st
 
 def test_the_cpu_and_a_device_of_an_unknown_class_hear_of_nothing():
     run = profile(device=Device(name="Test CPU", kind="cpu"), results=(measured("pageable", 0.02),))
-    assert advise(run).advice == ()
+    assert (advise(run).advice, advise(run).recommendation) == ((), None)
     run = profile(device=Device(name="Odd", kind="cuda"), results=(measured("pageable", 0.02),))
     assert {found.outcome for found in advise(run).advice} == {"not-applicable"}
