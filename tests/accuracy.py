@@ -267,7 +267,7 @@ def runs(found: Mapping[str, Sequence[Outcome]]) -> Iterator[str]:
 
 def constants(fit: Fit) -> Iterator[str]:
     """The fitted constants, as Markdown, and between which values they move without a family."""
-    families = sorted({x.family for x in fit.observed})
+    families = sorted({family_of(x.case.entry) for x in fit.observed})
     without = np.exp([fit.without(family, None) for family in families])
     yield "| constant | for | read | fitted | without any one family | figures behind it |"
     yield "| --- | --- | ---: | ---: | ---: | ---: |"

@@ -32,10 +32,7 @@ GRID = tuple(float(x) for x in np.exp(np.arange(0.16, 2.4, 0.08)))
 class Score:
     """A left-out figure and its draws without any factor."""
 
-    device: str
-    family: str
-    source: str
-    memory_class: str
+    case: Case
     way: str
     published: float
     draws: Values
@@ -52,7 +49,8 @@ class LeftOut:
         """As the data sheet tells it, with constants and ranges from other families and other sources."""
         key = family_of(case.entry), case.source
         if key not in self._defaults:
-            others = [s for s in self.scores if s.family != key[0] and s.source != case.source]
+            elsewhere = (s for s in self.scores if s.case.source != case.source)
+            others = [s for s in elsewhere if family_of(s.case.entry) != key[0]]
             self._defaults[key] = with_values(self._fitted(case), factors(others, self.fit.among))
         return Machine(sheet(case.entry), self._defaults[key])
 
@@ -73,15 +71,7 @@ class LeftOut:
         for f in case.figures:
             if f.strategy in seconds:
                 way = way_of(by_name(f.strategy).placement, entry)
-                yield Score(
-                    case.device,
-                    family_of(case.entry),
-                    case.source,
-                    entry.memory_class,
-                    way,
-                    f.published,
-                    seconds[f.strategy],
-                )
+                yield Score(case, way, f.published, seconds[f.strategy])
 
 
 def _no_factors(among: Defaults) -> dict[Key, dict[str, float]]:
@@ -102,7 +92,7 @@ def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, flo
     """
     ends: dict[Key, dict[str, float]] = {}
     for i, layer in enumerate(among.layers):
-        own = [s for s in scores if s.memory_class in layer.memory_classes]
+        own = [s for s in scores if s.case.entry.memory_class in layer.memory_classes]
         for way in get_args(Way):
             if f"unexplained_{way}" in layer.figures:
                 its = [s for s in own if s.way == way]
@@ -123,8 +113,8 @@ def least(scores: Sequence[Score], name: str) -> dict[str, float]:
     if not scores:
         return {"low": 1.0, "high": 1.0}
     draws, published = np.array([s.draws[1:] for s in scores]), np.array([s.published for s in scores])
-    counts = Counter((s.device, s.source) for s in scores)
-    weight = np.array([counts[s.device, s.source] ** -0.5 for s in scores])
+    counts = Counter((s.case.device, s.case.source) for s in scores)
+    weight = np.array([counts[s.case.device, s.case.source] ** -0.5 for s in scores])
     weight /= weight.sum()
 
     def first(side: int, other: int) -> int:
@@ -136,7 +126,7 @@ def least(scores: Sequence[Score], name: str) -> dict[str, float]:
     for _ in range(2):
         down = first(0, up)
         up = first(1, down)
-    devices = len({s.device for s in scores})
+    devices = len({s.case.device for s in scores})
     # Another device differs from the mean of these as they do, and the mean is known no better than that.
     more = (1 + 1 / devices) ** 0.5
     return {"low": GRID[down] ** -more, "high": GRID[up] ** more}

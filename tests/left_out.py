@@ -177,10 +177,7 @@ def with_values(among: Defaults, changed: Mapping[Key, Mapping[str, float]]) -> 
 class Observed:
     """One figure for the fit: how far it is from the model, and what each constant changes."""
 
-    device: str
-    family: str
-    source: str
-    case: str
+    case: Case
     residual: float
     slopes: Array
 
@@ -219,14 +216,7 @@ class Fit:
         if case.relative:
             logs, published = logs - logs.mean(axis=0), published - published.mean()
         for row, value in zip(logs, published, strict=True):
-            yield Observed(
-                case.device,
-                family_of(case.entry),
-                case.source,
-                case.name,
-                value - row[0],
-                (row[1:] - row[0]) / STEP,
-            )
+            yield Observed(case, value - row[0], (row[1:] - row[0]) / STEP)
 
     def without(self, family: str | None, source: str | None) -> Array:
         """The logarithms of the constants, fitted to the other families' figures of other sources."""
@@ -235,12 +225,13 @@ class Fit:
         return self._without[family, source]
 
     def _fitted_without(self, family: str | None, source: str | None) -> Array:
-        rows = [x for x in self.observed if x.family != family and x.source != source]
+        others = (x for x in self.observed if x.case.source != source)
+        rows = [x for x in others if family_of(x.case.entry) != family]
         prior = self._prior_without(family)
         slopes, residual = np.array([x.slopes for x in rows]), np.array([x.residual for x in rows])
-        counts = Counter((x.device, x.source) for x in rows)
+        counts = Counter((x.case.device, x.case.source) for x in rows)
         # Ten figures of one source tell about as much as three of three.
-        weight = np.array([counts[x.device, x.source] ** -0.5 for x in rows]) / NOISE**2
+        weight = np.array([counts[x.case.device, x.case.source] ** -0.5 for x in rows]) / NOISE**2
         belief = 1 / (np.maximum(self.high - self.low, 0.2) / 4) ** 2
         change = np.zeros(len(self.keys))
         for _ in range(ROUNDS):

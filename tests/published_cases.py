@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
@@ -70,7 +71,7 @@ class Case:
     """Of a run of few frames."""
     system: System = "linux"
 
-    @property
+    @cached_property
     def entry(self) -> CatalogueEntry:
         """The device as the catalogue has it, with the operating system."""
         return under(load(self.device), self.system)
