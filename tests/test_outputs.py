@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from builders import cpu_profile
@@ -67,13 +68,8 @@ def test_a_process_that_is_killed_while_it_writes_leaves_what_is_its_own(
 ) -> None:
     """Between the list and the file, the old file is there."""
     write(tmp_path, "p.json", "old")
-
-    def killed(path: Path, *_: object) -> None:
-        if path.name == "p.json":
-            raise KeyboardInterrupt
-
     with monkeypatch.context() as patched:
-        patched.setattr(outputs, "replacing", killed)
+        patched.setattr(outputs, "replacing", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             write(tmp_path, "p.json", "new")
     assert (tmp_path / "p.json").read_text() == "old"

@@ -82,8 +82,10 @@ def test_predictions_take_the_mean_of_what_was_valid(tmp_path: Path) -> None:
     assert made.measured()["pageable"].transfer_bytes["to-host"] == pytest.approx(1_600_004, abs=8)
 
 
-def test_code_to_copy_moves_parts_and_has_loops() -> None:
+def test_code_to_copy_moves_parts_and_has_loops_and_the_frames_of_a_stage() -> None:
     known = cuda_device(concurrent_managed_access=1, managed_memory=1)
+    others = dict.fromkeys(("kmeans", "jacobi", "two_loops"), FILES / "until_converged.py")
+    others["some_frames"] = FILES / "some_frames.py"
     for program, strategy, *parts in (
         ("ragged", "pinned", "count_rows = int(count.item())"),
         ("ragged", "pinned", "data_device[:count_rows].set(data[:count_rows], stream=stream)"),
@@ -94,10 +96,16 @@ def test_code_to_copy_moves_parts_and_has_loops() -> None:
         ("large_state", "staged", "state[:, 2:3] = cupy.asnumpy(state_device[:, 2:3])"),
         ("kmeans", "managed-prefetch", "for _ in range(", "    if done.item(0):\n", "break"),
         ("jacobi", "pinned", "for _ in range(", "    if small.item(0):\n", "break"),
+        (
+            "some_frames",
+            "pinned",
+            "    if index % 5 == 0:\n",
+            "# your look, on the CPU: reads shown\n    else:\n        # your produce, ",
+        ),
         ("two_loops", "zero-copy", "    if counted.item(0):\n", "    if low.item(0):\n", "break"),
     ):
-        file = FILE if program in PROGRAMS else FILES / "until_converged.py"
-        written = str(snippet(strategy, load(file, program, {}).record, known))
+        file, name = others.get(program, FILE), None if program == "some_frames" else program
+        written = str(snippet(strategy, load(file, name, {}).record, known))
         compile(written, "snippet", "exec")
         assert not missing(written, *parts)
     record = load(FILE, "large_state", {}).record

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import cuda_device, profile, vector_add_trace
+from builders import profile, vector_add_trace
 from every import every
 from fakes import attempted
 from field import profiled
 from mixing import device_, host_
-from running import FILES, missing
+from running import FILES
 from test_schedule import ASYNC, spelled, words
 
 from advisor.devices import catalogue
@@ -21,11 +21,9 @@ from advisor.model import steady_frame
 from advisor.model.predict import predict
 from advisor.profiles.schema import Measured
 from advisor.report import machine
-from advisor.rules.snippets.writing import snippet
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import by_name
 from advisor.strategies.schedule import StageUse, doubled, obstacle
-from advisor.workloads.loading import load
 
 FILE = FILES / "some_frames.py"
 FRESH = [host_("produce", a="out"), device_("k", a="in", b="out")]
@@ -97,17 +95,6 @@ def test_a_profile_charges_a_stage_its_share() -> None:
     assert "look (host, every 5 frames)" in str(frame)
     moved = [made.measured()["pageable"].transfer_bytes["to-host"] for made in (always, seldom)]
     assert moved == [800_000, 160_000]
-
-
-def test_code_to_copy_asks_for_the_frame() -> None:
-    loaded = load(FILE, None, {})
-    written = snippet("pinned", loaded.record, cuda_device())
-    body = written.partition("def frame(index):\n")[2]
-    assert not missing(body, "    if index % 5 == 0:\n", "    else:\n")
-    some, rest = body.split("    else:\n")
-    assert not missing(some, "your look, on the CPU", "shown_device")
-    assert "look" not in rest
-    compile(written, "snippet", "exec")
 
 
 def test_a_period_costs_no_more_than_its_different_frames(monkeypatch: pytest.MonkeyPatch) -> None:
