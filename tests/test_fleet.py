@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from builders import measured, profile, vector_add_workload
@@ -84,53 +85,49 @@ class Imitated:
     scaled: bool = False
     lines: list[str] = field(default_factory=list)
     """What is told while it runs."""
-    _open: dict[str, tuple[float, str, str, str]] = field(default_factory=dict)
-    _number: int = 0
+    _open: dict[str, tuple[float, str, Function, str]] = field(default_factory=dict)
 
     def clock(self) -> float:
         return self.now
 
     def workers(self) -> Collection[str]:
         for when in [when for when in self.joins if when <= self.now]:
-            address, told = self.joins.pop(when)
-            self.machines[address] = told
+            self.machines.update([self.joins.pop(when)])
         if self.stops and self.now >= self.stops[0]:
             raise self.stops[1]
         return list(self.machines)
 
     def start(self, worker: str, function: Function, text: str = "") -> str:
-        self._number += 1
-        given = f"call {self._number}"
         if not worker:
             self.scaled = True
-            return given
+            return "on any worker"
+        call, ends = f"call {uuid4()}", self.now
         if function == "profile":
             self.calls.append((worker, Task.model_validate_json(text)))
-        self._open[given] = (self.now + self.seconds * (function == "profile"), worker, function, text)
-        self.most = max(self.most, sum(1 for _, _, call, _ in self._open.values() if call == "profile"))
-        return given
+            ends += self.seconds
+        self._open[call] = ends, worker, function, text
+        self.most = max(self.most, [function for _, _, function, _ in self._open.values()].count("profile"))
+        return call
 
     def replies(self, seconds: float) -> Sequence[Reply]:
         self.now += seconds
-        due = [given for given, (when, *_) in self._open.items() if when <= self.now]
-        found = [self._end(given) for given in due if given in self._open]
-        return [each for each in found if each is not None]
+        due = [call for call, (ends, *_) in self._open.items() if ends <= self.now]
+        return [reply for call in due if (reply := self._end(call))]
 
-    def _end(self, given: str) -> Reply | None:
-        _, worker, call, text = self._open.pop(given)
-        told = self.machines.get(worker, "gone")
-        if call == "inspect":
-            if told == "no package":
-                return Reply(given, worker, reason="ModuleNotFoundError", not_installed=True)
-            return Reply(given, worker, told if isinstance(told, str) else told.model_dump_json())
-        what = self.ends(worker, Task.model_validate_json(text))
-        if what == "dies":
+    def _end(self, call: str) -> Reply | None:
+        _, worker, function, text = self._open.pop(call)
+        answer: Machine | Answer | str = self.machines.get(worker, "gone")
+        if function == "profile":
+            answer = self.ends(worker, Task.model_validate_json(text))
+        if answer == "dies":
             del self.machines[worker]
             return None
-        return Reply(given, worker, what if isinstance(what, str) else what.model_dump_json())
+        if answer == "no package":
+            return Reply(call, worker, reason="ModuleNotFoundError", not_installed=True)
+        return Reply(call, worker, answer if isinstance(answer, str) else answer.model_dump_json())
 
-    def cancel(self, given: str) -> None:
-        self._open.pop(given, None)
+    def cancel(self, call: str) -> None:
+        self._open.pop(call, None)
 
     def lock(self, device: str) -> bool:
         if device in self.locked or self.now < self.locked_until:
