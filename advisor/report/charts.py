@@ -94,7 +94,9 @@ def time_axis(low: float, high: float, *, relative: bool = False) -> tuple[Scale
         ticks = _decimal_ticks(scale.low, scale.high)
     else:
         scale = Scale(0.95 * low if relative else 0.0, high * 1.05, False)
-        step = decimal_step(scale.high - scale.low)
+        fifth = (scale.high - scale.low) / 5  # at most five steps, of 1, 2 or 5 times a power of ten
+        power = 10.0 ** math.floor(math.log10(fifth))
+        step = next(m * power for m in (1, 2, 5, 10) if m * power >= fifth)
         ticks = [i * step for i in range(math.ceil(scale.low / step), int(scale.high / step) + 1)]
     write: Callable[[float], str] = "{:g}×".format if relative else _short
     return scale, tuple(Tick(scale.share(tick), write(tick)) for tick in ticks)
@@ -105,12 +107,6 @@ def _decimal_ticks(low: float, high: float) -> list[float]:
     powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
     ticks = [power for power in powers if low <= power <= high]
     return ticks if len(ticks) > 3 else [m * p for p in powers for m in (1, 2, 5) if low <= m * p <= high]
-
-
-def decimal_step(extent: float) -> float:
-    """The least of 1, 2, 5 times a power of ten that cuts the extent into at most five."""
-    power = 10.0 ** math.floor(math.log10(extent / 5))
-    return next(m * power for m in (1, 2, 5, 10) if m * power * 5 >= extent)
 
 
 def _short(seconds: float) -> str:
