@@ -16,16 +16,12 @@ from advisor.workloads.definition import Stage
 def expected(workload: Workload, frames: int) -> dict[str, Any]:
     """What the stages make of plain arrays, one after the other."""
     arrays = {name: np.zeros(b.dimensions, b.element) for name, b in workload.buffers.items()}
-    stages = [(s, False) for s in workload.setup] + [(s, True) for s in workload.frame_stages] * frames
-    index, bound = 0, {s.stage.function: s for s in bind(workload).stages}
-    each = len(workload.frame_stages)
-    for number, (one, _) in enumerate(stages):
-        index = max(number - len(workload.setup), 0) // each
-        taken: dict[str, Any] = {name: arrays[name] for name in bound[one.function].access}
-        for special, value in {"xp": np, "frame": index, "gpu": one.gpu, "gpus": workload.gpus}.items():
-            if special in bound[one.function].specials:
-                taken[special] = value
-        one.function(**taken)
+    bound = bind(workload)
+    for index in range(frames):
+        for one in (*(bound.setup if index == 0 else ()), *bound.frame):
+            specials = {"xp": np, "frame": index, "gpu": one.stage.gpu, "gpus": workload.gpus}
+            given = {name: specials[name] for name in one.specials}
+            one.stage.function(**{name: arrays[name] for name in one.access}, **given)
     return arrays
 
 

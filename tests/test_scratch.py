@@ -58,10 +58,11 @@ def test_the_next_removes_what_a_killed_process_left_and_nothing_of_a_running_on
     assert list(temporary.iterdir()) == []
 
 
-def test_a_folder_of_the_users_own_stays(temporary: Path) -> None:
-    """With an empty lock of that name too, or that of a folder of ours which the user copied or renamed."""
+def test_folders_of_the_users_own_stay(temporary: Path) -> None:
+    """Also with a lock of that name: empty, or that of a folder of ours that was copied or renamed."""
+    (temporary / "advisor-notes").mkdir()
     (temporary / "advisor-file").touch()
-    (temporary / "advisor-link").symlink_to(temporary)
+    (temporary / "advisor-link").symlink_to(temporary / "advisor-notes")
     (temporary / "advisor-report").mkdir()
     (temporary / "advisor-report" / "advisor.lock").touch()
     with scratch() as mine:
@@ -71,7 +72,7 @@ def test_a_folder_of_the_users_own_stays(temporary: Path) -> None:
         killed.wait()
     left.rename(temporary / "advisor-moved")
     remove_abandoned()
-    kept = {f"advisor-{name}" for name in ("file", "link", "report", "copy", "moved")}
+    kept = {f"advisor-{name}" for name in ("notes", "file", "link", "report", "copy", "moved")}
     assert {path.name for path in temporary.iterdir()} == kept
 
 
