@@ -106,8 +106,12 @@ def test_all_gpus_are_read_before_and_warnings_of_before_stay(tmp_path: Path) ->
     assert finished(begun, CUDA_ADDRESS, machine=Machine(root, STRANGER)).warnings[0] == "Busy."
 
 
+def gpu(moment: Moment = "after", seconds: float = 0.0, **figures: Any) -> GpuState:
+    return GpuState(moment=moment, clock_seconds=seconds, **figures)
+
+
 def under_load(*readings: dict[str, Any]) -> list[GpuState]:
-    return [GpuState(moment="under-load", clock_seconds=i + 1.0, **each) for i, each in enumerate(readings)]
+    return [gpu("under-load", i + 1.0, **each) for i, each in enumerate(readings)]
 
 
 def clocks(*megahertz: int) -> list[GpuState]:
@@ -138,10 +142,6 @@ def test_readings_under_load_are_all_judged_and_the_most_telling_kept(
 # What readings mean: when a warning is given, and when there is none
 
 
-def gpu(moment: Moment = "after", seconds: float = 0.0, **figures: Any) -> GpuState:
-    return GpuState(moment=moment, clock_seconds=seconds, **figures)
-
-
 def board(moment: Moment = "after", **figures: Any) -> TegraState:
     return TegraState(moment=moment, **figures)
 
@@ -151,10 +151,9 @@ def link(generation: int, width: int, **figures: Any) -> dict[str, Any]:
     return {"link_generation": generation, "link_width": width, **best, **figures}
 
 
-def clocked(*hertz: int) -> list[GpuState]:
+def clocked(*megahertz: int) -> list[GpuState]:
     """Clocks under load, between those of an idle GPU."""
-    loaded = [gpu("under-load", sm_hertz=each) for each in hertz]
-    return [gpu("before", sm_hertz=345_000_000), *loaded, gpu(sm_hertz=345_000_000)]
+    return [gpu("before", sm_hertz=345_000_000), *clocks(*megahertz), gpu(sm_hertz=345_000_000)]
 
 
 def heated(seconds: float) -> list[GpuState]:
@@ -189,7 +188,7 @@ WARNED: dict[str, list[Readings]] = {
         )
     },
     "counters show what was over before the last reading": [*heated(1.5)],
-    "clocks that moved under load": [*clocked(1_500_000_000, 1_980_000_000)],
+    "clocks that moved under load": [*clocked(1500, 1980)],
     "another process": [
         gpu("before", other_processes=0), gpu(other_processes=1, other_processes_bytes=3 << 30),
     ],
@@ -213,7 +212,7 @@ QUIET: dict[str, list[Readings]] = {
     "different counters": [
         gpu(throttled_seconds={"power": 0.0}), gpu(seconds=9.0, throttled_seconds={"heat": 8.0}),
     ],
-    "steady clocks": [*clocked(1_900_000_000, 1_980_000_000)],
+    "steady clocks": [*clocked(1900, 1980)],
     "clocks of an idle GPU": [*clocked()],
     "hardly used before": [gpu("before", utilization=0.05)],
     "busy with us": [gpu("under-load", utilization=1.0), gpu("after", utilization=1.0)],

@@ -282,16 +282,14 @@ class CudaBackend:
     def hold(self, seconds: float) -> None:
         """A kernel of one thread that counts clock cycles; none where kernels cannot be compiled."""
         with contextlib.suppress(Exception), self.current():  # where no kernel compiles, the workload says so
-            self._holder((1,), (1,), (np.int64(seconds * self._clock_rate),))
+            kernel, hertz = self._holder
+            kernel((1,), (1,), (np.int64(seconds * hertz),))
 
     @cached_property
-    def _holder(self) -> Any:
-        return self.xp.RawKernel(_HOLD, "advisor_hold")
-
-    @cached_property
-    def _clock_rate(self) -> float:
-        """The highest, in hertz; clockRate is in kilohertz."""
-        return float(self._device.attributes.get("ClockRate", 1_000_000)) * 1e3
+    def _holder(self) -> tuple[Any, float]:
+        """The kernel, and the GPU's highest clock: ClockRate is in kilohertz."""
+        hertz = float(self._device.attributes.get("ClockRate", 1_000_000)) * 1e3
+        return self.xp.RawKernel(_HOLD, "advisor_hold"), hertz
 
     def order(self, stream: Any, mark: Any) -> None:
         stream.wait_event(mark)
