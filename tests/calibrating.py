@@ -108,7 +108,8 @@ class KnownGpu(RecordingBackend):
         self.kernel_seconds: dict[str, Iterable[float]] = {}
         self.routine_seconds: dict[str, float] = {}
         self.prefetch_rate = 20e9
-        self.prefetch_call = self.attach_call = 0.0
+        self.prefetch_call = self.attach_call = self.arriving = 0.0
+        self.beyond_cache = 0
         self.xp = RawKernels(self._run, self._library)
         self._costs: dict[str, Any] = {}
 
@@ -139,7 +140,7 @@ class KnownGpu(RecordingBackend):
     def _copy(self, name: str, device_pointer: int, nbytes: int) -> None:
         self._call(name, nbytes)
         assert nbytes <= self.live[device_pointer & ~ON_DEVICE][1]
-        self.clock.advance(self.call + nbytes / self.rate)
+        self.clock.advance(self.call + nbytes / self.rate * (2 if nbytes == self.beyond_cache else 1))
 
     def prefetch(self, pointer: int, nbytes: int, side: Any) -> None:
         self._call("prefetch", nbytes, side)
@@ -150,8 +151,9 @@ class KnownGpu(RecordingBackend):
         self.clock.advance(self.attach_call)
 
     def synchronize(self) -> None:
+        copied = self.names[-1:] and self.names[-1].startswith("copy")
         super().synchronize()
-        self.clock.advance(self.wait)
+        self.clock.advance(self.wait + self.arriving * bool(copied))
 
     def timestamp(self, stream: Any = None) -> Any:
         return types.SimpleNamespace(seconds=self.clock.now)

@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,36 +22,20 @@ VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"
 QUICK = ("--no-gpu", "--set", "n=4096", "--rounds", "1", "--max-seconds", "300", "--strategy", "pageable")
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """Of several nsys that start at once, one may fail (`sem_open`): one test at a time has the machine."""
+@pytest.fixture(scope="module")
+def nsys() -> Iterator[Nsys]:
+    """Of several nsys that start at once, one may fail (`sem_open`): one module of tests has the machine."""
     with (Path(tempfile.gettempdir()) / "advisor-nsys.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
-    with alone():
-        yield
-
-
-@pytest.fixture(scope="module")
-def nsys() -> Nsys:
-    return find(Path(str(FOLDER)) / "nsys" / "target-linux-x64")
-
-
-def old_nvtx() -> str:
-    """Packages of which nvtx is one that this nsys understands."""
-    return f"{FOLDER}/nvtx:{REPOSITORY}"
+        yield find(Path(str(FOLDER)) / "nsys" / "target-linux-x64")
 
 
 @pytest.fixture(scope="module")
 def profiled(nsys: Nsys, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("traced")
     options = ("--trace", "nsys", "--nsys", nsys.path, "--keep-nsys", "--out", "out", "--quiet")
-    with alone():
-        done = advisor("profile", VECTOR_ADD, *QUICK, *options, cwd=folder, PYTHONPATH=old_nvtx())
+    packages = f"{FOLDER}/nvtx:{REPOSITORY}"  # of which nvtx is one that this nsys understands
+    done = advisor("profile", VECTOR_ADD, *QUICK, *options, cwd=folder, PYTHONPATH=packages)
     assert done.returncode == 0, done.stderr
     return folder / "out"
 
