@@ -78,10 +78,6 @@ RACES = {
         " ds = [cupy.asarray(read(i + k)) for k in (0, 9)]  #line\n"
         " log.append([d.get()[0] for d in ds])"
     ), GUARDED),
-    "a function that gets the copy and writes the array": ("lock", (
-        GRAY + "def step(d):\n gray[...] = -1\n return d.get()[0]\nfor i in range(6):  #loop\n"
-        " gray[...] = i\n log.append(step(cupy.asarray(gray)))  #line"
-    ), GUARDED),
     "a branch that the run did not take uploads it too": (
         "lock", uploads(" d = cupy.asarray(gray)  #line\n if late:\n  d = cupy.asarray(gray)"), GUARDED,
     ),
@@ -98,11 +94,6 @@ RACES = {
         "  return self.gray\ncamera = Camera()\nfor i in range(6):  #loop\n camera.gray[...] = i\n"
         " d = cupy.asarray(camera.read())  #line\n frame = camera.read()\n if late:\n"
         "  d = cupy.asarray(frame)\n camera.gray[...] = -1\n log.append(d.get()[0])"
-    ), GUARDED),
-    "an attribute that another method overwrites": ("lock", (
-        "class Camera:\n def __init__(self):\n  self.gray = np.zeros(4)  #origin\n def up(self):\n"
-        "  return cupy.asarray(self.gray)  #line\ncamera = Camera()\nfor i in range(6):  #loop\n"
-        " camera.gray[...] = i\n d = camera.up()\n camera.gray[...] = -1\n log.append(d.get()[0])"
     ), GUARDED),
     "a copy in a stream of its own": ("lock", uploads(
         " d.set(gray, stream)  #line",

@@ -146,11 +146,11 @@ def proved(gain: float, seed: int) -> bool:
     as `Session` times it."""
     draw, blocks = random.Random(seed), list[TrialBlock]()
     for process in range(5):
-        for name, seconds in ((AS_IS, 1.0), ("pin", 1 / (1 + gain))):
-            drawn = seconds * draw.lognormvariate(0, 0.1)
+        for name, seconds, frames in ((AS_IS, 1.0, 3), ("pin", 1 / (1 + gain), 5)):
+            drawn = frames * seconds * draw.lognormvariate(0, 0.1)
             blocks += [
                 TrialBlock(
-                    process=process, round=number, place=0, contestant=name, frames=1,
+                    process=process, round=number, place=0, contestant=name, frames=frames,
                     seconds=drawn * draw.lognormvariate(0, 0.03),
                 )
                 for number in range(8)
