@@ -14,7 +14,6 @@ from every import every
 from hypothesis import given
 from hypothesis import strategies as st
 from rendering import Accepted
-from running import Command
 
 from advisor.cli.profiling import _apply_to_function
 from advisor.strategies.edits import Change, edited
@@ -333,27 +332,3 @@ def test_only_what_is_written_changes(ends: str, tmp_path: Path, capsys: pytest.
     assert b"a = cupyx.empty_pinned((4, 4), np.float32)" in after
     assert after.count(b"\n") == (after.count(b"\r\n") if "\r" in ends else after.count(b"\n"))
     assert after.endswith(b"\n") == source.endswith(b"\n")
-
-
-NEXT_STEP = "\n  next: Name the function that the workload stands for: --apply FILE::FUNCTION."
-
-
-@every(
-    ("arguments", "said"),
-    [
-        (["workload.py", "--apply"], f"--apply on a workload needs a function to change{NEXT_STEP}"),
-        (["workload.py", "--apply=script.py"], f"--apply script.py names no function{NEXT_STEP}"),
-        (["workload.py", "--apply", "gone.py::f"], f"gone.py::f: gone.py does not exist{NEXT_STEP}"),
-        (["script.py", "--apply", "script.py::f"], "on a script without --try"),
-        (["workload.py", "--apply", "script.py::f", "--sweep", "n=1,2"], "--apply needs one run"),
-    ],
-)
-def test_what_apply_cannot_mean_is_refused_at_once(
-    arguments: list[str], said: str, tmp_path: Path, command: Command
-) -> None:
-    vector_add = Path(__file__).parents[1] / "workloads" / "vector_add.py"
-    (tmp_path / "workload.py").write_bytes(vector_add.read_bytes())
-    (tmp_path / "script.py").write_text("import cupy\n", encoding="utf-8")
-    ended = command("profile", *arguments)
-    assert ended.code == 2
-    assert said in ended.err

@@ -58,11 +58,13 @@ WORDS = """\
 ww.py; w.py::; p.json; w.py --set m=3; w.py --set n=x; w.py --set n=2**99999; w.py --strategy pined
 w.py --format pdf; w.py --gpu 0 --no-gpu; w.py --gpu 0; w.py --out=; w.py --out w.py; w.py --out /proc/advisor
 w.py --trace nothing; w.py --nsys x; w.py --keep-nsys; w.py --gpus 0,1; w.py --gpu 0 --format pdf
-w.py --gpu 0 --strategy pined; w.py --gpu 0 --sweep n"""
+w.py --gpu 0 --strategy pined; w.py --gpu 0 --sweep n; w.py --apply; w.py --apply=s.py
+w.py --apply gone.py::f; s.py --apply s.py::f; w.py --apply s.py::f --sweep n=1,2"""
 
 
 def test_workloads_and_options_that_are_wrong(command: Command, accepted: Accepted) -> None:
     command.around = having(gpus=0)
+    Path("s.py").write_text("import cupy\n", encoding="utf-8")
 
     def run(text: str, words: str) -> Said:
         Path("w.py").write_text(text, encoding="utf-8")
