@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 
 import pytest
-from every import every
 from rendering import Accepted, refusals
 from running import MISBEHAVING, QUICK, Command, Said, having
 
@@ -59,7 +59,8 @@ ww.py; w.py::; p.json; w.py --set m=3; w.py --set n=x; w.py --set n=2**99999; w.
 w.py --format pdf; w.py --gpu 0 --no-gpu; w.py --gpu 0; w.py --out=; w.py --out w.py; w.py --out /proc/advisor
 w.py --trace nothing; w.py --nsys x; w.py --keep-nsys; w.py --gpus 0,1; w.py --gpu 0 --format pdf
 w.py --gpu 0 --strategy pined; w.py --gpu 0 --sweep n; w.py --apply; w.py --apply=s.py
-w.py --apply gone.py::f; s.py --apply s.py::f; w.py --apply s.py::f --sweep n=1,2"""
+w.py --apply gone.py::f; s.py --apply s.py::f; w.py --apply s.py::f --sweep n=1,2
+w.py --set n=0; w.py --set n=10**12; w.py --sweep n=1..1000000000000"""
 
 
 def test_workloads_and_options_that_are_wrong(command: Command, accepted: Accepted) -> None:
@@ -74,21 +75,7 @@ def test_workloads_and_options_that_are_wrong(command: Command, accepted: Accept
 
     calls = {words: partial(run, GOOD, words) for words in WORDS.replace("\n", "; ").split("; ")}
     calls |= {f"{old} -> {new}": partial(run, GOOD.replace(old, new), "w.py") for old, new in CHANGED}
-    accepted(refusals(calls), "input-refused.txt")
-
-
-@every(
-    ("words", "part"),
-    [
-        ("--set n=0", "buffer 'a' has the shape (0,)"),
-        ("--set n=10**12", "buffer 'a' of shape (1000000000000,)"),
-        ("--sweep n=1..1000000000000", "--sweep n="),
-    ],
-)
-def test_a_size_that_cannot_be_is_told_before_anything_runs(words: str, part: str, command: Command) -> None:
-    said = command("profile", "w.py", "--no-gpu", *words.split())
-    assert (said.code, said.out, Path("advisor-report").exists()) == (3, "", False)
-    assert part in said.error[0]
+    accepted(re.sub("machine has [^;]+;", "machine has …;", refusals(calls)), "input-refused.txt")
 
 
 def test_a_stage_that_raises_in_the_first_frame(command: Command) -> None:
