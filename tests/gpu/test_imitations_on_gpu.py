@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cupy_cases import REFUSED, RUNS, Case
 from on_gpu import numba_cuda, torch_with_cuda
-from script_records import RECORDS, SCRIPTS, record, rows
+from script_records import SCRIPTS, expected, record, rows
 
 LIBRARIES = {
     "import cupy": lambda: None,
@@ -18,15 +18,15 @@ LIBRARIES = {
 """By the line that imports one, what skips the test if it cannot use the GPU."""
 
 
-@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_is_recorded_as_without_a_gpu(name: str, tmp_path: Path) -> None:
-    script = (SCRIPTS / f"{name}.py").read_text()
+    script = SCRIPTS[name].read_text()
     next(require for line, require in LIBRARIES.items() if line in script)()
-    run = record(SCRIPTS / f"{name}.py", tmp_path, "cuda")
+    run = record(SCRIPTS[name], tmp_path, "cuda")
     for each in run.crossings:
         print(each.place.line, each.call, each.host_seconds, each.kernel_seconds, each.stream_seconds)
     assert run.error == ""
-    assert rows(run) == RECORDS[name]
+    assert rows(run) == expected(script)
     copies = [each for each in run.crossings if each.kind in ("upload", "download")]
     assert all(each.stream_seconds for each in copies if each.call != "ndarray.__getitem__")
     assert run.is_accounted() or name == "spectra", run.copied  # cuFFT uploads tables of its own

@@ -14,13 +14,13 @@ def saxpy(a, x, y):
 x = np.arange(256, dtype=np.float32)
 y = np.zeros_like(x)
 for _ in range(4):
-    saxpy[4, 64](2.0, x, y)
+    saxpy[4, 64](2.0, x, y)  # upload kernel argument, 8, 8 * 1024; download kernel argument, 8, 8 * 1024
 print("implicit", y[-1])
 
-device_x = cuda.to_device(x)
+device_x = cuda.to_device(x)  # upload cuda.to_device, 1, 1024
 device_y = cuda.device_array_like(x)
-device_y.copy_to_device(y)
+device_y.copy_to_device(y)  # upload DeviceNDArray.copy_to_device, 1, 1024
 for _ in range(4):
     saxpy[4, 64](2.0, device_x, device_y)
-cuda.synchronize()
-print("explicit", device_y.copy_to_host()[-1])
+cuda.synchronize()  # wait cuda.synchronize, 1
+print("explicit", device_y.copy_to_host()[-1])  # download DeviceNDArray.copy_to_host, 1, 1024
