@@ -28,7 +28,9 @@ MODULES = ",".join([*WORKERS, "advisor.measure.recording.worker", "recording_wor
 
 
 class SharedServer(ForkServer):
-    """Tells each worker where the test is."""
+    """Tells each worker where the test is; importing PyTorch on a busy machine takes its time."""
+
+    ready_seconds = 600.0
 
     def fork(
         self, worker: str, arguments: list[str], output: IO[bytes], pass_fds: tuple[int, ...]

@@ -192,11 +192,14 @@ class Player:
         def is_pinned(tensor: Any, *_: Any) -> bool:
             return tensor.layout is strided and tensor.untyped_storage().data_ptr() in self._pinned
 
+        def pin(tensor: Any, *_: Any) -> Any:
+            return tensor if tensor.is_pinned() else self._lock(tensor.clone())
+
         replace(tensor, "to", self._to)
         replace(tensor, "cuda", lambda _: lambda self, *_, **options: self.to("cuda", **options))
         replace(tensor, "cpu", lambda _: lambda self, **_: self.to("cpu"))
         replace(tensor, "copy_", self._copy)
-        replace(tensor, "pin_memory", self._pin)
+        replace(tensor, "pin_memory", lambda _: pin)
         replace(tensor, "is_pinned", lambda _: is_pinned)
         replace(tensor, "__format__", self._format)
         data = tensor.data
@@ -245,12 +248,6 @@ class Player:
             return tensor
 
         return copy
-
-    def _pin(self, _: Callable[..., Any]) -> Callable[..., Any]:
-        def pin(tensor: Any, *__: Any) -> Any:
-            return tensor if tensor.is_pinned() else self._lock(tensor.clone())
-
-        return pin
 
     def _lock(self, tensor: Any) -> Any:
         place = tensor.untyped_storage().data_ptr()

@@ -280,9 +280,13 @@ class OwnFiles:
 
     @classmethod
     def of(cls, file: Path, module: str) -> OwnFiles:
-        """The files of a script; module: what `python -m` is given, whose folder `file` lies in."""
-        package = str(file.resolve().parent) if module else None
-        return cls(tuple(map(str, script_roots(file))), package)
+        """The files of a script; / is left out, since it holds all files.
+
+        module: what `python -m` is given, whose folder `file` lies in.
+        """
+        home = file.resolve().parent
+        roots = dict.fromkeys(str(folder) for folder in (home, Path.cwd()) if folder != Path("/"))
+        return cls(tuple(roots) or (str(home),), str(home) if module else None)
 
     def __contains__(self, file: str) -> bool:
         if self.package and _below(file, self.package):
@@ -299,9 +303,3 @@ def own_frame(frame: FrameType | None, is_own: Callable[[str], bool]) -> FrameTy
 
 def _below(file: str, folder: str) -> bool:
     return file.startswith(folder.rstrip("/") + "/")
-
-
-def script_roots(file: Path) -> list[Path]:
-    """The script's folder and the working directory; / holds everything, so it is left out."""
-    folders = [file.resolve().parent, Path.cwd()]
-    return [folder for folder in dict.fromkeys(folders) if folder != Path("/")] or [folders[0]]
