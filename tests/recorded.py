@@ -81,7 +81,7 @@ class Recording:
     def record(self, named: int | None = None) -> ScriptRun:
         loop = self.loops.at(str(self.folder / "s.py"), named) if named else None
         run = ScriptRun(seconds=self.clock.now, overhead_seconds=0.0)
-        return Assembler(self.recorder, self.folder, lambda _: (0.0, 0.0), loop).completed(run)
+        return Assembler(self.recorder, self.folder, lambda _: (0.0, 1e-4), loop).completed(run)
 
     def _crossed(
         self, kind: Any, host: Any, seconds: float, device: int | None = None, call: str = "", factor: int = 1

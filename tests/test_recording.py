@@ -498,7 +498,7 @@ def test_shares_are_of_the_same_frames_where_these_differ(recording: Recording) 
     (loop,) = run.loops
     timed = [0.009 if n % 13 == 0 else 0.001 for n in range(2, 1001) if n <= 256 or n % 13 == 0]
     assert loop.frame_seconds == pytest.approx(fmean(timed) + 0.002, rel=0.01)
-    assert loop.untimed_seconds == pytest.approx(0.003)
+    assert loop.untimed_seconds == pytest.approx(0.0029)  # less what counting takes
     assert run.crossings[0].host_seconds == pytest.approx(1000 * fmean(timed), rel=0.01)
     assert loop.frame_seconds
     assert loop.interval_seconds
