@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from running import REPOSITORY, started
-from test_revisions import commit, git, work
+from test_revisions import add_submodule, commit, git, work
 
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.revisions import Git, Unanswered, base_of, checkout, commit_of, dirty, repository
@@ -43,9 +43,13 @@ def touched(folder: Path) -> None:
             os.utime(file, (1, 1))
 
 
+def attributes(repository: Path, text: str) -> None:
+    (repository / "info").mkdir(exist_ok=True)
+    (repository / "info" / "attributes").write_text(text)
+
+
 def filters(work: Path, program: str) -> None:
-    (work / ".git" / "info").mkdir(exist_ok=True)
-    (work / ".git" / "info" / "attributes").write_text("* filter=evil\n")
+    attributes(work / ".git", "* filter=evil\n")
     for key in ("clean", "smudge", "process"):
         git(work, "config", f"filter.evil.{key}", program)
     git(work, "config", "filter.evil.required", "true")
@@ -54,8 +58,7 @@ def filters(work: Path, program: str) -> None:
 
 def filters_of_another_name(work: Path, program: str) -> None:
     """As one cannot turn off with -c."""
-    (work / ".git" / "info").mkdir(exist_ok=True)
-    (work / ".git" / "info" / "attributes").write_text("* filter=a=b\n")
+    attributes(work / ".git", "* filter=a=b\n")
     git(work, "config", "--add", "filter.a=b.clean", program)
     touched(work)
 
@@ -96,15 +99,8 @@ def differ(work: Path, program: str) -> None:
 
 
 def submodule(work: Path, program: str) -> None:
-    lib = work.parent / "lib"
-    lib.mkdir()
-    git(lib, "init", "-q", "-b", "main")
-    commit(lib, "old")
-    git(work, "submodule", "--quiet", "add", str(lib), "lib")
-    git(work, "commit", "-qm", "with a submodule")
-    inner = work / ".git" / "modules" / "lib"
-    (inner / "info").mkdir(exist_ok=True)
-    (inner / "info" / "attributes").write_text("* filter=evil\n")
+    add_submodule(work, "lib")
+    attributes(work / ".git" / "modules" / "lib", "* filter=evil\n")
     for key in ("filter.evil.clean", "filter.evil.smudge", "core.fsmonitor"):
         git(work / "lib", "config", key, program)
     touched(work / "lib")
