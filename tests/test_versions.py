@@ -42,7 +42,6 @@ from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.comparing.results import Results, changed_work
 from advisor.verdicts.comparing.versions import VersionComparison, VersionRun, compare_versions, differences
 from advisor.verdicts.estimate import Block as Timed
-from advisor.verdicts.estimate import without_outliers
 from advisor.verdicts.versions import (
     BASE,
     HEAD,
@@ -119,22 +118,6 @@ def test_what_disturbs_one_block_in_ten_hides_no_change_and_makes_none() -> None
     assert claims(same) == 0
     assert sum("pageable" in each.undecided for each in same) <= 1
     assert claims(slower) >= 0.95
-
-
-def test_outliers_are_drawn_to_the_others_and_normal_blocks_left_in_place() -> None:
-    generator = np.random.default_rng(0)
-    names = [*Entry(("pageable",)).names]
-    blocks = [
-        Timed(process, number, name, 0.01 * float(np.exp(generator.normal(0.1 * process, 0.02))))
-        for process, number, name in product(range(4), range(6), names)
-    ]
-    blocks[7] = replace(blocks[7], seconds=blocks[7].seconds * 3)
-    after = without_outliers(blocks, names)
-    assert after[7].seconds == pytest.approx(np.exp(0.1 * blocks[7].process) / 100, rel=0.12)
-    moved = [abs(math.log(b.seconds / a.seconds)) for a, b in zip(blocks, after, strict=True)]
-    assert np.median(moved) < 0.002
-    assert without_outliers(blocks, names[:1]) == blocks, "nothing to compare with"
-    assert without_outliers(blocks[:15], names) == blocks[:15], "too few rounds to have a noise"
 
 
 def test_processes_that_alternate_claim_no_more(tmp_path: Path) -> None:
