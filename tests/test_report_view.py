@@ -105,6 +105,18 @@ def test_a_buffer_copied_in_some_frames_says_in_how_many() -> None:
     assert [row.cells[3].value for row in table.rows][:2] == ["copied in 1 of 10 frames"] * 2
 
 
+@every(("more", "drawn"), [(1.005, ["pinned", "pageable"]), (1.05, ["pinned", "registered", "pageable"])])
+def test_near_strategies_of_the_same_memory_share_a_bar(more: float, drawn: list[str]) -> None:
+    """In doubt, where none is marked, the fastest is the one that a short form shows."""
+    memory = predicted("pinned", 0.02).physical_bytes
+    alike = predicted("registered", 0.0201, physical_bytes=int(memory * more))
+    rows = (predicted("pageable", 0.04), predicted("pinned", 0.02), alike)
+    answer = first_answer(cpu_profile(predictions=(prediction(results=rows),)))
+    assert [bar.name for bar in answer.bars] == drawn
+    doubtful = replace(answer, bars=tuple(replace(bar, chosen=False) for bar in answer.bars))
+    assert [bar.name for bar in doubtful.leading(1)] == ["pinned"]
+
+
 # Where the time of a frame goes
 
 
