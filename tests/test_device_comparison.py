@@ -111,6 +111,7 @@ def test_profiles_that_do_not_belong_together_are_refused(accepted: Accepted) ->
     together = {
         "another size": (on("a"), b(parameters={"n": 4})),
         "another workload": (on("a"), b(name="w")),
+        "another file's of that name": (on("a"), b(file="w.py", sha256="1")),
         "another version": (on("a"), b(sha256="1")),
         "a script": (on("a"), script_profile()),
         "two of one device": (on("a"), on("b"), on("a")),
@@ -124,6 +125,8 @@ def test_profiles_that_do_not_belong_together_are_refused(accepted: Accepted) ->
         loaded = [(Path(f"{i}.json"), each) for i, each in enumerate(profiles)]
         calls[name] = partial(combine, loaded, Path())
     accepted(refusals(calls), "devices-together-refused.txt")
+    listed = combine([(Path(name), b(file=name, sha256=name)) for name in ("v.py", "w.py")], Path())
+    assert [point.value for point in listed.points] == ["v.py::vector_add", "w.py::vector_add"]
 
 
 def alike(*chosen: Recommendation | None) -> ProfileSet:
