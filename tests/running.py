@@ -204,21 +204,17 @@ class FakeSession:
     def _block(self, request: FinalRound, place: int) -> Block:
         name, frames = request.order[place], self.job.frames
         noise = 1 + (request.round * 7 + place * 3 + self.job.process) % 5 / 1000
-        frame = self.seconds.get(self.job.contestants[name], 0.001) * noise
+        strategy = self.job.contestants[name]
+        frame = self.seconds.get(strategy, 0.001) * noise
+        fields: dict[str, Any] = {"host_seconds": {"produce": frame / 2}, "cpu_seconds": frame / 4}
         if self.job.energy_seconds:
-            return self._window(request, place, frame, noise)
+            frames = max(1, round(self.job.energy_seconds / frame))
+            joules = self.joules[strategy] * noise * frames + 50 * frame * frames
+            fields = {"energy": Energy(joules=joules, idle_watts=50, source="a fake")}
+        else:
+            fields["frame_seconds"] = (frame,) * frames
         return final_block(
-            self.job.process, request.round, name, frame * frames, place=place, frames=frames,
-            frame_seconds=(frame,) * frames, host_seconds={"produce": frame / 2}, cpu_seconds=frame / 4,
-        )  # fmt: skip
-
-    def _window(self, request: FinalRound, place: int, frame: float, noise: float) -> Block:
-        name, frames = request.order[place], max(1, round(self.job.energy_seconds / frame))
-        above = self.joules[self.job.contestants[name]] * noise * frames
-        energy = Energy(joules=above + 50 * frame * frames, idle_watts=50, source="a fake")
-        seconds = frame * frames
-        return final_block(
-            self.job.process, request.round, name, seconds, place=place, frames=frames, energy=energy
+            self.job.process, request.round, name, frame * frames, place=place, frames=frames, **fields
         )
 
 

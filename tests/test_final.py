@@ -131,19 +131,15 @@ def test_in_doubt_but_not_preferred_is_no_reason_to_go_on():
     assert (more.verdict.undecided, more.settled) == (("pageable",), False)
 
 
-def noisy_rival(scale: float) -> list[Block]:
-    """Two that are near, and a third that is 30 % slower with noise of its own in each block."""
-    draw = np.random.default_rng(3).normal
-    data = blocks({"pageable": 0.0202, "pinned": 0.02, "managed": 0.026})
-    return [
-        replace(b, seconds=b.seconds * math.exp(draw(0, scale))) if b.contestant == "managed" else b
-        for b in data
-    ]
-
-
 def test_no_rivals_noise_vetoes_a_safe_choice():
-    rows = [BASE, PINNED, contestant("managed", 64, 1)]
-    calm, noisy = (decide(noisy_rival(scale), rows, AIM).verdict for scale in (0.0, 0.2))
+    """Two that are near, and a third that is 30 % slower with noise of its own in each block."""
+    rows, draw = [BASE, PINNED, contestant("managed", 64, 1)], np.random.default_rng(3).normal
+    quiet = blocks({"pageable": 0.0202, "pinned": 0.02, "managed": 0.026})
+    loud = [
+        replace(b, seconds=b.seconds * math.exp(draw(0, 0.2))) if b.contestant == "managed" else b
+        for b in quiet
+    ]
+    calm, noisy = (decide(data, rows, AIM).verdict for data in (quiet, loud))
     assert noisy.kind == calm.kind == "keep"
     assert noisy.bound == pytest.approx(calm.bound, abs=0.005)
 

@@ -38,18 +38,13 @@ def workers(server: ForkServer) -> list[int]:
     ]
 
 
-def until_noted(note: Path) -> tuple[int, int]:
-    """Memory that is there until the workload has told its process."""
-    return (0, 1) if note.exists() and note.read_text() else (2, 1)
-
-
 def test_the_server_forks_it(shared: ForkServer, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     seen: list[int] = []
 
     def look() -> tuple[int, int]:
         seen.extend(workers(shared))
-        return until_noted(note)
+        return (0, 1) if note.exists() and note.read_text() else (2, 1)
 
     ended = launched(tmp_path, ProcessLauncher(300, server=shared, memory=look), how="hang", note=str(note))
     assert ended.how == "memory"

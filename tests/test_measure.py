@@ -70,31 +70,19 @@ def test_warm_up_ends_in_time() -> None:
     assert frames.in_order == 3
 
 
-@pytest.mark.parametrize(
+@every(
     ("curves", "frames"),
     [
         ([[1.0] * 10], 0),
         ([[2.0, 1.5, *[1.0] * 8], [20.0, 15.0, *[10.0] * 8]], 2),
-        ([[1.0, 1.0, 5.0, *[1.0] * 97]], 0),
+        ([[1.0, 1.0, 5.0, *[1.0] * 97]], 0),  # a single slow one
         ([[3.0, 1.0]], 1),
-        ([[1.03, *[1.0] * 9], [0.97, *[1.0] * 9]], 0),
+        ([[1.03, *[1.0] * 9], [0.97, *[1.0] * 9]], 0),  # noise
         ([[1.0]], 0),
         ([], 0),
-        ([[2.0, 1.5, *[1.0] * 8], [90.0, 50.0]], 2),
-        ([[2.0 if n % 5 == at else 1.0 for n in range(40)] for at in range(5)], 0),
-        ([[1.4] * 8 + [1.0] * 7 + [1.1] + [1.0] * 24], 6),
-    ],
-    ids=[
-        "from the first",
-        "after two",
-        "a single slow one",
-        "two",
-        "noise",
-        "one frame",
-        "nobody",
-        "cut short",
-        "some slow ones all along",
-        "a slow one later",
+        ([[2.0, 1.5, *[1.0] * 8], [90.0, 50.0]], 2),  # cut short
+        ([[2.0 if n % 5 == at else 1.0 for n in range(40)] for at in range(5)], 0),  # slow ones all along
+        ([[1.4] * 8 + [1.0] * 7 + [1.1] + [1.0] * 24], 6),  # a slow one later
     ],
 )
 def test_frames_have_settled_once_they_are_as_quick_as_later_ones(

@@ -101,23 +101,6 @@ def test_any_order_of_frames_gives_the_same_results(
     assert {key: value for key, value in found.items() if key in expected} == expected
 
 
-def calls_of_frame(frame: Sequence[StageUse], index: int = 3, **options: Any) -> list[tuple[Any, ...]]:
-    """What one turn calls, with the stages of the host among it as ("host", name, frame)."""
-    backend = RecordingBackend(haste="lazy")
-    on_host = {use.name for use in frame if use.side == "host"}
-
-    class Telling(Log):
-        def __setitem__(self, key: tuple[int, str], value: int) -> None:
-            if key[1] in on_host:
-                backend.calls.append(("host", key[1], key[0]))
-
-    with bench(made(frame, Telling(), **options), "pinned-pipelined", backend) as run:
-        run.start(index)
-        backend.calls.clear()
-        run.loop.frame(index)
-        return list(backend.calls)
-
-
 @every(
     ("shape", "calls"),
     [
@@ -135,11 +118,21 @@ def calls_of_frame(frame: Sequence[StageUse], index: int = 3, **options: Any) ->
 )
 def test_the_next_frame_is_queued_before_the_host_waits_unless_kernels_follow(shape: str, calls: str) -> None:
     setup, frame = SHAPES.get(shape, ([], FRESH))
+    backend = RecordingBackend(haste="lazy")
+    on_host = {use.name for use in frame if use.side == "host"}
+
+    class Telling(Log):
+        def __setitem__(self, key: tuple[int, str], value: int) -> None:
+            if key[1] in on_host:
+                backend.calls.append((key[1], key[0]))
+
+    with bench(made(frame, Telling(), setup=setup), "pinned-pipelined", backend) as run:
+        run.start(3)
+        backend.calls.clear()
+        run.loop.frame(3)
+        turn = list(backend.calls)
     short = {"copy_to_device": ">", "copy_to_host": "<"}
-    words = [
-        short[call[0]] + call[4] if call[0] in short else " ".join(map(str, call)).removeprefix("host ")
-        for call in calls_of_frame(frame, setup=setup)
-    ]
+    words = [short[call[0]] + call[4] if call[0] in short else " ".join(map(str, call)) for call in turn]
     assert ", ".join(words) == calls
 
 

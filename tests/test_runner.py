@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,10 +39,6 @@ def died(reason: str = "the process was killed by SIGBUS", log: str = "what it p
     return Ended(None, "died", reason, log)
 
 
-def dies_for(strategy: str, ended: Ended) -> Callable[[Job], Ended]:
-    return lambda job: ended if job.strategy == strategy else Ended(sample(), "finished")
-
-
 def test_on_the_cpu_two_rounds_follow_one_another_each_in_an_order_of_the_seeds(tmp_path: Path) -> None:
     orders = []
     for run, seed in enumerate((1, 1, 2)):
@@ -70,7 +65,9 @@ def test_on_the_cpu_the_rounds_share_the_least_number_of_frames(
 
 
 def test_a_strategy_that_fails_is_not_run_again_and_the_others_are_measured(tmp_path: Path) -> None:
-    launcher = FakeLauncher(dies_for("zero-copy", died()))
+    launcher = FakeLauncher(
+        lambda job: died() if job.strategy == "zero-copy" else Ended(sample(), "finished")
+    )
     result, _ = ran(launcher, settings(), tmp_path)
     assert [name for _, name in launcher.measured].count("zero-copy") == 1
     assert [row.status for row in result.rows] == ["measured", "measured", "failed", "measured"]

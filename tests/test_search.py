@@ -232,11 +232,8 @@ def test_with_one_uniform_strategy_left_a_mix_is_searched_and_held_against_it(tm
     assert rows["zero-copy"].outside.startswith("screened out")
 
 
-_ALONE = {"pinned": 0.1}
-
-
 def test_one_strategy_that_screening_left_alone_is_named(tmp_path: Path) -> None:
-    found = profiled(tmp_path, dict.fromkeys("abc", _ALONE))
+    found = profiled(tmp_path, {name: {"pinned": 0.1} for name in "abc"})
     said = found.recommendation
     assert (said.strategy, said.verdict, found.blocks) == ("pinned", "fastest", ())
     assert any(step.startswith("In screening every other took at least 20.0×") for step in said.steps)
@@ -249,13 +246,11 @@ def test_one_strategy_that_screening_left_alone_is_named(tmp_path: Path) -> None
 
 def test_a_bound_that_says_nothing_is_not_told() -> None:
     tried = Tried(placements={"a": "pinned", "b": "zero-copy"}, gain=1.2, most=4.9, rounds=2)
-    made = with_mixes(_SAID, 3.9, Search(mode="exhaustive", reason="time ran out", tried=(tried,), mixes=60))
+    chosen = Recommendation(strategy="pinned", verdict="fastest", bound=0.0, reason="")
+    made = with_mixes(chosen, 3.9, Search(mode="exhaustive", reason="time ran out", tried=(tried,), mixes=60))
     assert made.reason == (
         "1 of 60 mixes measured; too few blocks to bound their gain; 59 were not tried (time ran out)."
     )
-
-
-_SAID = Recommendation(strategy="pinned", verdict="fastest", bound=0.0, reason="")
 
 
 # Its time, the cap of its blocks, and what is made of its figures
