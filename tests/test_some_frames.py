@@ -13,7 +13,7 @@ from fakes import attempted
 from field import profiled
 from mixing import device_, host_
 from running import FILES
-from test_schedule import ASYNC, spelled, words
+from test_schedule import ASYNC, spelled
 
 from advisor.devices import catalogue
 from advisor.measure.jobs import Sample
@@ -32,7 +32,7 @@ LOOK = StageUse("look", "host", {"b": "in"}, every=3)
 
 def test_what_a_stage_needs_is_moved_in_its_frames_alone() -> None:
     planned = plan([], [*FRESH, LOOK], dict.fromkeys("ab", ASYNC))
-    whole, part = words("produce >a k <b | look"), words("produce >a k |")
+    whole, part = "produce >a k <b | look", "produce >a k |"
     assert [spelled(steps) for steps in planned.period] == [whole, part, part]
     assert spelled(planned.first) == spelled(planned.steady) == whole
     assert ["host" in planned.current(index)["b"] for index in range(4)] == [True, False, False, True]

@@ -13,7 +13,7 @@ from every import every
 from fakes import attempted, bench
 from field import profiled
 from running import FILES, missing
-from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spelled, words
+from test_schedule import ASYNC, COPIES, ZERO_COPY, device, host, in_turn, spelled
 
 from advisor import repeat
 from advisor.devices import catalogue
@@ -78,7 +78,7 @@ def test_the_steps_of_a_frame_with_so_many_iterations(
     planned = plan(prepared, frame, dict.fromkeys(buffers, traits))
     for count in (1, 3):
         ran = spelled(list(in_turn(planned.steady, iter([count]))))
-        assert ran == words(steps.format(" ".join([each] * count)))
+        assert ran == steps.format(" ".join([each] * count))
 
 
 def outcome(workload: str, strategy: str, directory: Path, file: Path = FILE, **changes: Any) -> Any:
