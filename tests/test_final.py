@@ -12,7 +12,6 @@ from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor import stats
 from advisor.verdicts.choice import Aim, Contestant
 from advisor.verdicts.estimate import Block
 from advisor.verdicts.final import Alias, Decision, Pace, Step, decide
@@ -48,31 +47,12 @@ BASE, PINNED, ZERO = (
 )
 
 
-def test_one_that_every_other_is_surely_slower_than_is_the_fastest():
-    told = decide(blocks({"pageable": 0.03, "pinned": 0.02}), [BASE, PINNED], AIM)
-    assert (told.verdict.kind, told.verdict.chosen, told.verdict.bound) == ("fastest", "pinned", 0.0)
-    assert told.settled
-    assert told.dropped == {"pageable"}
-    assert told.verdict.speedup.low < 1.5 < told.verdict.speedup.high
-    assert told.verdict.groups == (("pinned",), ("pageable",))
-    assert told.verdict.saved_bytes is None
-
-
 def test_near_enough_and_less_memory_is_chosen_and_what_it_saves_is_told():
     times = {"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.0203}
     told = decide(blocks(times), [BASE, PINNED, ZERO], AIM).verdict
     assert (told.kind, told.chosen) == ("near", "zero-copy")
-    assert told.bound
     assert 0.015 < told.bound <= 0.05
-    assert (told.groups[0][0], told.saved_bytes) == ("pinned", 64 * MIB)
-    assert told.groups == (("pinned", "zero-copy"), ("pageable",))
-
-
-def test_the_baseline_is_kept_where_no_other_gains_more_than_its_bound():
-    told = decide(blocks({"pageable": 0.0204, "pinned": 0.02}), [BASE, PINNED], AIM)
-    assert (told.verdict.kind, told.verdict.chosen) == ("keep", "pageable")
-    assert told.settled
-    assert told.verdict.speedup == stats.Ratio(1.0, 1.0, 1.0)
+    assert (told.groups, told.saved_bytes) == ((("pinned", "zero-copy"), ("pageable",)), 64 * MIB)
 
 
 def test_noise_leaves_it_open_with_the_least_bound_and_the_seconds_that_would_settle_it():
@@ -94,12 +74,6 @@ def test_one_process_leaves_it_open_however_many_rounds_it_has():
     assert told.verdict.bound is not None
     assert not told.settled
     assert told.step == Step(processes=2, rounds=30)
-
-
-def test_the_only_one_left_has_no_rival():
-    told = decide(blocks({"pinned": 0.02}), [PINNED], AIM)
-    assert (told.verdict.kind, told.verdict.bound, told.settled) == ("fastest", 0.0, True)
-    assert told.verdict.speedup is None
 
 
 def test_one_that_left_is_not_recommended_and_the_others_go_on():
