@@ -39,7 +39,6 @@ from advisor.calibration.device_rates import LOADS, NAMES, TILE, Kernels
 from advisor.calibration.host_memory import sizes
 from advisor.measure.backends import CpuBackend
 from advisor.measure.routines import passes
-from advisor.strategies import backend
 
 GIB = 1 << 30
 
@@ -159,7 +158,7 @@ def test_what_is_found_on_a_gpu_of_known_costs(accepted: Accepted) -> None:
     accepted("\n".join(lines).lstrip() + "\n", "calibrated.txt")
 
 
-def test_a_write_fault_is_what_a_first_pass_of_writes_costs_more() -> None:
+def test_a_write_fault_is_what_a_first_pass_of_writes_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = KnownGpu()
     pages = SIZES.managed // host_memory.PER
 
@@ -169,8 +168,9 @@ def test_a_write_fault_is_what_a_first_pass_of_writes_costs_more() -> None:
             gpu.clock.advance(1e-3 + (pages * 0.25e-6 if first else 0.0))
             gpu.calls.clear()
 
-    bench = bench_on(gpu)
-    host_memory.measure_managed(bench, lambda *given: backend.host_array(*given).view(BroughtBack))
+    array = host_memory.host_array
+    monkeypatch.setattr(host_memory, "host_array", lambda *given: array(*given).view(BroughtBack))
+    bench = measured(host_memory.measure_managed, gpu)
     assert bench.readings["write_fault_seconds"].value == pytest.approx(0.25e-6)
 
 

@@ -201,11 +201,8 @@ TICK = 1e-9
 """The resolution of Python's performance counter, in seconds: a shorter difference is rounding."""
 
 
-def measure_managed(bench: Bench, host_view: Callable[..., Array] = host_array) -> None:
-    """Measures what the device supports; the rest is left out with the reason.
-
-    `host_view` makes the CPU's array of managed memory: address, bytes, shape, element.
-    """
+def measure_managed(bench: Bench) -> None:
+    """Measures what the device supports; the rest is left out with the reason."""
     attributes = bench.backend.device().attributes
     if not attributes.get("managed_memory", 0):
         bench.leave_out(MANAGED_KEYS, "the device has no managed memory")
@@ -220,7 +217,7 @@ def measure_managed(bench: Bench, host_view: Callable[..., Array] = host_array) 
     if not faults:
         others = [key for key in MOVING if key not in MIGRATION]
         bench.leave_out(others, "pages do not migrate by faults without concurrent managed access")
-    _measure(bench, host_view, faults=faults)
+    _measure(bench, faults=faults)
 
 
 def _call(bench: Bench, *, prefetches: bool) -> None:
@@ -243,13 +240,13 @@ def _call(bench: Bench, *, prefetches: bool) -> None:
         bench.keep(CALL, each, f"rows of {calls[0]} to {calls[-1]} {what}, back and forth")
 
 
-def _measure(bench: Bench, host_view: Callable[..., Array], *, faults: bool) -> None:
+def _measure(bench: Bench, *, faults: bool) -> None:
     backend = bench.backend
     size = bench.sizes.managed if faults else min(bench.sizes.managed, WHOLE)
     with bench.attempt(MOVING if faults else MIGRATION), Arena(backend) as arena:
         kernels = Kernels(backend)
         pointer = arena.managed(size)
-        host = host_view(pointer, size, (size // 4,), np.dtype(np.float32))
+        host = host_array(pointer, size, (size // 4,), np.dtype(np.float32))
         device = bench.floats(pointer, size)
         out = bench.floats(arena.device(4), 4)
         works: tuple[tuple[Work, Work], ...] = (
