@@ -41,6 +41,8 @@ def expected(source: str) -> list[Row]:
 
 def record(script: Path, directory: Path, backend: str) -> ScriptRun:
     """The script's record, made in a process of its own; without a GPU in one that is forked."""
+    if uses_torch := "torch" in script.read_text():
+        pytest.importorskip("torch")
     job = ScriptJob.model_validate(
         {"file": str(script), "backend": backend, "gpu": 0, "directory": str(directory)}
         | {"counts_bytes": backend == "cuda"}
@@ -53,8 +55,7 @@ def record(script: Path, directory: Path, backend: str) -> ScriptRun:
             here.setenv("PYTHONPATH", python_path(Path(__file__).parent))
             process: Process = subprocess.Popen([sys.executable, "-c", program], stdout=log, stderr=log)
         else:
-            library = ",torch" if "torch" in script.read_text() else ""
-            process = server(library).fork("recording_worker", [], log, ())
+            process = server(",torch" if uses_torch else "").fork("recording_worker", [], log, ())
     assert process.wait() == 0, (directory / "log").read_text()
     return Recorded.model_validate_json((directory / "record").read_text()).script
 

@@ -406,6 +406,7 @@ def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
 
 
 def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path) -> None:
+    pytest.importorskip("tomllib", reason="before Python 3.11 it is tomli")
     page = Path(__file__).parents[1] / "docs" / "fleet.md"
     reader = next(b for b in page.read_text("utf-8").split("```python\n") if b.startswith("# placements.py"))
     scope: dict[str, Any] = {}

@@ -122,7 +122,7 @@ def test_what_is_raised_on_import_is_shown_as_the_users(tmp_path: Path, line: st
 
 
 NO_WORKLOAD = {
-    "a generator": "@workload\ndef make(): yield 1",
+    "a generator": "def make(): yield 1\nmake = workload(make)",
     "a number": "make = workload(lambda: 3)",
     "nothing": "@workload\ndef one(): pass",
     "a dtype that is none": (
