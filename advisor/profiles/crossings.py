@@ -60,7 +60,7 @@ class LineLoop(Record, extra="ignore"):  # earlier profiles have warm_up
         "Mean of the steady iterations without timed calls, less what counting took, where it is shorter"
     )
     seconds: Seconds = Field(description="All iterations, on the host's clock")
-    overhead_seconds: Seconds | None = optional("At least so many of them were spent in recording")
+    overhead_seconds: Seconds | None = optional("What recording took of that, at least")
     copy_cost: CopyCost | None = optional("None if too few frames could be compared, or without a GPU")
     named: bool = optional("Chosen by --frame", False)
 
@@ -185,7 +185,7 @@ class ScriptRun(Record, extra="ignore"):  # earlier profiles have processes
     exit_code: int = 0
     error: Text = optional("The exception that ended it", "")
     seconds: Seconds = Field(description="From the script's first line until the GPU was done")
-    overhead_seconds: Seconds = Field(description="At least so many of them were spent in recording")
+    overhead_seconds: Seconds = Field(description="What recording took of that, at least")
     played: Word | None = optional("Without a GPU: what stood in for it (a mock of CuPy, PyTorch on the CPU)")
     loops: tuple[LineLoop, ...] = ()
     crossings: tuple[Crossing, ...] = ()
