@@ -217,13 +217,13 @@ _DURATION = re.compile(
 _SPEED = "time|runtime|elapsed|took|duration|latency|seconds|sec|ms|fps|throughput"
 _OF_A_RUN = (
     "average|avg|batch|best|copy|cpu|cuda|cupy|device|download|epoch|execution|for|frame|gpu|host|in|is|iteration"
-    "|kernel|max|mean|median|min|numba|numpy|of|per|processing|program|python|pytorch|run|running|script|second"
+    "|kernel|max|mean|median|min|numba|numpy|of|per|processing|program|python|pytorch|run|running|script|second(?!s)"
     "|taken|the|to|torch|total|training|transfer|upload|wall|was"
 )
 _OWN_SPEED = re.compile(
-    rf"(?=.*\d)(?=.*\b(?:{_SPEED})s?\b)(?:[\W\d_]|\b(?:{_SPEED}|{_OF_A_RUN})s?\b)*", re.IGNORECASE
+    rf"(?=.*\d)(?=.*\b(?:{_SPEED}|per second)s?\b)(?:[\W\d_]|\b(?:{_SPEED}|{_OF_A_RUN})s?\b)*", re.IGNORECASE
 )
-"""A label of such words alone, and a number."""
+"""A label of such words alone, and a number. Each word matches in one way: in two, many would take hours."""
 _TIME = re.compile(r"\b(?:time|duration)\b\D*(\d*\.\d+)\D*$", re.IGNORECASE)
 _DIGITS_OF_A_RESULT = 3
 """Two runs seldom take times that agree in so many digits; a simulated time does."""
