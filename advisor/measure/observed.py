@@ -169,7 +169,7 @@ def _require_function(file: Path, function: str) -> None:
         message = f"{file}::{function} is not at the top level of the file, so no other file can import it"
         step = "Define it at the top level, outside of functions and of if and try."
         raise UsageError(message, next_step=step)
-    step = f"It has: {', '.join(sorted(defined))}." if defined else "Name a file that has one."
+    step = f"It has: {', '.join(sorted(defined))}." if defined else f"Name a line: --from {file}:LINE."
     raise UsageError(f"{file} has no function {function!r}{nearest(function, defined)}", next_step=step)
 
 

@@ -37,7 +37,7 @@ globalTid % 0x1000000 (nsys's user guide, "Serialized process and thread identif
 MOST_ROWS = 10_000_000
 """Rows read from one table. A row takes 16 bytes, twice that while it is sorted."""
 MOST_KINDS = 1000
-"""Processes in one export, for some work is done for each; kinds of copies, of memory and of causes."""
+"""Most processes in one export, since each takes some work; most kinds of copies, of memory and of causes."""
 _MOST_NAMES = 10_000
 LONGEST = 2000
 """Characters of a name that are read."""

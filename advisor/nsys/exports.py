@@ -87,7 +87,7 @@ def _notes(database: Database, version: str) -> list[str]:
         if lacking := database.lacks(table):
             notes.append(f"{table} was skipped: it has no column {', '.join(lacking)}.")
     if database.readable(Tables.COPIES) and not database.has(COPY_KINDS, "id", "name"):
-        notes.append(f"{COPY_KINDS} is missing: directions of copies are by the numbers of nsys 2023.4.")
+        notes.append(f"{COPY_KINDS} is missing: directions of copies follow the numbers of nsys 2023.4.")
     if notes and not any(map(database.readable, NEEDED)):
         raise FileProblem(
             f"{database.path} is an export whose tables this advisor does not support: {notes[0]}",

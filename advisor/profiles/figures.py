@@ -103,8 +103,8 @@ class Iterations(Record):
     number: Count = Field(description="Which loop of the frame, in order")
     until: Word = Field(description="The buffer that ends it")
     counts: tuple[Number, ...] = Field(
-        description="Single frames: of a strategy 0, 1, 2 and so on, those that are compared with the "
-        "reference run's; of the traced run those that it timed"
+        description="Iterations in single frames: of a strategy frames 0, 1, 2 and so on, which are compared "
+        "with the reference run's; of the traced run those that it timed"
     )
     mean: float = Field(ge=1, le=MOST_ITERATIONS, description="Per frame, over the frames that are timed")
 

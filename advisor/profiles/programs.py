@@ -34,7 +34,7 @@ class Flow(Record):
     count: Number
     calls: Number = Field(description="The host's calls that made them: one for all copies of a CUDA graph")
     bytes: Bytes
-    seconds: Seconds = Field(description="In which at least one of them ran")
+    seconds: Seconds = Field(description="Time in which at least one of them ran")
     hidden_seconds: Seconds = Field(description="While a kernel ran on the same GPU")
     staging_seconds: Seconds = optional("The GPU idle and the host in calls of pageable copies", 0.0)
     best_bytes_per_second: float | None = optional("Rate of the fastest one of 1 MiB or more")
@@ -59,7 +59,7 @@ class HostTime(Record):
 
     work: HostWork
     count: Number
-    seconds: Seconds = Field(description="In which a thread was in such a call; launches and others added up")
+    seconds: Seconds = Field(description="Time with a thread in such a call; launches and others added up")
     idle_seconds: Seconds = Field(description="While the GPU did nothing")
     where: Text | None = None
 
@@ -68,7 +68,7 @@ class Managed(Record):
     """Migrations and faults of managed memory; bytes that changed sides often, by ranges of 2 MiB."""
 
     migrations: tuple[Migrations, ...]
-    seconds: Seconds = Field(description="In which at least one page moved")
+    seconds: Seconds = Field(description="Time in which at least one page moved")
     exposed_seconds: Seconds = Field(description="While no kernel ran")
     stalled_seconds: Seconds = Field(description="Whole kernels in which pages moved")
     bouncing_bytes: Bytes | None = optional("Moved in ranges that went both ways in every frame")

@@ -171,7 +171,7 @@ class Measured(figures.StrategyFigures, figures.Row, extra="ignore"):  # earlier
     device_path_seconds: Seconds = Field(description="Frame without host stages: copies, kernels, waiting")
     host_copy_seconds: Seconds | None = optional("The host's copies to and from external buffers in a frame")
     latency_seconds: PositiveSeconds | None = optional("Latency of a frame if frames overlap, else its time")
-    iterations: tuple[figures.Iterations, ...] = optional("Turns of each loop of the frame", ())
+    iterations: tuple[figures.Iterations, ...] = optional("Iterations of each loop of the frame", ())
     footprint: Footprint
     verified: bool = Field(description="Annotations, results across strategies and the user's check held")
     samples: Literal["frames", "blocks"] = optional("frame_seconds holds frames or means of blocks", "frames")
@@ -275,7 +275,7 @@ class Trace(Record):
     waits: tuple[Wait, ...] = optional("Calls of device stages that wait for the GPU by themselves", ())
     valid_bytes: dict[Word, float] = table("Mean of what was valid in a frame, for buffers with a length")
     iterations: tuple[figures.Iterations, ...] = optional(
-        "Turns of each loop; other figures are of one turn", ()
+        "Iterations of each loop; other figures are of one iteration", ()
     )
     host_rates: HostRates | None = optional("How fast the CPU at hand reads and writes memory")
 
