@@ -66,7 +66,7 @@ class Recommendation(Record, extra="ignore"):  # earlier profiles have mix_bound
     strategy: Word | None
     verdict: Verdict = Field(
         description="fastest: every other is slower (95 %). near: within the indifference of the fastest. "
-        "keep: the same of the baseline. open: more measuring could change it. untrusted: a strategy under "
+        "keep: so is the baseline. open: more measuring could change it. untrusted: a strategy under "
         "two names differed from itself"
     )
     bound: Amount | None = optional("How much slower than the fastest it is at most: 0.014 is 1.4 %")
@@ -120,7 +120,7 @@ class Advice(Record):
     """The conclusion of one rule."""
 
     rule: Word
-    device: Word = Field(description="The device it speaks of: measured, or one that was predicted")
+    device: Word = Field(description="The device it is about: measured, or one that was predicted")
     outcome: Literal["advice", "pass", "not-applicable", "error", "silenced"]
     title: Text
     detail: Text
@@ -134,7 +134,7 @@ class Advice(Record):
         "measured and its cause inferred; predicted: it rests on computed figures"
     )
     sources: tuple[Text, ...] = ()
-    lines: tuple[Text, ...] = optional("Where the code declares what it speaks of: workload.py:34", ())
+    lines: tuple[Text, ...] = optional("Where the code declares what it is about: workload.py:34", ())
 
 
 State = Literal["ok", "limited", "missing", "info"]

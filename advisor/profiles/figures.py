@@ -176,15 +176,15 @@ class Tried(Record):
 
     placements: dict[Word, Word]
     gain: Positive = Field(description="1.05 is 5 % less time for the same frames")
-    most: Positive = Field(description="Upper end, of all that were tried at once")
+    most: Positive = Field(description="Upper end, for all that were tried together")
     rounds: Count
-    name: Word = optional("Under which it was in the final", "")
+    name: Word = optional("Its name in the final", "")
 
 
 class Search(Record):
     mode: SearchMode
     reason: Text = optional("Why nothing was measured, or why the search ended early", "")
-    over: Word = optional("The uniform strategy that gains are over", "")
+    over: Word = optional("The uniform strategy that gains are relative to", "")
     tried: tuple[Tried, ...] = optional("In the order of their gain", ())
     mixes: Count = optional("All mixes of the placements that were searched", 0)
     seconds: Seconds = 0.0

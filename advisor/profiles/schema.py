@@ -143,7 +143,7 @@ class Footprint(Record):
     requested: dict[MemoryKind, Bytes]
     reserved: dict[MemoryKind, Bytes]
     physical_bytes: Bytes = Field(description="All reserved; on a card managed memory counts twice")
-    places: dict[Word, figures.PlaceMemory] = table("What a frame was seen to take: of host, gpu0 and so on")
+    places: dict[Word, figures.PlaceMemory] = table("Memory a frame was seen to use on host, gpu0 and so on")
     peak_process_bytes: Bytes | None = optional("Proportional set size added by the run")
     locked_bytes: Bytes | None = optional("VmLck: page-locked by the kernel's count")
     device_used_bytes: Bytes | None = optional("Drop of the GPU's free memory")

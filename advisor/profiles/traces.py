@@ -264,10 +264,10 @@ class StageWork(Record):
     twin: bool = optional("Seen in its CPU twin: on the GPU it is a kernel of the user's", False)
     calls: Count | None = optional("NumPy calls that did work; None where the GPU runs another function")
     issue_seconds: Seconds | None = optional(
-        "The host's time for these calls, as they take on the host of an H200 "
+        "Host time of these calls on an H200's host "
         "(advisor/measure/routines.py); None where the GPU runs another function"
     )
-    uncounted: tuple[Word, ...] = optional("Calls whose arithmetic is not known, as factorizations", ())
+    uncounted: tuple[Word, ...] = optional("Calls whose arithmetic is not known, such as factorizations", ())
     seconds: Seconds | None = None
 
 
