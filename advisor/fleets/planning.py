@@ -92,7 +92,7 @@ class Answer(Record):
     reason: Text = ""
     next_step: Text = ""
     detail: Text = ""
-    exit_code: Annotated[int, Field(ge=2, le=70)] = optional("Of `advisor profile` with that failure", 4)
+    exit_code: Annotated[int, Field(ge=2, le=70)] = optional("Exit code of `advisor profile` for it", 4)
 
 
 KEYS = ("memory_class", "name", "kind", "host", "cpu")

@@ -69,7 +69,7 @@ class NumaNode(Record):
     """One node; a node without CPUs is memory of a device, as on GH200."""
 
     node: Count
-    cpus: Word = Field(description="As Linux lists them, such as 0-7,16-23")
+    cpus: Word = Field(description="CPUs as Linux lists them, such as 0-7,16-23")
     memory_bytes: Bytes | None = None
 
 
