@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.nsys.exports import read
-from tests.benchmarks.timing import show
+from tests.benchmarks.timing import peak_megabytes, show
 
 GOAL_MEGABYTES = 500.0
 ROWS = 2_850_000
@@ -144,8 +144,5 @@ def _on_gpu(step: int) -> dict[str, Any]:
 if __name__ == "__main__":
     started = time.process_time()
     program = read(Path(sys.argv[1])).program
-    # getrusage tells the parent's, from before exec
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    (most,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
     frames = program.gpus[0].frames if program else None
-    print(time.process_time() - started, most * 1024 / 1e6, frames.count if frames else 0)
+    print(time.process_time() - started, peak_megabytes(), frames.count if frames else 0)

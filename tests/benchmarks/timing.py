@@ -46,6 +46,13 @@ def command(arguments: Sequence[str]) -> float:
     return time.perf_counter() - start
 
 
+def peak_megabytes() -> float:
+    """The most memory that this process held; getrusage tells its parent's, from before exec."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    (most,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+    return most * 1024 / 1e6
+
+
 @contextmanager
 def kept_in(path: Path) -> Iterator[None]:
     """Lines shown within it are added to the file too, with the date."""
