@@ -485,6 +485,17 @@ def test_marks_are_read_once_by_threads_that_read_at_the_same_time(recording: Re
     assert sum(times.stream_seconds for times in record.times) == sum(range(10))
 
 
+def test_frames_without_a_line_do_not_limit_what_memory_can_change(recording: Recording) -> None:
+    recording.run(
+        "for number in range(2000):\n"
+        "    if number % 10 == 0:\n"
+        "        gpu.down(seconds=0.009)\n"
+        "    gpu.pause(0.0002)\n"
+    )
+    (ceiling,) = ceilings(recording.record())
+    assert ceiling.copy_seconds == pytest.approx(0.0009)
+
+
 def test_shares_are_of_the_same_frames_where_these_differ(recording: Recording) -> None:
     """The slow ones are those timed after the first 256: in a median of all frames, copies would be 100 %."""
     recording.run(

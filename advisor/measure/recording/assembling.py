@@ -199,8 +199,8 @@ class Assembler:
 
 
 def _steady(loop: Loop, records: Iterable[Record]) -> tuple[stats.Floats, stats.Floats]:
-    """Seconds of the iterations in which calls were timed, or of all where none was, and of the others; after
-    the first and after each line that at least every second one has has appeared.
+    """Seconds of the iterations in which calls were timed, or of all where none was, and of the others, if all
+    have the same lines; after the first and after each line that at least every second one has has appeared.
 
     The first have the same iterations as the calls' means, so that a line's share is right where iterations
     differ: with medians of all, the lines of a loop on an H200 added up to more than a frame.
@@ -213,7 +213,8 @@ def _steady(loop: Loop, records: Iterable[Record]) -> tuple[stats.Floats, stats.
     is_timed = steady & (timed > 0) if (steady & (timed > 0)).any() else steady
     if is_timed.any():
         steady = steady & (seconds <= OUTLIER * np.median(seconds[is_timed]))
-    return seconds[steady & is_timed], seconds[steady & ~is_timed]
+    alike = all(each.frames >= loop.turns - each.first for each in inside if each.last > warm_up)
+    return seconds[steady & is_timed], seconds[steady & ~is_timed & alike]
 
 
 def _interval(seconds: stats.Floats) -> tuple[float, float]:
