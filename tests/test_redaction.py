@@ -88,9 +88,10 @@ def test_values_of_secrets_are_masked_in_a_command() -> None:
     assert " ".join(masked(typed)) == shown
     assert masked(["--token", "--quiet"]) == ["--token", "--quiet"]
     assert masked(["-p", "hunter2", "-phunter2", "-pSECRET"]) == ["-p", MASK, f"-p{MASK}", f"-p{MASK}"]
-    told = secret_values(["-phunter2", "-p", "train", "-ptrain"], {})
-    assert told == ["hunter2"], "train.py keeps its name"
-    harmless = ["-p", "8080", "-p", "fp16", "-p", "./data", "-p", "-v", "-p1e-3", "-pfp16", "-p"]
+    assert masked(["-p=SECRET"]) == [f"-p={MASK}"]
+    told = secret_values(["-phunter2", "-p=hunter3", "-p", "train", "-ptrain", "-p=train"], {})
+    assert told == ["hunter2", "hunter3"], "train.py keeps its name"
+    harmless = ["-p", "8080", "-p", "fp16", "-p", "./data", "-p", "-v", "-p1e-3", "-pfp16", "-p=8080", "-p"]
     assert masked(harmless) == harmless
     assert command_line(["profile", "--set", "secret=s3cr3t"]) == "advisor profile --set 'secret=***'"
 

@@ -239,7 +239,8 @@ def _masked(argument: str) -> str:
     option = _OPTION.fullmatch(argument)
     if option is None:
         return f"-p{MASK}" if argument.startswith("-p") and _is_password(argument[2:]) else argument
-    return f"{option[1]}={MASK if is_secret(option[1]) else _masked(option[2])}"
+    hidden = is_secret(option[1]) or (option[1] == "-p" and _is_password(option[2]))
+    return f"{option[1]}={MASK if hidden else _masked(option[2])}"
 
 
 def secret_values(arguments: Sequence[str], parameters: Mapping[str, object]) -> list[str]:
@@ -251,7 +252,7 @@ def secret_values(arguments: Sequence[str], parameters: Mapping[str, object]) ->
         )
         if argument != masked_argument
         # After -p, a word: texts have it for its own sake.
-        and not ("-p" in (before, masked_argument[:2]) and argument.removeprefix("-p").isalpha())
+        and not ("-p" in (before, masked_argument[:2]) and argument.removeprefix("-p").lstrip("=").isalpha())
     ]
     values += [password for argument in arguments for password in _passwords(argument)]
     values += [str(value) for name, value in parameters.items() if is_hidden(name, value)]

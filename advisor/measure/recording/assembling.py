@@ -199,7 +199,7 @@ class Assembler:
 
 
 def _steady(loop: Loop, records: Iterable[Record]) -> tuple[stats.Floats, stats.Floats]:
-    """Seconds of the iterations in which calls were timed, or of all where none was, and of the others, if all
+    """Seconds of the iterations whose calls were timed, or of all where none was, and of the others if all
     have the same lines; after the first and after each line that at least every second one has has appeared.
 
     The first have the same iterations as the calls' means, so that a line's share is right where iterations

@@ -224,6 +224,8 @@ _OWN_SPEED = re.compile(
     rf"(?=.*\d)(?=.*\b(?:{_SPEED}|per second)s?\b)(?:[\W\d_]|\b(?:{_SPEED}|{_OF_A_RUN})s?\b)*", re.IGNORECASE
 )
 """A label of such words alone, and a number. Each word matches in one way: in two, many would take hours."""
+_SECOND_FIGURE = re.compile(rf"\.\d+(?:(?!\b(?:{_SPEED})s?\b|\.\d).)*\.\d", re.IGNORECASE)
+"""One that no such word names, as after a simulation's time: "time 0.50, mean 0.2513"."""
 _TIME = re.compile(r"\b(?:time|duration)\b\D*(\d*\.\d+)\D*$", re.IGNORECASE)
 _DIGITS_OF_A_RESULT = 3
 """Two runs seldom take times that agree in so many digits; a simulated time does."""
@@ -232,7 +234,8 @@ _DIGITS_OF_A_RESULT = 3
 def _is_time(line: str, *, printed_twice: bool) -> bool:
     """Whether a line tells the script's own speed, not a time that it computes. A label of other words, as
     "collision time", may be either: what two runs print alike is computed."""
-    if _DURATION.search(line) or _OWN_SPEED.fullmatch(line):
+    computed = printed_twice and _SECOND_FIGURE.search(line)
+    if _DURATION.search(line) or (_OWN_SPEED.fullmatch(line) and not computed):
         return True
     time = _TIME.search(line)
     digits = time[1].replace(".", "").lstrip("0") if time else ""
