@@ -100,9 +100,10 @@ class Verdict:
     `speedup` is the baseline's time over the chosen one's, `over_best` each competitor's over the best of the
     others'. `groups` are the competitors, fastest first, joined where they are clearly within the
     indifference of one another; the first of all needs `saved_bytes` more than the chosen one. `behind` is
-    the chosen one's time over that of the first, with an interval at the level of the bound. `undecided` may
-    be near enough, and would then be chosen. `noise` is the alias's time over its own under the other name.
-    `seconds_more` is known for `open` alone, and only where more of the same would settle it.
+    the chosen one's time over that of the first; its interval has two ends, so that the upper one is above
+    the bound. `undecided` may be near enough, and would then be chosen. `noise` is the alias's time over its
+    own under the other name. `seconds_more` is known for `open` alone, and only where more of the same would
+    settle it.
     """
 
     kind: Kind
