@@ -82,7 +82,9 @@ def test_warm_up_ends_in_time() -> None:
         ([], 0),
         ([[2.0, 1.5, *[1.0] * 8], [90.0, 50.0]], 2),  # cut short
         ([[2.0 if n % 5 == at else 1.0 for n in range(40)] for at in range(5)], 0),  # slow ones all along
-        ([[1.4] * 8 + [1.0] * 7 + [1.1] + [1.0] * 24], 6),  # a slow one later
+        ([[1.4] * 8 + [1.0] * 7 + [1.1] + [1.0] * 24], 9),  # a slow one later
+        ([[1 + 0.7**n for n in range(100)]], 9),
+        ([[2.0] * 6 + [1.0] * 94], 7),
     ],
 )
 def test_frames_have_settled_once_they_are_as_quick_as_later_ones(

@@ -95,7 +95,8 @@ def warm_up(loop: Frames, clock: Clock, limit: float, slow: float = math.inf) ->
 
 
 def settled(curves: Iterable[Sequence[float]]) -> int:
-    """The fewest frames after which those up to the middle are, on average, no slower than the later ones.
+    """The fewest frames after which the next tenth of all, and those up to the middle, are on average no
+    slower than the later ones.
 
     curves: for each contestant the seconds of frames that follow one another; those that the time cut short
     tell nothing. Single frames are noise: the median of a tenth of all counts. 0 where they were so from the
@@ -111,7 +112,10 @@ def settled(curves: Iterable[Sequence[float]]) -> int:
     windows = np.lib.stride_tricks.sliding_window_view((times / usual).mean(axis=0), width)
     around = np.median(windows, axis=1)
     limit = (1 + STEADY) * float(np.median(around[half:]))
-    return next((at for at in range(half) if around[at:half].mean() <= limit), half)
+    ends = ((at, (at + width, half)) for at in range(half))
+    steady = (at for at, both in ends if all(around[at:end].mean() <= limit for end in both))
+    first = next(steady, half)
+    return first + width // 2 if first else 0
 
 
 def sample(
