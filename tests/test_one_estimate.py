@@ -66,7 +66,7 @@ def test_bounds_are_over_mixes_too(ratio: float, noise: float, verdict: str, str
         assert not missing(told, "simpler than `mask`", "which is 3 % faster")
     if verdict == "open":
         assert chosen.bound is not None
-        assert chosen.bound > 0.05
+        assert 0.05 < chosen.bound == pytest.approx(chosen.faster_mix.interval[1] - 1)
         assert not missing(told, "`pinned` is simplest", "`mask`", "pinned is", "faster (")
         as_fast = chosen.faster_mix.model_copy(update={"ratio": 1.004, "interval": (0.94, 1.07)})
         doubtful = chosen.model_copy(update={"faster_mix": as_fast})

@@ -100,10 +100,9 @@ class Verdict:
     `speedup` is the baseline's time over the chosen one's, `over_best` each competitor's over the best of the
     others'. `groups` are the competitors, fastest first, joined where they are clearly within the
     indifference of one another; the first of all needs `saved_bytes` more than the chosen one. `behind` is
-    the chosen one's time over that of the first; its interval has two ends, so that the upper one is above
-    the bound. `undecided` may be near enough, and would then be chosen. `noise` is the alias's time over its
-    own under the other name. `seconds_more` is known for `open` alone, and only where more of the same would
-    settle it.
+    the chosen one's time over that of the first; its interval ends at the bound. `undecided` may be near
+    enough, and would then be chosen. `noise` is the alias's time over its own under the other name.
+    `seconds_more` is known for `open` alone, and only where more of the same would settle it.
     """
 
     kind: Kind
@@ -229,7 +228,8 @@ class _Final:
         if first == chosen:
             return None
         at = self.pairs.names.index(chosen), self.pairs.names.index(first)
-        return _ratio(float(self.pairs.difference[at]), float(self.half[at]))
+        behind = _ratio(float(self.pairs.difference[at]), float(self.half[at]))
+        return replace(behind, high=min(behind.high, 1 + self.choice.chosen.bound))
 
     def _groups(self) -> tuple[tuple[str, ...], ...]:
         """Each joins the first group whose members are all clearly within the indifference of it."""
