@@ -24,8 +24,15 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+PACKAGE = Path(__file__).resolve().parent.parent
 LARGEST = 64_000_000
 """Bytes of text: what takes about as long to read and show as a person waits. Checked by `make bench`."""
+
+
+def shipped(installed: str, checkout: str, package: Path = PACKAGE) -> Path:
+    """A folder that comes with advisor: inside the installed package, or at the root of a checkout."""
+    inside = package / installed
+    return inside if inside.is_dir() else package.parent / checkout
 
 
 def read_whole(path: Path, largest: int = LARGEST) -> bytes:

@@ -17,6 +17,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from advisor.profiles.files import PACKAGE, shipped
 from advisor.report import words
 from advisor.report.blocks import Block, Fold, Group
 from advisor.report.charts import percent
@@ -25,7 +26,6 @@ from advisor.report.page import Page, verdicts
 MACROS = ("answers.html.j2", "blocks.html.j2", "lines.svg.j2", "timelines.svg.j2")
 """A block is drawn by the macro of its name in these files."""
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]iB|B|[GM]B/s|%)(?![\w/]))")
-_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class Verbatim(str):
@@ -71,10 +71,9 @@ def _drawer() -> Callable[[Block], Markup]:
     return draw
 
 
-def directory(package: Path = _PACKAGE) -> Path:
-    """Where the templates are: inside the installed package, or at the root of a checkout."""
-    installed = package / "templates"
-    return installed if installed.is_dir() else package.parent / "templates"
+def directory(package: Path = PACKAGE) -> Path:
+    """Where the templates are."""
+    return shipped("templates", "templates", package)
 
 
 def _printed(value: object) -> object:

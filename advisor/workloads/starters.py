@@ -11,21 +11,16 @@ from pathlib import Path
 from advisor import units
 from advisor.devices.catalogue import named
 from advisor.errors import FileProblem, UsageError, nearest
-from advisor.profiles.files import write_atomically
+from advisor.profiles.files import PACKAGE, shipped, write_atomically
 from advisor.profiles.outputs import require_new
 from advisor.profiles.programs import GpuTrace, ProgramTrace
 
-_PACKAGE = Path(__file__).resolve().parent.parent
 _TAKEN = {"numpy", "cupy", "torch", "numba", "advisor", "parts", "cuda", "onnxruntime", "cv2"}
 
 
-def examples(package: Path = _PACKAGE) -> dict[str, Path]:
-    """The example workloads by name: inside the installed package, or at the root of a checkout."""
-    return {path.stem: path for path in sorted(_shipped(package, "examples", "workloads").glob("*.py"))}
-
-
-def _shipped(package: Path, installed: str, checkout: str) -> Path:
-    return package / installed if (package / installed).is_dir() else package.parent / checkout
+def examples(package: Path = PACKAGE) -> dict[str, Path]:
+    """The example workloads by name."""
+    return {path.stem: path for path in sorted(shipped("examples", "workloads", package).glob("*.py"))}
 
 
 def write(file: Path, *, like: str | None = None, text: str | None = None, force: bool = False) -> list[Path]:
@@ -67,7 +62,7 @@ def require_name(file: Path) -> None:
 
 
 def template(name: str) -> str:
-    return (_shipped(_PACKAGE, "templates", "templates") / name).read_text(encoding="utf-8")
+    return (shipped("templates", "templates") / name).read_text(encoding="utf-8")
 
 
 def function_name(file: Path) -> str:
