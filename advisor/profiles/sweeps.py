@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
@@ -67,6 +68,10 @@ class ProfileSet:
     @property
     def profiles(self) -> tuple[Profile, ...]:
         return tuple(point.profile for point in self.points if point.profile)
+
+    @cached_property
+    def machines(self) -> list[tuple[Device, tuple[Point, ...]]]:
+        return by_device(self.points)
 
     @property
     def interrupted(self) -> bool:

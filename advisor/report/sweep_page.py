@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor import units
 from advisor.profiles.schema import Failed, Profile, Skipped
-from advisor.profiles.sweeps import ProfileSet, Value, Values, are_numbers, by_device
+from advisor.profiles.sweeps import ProfileSet, Value, Values, are_numbers
 from advisor.report import blocks, words
 from advisor.report.blocks import NOTHING, Column, Table, TableCell, Verdict, columns, row
 from advisor.report.charts import HEIGHT, LOW, Crossover, LineChart, Style, line_chart, styles
@@ -48,7 +48,7 @@ def sweep_page(sweep: ProfileSet) -> Page:
     parameters = first.workload.parameters if first else {}
     fixed = pairs({name: value for name, value in parameters.items() if name not in sweep.parameters})
     predicted = all(profile.device.kind == "cpu" for profile in sweep.profiles) and first is not None
-    machines = by_device(sweep.points)
+    machines = sweep.machines
     names = words.name(machines[0][0].name) if len(machines) == 1 else words.count(len(machines), "device")
     on_device = f" on {names}" if first and not predicted else ""
     created = words.created(first.created) if first else ""
@@ -116,12 +116,11 @@ def _lead(
 
 def _failures(sweep: ProfileSet, parameter: str) -> tuple[blocks.Failure, ...]:
     """Each failure once; with several devices, once on each."""
-    machines = by_device(sweep.points)
-    if len(machines) < 2:
+    if len(sweep.machines) < 2:
         return sweep_failures(sweep, parameter)
     return tuple(
         replace(failure, headline=f"{failure.headline} (on {words.name(device.name)})")
-        for device, points in machines
+        for device, points in sweep.machines
         for failure in sweep_failures(replace(sweep, points=points), parameter)
     )
 
@@ -139,7 +138,7 @@ def _circumstances(sweep: ProfileSet, first: Profile | None, fixed: str, notes: 
     ran += [blocks.Fact("Other parameters", fixed)] * bool(fixed)
     facts = [fact for fact in method(first) if fact.label in _METHOD] if first else []
     facts = [blocks.Fact("Values", _VALUES), *facts, blocks.Fact("Changes", _CHANGES)]
-    machine = first if len(by_device(sweep.points)) == 1 else None
+    machine = first if len(sweep.machines) == 1 else None
     return circumstances(machine, command=sweep.command, method=facts, ran=ran, notes=notes)
 
 
@@ -365,7 +364,7 @@ def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
 
 def _notes(sweep: ProfileSet, parameter: str) -> Iterator[str]:
     """Notes of all values; those that differ only in figures appear once."""
-    notes, several = [], len(by_device(sweep.points)) > 1
+    notes, several = [], len(sweep.machines) > 1
     for value, profile in ((words.value(p.value), p.profile) for p in sweep.points if p.profile):
         value += f" on {words.name(profile.device.name)}" * several
         notes += [(value, note) for note in (*profile.notes, *profile.environment.warnings)]
