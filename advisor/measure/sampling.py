@@ -112,9 +112,11 @@ def settled(curves: Iterable[Sequence[float]]) -> int:
     windows = np.lib.stride_tricks.sliding_window_view((times / usual).mean(axis=0), width)
     around = np.median(windows, axis=1)
     limit = (1 + STEADY) * float(np.median(around[half:]))
-    ends = ((at, (at + width, half)) for at in range(half))
-    steady = (at for at, both in ends if all(around[at:end].mean() <= limit for end in both))
-    first = next(steady, half)
+
+    def is_steady(at: int) -> bool:
+        return all(around[at:end].mean() <= limit for end in (at + width, half))
+
+    first = next(filter(is_steady, range(half)), half)
     return first + width // 2 if first else 0
 
 
