@@ -8,7 +8,7 @@ from advisor.devices.entries import CatalogueEntry
 from advisor.model.machines import Machine
 from advisor.model.simulate import predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences
-from advisor.profiles.crossings import Ceiling, Crossing, LineAdvice, ScriptRun
+from advisor.profiles.crossings import Ceiling, LineAdvice, ScriptRun
 from advisor.rules.lines import LineCase, likely_seconds
 from advisor.rules.registry import RULES, limits
 from advisor.verdicts.ceilings import (
@@ -32,14 +32,9 @@ def conclude_lines(
     """With ceilings, predictions for the targets, and advice."""
     predicted = [predict_crossings(run, target) for target in targets]
     by_target = (ceiling for _, each in predicted for ceiling in each)
-    run = run.model_copy(
-        update={
-            "predictions": tuple(prediction for prediction, _ in predicted),
-            "ceilings": (*ceilings(run), *by_target),
-        }
-    )
-    advice = advise_lines(run, device, entry, targets, wanted)
-    return run.model_copy(update={"advice": advice})
+    figures = {"predictions": tuple(one for one, _ in predicted), "ceilings": (*ceilings(run), *by_target)}
+    run = run.model_copy(update=figures)
+    return run.model_copy(update={"advice": advise_lines(run, device, entry, targets, wanted)})
 
 
 def advise_lines(
@@ -73,18 +68,13 @@ def _cases(
             continue
         beside = _beside(scope, ceiling)
         for i, crossing in scope.crossings:
-            seconds = _seconds(crossing, machine, ceiling)
+            seconds = likely_seconds(crossing, machine)
+            if not ceiling.predicted:
+                spared = spared_seconds(crossing)
+                seconds = None if spared is None else spared / crossing.count
             if seconds is not None:
                 source = files.get(crossing.place.file, "")
                 yield i, LineCase(crossing, scope, ceiling, seconds, machine, source, beside.get(i, 0.0))
-
-
-def _seconds(crossing: Crossing, machine: Machine | None, ceiling: Ceiling) -> float | None:
-    """The part of one occurrence that memory can change; None where it was neither timed nor predicted."""
-    if ceiling.predicted:
-        return likely_seconds(crossing, machine)
-    seconds = spared_seconds(crossing)
-    return None if seconds is None else seconds / crossing.count
 
 
 def _beside(scope: Scope, ceiling: Ceiling) -> dict[int, float]:

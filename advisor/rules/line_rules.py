@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from advisor import units
 from advisor.devices.entries import FOLLOWS
-from advisor.profiles.crossings import KERNEL_ARGUMENT, Crossing
+from advisor.profiles.crossings import KERNEL_ARGUMENT
 from advisor.rules.base import Finding, Limits
 from advisor.rules.lines import LineCase, often
 from advisor.rules.snippets.lines import UserLine, kept, on_gpu, pinned, uploaded_once
 from advisor.strategies.syntax import names_changed, names_tested, names_written
 
 ONE_DRAM = "CPU and GPU have one DRAM: in mapped or managed memory the data would need no copy at all."
-SIZED = ("nonzero", "argwhere", "unique", "unique_consecutive", "extract", "masked_select")
-"""Functions and methods whose result is as long as the data says."""
-SHOWN = ("__format__", "__repr__", "__str__")
-MASKED = ("__getitem__", "__setitem__")
 RARE = 0.1
 """Reads in a frame that are as rare as the advice on a condition makes them, every tenth frame."""
 
@@ -39,7 +35,7 @@ def hidden_host_copy(case: LineCase, _: Limits) -> Finding | None:
 def page_locked(case: LineCase, cause: str) -> Finding | None:
     """One page-locked array that is kept, in place of what the line copies now."""
     crossing, up = case.crossing, case.crossing.kind == "upload"
-    repeats = crossing.repeats
+    repeats, origin = crossing.repeats, crossing.origin
     is_constant = repeats is not None and 0 < repeats.compared == repeats.same
     if up and not is_constant and case.line.made_on_gpu:
         return _made_on_gpu(case)
@@ -49,7 +45,6 @@ def page_locked(case: LineCase, cause: str) -> Finding | None:
         return _kernel_arrays(case)
     if case.loaders:
         return _pinned_batches(case, cause)
-    origin = crossing.origin
     if up and case.line.operand[:1] in ("[", "("):
         return None  # numbers in a list become an array first, which costs more than its copy
     if origin and (origin.kind == "mmap" or (origin.kept and not case.line.filled)):
@@ -57,12 +52,12 @@ def page_locked(case: LineCase, cause: str) -> Finding | None:
     origin_place = f" ({case.at(origin.place)})" if origin and origin.place else ""
     fill_place = origin_place.strip(" ()") or "where it is made"
     filled = "" if up else case.line.filled
-    is_new = crossing.origin is not None and crossing.origin.each_frame
-    fresh = "It is new memory in each frame, whose pages the first write has to find." if is_new else ""
     return case.advice(
         f"Page-lock `{filled}`" if filled else f"Keep one page-locked array for {case.what}",
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
-        fresh,
+        "It is new memory in each frame, whose pages the first write has to find."
+        if origin and origin.each_frame
+        else "",
         "The gain includes the time, as measured, that other lines lose to the copy."
         if case.beside_seconds
         else "",
@@ -180,6 +175,8 @@ def round_trip(case: LineCase, limits: Limits) -> Finding | None:
     if share < limits["share"]:
         return None
     source = repeats.returned_from
+    downloads = [c for _, c in case.scope.crossings if c.kind == "download" and c.place == source]
+    is_kept = downloads and repeats.latest == repeats.returned
     return case.advice(
         f"Keep {case.what} on the GPU instead of bringing it back",
         f"{repeats.returned} of {repeats.checked} uploads brought the very bytes that {case.at(source)} had "
@@ -187,14 +184,8 @@ def round_trip(case: LineCase, limits: Limits) -> Finding | None:
         case.sampled,
         "The gain is the time of the uploads; the download can go too if the host does not read it.",
         saved=saved,
-        after=kept(case.line, _download(case, source) if repeats.latest == repeats.returned else None),
+        after=kept(case.line, UserLine.of(downloads[0]) if is_kept else None),
     )
-
-
-def _download(case: LineCase, source: object) -> UserLine | None:
-    """The line that brought the bytes to the host, as far as this frame has it."""
-    its: list[Crossing] = [c for _, c in case.scope.crossings if c.kind == "download" and c.place == source]
-    return UserLine.of(its[0]) if its else None
 
 
 def unread_upload(case: LineCase, limits: Limits) -> Finding | None:
@@ -249,7 +240,14 @@ def implicit_wait(case: LineCase, _: Limits) -> Finding | None:
     reads = not crossing.call.endswith("ynchronize")
     if (not reads and case.scope.needs_waits) or (reads and case.times <= RARE):
         return None
-    title, does, after = _value_read(case) if reads else _synchronization(case)
+    if reads:
+        title, does, after = _value_read(case)
+    elif case.is_timed:
+        title, after = "Time fewer frames: this wait is for the clock", case.code("timed")
+        does = "comes right before or after a reading of the clock, and returns"
+    else:
+        title, does = "Wait for the GPU only before its results are read", "returns"
+        after = case.code("after-loop")
     return case.advice(
         title,
         f"`{case.line.call or crossing.call}` {does} when all earlier work is done{delayed}.",
@@ -285,34 +283,26 @@ def _blocking_upload(case: LineCase) -> Finding | None:
     )
 
 
-def _synchronization(case: LineCase) -> tuple[str, str, str]:
-    """Title, what the call does, and what to write for one that does nothing but wait."""
-    if case.is_timed:
-        does = "comes right before or after a reading of the clock, and returns"
-        return "Time fewer frames: this wait is for the clock", does, case.code("timed")
-    return "Wait for the GPU only before its results are read", "returns", case.code("after-loop")
-
-
 _READS = (
     (
-        MASKED,
+        ("__getitem__", "__setitem__"),
         "Select with `where` in place of a mask",
         "needs the number of selected elements on the host and returns",
         "fixed-size",
     ),
     (
-        SIZED,
+        ("nonzero", "argwhere", "unique", "unique_consecutive", "extract", "masked_select"),
         "Avoid results whose size the host waits for: {}",
         "needs the size of its result on the host and returns",
         "fixed-size",
     ),
-    (SHOWN, "Show values in fewer frames", "returns", "seldom"),
+    (("__format__", "__repr__", "__str__"), "Show values in fewer frames", "returns", "seldom"),
 )
 """By how the call ends: title, what it does, and what to write."""
 
 
 def _value_read(case: LineCase) -> tuple[str, str, str]:
-    """The same for a call that brings the host a value."""
+    """Title, what the call does, and what to write for one that brings the host a value."""
     call, inside = case.crossing.call, "copies a value to the host inside of this call and returns"
     if not case.reads_itself:
         # GradScaler.step reads whether gradients are finite, unless the optimizer does (grad_scaler.py).

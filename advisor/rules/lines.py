@@ -235,27 +235,25 @@ class LineCase:
         """saved: seconds of a frame; never told as more than the ceiling. after: what to write in place of
         the line, where `change` is not written as a patch."""
         spared = Gain(seconds_per_frame=min(saved, self.ceiling.seconds), bytes=None, basis="estimated")
+        seconds = {"time in a frame": self.frame_seconds}
+        locked = min(self.locked_seconds, self.ceiling.seconds)
+        if self.crossing.memory == "pageable" and locked > 0 and saved != self.locked_seconds:
+            seconds[PAGE_LOCKED] = locked
+        figures = [Evidence(label="times in a frame", value=self.times, unit="count")]
+        if self.crossing.bytes:
+            figures.append(Evidence(label="bytes of one", value=self.size, unit="bytes"))
+        for label, value in seconds.items():
+            predicted = self.ceiling.predicted
+            figures.append(Evidence(label=label, value=value, unit="seconds", predicted=predicted))
         return Finding(
             "advice",
             text(*sentences),
             title=title,
-            evidence=self._figures(saved),
+            evidence=tuple(figures),
             gain=spared,
             snippet=(change and self.written(change)) or both(self.crossing.place, after),
             inferred=True,
         )
-
-    def _figures(self, saved: float) -> tuple[Evidence, ...]:
-        predicted = self.ceiling.predicted
-        locked = min(self.locked_seconds, self.ceiling.seconds)
-        figures = [
-            Evidence(label="times in a frame", value=self.times, unit="count"),
-            Evidence(label="bytes of one", value=self.size, unit="bytes"),
-            Evidence(label="time in a frame", value=self.frame_seconds, unit="seconds", predicted=predicted),
-        ]
-        if self.crossing.memory == "pageable" and locked > 0 and saved != self.locked_seconds:
-            figures.append(Evidence(label=PAGE_LOCKED, value=locked, unit="seconds", predicted=predicted))
-        return tuple(figure for figure in figures if self.crossing.bytes or figure.unit != "bytes")
 
 
 def _asks(node: ast.AST) -> bool:

@@ -81,12 +81,8 @@ def limits(rule: Rule, wanted: Preferences) -> dict[str, float]:
 
 def changed(preferences: Preferences, rules: Collection[Rule]) -> dict[str, tuple[Threshold, float]]:
     """The thresholds of these rules that have another value than their default, by RULE.THRESHOLD."""
-    return {
-        f"{rule.id}.{t.name}": (t, limits(rule, preferences)[t.name])
-        for rule in rules
-        for t in rule.text.thresholds
-        if limits(rule, preferences)[t.name] != t.default
-    }
+    set_to = [(rule, t, limits(rule, preferences)[t.name]) for rule in rules for t in rule.text.thresholds]
+    return {f"{rule.id}.{t.name}": (t, value) for rule, t, value in set_to if value != t.default}
 
 
 def thresholds(values: Mapping[str, object], where: str) -> dict[str, float]:
@@ -95,32 +91,29 @@ def thresholds(values: Mapping[str, object], where: str) -> dict[str, float]:
 
 
 def _value(key: str, value: object, where: str) -> float:
-    threshold = _threshold(key, where)
+    rule_id, dot, name = key.partition(".")
+    if not dot or not rule_id or not name:
+        step = "Write zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds."
+        raise UsageError(f"{where} {key!r} is not RULE.THRESHOLD", next_step=step)
+    rule = by_id(rule_id, where)
+    known = {each.name: each for each in rule.text.thresholds}
+    if name not in known:
+        listed = f"Choose from {', '.join(known)} (see `advisor rules {rule.id}`)."
+        raise UsageError(
+            f"{where} {key}: {rule.id} has no threshold {name!r}{nearest(name, known, 2)}",
+            next_step=listed if known else "No thresholds.",
+        )
+    threshold = known[name]
     number = _number(value, threshold)
-    give = f"Give {_range(threshold)}; the default is {threshold.written(threshold.default)}"
+    low, high = threshold.written(threshold.low), threshold.written(threshold.high)
+    span = f"{low} or more" if math.isinf(threshold.high) else f"{low} to {high}"
+    give = f"Give {span}; the default is {threshold.written(threshold.default)}"
     if number is None:
         step = f"{give} ({threshold.meaning})."
         raise UsageError(f"{where} {key} = {value!r} is not a number", next_step=step)
     if not threshold.low <= number <= threshold.high:
         raise UsageError(f"{where} {key} = {value} is out of range", next_step=f"{give}.")
     return number
-
-
-def _threshold(key: str, where: str) -> Threshold:
-    rule_id, dot, name = key.partition(".")
-    if not dot or not rule_id or not name:
-        step = "Write zero-copy-reread.passes=2; `advisor rules ID` lists a rule's thresholds."
-        raise UsageError(f"{where} {key!r} is not RULE.THRESHOLD", next_step=step)
-    rule = by_id(rule_id, where)
-    known = {threshold.name: threshold for threshold in rule.text.thresholds}
-    if name in known:
-        return known[name]
-    raise UsageError(
-        f"{where} {key}: {rule.id} has no threshold {name!r}{nearest(name, known, 2)}",
-        next_step=f"Choose from {', '.join(known)} (see `advisor rules {rule.id}`)."
-        if known
-        else "No thresholds.",
-    )
 
 
 def _number(value: object, threshold: Threshold) -> float | None:
@@ -139,11 +132,6 @@ def _number(value: object, threshold: Threshold) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _range(threshold: Threshold) -> str:
-    low, high = threshold.written(threshold.low), threshold.written(threshold.high)
-    return f"{low} or more" if math.isinf(threshold.high) else f"{low} to {high}"
-
-
 def overview(rules: Sequence[Rule]) -> str:
     entries = (f"- {rule.id}: {rule.text.title}, on {_classes(rule)}" for rule in rules)
     return from_markdown("\n".join(entries))
@@ -160,11 +148,9 @@ def describe(rule: Rule) -> str:
         f"- Silence it with: `--ignore {rule.id}`",
     ]
     thresholds = ["No thresholds: the intervals decide."]
-    if names := [threshold.name for threshold in text.thresholds]:
-        setting = f"`--rule {rule.id}.{names[0]}=VALUE`, or in `advisor.toml`"
-        items = (
-            f"- `{t.name}` = {t.written(t.default)}: {t.meaning}. Source: {t.source}" for t in text.thresholds
-        )
+    if known := text.thresholds:
+        setting = f"`--rule {rule.id}.{known[0].name}=VALUE`, or in `advisor.toml`"
+        items = (f"- `{t.name}` = {t.written(t.default)}: {t.meaning}. Source: {t.source}" for t in known)
         thresholds = [f"Thresholds, set with {setting}:", "\n".join(items)]
     paragraphs = (
         f"## `{rule.id}`",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from advisor import units
-from advisor.profiles.conclusions import Evidence, Gain
+from advisor.profiles.conclusions import Evidence, Gain, Unit
 from advisor.profiles.programs import SMALL, Flow, GpuTrace, Managed
 from advisor.rules.base import Finding, Limits, not_applicable
 from advisor.rules.registry import by_id
@@ -67,13 +67,9 @@ def estimate(gpu: GpuTrace, saved: float | None) -> Gain | None:
     return Gain(seconds_per_frame=saved / gpu.units, bytes=None, basis="estimated") if saved else None
 
 
-def _time(label: str, seconds: float, gpu: GpuTrace) -> Evidence:
+def _figure(label: str, total: float, gpu: GpuTrace, unit: Unit = "seconds") -> Evidence:
     each = ", per frame" if gpu.frames else ""
-    return Evidence(label=f"{label}{each}", value=seconds / gpu.units, unit="seconds")
-
-
-def _number(label: str, count: float, gpu: GpuTrace) -> Evidence:
-    return _time(label, count, gpu).model_copy(update={"unit": "count"})
+    return Evidence(label=f"{label}{each}", value=total / gpu.units, unit=unit)
 
 
 def _a_frame(gpu: GpuTrace) -> str:
@@ -113,7 +109,7 @@ def pageable_transfer(gpu: GpuTrace, limit: Limits) -> Finding:
         f"their calls: {', '.join(rates)}. The driver stages them, and the host waits."
         f"{_by(*(flow.where for flow in flows))}",
         f"Copies of pageable memory above 64 KiB take {_of(gpu, seconds)}.",
-        _time("copies from and to pageable memory, and the GPU idle in their calls", seconds, gpu),
+        _figure("copies from and to pageable memory, and the GPU idle in their calls", seconds, gpu),
         saved=saved,
     )
 
@@ -144,8 +140,8 @@ def small_transfers(gpu: GpuTrace, limit: Limits) -> Finding:
         f"{count / gpu.units:.3g} copies{_a_frame(gpu)} of {mean} on average{own}: "
         f"{_of(gpu, spent)}. One copy in each direction would do.{_by(*(f.where for f in flows))}",
         f"Copies of at most {units.size(SMALL)} cost {_of(gpu, spent)}.",
-        _number("copies of at most 64 KiB", count, gpu),
-        _time("they and their calls", spent, gpu),
+        _figure("copies of at most 64 KiB", count, gpu, "count"),
+        _figure("they and their calls", spent, gpu),
         saved=saved,
     )
 
@@ -175,9 +171,9 @@ def serial_copies(gpu: GpuTrace, limit: Limits) -> Finding:
         f"Overlapping copies and kernels would save at most {_of(gpu, saved)}."
         if beside < _OVERLAPPED
         else f"{units.percent(beside)} of the copies overlap.",
-        _time("copies beside no kernel", gpu.copy_seconds - gpu.hidden_seconds, gpu),
-        _time("kernels beside no copy", max(kernels - gpu.hidden_seconds, 0.0), gpu),
-        _time("copies in both directions at once", both, gpu),
+        _figure("copies beside no kernel", gpu.copy_seconds - gpu.hidden_seconds, gpu),
+        _figure("kernels beside no copy", max(kernels - gpu.hidden_seconds, 0.0), gpu),
+        _figure("copies in both directions at once", both, gpu),
         saved=saved,
     )
 
@@ -208,7 +204,7 @@ def link_below_best(gpu: GpuTrace, limit: Limits) -> Finding:
         f"{', '.join(text for text, _ in slow)}. Check its lanes and generation (`nvidia-smi -q`, under "
         "load), whether several GPUs share it, and the NUMA node.",
         f"Page-locked copies: {', '.join(rates)}; {_of(gpu, took)}.",
-        _time("copies over the slow link", took, gpu),
+        _figure("copies over the slow link", took, gpu),
         saved=saved,
         title="Find why the link runs below its rate",
     )
@@ -221,7 +217,10 @@ def pin_per_frame(gpu: GpuTrace, limit: Limits) -> Finding:
         ("allocation", "allocations and frees", "cudaMalloc and cudaFree"),
     ):
         for each in (each for each in gpu.host or () if each.work == work):
-            evidence += [_number(name, each.count, gpu), _time(f"time in {name}", each.seconds, gpu)]
+            evidence += [
+                _figure(name, each.count, gpu, "count"),
+                _figure(f"time in {name}", each.seconds, gpu),
+            ]
             seldom = each.count < limit["calls"] * gpu.units
             if not seldom or (each.count >= _REPEATED and each.seconds >= _LONG * gpu.seconds):
                 often.append(each)
@@ -244,7 +243,7 @@ def page_fault_migration(gpu: GpuTrace, limit: Limits) -> Finding:
     assert gpu.managed
     moved = gpu.managed
     seconds = min(moved.exposed_seconds * moved.by_fault() + stopped(moved), gpu.seconds)
-    faults = (("CPU", moved.cpu_page_faults), ("GPU", moved.gpu_page_faults))
+    faults = {"CPU": moved.cpu_page_faults, "GPU": moved.gpu_page_faults}
     return _finding(
         gpu,
         seconds >= limit["share"] * gpu.seconds,
@@ -252,9 +251,13 @@ def page_fault_migration(gpu: GpuTrace, limit: Limits) -> Finding:
         "faults and what the driver fetches around them. With the kernels and host code that wait for pages, "
         f"that is at most {_of(gpu, seconds)}. Prefetch to the side that uses them next, or copy.",
         f"Migrations by page faults cost at most {_of(gpu, seconds)}.",
-        _time("migrations that no prefetch asked for", moved.seconds * moved.by_fault(), gpu),
-        _time("at most, with what they stop", seconds, gpu),
-        *(_number(f"page faults by the {who}", count, gpu) for who, count in faults if count is not None),
+        _figure("migrations that no prefetch asked for", moved.seconds * moved.by_fault(), gpu),
+        _figure("at most, with what they stop", seconds, gpu),
+        *(
+            _figure(f"page faults by the {who}", count, gpu, "count")
+            for who, count in faults
+            if count is not None
+        ),
         saved=seconds,
     )
 
@@ -288,8 +291,8 @@ def implicit_wait(gpu: GpuTrace, limit: Limits) -> Finding:
         f"{_of(gpu, behind)}, not counting the longest such gap of each frame."
         + _by(call.where if call else None),
         f"The host waits {each} times a frame, and the GPU is not idle behind more.",
-        _number("calls that wait for the GPU", waits, gpu),
-        _time("GPU idle behind them, but for the longest", behind, gpu),
+        _figure("calls that wait for the GPU", waits, gpu, "count"),
+        _figure("GPU idle behind them, but for the longest", behind, gpu),
         saved=behind,
     )
 
@@ -302,7 +305,7 @@ def host_bound_frame(gpu: GpuTrace, limit: Limits) -> Finding:
         f"The GPU is idle while the host is in no CUDA call for {_of(gpu, outside)}; memory can change at "
         f"most {units.percent(share)}. Speed up the host's own work, or run it beside the GPU's.",
         f"The GPU is idle and the host in no CUDA call for {_of(gpu, outside)}.",
-        _time("GPU idle, the host in no CUDA call", outside, gpu),
+        _figure("GPU idle, the host in no CUDA call", outside, gpu),
         saved=None,
     )
 
@@ -321,7 +324,7 @@ def peer_access_off(gpu: GpuTrace, limit: Limits) -> Finding:
         "are staged in host memory. See whether the GPUs can reach each other (`nvidia-smi topo -m`), and "
         f"enable peer access (`cudaDeviceEnablePeerAccess`).{_by(*(flow.where for flow in flows))}",
         f"The fastest copy to another GPU runs at {rates} ({link.source}).",
-        _time("copies to other GPUs, beside no kernel", seconds, gpu),
+        _figure("copies to other GPUs, beside no kernel", seconds, gpu),
         saved=sum(flow.spared(link.bytes_per_second) for flow in flows),
     )
 

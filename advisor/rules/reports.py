@@ -54,10 +54,10 @@ def _asked(gpus: Sequence[GpuTrace]) -> Iterator[str]:
     """Each question once, with the GPUs that it is for, unless it is for all."""
     labels: dict[str, list[str]] = {}
     for gpu in gpus:
-        for question in _questions(gpu):
-            labels.setdefault(question, []).append(gpu.label)
+        labels.setdefault(_question(gpu), []).append(gpu.label)
     for question, those in labels.items():
-        yield question if len(those) == len(gpus) else f"{', '.join(those)}: {question}"
+        if question:
+            yield question if len(those) == len(gpus) else f"{', '.join(those)}: {question}"
 
 
 def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
@@ -97,26 +97,20 @@ def _paging(gpu: GpuTrace) -> float:
     return gpu.managed.exposed_seconds + stopped(gpu.managed) if gpu.managed else 0.0
 
 
-def _questions(gpu: GpuTrace) -> Iterator[str]:
-    """Questions that depend on contents or addresses, which a report does not hold."""
-    frames = gpu.frames
-    if frames is None or gpu.flows is None:
-        return
+def _question(gpu: GpuTrace) -> str:
+    """What depends on contents or addresses, which a report does not hold; empty where little is uploaded."""
+    uploads = exposed([flow for flow in gpu.flows or () if flow.kind == UP])
     share = by_id("device-resident").text.thresholds[0].default
-    again = set(dict(frames.uploads)) & set(dict(frames.downloads))
-    trips = [size for size in again if size > SMALL]
-    uploads = exposed([flow for flow in gpu.flows if flow.kind == UP])
-    if uploads < share * gpu.seconds:
-        return
-    if trips:
-        # One question is enough where the uploads come from the GPU.
-        sizes = ", ".join(units.size(size) for size in sorted(trips, reverse=True)[:3])
-        yield (
+    if gpu.frames is None or gpu.flows is None or uploads < share * gpu.seconds:
+        return ""
+    again = set(dict(gpu.frames.uploads)) & set(dict(gpu.frames.downloads))
+    if trips := sorted((size for size in again if size > SMALL), reverse=True):
+        sizes = ", ".join(map(units.size, trips[:3]))
+        return (
             f"Each frame downloads and uploads {sizes}: if it is the same buffer, keep it on the GPU "
             "(device-resident)."
         )
-        return
-    yield (
+    return (
         f"Do the uploads differ from frame to frame? Upload once what never changes, at most "
         f"{units.seconds(uploads / gpu.units)} a frame (a report does not hold contents)."
     )
