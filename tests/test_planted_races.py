@@ -19,7 +19,7 @@ from every import every
 from shared_server import run_forked
 
 from advisor.measure.recording import played_torch
-from advisor.measure.trying.changes import IMPOSED, Imposed, imposed
+from advisor.measure.trying.changes import Imposed, imposed
 from advisor.measure.trying.libraries import NumbaCopies, TorchCopies
 from advisor.measure.trying.results import _TORCH, Downloads
 from advisor.profiles.trials import ChangeKind
@@ -223,7 +223,7 @@ def outcome(kind: ChangeKind, text: str, library: str, run: Run) -> str:
     """Whether the changed script was right, or why the change was refused or not written."""
     expected, own = run(text, None), {SCRIPT}.__contains__
     change = Change(name="n", kind=kind, library=library, file=SCRIPT, line=line(text, "#line"))
-    imposing = IMPOSED[kind](change, own, checks=True)
+    imposing = imposed(change, own, checks=True)
     if run(text, imposing) != expected:
         return "wrong while imposed"
     if not is_imposed(imposing):

@@ -243,7 +243,7 @@ def page_fault_migration(gpu: GpuTrace, limit: Limits) -> Finding:
     assert gpu.managed
     moved = gpu.managed
     seconds = min(moved.exposed_seconds * moved.by_fault() + stopped(moved), gpu.seconds)
-    faults = {"CPU": moved.cpu_page_faults, "GPU": moved.gpu_page_faults}
+    faults = (("CPU", moved.cpu_page_faults), ("GPU", moved.gpu_page_faults))
     return _finding(
         gpu,
         seconds >= limit["share"] * gpu.seconds,

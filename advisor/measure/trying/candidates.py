@@ -113,6 +113,8 @@ def _candidate(
         rule=next((each.rule for _, each in its if each.rule in _PROMISING.get(kind, ())), None),
         promised_seconds=sum(promised.values()) if promised else None,
     )
+    uploads = [each for each in script.crossings if each.kind == "upload" and each.place != place]
+    made_there = [each.place for each in uploads if origin and each.origin and each.origin.place == origin]
     change = Change(
         kind,
         place.line,
@@ -121,7 +123,7 @@ def _candidate(
         library=script.crossings[first].library,
         file=str(start / place.file),
         origin_file=str(start / origin.file) if origin else "",
-        uploads=tuple(_uploads(script, origin, place, start)) if kind == "lock" else (),
+        uploads=tuple((str(start / p.file), p.line) for p in made_there if kind == "lock"),
     )
     return Candidate(trial, change, promised)
 
@@ -132,16 +134,6 @@ def _gain(kind: ChangeKind, advice: Advice) -> float | None:
     if locked and _PROMISING.get(kind) == _PAGE_LOCKING:
         return locked[0]
     return advice.gain.seconds_per_frame if advice.gain and advice.rule in _PROMISING.get(kind, ()) else None
-
-
-def _uploads(
-    script: ScriptRun, origin: Place | None, upload: Place, start: Path
-) -> Iterator[tuple[str, int]]:
-    """File and line of other uploads of what a line allocates."""
-    for other in script.crossings:
-        same = other.origin and origin and other.origin.place == origin
-        if same and other.kind == "upload" and other.place != upload:
-            yield str(start / other.place.file), other.place.line
 
 
 def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[Suggestion]:

@@ -97,9 +97,13 @@ class Locked(Imposed):
     def switch(self, on: bool) -> None:
         before = self.in_force
         super().switch(on)
-        if self.in_force != before:
-            for memory in [*getattr(self, "_memories", {}).values()]:
-                self._lock(memory) if self.in_force else self._unlock(memory)
+        for memory in [*getattr(self, "_memories", {}).values()] if self.in_force != before else ():
+            if self.in_force:
+                self._lock(memory)
+                continue
+            _page_locked[memory.address] -= 1
+            if not _page_locked[memory.address]:
+                self._copies.unlock(memory)
 
     def _uploading(self, copy: Copy, source: Any, _: Any, wait: Copy) -> Any:
         memory = None if source is None else self._copies.memory(source)
@@ -131,11 +135,6 @@ class Locked(Imposed):
             self._memories.pop(memory.address)
             self.refuse(f"its memory cannot be page-locked: {error}")
 
-    def _unlock(self, memory: Memory) -> None:
-        _page_locked[memory.address] -= 1
-        if not _page_locked[memory.address]:
-            self._copies.unlock(memory)
-
 
 class _Turns:
     """Page-locked memory that one call of a line downloads into, two arrays in turn."""
@@ -158,30 +157,15 @@ class Reused(Imposed):
         self._copies.replace_uploads(self._replace, self._uploading)
 
     def _downloading(self, copy: Copy, array: Any, copy_into: Callable[[Any], Any]) -> Any:
-        here = self._is_here()
-        out = self._free(array, self._calls.setdefault(here.f_lasti, _Turns())) if here else None
-        return copy() if out is None else copy_into(out)
-
-    def _uploading(self, copy: Copy, source: Any, *_: Any) -> Any:
-        """From page-locked memory the copy would be asynchronous, and the script may write it again."""
-        at = None if source is None else self._copies.address(source)
-        kept = [each for turns in self._calls.values() for each in turns.kept]
-        if at is not None and any(0 <= at - self._copies.address(each) < each.nbytes for each in kept):
-            self.refuse("the script uploads what it downloads")
-            self._copies.synchronize()
-            result = copy()
-            self._copies.synchronize()
-            return result
-        return copy()
-
-    def _free(self, array: Any, turns: _Turns) -> Any:
-        """Kept memory that the script does not hold, in the array's shape; None where the change refuses.
+        """Into kept memory that the script does not hold, in the array's shape.
 
         What it got last it may hold by one name, that of the line: by two it would see it change.
         """
-        kept = turns.kept
+        if not (here := self._is_here()):
+            return copy()
+        turns = self._calls.setdefault(here.f_lasti, _Turns())
+        kept, last = turns.kept, turns.last()
         shape = self._copies.shape(array)
-        last = turns.last()
         if reason := self._copies.unfit(array):
             self.refuse(reason)
         elif kept and shape != turns.shape:
@@ -195,14 +179,26 @@ class Reused(Imposed):
             if any(held[1:]) if self._copies.takes_turns else twice or any(held):
                 self.refuse("the script keeps the arrays that it downloads")
         if self.refused:
-            return None
+            return copy()
         if len(kept) < 2:
             kept.append(self._copies.pinned(array))
             *_, turns.unused = [self._copies.uses(each) for _, each in enumerate(kept)]
         turns.shape = shape
         out = self._copies.view(kept[-1], array)
         turns.last = weakref.ref(out)
-        return out
+        return copy_into(out)
+
+    def _uploading(self, copy: Copy, source: Any, *_: Any) -> Any:
+        """From page-locked memory the copy would be asynchronous, and the script may write it again."""
+        at = None if source is None else self._copies.address(source)
+        kept = [each for turns in self._calls.values() for each in turns.kept]
+        if at is not None and any(0 <= at - self._copies.address(each) < each.nbytes for each in kept):
+            self.refuse("the script uploads what it downloads")
+            self._copies.synchronize()
+            result = copy()
+            self._copies.synchronize()
+            return result
+        return copy()
 
 
 def _threads() -> bool:
@@ -247,7 +243,10 @@ class Hoisted(Imposed):
             return result
         if array is not self._target:
             self.refuse("it uploads into several arrays")
-        elif self._checks and not self._is_same(source):
+        elif self._checks and not (
+            self._copies.shape(source) == self._shape
+            and np.array_equal(self._copies.flat(source), self._sent)
+        ):
             self.refuse("what it uploads is not the same in each frame")
         self._look()
         if self.refused:
@@ -257,10 +256,6 @@ class Hoisted(Imposed):
         if self._checks:
             self._given = self._copies.clone(self._first)
         return self._given if self._checks else self._first
-
-    def _is_same(self, source: Any) -> bool:
-        alike = self._copies.shape(source) == self._shape
-        return alike and np.array_equal(self._copies.flat(source), self._sent)
 
     def _look(self) -> None:
         """Refuses where the script wrote to what it got last."""
@@ -287,25 +282,22 @@ class NonBlocking(Imposed):
             self._look()
 
     def _moving(self, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
-        plain = "non_blocking" not in options and not any(isinstance(each, bool) for each in args)
-        if not (plain and tensor.device.type == "cpu" and self._is_here()):
-            return call(tensor, *args, **options)
-        if not tensor.is_pinned() or self._is_kept(tensor.untyped_storage()):
-            return call(tensor, *args, **options)
-        return call(tensor, *args, non_blocking=True, **options)
-
-    def _is_kept(self, memory: Any) -> bool:
         """Refuses memory that was copied before and that the script still holds, also through a view.
 
         What nobody holds PyTorch gives again once it is copied.
         """
+        plain = "non_blocking" not in options and not any(isinstance(each, bool) for each in args)
+        if not (plain and tensor.device.type == "cpu" and self._is_here() and tensor.is_pinned()):
+            return call(tensor, *args, **options)
         self._look()
+        memory = tensor.untyped_storage()
         before = self._copied.pop(memory.data_ptr(), None)
         if before is not None and not before[0].expired():
             self.refuse("the script keeps this page-locked memory, and may write it before it is copied")
         now = ctypes.string_at(memory.data_ptr(), memory.nbytes()) if self._checks else b""
         self._copied[memory.data_ptr()] = self._weak(memory), now
-        return bool(self.refused)
+        asked = {} if self.refused else {"non_blocking": True}
+        return call(tensor, *args, **asked, **options)
 
     def _look(self) -> None:
         """Refuses where the script wrote to memory that it holds since it was copied, of the last copies."""
@@ -394,23 +386,21 @@ class TorchAllocator(Imposed):
         self.switch(self.in_force)
 
 
-IMPOSED: dict[ChangeKind, type[Imposed]] = {
+_LINES: dict[ChangeKind, type[Imposed]] = {
     "lock": Locked,
     "reuse": Reused,
     "hoist": Hoisted,
     "non-blocking": NonBlocking,
     "pin-memory": PinnedLoader,
 }
+_ALLOCATORS: dict[Library, type[Imposed]] = {"cupy": CupyAllocator, "torch": TorchAllocator}
 WHOLE_PROCESS: tuple[ChangeKind, ...] = ("pin-memory", "allocator")
 """Changes that hold for a whole process: what a loader is, and where all memory comes from."""
 
 
 def imposed(change: Change, own: Callable[[str], bool], *, checks: bool) -> Imposed:
-    kind = IMPOSED.get(change.kind) or _ALLOCATORS[BY_NAME[change.name].library]
+    kind = _LINES.get(change.kind) or _ALLOCATORS[BY_NAME[change.name].library]
     return kind(change, own, checks=checks)
-
-
-_ALLOCATORS: dict[Library, type[Imposed]] = {"cupy": CupyAllocator, "torch": TorchAllocator}
 
 
 def is_variable(change: Change) -> bool:

@@ -132,7 +132,8 @@ class TorchCopies(CupyCopies):
     def replace_uploads(self, replace: Replace, body: Call, *, assigns: bool = True) -> None:
         def moved(name: str, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
             copy = partial(call, tensor, *args, **options)
-            up = name == "cuda" or _names_gpu(args, options)
+            places = (getattr(each, "device", each) for each in (*args, *options.values()))
+            up = name == "cuda" or any(type(p) is int or str(p).startswith("cuda") for p in places)
             if not up or tensor.device.type != "cpu" or tensor.requires_grad:
                 return copy()
             return body(copy, tensor, None, self._wait(None))
@@ -274,8 +275,3 @@ LIBRARIES: Mapping[Library, type[CupyCopies]] = {
 
 def _driver() -> Any:
     return ctypes.CDLL("libcuda.so.1")
-
-
-def _names_gpu(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:
-    devices = (getattr(each, "device", each) for each in (*args, *options.values()))
-    return any(type(each) is int or str(each).startswith("cuda") for each in devices)

@@ -57,13 +57,6 @@ _WORTH_MORE = 1.05
 _LEAST_SPEEDUP = 1.01
 """In the first process, before further ones are spent on a change. With a process's luck of 2 % a gain of 5 %
 stays in 19 of 20; what is dropped has little to gain."""
-_NO_TIME = "left out: the time (--max-seconds) is for changes of lines"
-_NO_LINE = "not tried: no change of a line gained"
-_TOO_FEW = "the loop has too few frames: run it with more"
-_NO_FASTER = "dropped after its first process"
-_UNPROVED = "faster, but nothing proves that results are equal"
-_ENDED = "the trials ended before it was timed"
-_NOT_COMPARED = "the trials ended before results were compared"
 INTERRUPTED = "Interrupted while changes were tried: the page shows what was measured before."
 RunTrial = Callable[[TrialJob], TrialRun]
 
@@ -158,7 +151,7 @@ class Session:
         )
 
     def _plan(self) -> str:
-        count, runs = len(self._lines), (*self._runs_that_pay, self._first_runs)
+        count, runs = len(self._lines), self._runs_needed
         least, most, first = (units.seconds(each * self.script.seconds, 2) for each in runs)
         changes = f"{count} change{'s' * (count != 1)}"
         whole = f"{runs[0]} to {runs[1]} runs of the script ({least} to {most})"
@@ -170,15 +163,12 @@ class Session:
         return [each.change for each in self.suggested if each.change.kind != "allocator"]
 
     @property
-    def _first_runs(self) -> int:
-        return 1 + len(self._alone_of(self._lines))
-
-    @property
-    def _runs_that_pay(self) -> tuple[int, int]:
-        """Runs that changes of lines need at least and at most: frames in turns, results, and the patch."""
-        times = ((PROCESSES, PATCHED_PROCESSES), (MOST_PROCESSES, MOST_PATCHED_PROCESSES))
-        least, most = (processes * self._first_runs + 2 * patched for processes, patched in times)
-        return least + 3, most + 4
+    def _runs_needed(self) -> tuple[int, int, int]:
+        """Runs for changes of lines: at least and at most where one pays, with results and the patch; and
+        where none does."""
+        first = 1 + len(self._alone_of(self._lines))
+        least = PROCESSES * first + 2 * PATCHED_PROCESSES + 3
+        return least, MOST_PROCESSES * first + 2 * MOST_PATCHED_PROCESSES + 4, first
 
     def _measure(self) -> None:
         """Times changes, and compares their results. Where one differs, the others are timed without it."""
@@ -188,18 +178,15 @@ class Session:
         if together and together.exit_code:
             self._compare(together, lines)
         self._time()
-        if not self._differ and any(trial.kind != "allocator" for trial in self._faster()):
+        if not self._differ and any(each.change.kind != "allocator" for each in self._faster()):
             self._compare(together or self._results("all changes", lines), lines)
             if self._differ and self._live(lines):
                 self._blocks = [block for block in self._blocks if block.process >= SCREENING]
                 self._time()
-        for trial in self._faster():
-            if trial.kind == "allocator":
-                (change,) = (c for c in self._live() if c.name == trial.name)
-                self._compare(self._results(change.name, [change]), [change])
-        allocators = [trial for trial in self._faster() if trial.kind == "allocator"]
-        allocators.sort(key=lambda trial: trial.frame_seconds or 0.0)
-        self._leave("not-faster", {trial.name: _ANOTHER for trial in allocators[1:]})
+        for change in self._faster_allocators():
+            self._compare(self._results(change.name, [change]), [change])
+        behind = sorted(self._faster_allocators(), key=lambda c: self._times().seconds[c.name])[1:]
+        self._leave("not-faster", {change.name: _ANOTHER for change in behind})
         self._all_compared = True
 
     @property
@@ -214,12 +201,18 @@ class Session:
         every = (each.change for each in self.suggested) if changes is None else changes
         return [change for change in every if change.name not in self._left]
 
-    def _faster(self) -> list[Trial]:
-        return [trial for trial in self._measured() if trial.outcome == "faster"]
+    def _faster(self) -> list[Candidate]:
+        outcomes = {trial.name: trial.outcome for trial in self._measured()}
+        return [each for each in self.suggested if outcomes[each.change.name] == "faster"]
+
+    def _faster_allocators(self) -> list[Change]:
+        return [each.change for each in self._faster() if each.change.kind == "allocator"]
 
     def _measured(self) -> list[Trial]:
-        times, untimed = self._times(), _ENDED if self._ended else _TOO_FEW
-        trials = (each.trial for each in self.suggested)
+        untimed = "the loop has too few frames: run it with more"
+        if self._ended:
+            untimed = "the trials ended before it was timed"
+        times, trials = self._times(), (each.trial for each in self.suggested)
         return [judged(trial, times, self._left.get(trial.name), untimed) for trial in trials]
 
     def _judged(self, trial: Trial) -> Trial:
@@ -227,7 +220,10 @@ class Session:
         figures: dict[str, object] = {"in_patch": trial.name in self._written}
         unproved = self._unchanged is not None and self._unchanged.unproved
         if trial.outcome == "faster" and (unproved or not self._all_compared):
-            figures |= {"outcome": "open", "reason": _UNPROVED if self._all_compared else _NOT_COMPARED}
+            reason = "the trials ended before results were compared"
+            if self._all_compared:
+                reason = "faster, but nothing proves that results are equal"
+            figures |= {"outcome": "open", "reason": reason}
         return trial.model_copy(update=figures)
 
     def _times(self) -> TrialTimes:
@@ -283,10 +279,18 @@ class Session:
         lines = [change for change in self._live() if change not in allocators]
         self._take_turns(0, lines)
         if lines and not self._live(lines):
-            self._leave("open", {change.name: _NO_LINE for change in allocators})
-        elif self.end - monotonic() < self._runs_that_pay[0] * self.script.seconds:
-            self._leave("open", {change.name: _NO_TIME for change in allocators})
-        self._screen([c for c in self._live(allocators) if not is_variable(c)])
+            self._leave("open", {c.name: "not tried: no change of a line gained" for c in allocators})
+        elif self.end - monotonic() < self._runs_needed[0] * self.script.seconds:
+            no_time = "left out: the time (--max-seconds) is for changes of lines"
+            self._leave("open", {change.name: no_time for change in allocators})
+        # CuPy's take turns in one process: the fastest, if it gains, is timed on its own.
+        screened = [change for change in self._live(allocators) if not is_variable(change)]
+        if screened and not any(block.process == SCREENING for block in self._blocks):
+            self._timed("allocators in turns", SCREENING, screened)
+        self._drop(screened, SCREENING)
+        ahead = self._seconds(SCREENING)
+        behind = sorted(self._live(screened), key=lambda change: ahead[change.name])[1:]
+        self._leave("not-faster", {change.name: _ANOTHER for change in behind})
         self._take_turns(0, self._live(allocators))
         for process in range(1, MOST_PROCESSES):
             self._take_turns(process, self._live() if process < PROCESSES else self._promising())
@@ -319,15 +323,6 @@ class Session:
             if (ratio := ratios.get(change.name)) and ratio.low <= 1 and ratio.value >= _WORTH_MORE
         ]
 
-    def _screen(self, allocators: Sequence[Change]) -> None:
-        """CuPy's allocators in turns in one process: the fastest, if it gains, is timed on its own."""
-        if allocators and not any(block.process == SCREENING for block in self._blocks):
-            self._timed("allocators in turns", SCREENING, allocators)
-        self._drop(allocators, SCREENING)
-        ahead = self._seconds(SCREENING)
-        behind = sorted(self._live(allocators), key=lambda c: ahead[c.name])[1:]
-        self._leave("not-faster", {change.name: _ANOTHER for change in behind})
-
     def _seconds(self, process: int) -> Mapping[str, float]:
         return trial_times(b for b in self._blocks if b.process == process).seconds
 
@@ -338,7 +333,7 @@ class Session:
         as_is = seconds.get(AS_IS, 0.0)
         slow = [c.name for c in live if seconds.get(c.name, math.inf) * _LEAST_SPEEDUP > as_is]
         if not together or (as_is and len(slow) == len(live)):
-            self._leave("not-faster", dict.fromkeys(slow, _NO_FASTER))
+            self._leave("not-faster", dict.fromkeys(slow, "dropped after its first process"))
 
     def _timed(
         self,
@@ -376,61 +371,53 @@ class Session:
             raise TimeUp
         self._runs += 1
         self.progress.begin(what)
-        run = self.run(
-            TrialJob(
-                script=self.job,
-                task="results" if process is None else "time",
-                process=process or 0,
-                changes=tuple(changes),
-                contestants=tuple(contestants),
-                loop_file=str(self._loop_file),
-                loop=self._loop_index,
-                frames=self.script.loops[self.loop].frames,
-                sources=dict(sources or {}),
-                files=self.files,
-                most_seconds=left if left < math.inf else None,
-            )
-        )
+        changed = {
+            "task": "results" if process is None else "time",
+            "process": process or 0,
+            "changes": tuple(changes),
+            "contestants": tuple(contestants),
+            "sources": dict(sources or {}),
+            "most_seconds": left if left < math.inf else None,
+        }
+        run = self.run(self._unchanged_job.model_copy(update=changed))
         self.progress.end()
         return run
 
-    @property
-    def _loop_file(self) -> Path:
-        return self.start / self.script.loops[self.loop].place.file
-
     @cached_property
-    def _loop_index(self) -> int:
-        """Which loop of its file it is, in the order of lines."""
-        place, lines = self.script.loops[self.loop].place, loop_lines(self._loop_file.read_bytes())
+    def _unchanged_job(self) -> TrialJob:
+        """What all runs have in common."""
+        loop = self.script.loops[self.loop]
+        place, file = loop.place, self.start / loop.place.file
+        lines = loop_lines(file.read_bytes())
         if place.line not in lines:
             raise WorkloadError(
                 f"{place.file} has no loop in line {place.line} any more", next_step="Profile it again."
             )
-        return lines.index(place.line)
+        return TrialJob(
+            script=self.job,
+            task="results",
+            contestants=(AS_IS,),
+            loop_file=str(file),
+            loop=lines.index(place.line),
+            frames=loop.frames,
+            files=self.files,
+        )
 
-    def _try_patch(self, faster: Sequence[Trial], most: float) -> None:
+    def _try_patch(self, faster: Sequence[Candidate], most: float) -> None:
         """The patch of these, run and timed. What is known of it stays where the time ends."""
-        names = {trial.name for trial in faster}
-        chosen = [each for each in self.suggested if each.change.name in names]
         loop = self.script.loops[self.loop].place
-        self._patch, self._written = written_patch(chosen, loop, self.start, most)
-        if not self._patch.text:
+        patch, self._written = written_patch(faster, loop, self.start, most)
+        self._patch = patch
+        if not patch.text:
             return
-        sources = {str(file): after for file, (_, after) in self._patch.texts.items()}
+        sources = {str(file): after for file, (_, after) in patch.texts.items()}
         difference = self._difference(self._results("the patch", sources=sources))
         unproved = self._as_it_is().unproved
-        self._note_patch(
-            equal=False if difference else None if unproved else True, reason=difference or unproved
-        )
-        if not difference:
-            self._time_patch(sources)
-
-    def _note_patch(self, **figures: object) -> None:
-        assert self._patch is not None
-        self._patch = self._patch.model_copy(update=figures)
-
-    def _time_patch(self, sources: Mapping[str, str]) -> None:
-        """How much faster the patched script is, as far as frames of it were timed."""
+        equal = None if unproved and not difference else not difference
+        patch = patch.model_copy(update={"equal": equal, "reason": difference or unproved})
+        self._patch = patch
+        if difference:
+            return
         for number in range(1, MOST_PATCHED_PROCESSES + 1):
             process = SCREENING + number
             self._timed(_AS_IT_IS, process)
@@ -438,7 +425,8 @@ class Session:
             mine = [block for block in self._blocks if block.process > SCREENING]
             ratio = trial_times(mine, (PATCHED,)).speedups.get(PATCHED)
             if ratio is not None:
-                self._note_patch(speedup=ratio.value, interval=(ratio.low, ratio.high))
+                timed = {"speedup": ratio.value, "interval": (ratio.low, ratio.high)}
+                self._patch = patch.model_copy(update=timed)
             settled = ratio is not None and (ratio.low > 1 or ratio.high < 1)
             untimed = all(block.contestant != PATCHED for block in mine)
             if number >= PATCHED_PROCESSES and (settled or untimed):
