@@ -213,45 +213,36 @@ def _block(edits: SourceEdits, line: int, array: str) -> None:
 
 
 def _reuse(edits: SourceEdits, change: Change) -> None:
-    """Downloads go into page-locked arrays that are kept, not into new memory in each frame."""
+    """Downloads go into page-locked arrays that are kept, not into new memory in each frame.
+
+    Into one array where the text shows that it is enough; where only a trial showed that nothing holds it
+    longer, into two in turn, as it did there.
+    """
     statement = statement_at(edits.tree, change.line)
+    indentation = edits.indentation(statement)
+    inner = f"{indentation}{TAB if indentation.startswith(TAB) else '    '}"
     for call, source in downloads(edits.tree, statement, change.library):
         require_evaluated_first(statement, call, source)
-        _reuse_one(edits, change, statement, call, source)
-
-
-def _reuse_one(
-    edits: SourceEdits, change: Change, statement: ast.stmt, call: ast.Call, source: ast.expr
-) -> None:
-    """Into one array where the text shows that it is enough; where only a trial showed that nothing holds it
-    longer, into two in turn, as it did there."""
-    target, name = assigned_name(statement, call), getattr(source, "id", "")
-    indentation, stem = edits.indentation(statement), target or name or "result"
-    inner = f"{indentation}{TAB if indentation.startswith(TAB) else '    '}"
-    try:
-        loop: Loop | None = _loop_that_reuses(edits, change, statement, call, target)
-    except CannotWrite:
-        renamed = target and change.library != "torch" and is_inside(edits.tree, statement, change.loop)
-        if not change.tried or renamed:
-            raise
-        loop = None
-    if not name:
-        name, text = edits.new_name(f"{target or 'result'}_device"), _downloaded(edits, call, source)
-        edits.insert(statement.lineno, indentation, f"{name} = {text}")
-    array, copy = _downloads_into(edits, change.library, name)
-    if loop:
+        target, name = assigned_name(statement, call), getattr(source, "id", "")
+        stem = target or name or "result"
+        loop = _loop_that_reuses(edits, change, statement, call, target)
+        if not name:
+            name, text = edits.new_name(f"{target or 'result'}_device"), _downloaded(edits, call, source)
+            edits.insert(statement.lineno, indentation, f"{name} = {text}")
+        array, copy = _downloads_into(edits, change.library, name)
         host = edits.new_name(f"{stem}_pinned")
-        edits.insert(loop.lineno, edits.indentation(loop), f"{host} = None")
-        edits.insert(statement.lineno, "", f"{indentation}if {host} is None:", f"{inner}{host} = {array}")
-    else:
-        hosts = edits.new_name(f"{stem}_pinned")
-        top = top_line(edits.tree, statement)
-        rows = edits.newline * 2 if edits.lines[top - 1].startswith(("def ", "class ", "@", "async ")) else ""
-        edits.insert(top, "", f"{hosts} = []  # page-locked, filled in turn{rows}")
-        adding = (f"{indentation}if len({hosts}) < 2:", f"{inner}{hosts}.append({array})")
-        edits.insert(statement.lineno, "", f"{indentation}{hosts}.reverse()", *adding)
-        host = f"{hosts}[-1]"
-    edits.replace(call, copy.format(host))
+        if loop:
+            edits.insert(loop.lineno, edits.indentation(loop), f"{host} = None")
+            making = (f"{indentation}if {host} is None:", f"{inner}{host} = {array}")
+        else:
+            top = top_line(edits.tree, statement)
+            is_block = edits.lines[top - 1].startswith(("def ", "class ", "@", "async "))
+            rows = edits.newline * 2 * is_block
+            edits.insert(top, "", f"{host} = []  # page-locked, filled in turn{rows}")
+            edits.insert(statement.lineno, indentation, f"{host}.reverse()")
+            making = (f"{indentation}if len({host}) < 2:", f"{inner}{host}.append({array})")
+        edits.insert(statement.lineno, "", *making)
+        edits.replace(call, copy.format(host if loop else f"{host}[-1]"))
 
 
 def _downloaded(edits: SourceEdits, call: ast.Call, source: ast.expr) -> str:
@@ -280,15 +271,20 @@ def _downloads_into(edits: SourceEdits, library: Library, name: str) -> tuple[st
 
 def _loop_that_reuses(
     edits: SourceEdits, change: Change, statement: ast.stmt, call: ast.Call, target: str
-) -> Loop:
-    """The outermost loop around a download. Raises `CannotWrite` where its text does not show that one array
-    is enough."""
-    loop = loop_of(edits.tree, statement, change.loop)
-    if target in names_set(loop, without=statement):
-        raise CannotWrite(f"{target} is given other values in the loop")
+) -> Loop | None:
+    """The outermost loop around a download; None where its text does not show that one array is enough, but a
+    trial showed that two are. Raises `CannotWrite` without."""
     named = target and change.library != "torch"  # NumPy's arrays over a tensor would change with it
-    if not (named or is_copied(edits.tree, statement, call) or is_read(edits.tree, call, "")):
-        raise CannotWrite(f"line {call.lineno} passes on what it downloads")
+    try:
+        loop = loop_of(edits.tree, statement, change.loop)
+        if target in names_set(loop, without=statement):
+            raise CannotWrite(f"{target} is given other values in the loop")
+        if not (named or is_copied(edits.tree, statement, call) or is_read(edits.tree, call, "")):
+            raise CannotWrite(f"line {call.lineno} passes on what it downloads")
+    except CannotWrite:
+        if not change.tried or (named and is_inside(edits.tree, statement, change.loop)):
+            raise
+        return None
     return [loop, *loops_around(edits.tree, loop)][-1]
 
 
@@ -304,28 +300,19 @@ def _non_blocking(edits: SourceEdits, change: Change) -> None:
 def _torch_uploads(edits: SourceEdits, line: int) -> list[ast.Call]:
     """Blocking calls of `to` and `cuda`, all to one place. Raises `CannotWrite` where one of several may be a
     download: the host would read what has not arrived."""
-    moves = [
-        (call, call.func)
-        for call in calls_in(statement_at(edits.tree, line))
-        if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda")
-    ]
-    calls = [call for call, _ in moves]
-    uploads = {
-        call: (function.attr, *map(ast.unparse, call.args[:1]))
-        for call, function in moves
-        if not any(inner in calls for inner in calls_in(function.value)) and _is_blocking_upload(call)
-    }
+    uploads: dict[ast.Call, tuple[str, ...]] = {}
+    methods = [c for c in calls_in(statement_at(edits.tree, line)) if isinstance(c.func, ast.Attribute)]
+    moves = [call for call in methods if last_name(call.func) in ("to", "cuda")]
+    for call in moves:
+        names_cpu = any(isinstance(n, ast.Constant) and n.value == "cpu" for n in ast.walk(call))
+        flags = [each for each in call.args if isinstance(getattr(each, "value", None), bool)]
+        asks = any(word.arg in ("non_blocking", None) for word in call.keywords)
+        follows = any(inner in moves for inner in calls_in(call.func))
+        if not (names_cpu or flags or asks or follows):
+            uploads[call] = (last_name(call.func), *map(ast.unparse, call.args[:1]))
     if len({*uploads.values()}) > 1:
         raise CannotWrite(f"line {line} copies to several places")
     return [*uploads]
-
-
-def _is_blocking_upload(call: ast.Call) -> bool:
-    """Whether it names no CPU and does not tell whether it waits."""
-    values = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
-    flags = [each for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, bool)]
-    asks = any(word.arg in ("non_blocking", None) for word in call.keywords)
-    return not ("cpu" in values or flags or asks)
 
 
 def _pin_memory(edits: SourceEdits, change: Change) -> None:

@@ -160,12 +160,9 @@ def spans(part: Bounds, shape: tuple[int, ...], itemsize: int) -> tuple[Span, ..
 
     Kept, since it is asked for whenever the part moves.
     """
-    return tuple(_spans([*part, *((0, length) for length in shape[len(part) :])], shape, itemsize))
-
-
-def _spans(bounds: list[tuple[int, int]], shape: tuple[int, ...], itemsize: int) -> Iterator[Span]:
+    bounds = [*part, *((0, length) for length in shape[len(part) :])]
     if any(stop <= start for start, stop in bounds):
-        return
+        return ()
     strides = [itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))]
     inner, outer = _last_cut(bounds, shape), -1
     if inner > 0:
@@ -177,9 +174,9 @@ def _spans(bounds: list[tuple[int, int]], shape: tuple[int, ...], itemsize: int)
     if width == pitch:
         width, height = width * height, 1
         pitch = width
-    for places in product(*(range(*bound) for bound in bounds[: max(outer, 0)])):
-        offset = sum(place * stride for place, stride in zip(places, strides, strict=False))
-        yield Span(starts + offset, width, pitch, height)
+    every = product(*(range(*bound) for bound in bounds[: max(outer, 0)]))
+    offsets = (sum(p * stride for p, stride in zip(places, strides, strict=False)) for places in every)
+    return tuple(Span(starts + offset, width, pitch, height) for offset in offsets)
 
 
 def _last_cut(bounds: list[tuple[int, int]], shape: tuple[int, ...]) -> int:

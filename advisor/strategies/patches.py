@@ -10,7 +10,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 from advisor.profiles.files import write_atomically
@@ -46,25 +46,19 @@ def lines_of(text: str) -> list[str]:
     return [*(f"{line}\n" for line in whole), *([last] if last else ())]
 
 
-@dataclass
 class SourceEdits:
     """Texts to replace, as offsets into the source, and lines to put in before a line."""
 
-    source: str
-    tree: ast.Module
-    replaced: dict[tuple[int, int], str] = field(default_factory=dict)
-    inserted: dict[int, list[str]] = field(default_factory=dict)
-    added: set[tuple[tuple[int, int], str]] = field(default_factory=set)
-    """Arguments that calls have got: several changes may need the same."""
-    names: set[str] = field(default_factory=set)
-    """Variables that changes have introduced."""
-
-    def __post_init__(self) -> None:
-        self.lines = lines_of(self.source)
-        self.newline = "\r\n" if "\r\n" in self.source else "\n"
-        self._starts = [0]
-        for line in self.lines:
-            self._starts.append(self._starts[-1] + len(line))
+    def __init__(self, source: str, tree: ast.Module) -> None:
+        self.source, self.tree, self.lines = source, tree, lines_of(source)
+        self.newline = "\r\n" if "\r\n" in source else "\n"
+        self.replaced: dict[tuple[int, int], str] = {}
+        self.inserted: dict[int, list[str]] = {}
+        self.added: set[tuple[tuple[int, int], str]] = set()
+        """Arguments that calls have got: several changes may need the same."""
+        self.names: set[str] = set()
+        """Variables that changes have introduced."""
+        self._starts = [0, *accumulate(map(len, self.lines))]
 
     def offset(self, line: int, column: int) -> int:
         """Into the source as text; columns of a syntax tree count bytes."""

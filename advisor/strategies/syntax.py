@@ -100,15 +100,11 @@ def _nodes(tree: ast.AST, without: ast.stmt) -> Iterator[ast.AST]:
 def names_tested(loop: Loop, without: ast.stmt) -> Iterator[str]:
     """Names whose value the loop needs on the host: in conditions, and in what it prints or formats."""
     for node in _nodes(loop, without):
-        parts: list[ast.AST] = []
-        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
-            parts = [node.test]
-        elif isinstance(node, ast.FormattedValue) or (
-            isinstance(node, ast.Call) and last_name(node.func) in _READERS
-        ):
-            parts = [node]
-        for part in parts:
-            yield from names_of(part)
+        reads = isinstance(node, ast.Call) and last_name(node.func) in _READERS
+        if reads or isinstance(node, ast.FormattedValue):
+            yield from names_of(node)
+        elif isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            yield from names_of(node.test)
 
 
 def last_name(function: ast.expr) -> str:
@@ -258,6 +254,8 @@ def names_written(loop: Loop | ast.FunctionDef, without: ast.stmt) -> Iterator[s
                 target = node.value
             case ast.AugAssign():
                 target = node.target
+            case ast.Call(func=ast.Attribute(value=home), args=[array, *_]) if last_name(home) == "atomic":
+                target = array  # of Numba's `cuda.atomic.add(array, ...)` and its kin
         while isinstance(target, (ast.Subscript, ast.Attribute)):
             target = target.value
         if isinstance(target, ast.Name):
@@ -267,18 +265,9 @@ def names_written(loop: Loop | ast.FunctionDef, without: ast.stmt) -> Iterator[s
 def names_filled(tree: ast.AST) -> Iterator[str]:
     """Names given to Numba's kernels of the file, `kernel[grid, block](name)`, that write to them."""
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Subscript):
-            kernel = functions.get(last_name(call.func.value))
-            written = {*names_written(kernel, ast.Pass()), *_added_to(kernel)} if kernel else ()
-            for parameter, argument in zip(kernel.args.args if kernel else (), call.args, strict=False):
-                if isinstance(argument, ast.Name) and parameter.arg in written:
-                    yield argument.id
-
-
-def _added_to(kernel: ast.FunctionDef) -> Iterator[str]:
-    """Arrays of `cuda.atomic.add(array, ...)` and its kin."""
-    for node in ast.walk(kernel):
-        match node:
-            case ast.Call(func=ast.Attribute(value=home), args=[array, *_]) if last_name(home) == "atomic":
-                yield last_name(array)
+    for call in calls_in(tree):
+        kernel = functions.get(last_name(call.func.value)) if isinstance(call.func, ast.Subscript) else None
+        written = {*names_written(kernel, ast.Pass())} if kernel else ()
+        for parameter, argument in zip(kernel.args.args if kernel else (), call.args, strict=False):
+            if isinstance(argument, ast.Name) and parameter.arg in written:
+                yield argument.id

@@ -80,7 +80,12 @@ def upload_lines(tree: ast.Module, origin: ast.AST, array: str) -> set[int]:
         if (id(scope), name) in visited:
             continue
         visited.add((id(scope), name))
-        for call in _calls_with(tree, scope, name):
+        for call in calls_in(scope):
+            values = [*call.args, *(word.value for word in call.keywords)]
+            inner = function_of(tree, call)
+            is_another = inner is not scope and name in names_of_its_own(inner)
+            if is_another or not any(_mentions(each, name) for each in values):
+                continue
             called = last_name(call.func)
             if called in _BY_ADDRESS:
                 raise CannotWrite(f"line {call.lineno} copies from it by {called}")
@@ -89,17 +94,6 @@ def upload_lines(tree: ast.Module, origin: ast.AST, array: str) -> set[int]:
             todo += _parameters(tree, call, name)
         todo += _other_names(tree, scope, name)
     return lines
-
-
-def _calls_with(tree: ast.Module, scope: ast.AST, name: str) -> Iterator[ast.Call]:
-    """Calls in a scope that get the array, or a part of it, as an argument."""
-    for call in calls_in(scope):
-        values = [*call.args, *(word.value for word in call.keywords)]
-        if not any(_mentions(each, name) for each in values):
-            continue
-        inner = function_of(tree, call)
-        if inner is scope or name not in names_of_its_own(inner):
-            yield call
 
 
 def _parameters(tree: ast.Module, call: ast.Call, name: str) -> Iterator[tuple[ast.AST, str]]:
@@ -245,8 +239,8 @@ def require_evaluated_first(statement: ast.stmt, call: ast.Call, source: ast.exp
 def require_same_each_time(tree: ast.Module, value: ast.expr) -> None:
     """Raises `CannotWrite` where an expression may do more than copy and convert arrays, as a function of the
     user's that counts its calls."""
-    libraries = ("cupy", "numpy", "torch", "numba.cuda")
     for call in calls_in(value):
+        libraries = ("cupy", "numpy", "torch", "numba.cuda")
         functions = {imported_name(tree, call.func, library) for library in libraries}
         name = last_name(call.func)
         if not functions & {*_UPLOADS, *_MADE_ALIKE} and (any(functions) or name not in _CONVERTING):
