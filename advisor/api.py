@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, get_type_hints
 
 from typing_extensions import Unpack
 
 from advisor import configuration, pipeline
-from advisor.configuration import OptionSource
 from advisor.devices.environment import command_line
 from advisor.errors import AdvisorError, UsageError, WorkloadError
 from advisor.measure import namespaces, revisions
@@ -48,8 +47,7 @@ if TYPE_CHECKING:
 class Shown:
     """How a result is shown in a notebook and at a prompt."""
 
-    def _page(self) -> Page:
-        raise NotImplementedError
+    _page: ClassVar[Callable[[Any], Page]]
 
     def _repr_html_(self) -> str:
         return html.notebook_cell(self._page())
@@ -65,6 +63,8 @@ class Shown:
 class Profile(Shown, schema.Profile):
     """The result of one `advisor profile`, for programs and notebooks."""
 
+    _page = pages.page_of
+
     @classmethod
     def of(cls, profile: schema.Profile) -> Profile:
         return cls.model_construct(profile.model_fields_set, **dict(with_headlines(profile)))
@@ -75,20 +75,15 @@ class Profile(Shown, schema.Profile):
         """`other` compared with this profile, as `advisor compare` does: this one is BASE, `other` HEAD."""
         return compare(self, other, strategies=strategies, anyway=anyway)
 
-    def _page(self) -> Page:
-        return pages.page_of(self)
-
 
 class Comparison(Shown, comparisons.Comparison):
-    def _page(self) -> Page:
-        return pages.comparison_page(self)
+    _page = pages.comparison_page
 
 
 class VersionComparison(Shown, versions.VersionComparison):
     """Two versions of the code, compared by one run."""
 
-    def _page(self) -> Page:
-        return pages.versions_page(self)
+    _page = pages.versions_page
 
 
 def load(path: Path | str) -> Profile:
@@ -127,14 +122,14 @@ def compare_versions(
     `NothingToCompare` where HEAD runs and BASE has no such workload or fails.
     """
     _require_no_import()
-    values = {"parameters": assignments(parameters or {}), **arguments}
     with naming_arguments():
         if not isinstance(against, str | None):
             raise UsageError(
                 f"against={against!r} is not the name of a revision",
                 next_step='Give a revision of git or a saved baseline, such as against="main".',
             )
-        source = configuration.arguments(workload=str(base if head is None else head), **values)
+        named = {"workload": str(base if head is None else head), "parameters": assignments(parameters or {})}
+        source = configuration.arguments(**named, **arguments)
         settings = configuration.settings_here(configuration.places(source), _say, command="")
         with make_progress(quiet=settings.options.quiet) as progress:
             return run_versions(settings, progress, base, head, against=against)
@@ -269,7 +264,14 @@ def profile(
 def _profiled(target: str, name: str, values: Mapping[str, Any], *, script: bool) -> Profile:
     """name: as the user called what is in `target`."""
     source = configuration.arguments(workload=target, **values)
-    sources, command = configuration.places(source, script=script), _command(name, source)
+    words = ["profile", name]  # the equivalent command line, for the report
+    for option in OPTIONS.values():
+        value = () if option.positional else source.values.get(option.name, ())
+        if isinstance(value, dict):
+            value = [f"{name}={number}" for name, number in value.items()]
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            words += [f"--{option.key}"] * (each is not False) + [str(each)] * (not isinstance(each, bool))
+    sources, command = configuration.places(source, script=script), command_line(words)
     settings = configuration.settings_here(sources, _say, command=command, script=script)
     with scratch() as folder, make_progress(quiet=settings.options.quiet) as progress:
         return Profile.of(pipeline.profile(settings, progress, keep_in=folder))
@@ -284,38 +286,23 @@ def profile_cell(line: str, cell: str) -> Profile:
         arguments = shlex.split(line)
     except ValueError as error:
         raise UsageError(f"%%advisor {line}: {error}", next_step="Close the quotation.") from None
-    with naming_arguments(), scratch() as folder, _importing_from(Path.cwd()):
+    before = os.environ.get("PYTHONPATH")
+    with naming_arguments(), scratch() as folder:
         file = folder / "cell.py"
         file.write_text(cell, encoding="utf-8")
         script = outline.is_script(file, None, ("a cell",))
-        return _profiled(str(file), file.name, {"arguments": arguments}, script=script)
-
-
-@contextmanager
-def _importing_from(folder: Path) -> Iterator[None]:
-    """Processes that start meanwhile find the modules of this folder, after all others."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (before, str(folder))))
-    try:
-        yield
-    finally:
-        if before is None:
+        # Processes that start meanwhile find the modules of the working directory, after all others.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (before, str(Path.cwd()))))
+        try:
+            return _profiled(str(file), file.name, {"arguments": arguments}, script=script)
+        finally:
             del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
+            if before is not None:
+                os.environ["PYTHONPATH"] = before
 
 
 _OTHERS = (
-    "against",
-    "anyway",
-    "each",
-    "local",
-    "one-per-host",
-    "out",
-    "resume",
-    "scheduler",
-    "send",
-    "where",
+    *("against", "anyway", "each", "local", "one-per-host", "out", "resume", "scheduler", "send", "where"),
 )
 """Options of `advisor compare` and `advisor fleet` that `advisor.profile` does not have."""
 
@@ -372,18 +359,6 @@ def assignments(parameters: Mapping[str, Value]) -> list[str]:
                 next_step='Write parameters={"n": 4096}.',
             )
     return [f"{name}={value}" for name, value in parameters.items()]
-
-
-def _command(name: str, source: OptionSource) -> str:
-    """The equivalent command line, for the report."""
-    words = ["profile", name]
-    for option in OPTIONS.values():
-        value = () if option.positional else source.values.get(option.name, ())
-        if isinstance(value, dict):
-            value = [f"{name}={number}" for name, number in value.items()]
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            words += [f"--{option.key}"] * (each is not False) + [str(each)] * (not isinstance(each, bool))
-    return command_line(words)
 
 
 def _say(text: str) -> None:

@@ -12,17 +12,9 @@ from itertools import combinations
 from pathlib import Path
 
 from advisor import units
+from advisor.devices import host
 from advisor.devices.entries import explained
 from advisor.devices.gpus import GpuLinks, gpu_links, gpu_states
-from advisor.devices.host import (
-    THIS_MACHINE,
-    Machine,
-    Tree,
-    gpu_numa_node,
-    host_state,
-    installed,
-    tegra_state,
-)
 from advisor.errors import AdvisorError
 from advisor.extras import dotted, driver_version
 from advisor.measure.backends import gpu_count, open_backend
@@ -51,28 +43,24 @@ def probe(gpu: int, launch: Callable[[CalibrationJob], Ended] | None = None) -> 
 
 def main(arguments: list[str]) -> None:
     """In that process; arguments JOB.json and PARENT_PID."""
-    run_job(arguments, CalibrationJob, lambda job: _tried(job.gpu))
+    run_job(arguments, CalibrationJob, _try)
 
 
-def _tried(gpu: int) -> Probe:
+def _try(job: CalibrationJob) -> Probe:
+    result, failed = Probe(), "CuPy failed"
     try:
-        backend = open_backend("cuda", gpu)
+        backend = open_backend("cuda", job.gpu)
         device, environment = backend.device(), backend.environment()
-    except AdvisorError as problem:
-        return Probe(problem=problem.message, next_step=problem.next_step)
-    except Exception as problem:
-        return Probe(problem=f"CuPy failed: {_first_line(problem)}")
-    result = Probe(device=device, environment=environment, free_bytes=backend.free_memory())
-    try:
-        total = int((backend.xp.arange(4, dtype="i4") * 2).sum())
-    except Exception as problem:
-        return result.model_copy(update={"problem": f"a first kernel failed: {_first_line(problem)}"})
-    wrong = "" if total == 12 else "a first kernel gave a wrong result"
-    return result.model_copy(update={"problem": wrong})
-
-
-def _first_line(problem: Exception) -> str:
-    return f"{type(problem).__name__}: {problem}".strip().partition("\n")[0].rstrip(": ")
+        result = Probe(device=device, environment=environment, free_bytes=backend.free_memory())
+        failed = "a first kernel failed"
+        right = int((backend.xp.arange(4, dtype="i4") * 2).sum()) == 12
+        problem, next_step = "" if right else "a first kernel gave a wrong result", ""
+    except AdvisorError as error:
+        problem, next_step = error.message, error.next_step
+    except Exception as error:
+        first_line = f"{type(error).__name__}: {error}".strip().partition("\n")[0].rstrip(": ")
+        problem, next_step = f"{failed}: {first_line}", ""
+    return result.model_copy(update={"problem": problem, "next_step": next_step})
 
 
 PACKAGES = ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy", "cuda-bindings", "nvidia-ml-py", "nvtx")
@@ -100,15 +88,15 @@ class Facts:
     """The GPUs as NVML lists them, and how they are joined."""
 
 
-def gather(gpu: int = 0, nsys: Path | None = None, *, machine: Machine = THIS_MACHINE) -> Facts:
+def gather(gpu: int = 0, nsys: Path | None = None, *, machine: host.Machine = host.THIS_MACHINE) -> Facts:
     """Looks at this machine; takes some seconds where there is a GPU to try."""
-    packages = installed(*PACKAGES)
+    packages = host.installed(*PACKAGES)
     program: Nsys | str
     try:
         program = find(nsys)
     except NsysFailed as problem:
         program = str(problem)
-    lines = (Tree(machine.root).text("proc/driver/nvidia/params") or "").splitlines()
+    lines = (host.Tree(machine.root).text("proc/driver/nvidia/params") or "").splitlines()
     only_root = dict(line.partition(": ")[::2] for line in lines).get("RmProfilingAdminOnly")
     gpus = gpu_count()
     trial = probe(gpu) if gpus and any(name.startswith("cupy") for name in packages) else None
@@ -118,10 +106,10 @@ def gather(gpu: int = 0, nsys: Path | None = None, *, machine: Machine = THIS_MA
         gpus=gpus,
         packages=packages,
         probe=trial,
-        host=host_state(root=machine.root),
-        board=tegra_state(moment="before", root=machine.root),
+        host=host.host_state(root=machine.root),
+        board=host.tegra_state(moment="before", root=machine.root),
         readings=gpu_states(moment="before", machine=machine),
-        gpu_node=gpu_numa_node(place, root=machine.root) if place else None,
+        gpu_node=host.gpu_numa_node(place, root=machine.root) if place else None,
         nsys=program,
         counters_for_root=None if only_root is None else only_root.strip() != "0",
         links=gpu_links(machine),
@@ -147,7 +135,7 @@ _HMM = (
 
 def examine(facts: Facts) -> Checkup:
     """Ready where a GPU that is there can be measured on; without one, since predicting needs none."""
-    findings = (*_gpu_findings(facts), *_tool_findings(facts), *_host_findings(facts))
+    findings = (*_gpu(facts), *_tools(facts), *_host(facts))
     ready = not facts.gpus or (facts.probe is not None and not facts.probe.problem)
     verdict = "There is a GPU, but it cannot be measured yet: see what is missing below."
     if not facts.gpus:
@@ -157,20 +145,35 @@ def examine(facts: Facts) -> Checkup:
     return Checkup(ready=ready, verdict=verdict, findings=findings)
 
 
-def _gpu_findings(facts: Facts) -> Iterator[Finding]:
+def _gpu(facts: Facts) -> Iterator[Finding]:
     yield _driver(facts)
     yield _cupy(facts)
     if facts.probe is None:
         return
-    yield _first_kernel(facts.probe)
-    device = facts.probe.device
-    if device is not None:
-        kind = device.memory_class
-        unknown = "unknown to this version of advisor"
-        yield info("memory class", str(kind), explained(kind, device.attributes) if kind else unknown)
-        yield _managed(device, facts)
-        yield from _links(facts.links)
-        yield _system(device)
+    device, free = facts.probe.device, facts.probe.free_bytes
+    if facts.probe.problem:
+        means, step = "nothing can be measured until a kernel runs", facts.probe.next_step or _TOOLKIT
+        yield missing("first kernel", facts.probe.problem, means, step)
+    else:
+        left = "" if free is None else f", {units.size(free)} of its memory free"
+        text = f"compiled and ran on {device.name if device else 'the GPU'}{left}"
+        yield ok("first kernel", text, "strategies can be measured")
+    if device is None:
+        return
+    kind = device.memory_class
+    unknown = "unknown to this version of advisor"
+    yield info("memory class", str(kind), explained(kind, device.attributes) if kind else unknown)
+    yield _managed(device, facts)
+    yield from _links(facts.links)
+    plain = "plain memory (HMM, ATS)"
+    if device.attributes.get("pageable_memory_access"):
+        tables = device.attributes.get("pageable_memory_access_uses_host_page_tables")
+        way = "through the host's page tables" if tables else "by HMM"
+        access = f"kernels can access malloc memory {way}"
+        yield ok(plain, access, "the strategy `system` is measured")
+    else:
+        step = "" if device.attributes.get("integrated") else _HMM
+        yield limited(plain, "kernels cannot access malloc memory", "the strategy `system` is skipped", step)
 
 
 def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
@@ -236,15 +239,6 @@ def _cupy(facts: Facts) -> Finding:
     return ok("CuPy", versions, "compatible with the driver" if facts.gpus else "unused: there is no GPU")
 
 
-def _first_kernel(probe: Probe) -> Finding:
-    if probe.problem:
-        means = "nothing can be measured until a kernel runs"
-        return missing("first kernel", probe.problem, means, probe.next_step or _TOOLKIT)
-    free = f", {units.size(probe.free_bytes)} of its memory free" if probe.free_bytes is not None else ""
-    name = probe.device.name if probe.device else "the GPU"
-    return ok("first kernel", f"compiled and ran on {name}{free}", "strategies can be measured")
-
-
 def _managed(device: Device, facts: Facts) -> Finding:
     if not device.attributes.get("concurrent_managed_access"):
         return limited(
@@ -268,31 +262,14 @@ def _managed(device: Device, facts: Facts) -> Finding:
     )
 
 
-def _system(device: Device) -> Finding:
-    if device.attributes.get("pageable_memory_access"):
-        tables = device.attributes.get("pageable_memory_access_uses_host_page_tables")
-        way = "through the host's page tables" if tables else "by HMM"
-        access = f"kernels can access malloc memory {way}"
-        return ok("plain memory (HMM, ATS)", access, "the strategy `system` is measured")
-    return limited(
-        "plain memory (HMM, ATS)",
-        "kernels cannot access malloc memory",
-        "the strategy `system` is skipped",
-        "" if device.attributes.get("integrated") else _HMM,
-    )
-
-
-def _tool_findings(facts: Facts) -> Iterator[Finding]:
+def _tools(facts: Facts) -> Iterator[Finding]:
     yield _nsys(facts)
     if isinstance(facts.nsys, Nsys) and facts.probe and facts.probe.device:
         if faults_observable(facts.probe.device):
             yield ok("page faults", "nsys can record them", "--trace nsys includes them")
         else:
-            yield limited(
-                "page faults",
-                "nsys cannot record them on this device",
-                "a trace has no page faults and no migrations of managed memory",
-            )
+            means = "a trace has no page faults and no migrations of managed memory"
+            yield limited("page faults", "nsys cannot record them on this device", means)
     if facts.gpus:
         yield _nvml(facts)
         access = {True: "root only", False: "available to every user", None: "unknown (no driver parameters)"}
@@ -335,7 +312,7 @@ def _nvml(facts: Facts) -> Finding:
     return ok("NVML", f"driver {reading.driver}", "clocks, throttling and other users are recorded")
 
 
-def _host_findings(facts: Facts) -> Iterator[Finding]:
+def _host(facts: Facts) -> Iterator[Finding]:
     yield _memory(facts)
     yield _locked(facts)
     yield _numa(facts)
@@ -345,12 +322,9 @@ def _host_findings(facts: Facts) -> Iterator[Finding]:
     elif board is not None and board.power_mode == board.best_power_mode:
         yield ok("power mode", str(board.power_mode), "the highest mode; sudo jetson_clocks reduces noise")
     elif board is not None:
-        yield limited(
-            "power mode",
-            f"{board.power_mode}; {board.best_power_mode} allows higher clocks",
-            "results apply to this mode only",
-            "sudo nvpmodel -m NUMBER (modes are listed in /etc/nvpmodel.conf).",
-        )
+        higher = f"{board.power_mode}; {board.best_power_mode} allows higher clocks"
+        step = "sudo nvpmodel -m NUMBER (modes are listed in /etc/nvpmodel.conf)."
+        yield limited("power mode", higher, "results apply to this mode only", step)
     if facts.host.wsl:
         yield info("runs in", "Windows Subsystem for Linux", "managed memory cannot be prefetched")
     elif facts.host.container:
@@ -365,14 +339,10 @@ def _memory(facts: Facts) -> Finding:
     least = min(limit, free) if isinstance(limit, int) else free
     capped = f", {units.size(least)} for this container" if least < free else ""
     amount = f"{units.size(free)} free{capped}"
-    if least < _LITTLE_MEMORY:
-        return limited(
-            "memory",
-            amount,
-            "strategies that hold data twice may run out of memory",
-            "Reduce the workload with --set, or raise the container's memory limit.",
-        )
-    return ok("memory", amount, "enough for the example workloads")
+    if least >= _LITTLE_MEMORY:
+        return ok("memory", amount, "enough for the example workloads")
+    step = "Reduce the workload with --set, or raise the container's memory limit."
+    return limited("memory", amount, "strategies that hold data twice may run out of memory", step)
 
 
 def _locked(facts: Facts) -> Finding:
@@ -394,14 +364,11 @@ def _numa(facts: Facts) -> Finding:
     if len(nodes) < 2:
         return ok("NUMA", "one node", "pinned memory is always local")
     if facts.gpu_node is None:
-        return limited(
-            "NUMA",
-            f"{len(nodes)} nodes; the GPU's is unknown",
-            "pinned memory may be on a remote node",
+        unknown, step = (
+            "the GPU's is unknown",
             "Find it with nvidia-smi topo -m and pass it with --numa NUMBER.",
         )
-    return ok(
-        "NUMA",
-        f"{len(nodes)} nodes; the GPU is attached to node {facts.gpu_node}",
-        "pinned memory is allocated there; --numa remote shows the cost of another node",
-    )
+        means = "pinned memory may be on a remote node"
+        return limited("NUMA", f"{len(nodes)} nodes; {unknown}", means, step)
+    known = f"{len(nodes)} nodes; the GPU is attached to node {facts.gpu_node}"
+    return ok("NUMA", known, "pinned memory is allocated there; --numa remote shows the cost of another node")

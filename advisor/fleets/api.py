@@ -18,7 +18,6 @@ from advisor.fleets.fleet import Cluster, Outcome, run
 from advisor.fleets.planning import parse_where
 from advisor.fleets.request import Selection, make_request
 from advisor.profiles.fleets import FleetRecord, Row
-from advisor.report.page import Page
 from advisor.report.several_pages import fleet_page
 
 if TYPE_CHECKING:
@@ -52,13 +51,11 @@ class Fleet(Shown, FleetRecord):
     """The devices of a cluster, each with its row; the profiles are in `folder`."""
 
     folder: Path = Path()
+    _page = fleet_page
 
     def profile(self, row: Row) -> Profile:
         """The profile of a device. Raises `AdvisorError` for a row without one."""
         return load(self.folder / row.folder / "profile.json")
-
-    def _page(self) -> Page:
-        return fleet_page(self)
 
 
 def fleet(
