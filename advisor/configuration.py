@@ -26,7 +26,7 @@ from advisor.devices import host_rates
 from advisor.errors import FileProblem, UsageError, nearest
 from advisor.measure.backends import Machine, choose_backend
 from advisor.measure.jobs import Settings
-from advisor.measure.options import OPTIONS, Option, Options
+from advisor.measure.options import OPTIONS, Options
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.files import read_toml
 from advisor.rules.registry import by_id, thresholds
@@ -79,17 +79,15 @@ def read(place: OptionSource, name: str, value: Any) -> Any:
     complaint = _COMPLAINTS.get(kind_of_error.partition("_")[0]) or str(error["ctx"]["error"])
     wrong = value if place.where else error["input"]
     message = f"{place.written(name, wrong)} {complaint}{nearest(str(wrong), choices)}"
-    raise UsageError(message, next_step=_right(option, choices))
-
-
-def _right(option: Option, choices: Sequence[str]) -> str:
-    if choices and not option.give:
-        return f"Choose from {', '.join(choices)}."
     unit = "seconds " if option.metavar == "SECONDS" else ""
-    if option.repeatable and not option.give:
-        return f"Give one name, or a list of them. {option.help}"
     default = f"; the default is {option.default}" if option.default is not None else ""
-    return option.give or (f"Give {unit}{option.range}{default}." if option.range else option.help)
+    steps = {
+        option.give: bool(option.give),
+        f"Choose from {', '.join(choices)}.": bool(choices),
+        f"Give one name, or a list of them. {option.help}": option.repeatable,
+        f"Give {unit}{option.range}{default}.": bool(option.range),
+    }
+    raise UsageError(message, next_step=next((step for step, fits in steps.items() if fits), option.help))
 
 
 def _share(value: object) -> object:
@@ -198,11 +196,9 @@ def places(
         return (*of_files, source)
     for name in source.values:
         if not OPTIONS[name].script:
-            raise UsageError(
-                f"{source.called(name)} applies only to workloads, and this file has no @workload: it runs "
-                "as a script",
-                next_step="Omit it, or write a workload: advisor new mine.py.",
-            )
+            only = "applies only to workloads, and this file has no @workload: it runs as a script"
+            step = "Omit it, or write a workload: advisor new mine.py."
+            raise UsageError(f"{source.called(name)} {only}", next_step=step)
     if "max_seconds" in source.values and not source.values.get("tries"):
         limit = source.called("max_seconds")
         raise UsageError(f"{limit} has no effect on a script without --try", next_step="Add --try.")
@@ -214,9 +210,8 @@ def merged(sources: Sequence[OptionSource]) -> Options:
     """One value for each option: the last place wins; thresholds and silenced rules add up."""
     values = {name: value for source in sources for name, value in source.values.items()}
     values["ignore"] = tuple(rule for source in sources for rule in source.values.get("ignore", ()))
-    values["rules"] = {
-        name: limit for source in sources for name, limit in source.values.get("rules", {}).items()
-    }
+    limits = (source.values.get("rules", {}) for source in sources)
+    values["rules"] = {name: limit for each in limits for name, limit in each.items()}
     return Options(**values)
 
 
@@ -254,9 +249,8 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return read_toml(path)
     except (OSError, ValueError) as problem:
-        raise FileProblem(
-            f"{path} cannot be read: {problem}", next_step="It must be a valid TOML file. Fix or remove it."
-        ) from None
+        step = "It must be a valid TOML file. Fix or remove it."
+        raise FileProblem(f"{path} cannot be read: {problem}", next_step=step) from None
 
 
 def _of_table(table: object, where: str, folder: Path) -> OptionSource:
@@ -266,17 +260,15 @@ def _of_table(table: object, where: str, folder: Path) -> OptionSource:
         wrong = f"{where} unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(unknown)}"
         raise UsageError(wrong, next_step=f"Choose from {', '.join(KEYS)}.")
     values = dict(_read(where, {KEYS[key]: value for key, value in table.items()}).values)
+
+    def relative(path: Path | str) -> str:
+        return str(path) if Path(path).is_absolute() else os.path.relpath(folder / path)
+
     if "out" in values and str(values["out"]) != "-":
-        values["out"] = Path(_relative(folder, values["out"]))
+        values["out"] = Path(relative(values["out"]))
     if "targets" in values:
-        values["targets"] = tuple(
-            _relative(folder, t) if t.endswith(".toml") else t for t in values["targets"]
-        )
+        values["targets"] = tuple(relative(t) if t.endswith(".toml") else t for t in values["targets"])
     return OptionSource(where, values)
-
-
-def _relative(folder: Path, path: Path | str) -> str:
-    return str(path) if Path(path).is_absolute() else os.path.relpath(folder / path)
 
 
 def _read(where: str, options: Mapping[str, Any]) -> OptionSource:
@@ -318,15 +310,24 @@ def make_settings(
 
     Raises `UsageError`, or `FileProblem` for a target's file.
     """
-    options = merged(sources)
+    options, given = merged(sources), {name for source in sources for name in source.values}
     file, name = (module_file(options.workload), None) if options.module else file_and_name(options.workload)
     if (options.nsys or options.keep_nsys) and "nsys" not in options.trace:
         option = "--nsys" if options.nsys else "--keep-nsys"
         raise UsageError(f"{option} has no effect without --trace nsys", next_step="Add --trace nsys.")
     # Strategies that were named are not searched for mixes unless --search asks.
-    searched = _is_given(sources, "search") or not (options.strategies or options.arguments)
+    searched = "search" in given or not (options.strategies or options.arguments)
     with _naming_source(sources, "targets"):
         targets = host_rates.load_targets(options.targets, options.target_os, options.host)
+    if options.chosen_gpus and options.gpu is not None:
+        raise UsageError("--gpu and --gpus contradict each other", next_step="Omit --gpu.")
+    if len(set(options.chosen_gpus)) < len(options.chosen_gpus):
+        wrong = f"--gpus {options.gpus} names a GPU twice"
+        raise UsageError(wrong, next_step="Give the numbers of different GPUs: 0,1.")
+    with _naming_source(sources, "strategies"):
+        chosen: tuple[registry.Strategy, ...] = registry.choose(options.strategies)
+    if options.placement:
+        chosen += mixes.requested(options.placement, chosen if options.strategies else chosen[:1])
     return Settings(
         options=options,
         file=file,
@@ -336,40 +337,16 @@ def make_settings(
         assignments=parse_assignments(options.parameters),
         backend=backend,
         gpu=options.first_gpu or 0,
-        gpus=_different(options),
-        strategies=_strategies(sources, options),
+        gpus=options.chosen_gpus,
+        strategies=chosen,
         targets=targets,
         targets_under=options.target_os if backend == "cpu" and not options.targets else None,
-        trial_seconds=options.max_seconds if _is_given(sources, "max_seconds") else math.inf,
-        timeout=options.timeout if not script or _is_given(sources, "timeout") else math.inf,
+        trial_seconds=options.max_seconds if "max_seconds" in given else math.inf,
+        timeout=options.timeout if not script or "timeout" in given else math.inf,
         command=command,
         search=options.search if searched else "off",
         preferences=preferences(sources),
     )
-
-
-def _strategies(sources: Sequence[OptionSource], options: Options) -> tuple[registry.Strategy, ...]:
-    with _naming_source(sources, "strategies"):
-        chosen: tuple[registry.Strategy, ...] = registry.choose(options.strategies)
-    if not options.placement:
-        return chosen
-    return chosen + mixes.requested(options.placement, chosen if options.strategies else chosen[:1])
-
-
-def _is_given(sources: Sequence[OptionSource], name: str) -> bool:
-    return any(name in source.values for source in sources)
-
-
-def _different(options: Options) -> tuple[int, ...]:
-    """The GPUs of --gpus. Raises `UsageError` for one named twice, and beside --gpu."""
-    gpus = options.chosen_gpus
-    if gpus and options.gpu is not None:
-        raise UsageError("--gpu and --gpus contradict each other", next_step="Omit --gpu.")
-    if len(set(gpus)) < len(gpus):
-        raise UsageError(
-            f"--gpus {options.gpus} names a GPU twice", next_step="Give the numbers of different GPUs: 0,1."
-        )
-    return gpus
 
 
 @contextmanager
@@ -384,7 +361,7 @@ def _naming_source(sources: Sequence[OptionSource], name: str) -> Iterator[None]
 
 def parse_formats(text: str) -> tuple[str, ...]:
     """`html,md,json` as names. Raises `UsageError` for an unknown one."""
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    names = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
     unknown = [name for name in names if name not in FORMATS]
     if unknown or not names:
         wrong = f"there is no format {', '.join(unknown) or repr(text)}"
