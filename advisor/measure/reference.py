@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
@@ -23,20 +23,11 @@ from typing import Any
 import numpy as np
 
 from advisor.errors import WorkloadError
+from advisor.measure import tasks
 from advisor.measure.cupy_mock.tracing import first_line
 from advisor.measure.jobs import Job, ReferenceRun
 from advisor.measure.kept_results import LEAST_FRAMES, MOST_FRAMES, KeptResults, Repeated, nans
 from advisor.measure.placed_workload import PlacedWorkload
-from advisor.measure.tasks import (
-    Counts,
-    capped,
-    comparing_seconds,
-    counted,
-    first_frames,
-    require_state,
-    unlike,
-    wrong_results,
-)
 from advisor.measure.verification import LOOKS, Output, Poison, RegionViolation, Written, noise
 from advisor.strategies.backend import Array, Backend
 from advisor.workloads.definition import Definition
@@ -53,10 +44,10 @@ Begin = Callable[..., AbstractContextManager[PlacedWorkload]]
 def reference(job: Job, backend: Backend, begin: Begin) -> ReferenceRun:
     """Keeps the results that all strategies must give, and checks the annotations. Raises `WorkloadError`
     where those do not hold, and where the user's check refuses the results."""
-    results = KeptResults(Path(job.reference))
-    seconds = comparing_seconds(job)
+    checks = _Checks(job, KeptResults(Path(job.reference)), tasks.comparing_seconds(job))
     try:
-        frames, counts, limited, unwritten, nan = _checked(begin, results, backend, seconds)
+        with begin() as run:
+            unwritten = checks.first_run(run, backend)
     except RegionViolation as stray:
         with begin() as run:
             line = first_line(stray, run, job.seed, LEAST_FRAMES)
@@ -64,84 +55,85 @@ def reference(job: Job, backend: Backend, begin: Begin) -> ReferenceRun:
     if unwritten:
         _require_unread(begin, LEAST_FRAMES)
         raise unwritten
-    path = Path(job.file)
-    folder = path.resolve().parent
+    folder = Path(job.file).resolve().parent
     before = state_of(folder)
-    repeated, wrong = _as_it_is(partial(begin, again=True), results, path, frames, counts, seconds)
-    if changed := [n for n, d in state_of(folder).items() if before.get(n) != d] if repeated.unlike else []:
+    with begin(again=True) as run:
+        repeated, wrong = checks.second_run(run)
+    unlike = repeated.unlike
+    if changed := [n for n, d in state_of(folder).items() if before.get(n) != d] if unlike else []:
         nondeterministic = set[str]()
         for _ in range(_LOADS):
             for module in neighbours(folder):
                 sys.modules.pop(module.__name__, None)
-            nondeterministic |= {*_as_it_is(begin, results, path, frames, counts, seconds)[0].unlike}
-        _require_no_state(repeated.unlike, nondeterministic, changed)
-    if repeated.unlike:
-        _require_unread(begin, min(max(repeated.unlike.values()) + LEAST_FRAMES, LOOKS))
+            with begin() as run:
+                nondeterministic |= {*checks.second_run(run)[0].unlike}
+        _require_no_state({n: at for n, at in unlike.items() if n not in nondeterministic}, changed)
+    if unlike:
+        _require_unread(begin, min(max(unlike.values()) + LEAST_FRAMES, LOOKS))
     if wrong:
         raise wrong
-    results.close(repeated.model_copy(update={"nan": nan}))
-    return ReferenceRun(unlike=repeated.unlike, capped=limited, nan=nan)
+    checks.results.close(repeated.model_copy(update={"nan": checks.nan}))
+    return ReferenceRun(unlike=unlike, capped=checks.capped, nan=checks.nan)
 
 
-def _checked(
-    begin: Begin, reference: KeptResults, backend: Backend, seconds: float
-) -> tuple[int, Counts, dict[str, int], WorkloadError | None, dict[str, int]]:
-    """The number of frames whose results were kept, the iterations of their loops, the loops that only their
-    limit ended, the error of an output that looks unwritten, and each result's first frame with NaN."""
-    nan: dict[str, int] = {}
-    with begin() as run:
+@dataclass
+class _Checks:
+    job: Job
+    results: KeptResults
+    seconds: float
+    frames: int = 0
+    """Those whose results were kept."""
+    counts: tasks.Counts = field(default_factory=dict)
+    capped: dict[str, int] = field(default_factory=dict)
+    nan: dict[str, int] = field(default_factory=dict)
+    """Each result's first frame with NaN."""
+
+    def first_run(self, run: PlacedWorkload, backend: Backend) -> WorkloadError | None:
+        """The error of an output that looks unwritten."""
         run.loop.run_setup()
-        inspector, end, frames = run.inspector, perf_counter() + seconds, 0
+        end = perf_counter() + self.seconds
 
         def look(index: int) -> bool:
-            nonlocal frames
-            require_state(backend)  # what ran elsewhere may look like an output that was forgotten
-            results = inspector.results(index)
-            reference.keep(index, results)
+            tasks.require_state(backend)  # what ran elsewhere may look like an output that was forgotten
+            results = run.inspector.results(index)
+            self.results.keep(index, results)
             for name in (name for name, array in results.items() if nans(array)[0]):
-                nan.setdefault(name, index)
-            frames = index + 1
-            return frames < MOST_FRAMES and perf_counter() < end
+                self.nan.setdefault(name, index)
+            self.frames = index + 1
+            return self.frames < MOST_FRAMES and perf_counter() < end
 
-        unwritten = inspector.check_annotations(run.loop, look)
-        counts = run.loop.iterations
-        return frames, counted(counts), capped(counts), unwritten, nan
+        unwritten = run.inspector.check_annotations(run.loop, look)
+        self.counts, self.capped = tasks.counted(run.loop.iterations), tasks.capped(run.loop.iterations)
+        return unwritten
 
-
-def _as_it_is(
-    begin: Begin, results: KeptResults, path: Path, frames: int, counts: Counts, seconds: float
-) -> tuple[Repeated, WorkloadError | None]:
-    """Results of the same frames unchecked, and the verdict of the user's check on the last."""
-    others: dict[str, int] = {}
-    with begin() as run:
-        inspector, lengths = run.inspector, run.inspector.lengths()
+    def second_run(self, run: PlacedWorkload) -> tuple[Repeated, WorkloadError | None]:
+        """Results of the same frames unchecked, and the verdict of the user's check on the last."""
+        others: dict[str, int] = {}
+        lengths = run.inspector.lengths()
 
         def look(index: int, alone: bool) -> None:
-            for name in results.differences(index, inspector.results(index, alone=alone), lengths):
+            results = run.inspector.results(index, alone=alone)
+            for name in self.results.differences(index, results, lengths):
                 others.setdefault(name, index)
 
-        first_frames(run.loop, look, most=frames, seconds=seconds)
+        tasks.first_frames(run.loop, look, most=self.frames, seconds=self.seconds)
         ran = run.loop.index
-        other_counts = unlike(counted(run.loop.iterations), counts)
-        iterations = {name: tuple(all_[:ran]) for name, all_ in counts.items() if name not in other_counts}
-        other = others | other_counts
-        repeated = Repeated(frames=ran, unlike=other, iterations=iterations, lengths=dict(lengths))
-        return repeated, wrong_results(inspector, path, ran - 1)
+        uneven = tasks.unlike(tasks.counted(run.loop.iterations), self.counts)
+        iterations = {name: tuple(all_[:ran]) for name, all_ in self.counts.items() if name not in uneven}
+        repeated = Repeated(frames=ran, unlike=others | uneven, iterations=iterations, lengths=lengths)
+        return repeated, tasks.wrong_results(run.inspector, Path(self.job.file), ran - 1)
 
 
-def _require_no_state(unlike: Mapping[str, int], nondeterministic: set[str], changed: Sequence[str]) -> None:
-    """Raises `WorkloadError` where results repeat in new imports of the file, but not in the same one."""
-    other = {name: frame for name, frame in unlike.items() if name not in nondeterministic}
-    if not other:
-        return
-    name, frame = next(iter(other.items()))
-    raise WorkloadError(
-        f"results depend on the frames that ran before: frames change the global "
-        f"{' and '.join(map(repr, changed))}, and when the workload starts again in the same process, "
-        f"buffer {name!r} differs from frame {frame} on",
-        next_step="Keep it in a buffer (InOut), or create it in the workload's function, which is called "
-        "for every strategy. Random numbers come from the parameter `rng`.",
-    )
+def _require_no_state(unlike: Mapping[str, int], changed: Sequence[str]) -> None:
+    """Raises `WorkloadError` for results that repeat in new imports of the file, but not in the same one."""
+    for name, frame in unlike.items():
+        raise WorkloadError(
+            f"results depend on the frames that ran before: frames change the global "
+            f"{' and '.join(map(repr, changed))}, and when the workload starts again in the same process, "
+            f"buffer {name!r} differs from frame {frame} on",
+            next_step="Keep it in a buffer (InOut), or create it in the workload's function, which is called "
+            "for every strategy. Random numbers come from the parameter `rng`.",
+        )
 
 
 def _require_unread(begin: Begin, frames: int) -> None:

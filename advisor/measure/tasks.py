@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from advisor.devices.gpus import gpu_state
 from advisor.errors import WorkloadError
@@ -43,8 +42,7 @@ class ResultsDiffer(Exception):
     """A strategy's results are not the reference run's."""
 
 
-@dataclass(frozen=True)
-class FirstFrames:
+class FirstFrames(NamedTuple):
     """What the first frames took."""
 
     setup_seconds: float
@@ -136,7 +134,13 @@ def measure(
     first_counts = counted(loop.iterations)
     require_state(backend)
     hurried = job.left_seconds is not None and first.last_seconds * _MOST_FRAMES > job.left_seconds
-    timed, count = _timed(job, backend, loop, hurried=hurried)
+    if not hurried:
+        warm_up(loop, perf_counter, min(0.2, job.seconds), slow_seconds(job))
+    loop.reset()
+    with backend.page_locks() as locks:  # without time left, one frame as it is
+        samples = sample(loop, perf_counter, job.seconds, 1 if hurried else job.min_frames)
+    count = len(samples.frame_seconds) * loop.period
+    locked = locks and PageLocking(calls=locks.calls / count, seconds=locks.seconds / count)
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     iterations = iteration_records(loop.iterations, first_counts)
@@ -148,12 +152,13 @@ def measure(
     steps, places = _step_by_step(job, backend, run, before, hurried=hurried)
     pages = host_pages(placed.host for placed in run.placed.values())
     require_state(backend)
-    late = run.bound.check and wrong_results(run.inspector, Path(job.file), loop.next_alone())
-    if late:  # a solver may go wrong after the first frames
-        raise late
+    if run.bound.check and (late := wrong_results(run.inspector, Path(job.file), loop.next_alone())):
+        raise late  # a solver may go wrong after the first frames
     return Sample(
-        **timed,
+        **samples.spent,
         **steps,
+        frame_seconds=samples.frame_seconds,
+        page_locking=locked,
         host_seconds=host,
         transfer_bytes=_transfer_bytes(run, loaded, [each.mean for each in iterations]),
         setup_seconds=run.placing_seconds + first.setup_seconds + first.first_seconds,
@@ -168,30 +173,12 @@ def measure(
     )
 
 
-def _timed(job: Job, backend: Backend, loop: FrameLoop, *, hurried: bool) -> tuple[dict[str, Any], int]:
-    """Warms up and times frames; without time left, one frame as it is. Fields of `Sample`, and the number of
-    frames."""
-    if not hurried:
-        warm_up(loop, perf_counter, min(0.2, job.seconds), slow_seconds(job))
-    loop.reset()
-    with backend.page_locks() as locks:
-        least = 1 if hurried else job.min_frames
-        samples = sample(loop, perf_counter, job.seconds, least)
-    count = len(samples.frame_seconds) * loop.period
-    fields = {
-        "frame_seconds": samples.frame_seconds,
-        "page_locking": locks and PageLocking(calls=locks.calls / count, seconds=locks.seconds / count),
-        **samples.spent,
-    }
-    return fields, count
-
-
 def _step_by_step(
     job: Job, backend: Backend, run: PlacedWorkload, before: footprint.Reading, *, hurried: bool
 ) -> tuple[dict[str, Any], dict[str, PlaceMemory]]:
     """A few frames that do not count: their parts and timeline, and their memory."""
-    loop, seconds = run.loop, min(0.5, job.seconds / 5)
-    timed = breakdown(loop, perf_counter, seconds, slow_seconds(job))
+    loop = run.loop
+    timed = breakdown(loop, perf_counter, min(0.5, job.seconds / 5), slow_seconds(job))
     fields: dict[str, Any] = {"breakdown": tuple(timed)}
     if hurried:
         return fields, {}
@@ -254,8 +241,7 @@ def compared(
 
     limit = comparing_seconds(job) if seconds is None else seconds
     first = first_frames(run.loop, look, most=frames, seconds=limit)
-    wrong = wrong_results(run.inspector, Path(job.file), run.loop.index - 1) if repeated else None
-    if wrong:
+    if repeated and (wrong := wrong_results(run.inspector, Path(job.file), run.loop.index - 1)):
         raise wrong
     return first, repeated is not None and not repeated.unlike
 
@@ -278,7 +264,8 @@ def wrong_results(inspector: Inspector, path: Path, index: int) -> WorkloadError
         inspector.run_check(index)
     except Exception as error:
         wrong = user_error(f"the workload's check, after frame {index},", error, path)
-        return WorkloadError(f"{wrong.message}: {error}", next_step=wrong.next_step, detail=wrong.detail)
+        wrong.message = f"{wrong.message}: {error}"
+        return wrong
     return None
 
 
@@ -291,9 +278,8 @@ def _transfer_bytes(
     valid = {name: buffers[name].bytes * share for name, share in lengths.items()}
     totals: dict[Literal["to-device", "to-host"], float] = {"to-device": 0, "to-host": 0}
     for step in chain(*run.plan.period):
-        if step.overwritten and step.part is None and run.placed[step.name].bring:
-            continue
-        if step.action == "to-device" or step.action == "to-host":
+        discarded = step.overwritten and step.part is None and run.placed[step.name].bring
+        if not discarded and (step.action == "to-device" or step.action == "to-host"):
             totals[step.action] += step.moved(buffers[step.name], valid) * step.times(iterations)
     frames = len(run.plan.period)
     return {direction: round(count / frames) for direction, count in totals.items()}
