@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import Any, Literal
 
 import numpy as np
@@ -108,11 +108,9 @@ class Inspector:
             clear = index + 1 >= LOOKS or not any(output.always.any() for output in outputs.values())
             if not look(index) and clear and index > 0:
                 break
-        errors = (
-            *(output.unwritten(output.always, output.frames) for output in outputs.values()),
-            *(output.unwritten(output.most, 1) for output in outputs.values()),
-        )
-        return next(filter(None, errors), None)
+        always = (output.unwritten(output.always, output.frames) for output in outputs.values())
+        once = (output.unwritten(output.most, 1) for output in outputs.values())
+        return next(filter(None, chain(always, once)), None)
 
     def checked_frame(
         self,
@@ -134,23 +132,26 @@ class Inspector:
             wait_for_all(self.backend)
             outs = [name for name, mode in stage.access.items() if mode == "out"]
             poisons = {n: poison((index, stage.name, n), self.layouts[n].nbytes) for n in outs}
-            before = self._prepare(stage, poisons)
+            for name, pattern in poisons.items():
+                self._fill(name, stage, pattern)
+            place, written = stage.use.place, stage.use.writes()
+            kept = (n for n, m in stage.access.items() if m == "in" or isinstance(stage.parts.get(n), Region))
+            before = {name: self._read(name, place).copy() for name in kept}
             action.run(index)
             wait_for_all(self.backend)
             self._compare(stage, before)
-            written = stage.use.writes()
-            self._length_place |= {name: stage.use.place for name in written if name in self._most_rows}
-            valid = {name: self._touched(stage, name, index) for name in written}
-            for name, pattern in poisons.items():
-                stayed = self._still_poisoned(stage, name, pattern)  # in each iteration of a loop
-                looked_at = stayed.reshape(self.layouts[name].shape)[valid[name]]
-                before_it = untouched.get((stage.name, name), looked_at)
-                untouched[stage.name, name] = looked_at[: len(before_it)] & before_it[: len(looked_at)]
-            if outputs is not None:
-                for name in written:
-                    contents = some(self._read(name, stage.use.place)[valid[name]]).copy()
-                    looked_at = untouched.get((stage.name, name), np.zeros(contents.size, bool))
-                    outputs[index, stage.name, name] = Written(contents, some(looked_at))
+            self._length_place |= {name: place for name in written if name in self._most_rows}
+            for name in written:
+                contents, key = self._read(name, place), (stage.name, name)
+                valid = self._touched(stage, name, index)
+                if name in poisons:  # in each iteration of a loop
+                    looked_at = _equal(contents, poisons[name])[valid]
+                    before_it = untouched.get(key, looked_at)
+                    untouched[key] = looked_at[: len(before_it)] & before_it[: len(looked_at)]
+                if outputs is not None:
+                    contents = some(contents[valid]).copy()
+                    looked_at = untouched.get(key, np.zeros(contents.size, bool))
+                    outputs[(index, *key)] = Written(contents, some(looked_at))
         return untouched
 
     def _touched(self, stage: BoundStage, name: str, frame: int) -> tuple[slice, ...]:
@@ -222,19 +223,12 @@ class Inspector:
         check = self.bound.check
         if check is None:
             return
-        arguments: dict[str, Any] = {n: self.newest(n, index).copy() for n in check.access}
-        specials = {"xp": np, "frame": index, "stream": self.backend.stream, "rng": np.random.default_rng(0)}
-        specials["gpus"] = self.bound.workload.gpus
-        arguments.update({name: specials[name] for name in check.specials})
-        outcome = check.stage.function(**arguments)
+        specials: dict[str, Any] = {"xp": np, "frame": index, "gpus": self.bound.workload.gpus}
+        specials |= {"stream": self.backend.stream, "rng": np.random.default_rng(0)}
+        buffers = {name: self.newest(name, index).copy() for name in check.access}
+        outcome = check.stage.function(**buffers, **{name: specials[name] for name in check.specials})
         if isinstance(outcome, (bool, np.bool_)) and not outcome:
             raise AssertionError("check returned False")
-
-    def _prepare(self, stage: BoundStage, poisons: Mapping[str, Array]) -> dict[str, Array]:
-        for name, pattern in poisons.items():
-            self._fill(name, stage, pattern)
-        names = (n for n, m in stage.access.items() if m == "in" or isinstance(stage.parts.get(n), Region))
-        return {name: self._read(name, stage.use.place).copy() for name in names}
 
     def _compare(self, stage: BoundStage, before: Mapping[str, Array]) -> None:
         for name, contents in before.items():
@@ -250,14 +244,6 @@ class Inspector:
                 message = f"stage {stage.name!r} writes buffer {name!r}, which it annotates In"
                 raise WorkloadError(message, next_step=f"Annotate it {name}: InOut, or do not write to it.")
 
-    def _still_poisoned(self, stage: BoundStage, name: str, pattern: Array) -> Array:
-        raw = self._read(name, stage.use.place).tobytes()
-        size = self.layouts[name].dtype.itemsize
-        word = size if size in (1, 2, 4, 8) else 1  # compared word by word: eight times as fast as by bytes
-        same = np.frombuffer(raw, f"u{word}") == pattern.view(f"u{word}")
-        result: Array = same if word == size else same.reshape(-1, size).all(axis=1)
-        return result
-
     def _read(self, name: str, place: Place, index: int = 0) -> Array:
         placed = self.sets[index % len(self.sets)][name]
         layout = self.layouts[name]
@@ -271,12 +257,10 @@ class Inspector:
         return copy
 
     def _fill(self, name: str, stage: BoundStage, pattern: Array) -> None:
-        placed = self.sets[0][name]
-        layout = self.layouts[name]
-        part = stage.parts.get(name)
+        placed, layout, place = self.sets[0][name], self.layouts[name], stage.use.place
         shaped = pattern.view(layout.dtype).reshape(layout.shape)
+        part = stage.parts.get(name)
         index = part.index if isinstance(part, Region) else ()
-        place = stage.use.place
         if place == "host" or placed.is_one_memory:
             assert placed.host is not None
             placed.host[index] = shaped[index]
@@ -293,6 +277,15 @@ class Inspector:
     def _pointer(placed: Placed, place: Place) -> int:
         array = placed.on(gpu_of(place)).device
         return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def _equal(array: Array, pattern: Array) -> Array:
+    """Which elements have the bytes of the pattern."""
+    size = array.dtype.itemsize
+    word = size if size in (1, 2, 4, 8) else 1  # compared word by word: eight times as fast as by bytes
+    same = np.frombuffer(array.tobytes(), f"u{word}") == pattern.view(f"u{word}")
+    result: Array = same.reshape(*array.shape, size // word).all(axis=-1)
+    return result
 
 
 @dataclass
