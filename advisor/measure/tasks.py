@@ -140,7 +140,7 @@ def measure(
     with backend.page_locks() as locks:  # without time left, one frame as it is
         samples = sample(loop, perf_counter, job.seconds, 1 if hurried else job.min_frames)
     count = len(samples.frame_seconds) * loop.period
-    locked = locks and PageLocking(calls=locks.calls / count, seconds=locks.seconds / count)
+    locked = PageLocking(calls=locks.calls / count, seconds=locks.seconds / count) if locks else None
     latencies = loop.latencies[-count:]
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     iterations = iteration_records(loop.iterations, first_counts)

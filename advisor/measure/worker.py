@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -22,29 +23,18 @@ import numpy as np
 
 from advisor.devices.host import installed
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured
-from advisor.measure import footprint, tasks
+from advisor.measure import footprint, jobs, tasks
 from advisor.measure.backends import open_backend
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
 from advisor.measure.cupy_mock import checks, tracing
 from advisor.measure.fork_server import die_with_parent, end_if_forked
 from advisor.measure.frames import Ranges
-from advisor.measure.jobs import (
-    DESCRIPTION,
-    PACKAGES,
-    CalibrationJob,
-    Description,
-    Done,
-    Job,
-    Outcome,
-    Problem,
-    TraceRun,
-    write_outcome,
-)
+from advisor.measure.jobs import CalibrationJob, Job, Outcome, Problem, TraceRun
 from advisor.measure.namespaces import ModuleSnapshot, Namespace, back_to_start, compiled, start_here
 from advisor.measure.placed_workload import PlacedWorkload, afresh, place
 from advisor.measure.processes import tell_where_on_request
 from advisor.measure.reference import reference
-from advisor.measure.steps import Origin, origin
+from advisor.measure.steps import origin
 from advisor.measure.tasks import ResultsDiffer
 from advisor.profiles import secrets
 from advisor.strategies.arena import AllocationFailed
@@ -61,18 +51,10 @@ _TOOLKIT = (
     "CuPy needs the CUDA Toolkit to compile kernels, and its wheels do not include it. Install the "
     "toolkit, or on a PC or server pip install 'cupy-cuda13x[ctk]' (or cupy-cuda12x[ctk])."
 )
-_CHANGED = b"the workload changed the user or the root directory of its process, which ended it\n"
-_BACKWARDS = (
-    "the clock of this machine runs backwards: time.perf_counter() is less than when the process began"
-)
-_CLOCK = "Check the machine's clock, and what replaces Python's (sitecustomize, LD_PRELOAD)."
 _SPARE = 16
 """Descriptors with which to tell that a workload has used up all others."""
 _ALL_OPEN = "the workload keeps as many files open as a process may have"
 _CLOSE = "Close files and sockets once they are read, or raise the limit: ulimit -n 4096."
-_REPLACED = (
-    "Put it back before the workload's function or stage returns, or replace it in your own module only."
-)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SHORT = " written"
 """So ends NumPy's error about part of an array on a full disk, which has no number."""
@@ -111,11 +93,11 @@ def run_job(arguments: list[str], kind: type[AnyJob], attempt: Callable[[AnyJob]
     try:
         outcome = attempt(job)
         end_if_forked(worker)
-        write_outcome(directory, outcome)
+        jobs.write_outcome(directory, outcome)
     except OSError:
         if here == _identity():
             raise
-        os.write(2, _CHANGED)
+        os.write(2, b"the workload changed the user or the root directory of its process, which ended it\n")
         sys.exit(1)
 
 
@@ -143,10 +125,16 @@ def attempt(job: Job, opened: Callable[[BackendName, int], Backend] = open_backe
         back_to_start()  # where the file is, whose lines are shown
         problem = problem_of(error, job, path)
         if perf_counter() < began:
-            return Problem.of(NothingMeasured(_BACKWARDS, next_step=_CLOCK))
+            now = "time.perf_counter() is less than when the process began"
+            step = "Check the machine's clock, and what replaces Python's (sitecustomize, LD_PRELOAD)."
+            return Problem.of(
+                NothingMeasured(f"the clock of this machine runs backwards: {now}", next_step=step)
+            )
         if replaced and problem.cause == "bug":  # the user's code took away what everything needs
             message = f"the workload replaced {replaced}, which advisor needs too"
-            return Problem(cause="raised", message=message, next_step=_REPLACED)
+            back = "Put it back before the workload's function or stage returns"
+            step = f"{back}, or replace it in your own module only."
+            return Problem(cause="raised", message=message, next_step=step)
         return problem
     finally:
         snapshot.restore()
@@ -167,47 +155,39 @@ def problem_of(error: BaseException, job: Job, path: Path) -> Problem:
 
 def _explain(error: BaseException, path: Path, *, on_gpu: bool) -> Problem:
     """Tells an error of the device from one of the user's code and from one of ours."""
-    detail = user_traceback(error, path)
+    detail, raised = user_traceback(error, path), origin(error)
+    told = partial(Problem, cause="raised", detail=detail)
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return Problem(cause="raised", message=_ALL_OPEN, next_step=_CLOSE, detail=detail)
-    message, raised = f"{type(error).__name__}: {_said(error)}".rstrip(": "), origin(error)
+        return told(message=_ALL_OPEN, next_step=_CLOSE)
+    message = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     of_cupy = type(error).__module__.startswith("cupy") and on_gpu
     if of_cupy or isinstance(error, ManagedCallFailed):
-        explanation = raised.explain(f"CUDA: {_said(error)}")
-        return Problem(cause="device", message=explanation, detail=detail)
-    if not detail.startswith("Traceback"):
-        return _untraced(error, raised, message, detail)
+        return told(cause="device", message=raised.explain(f"CUDA: {_said(error)}"))
+    if not detail.startswith("Traceback"):  # no line of the user's: a stage of compiled code, or our error
+        compiled_code = told(message=raised.explain(message), next_step=_AT_ONCE)
+        return compiled_code if raised.call and not raised.entered else _own(error)
     if isinstance(error, SystemExit):
         message = f"the workload called exit({error.code!r})"
     next_step = after_error(error, path)
     if unknown := checks.unknown_name(error):
-        return Problem(cause="raised", message=unknown.message, next_step=unknown.next_step, detail=detail)
+        return told(message=unknown.message, next_step=unknown.next_step)
     if not on_gpu and _wants_a_gpu(error, message):
-        return _without_gpu(error, raised, message, detail)
+        if raised.call and raised.call.side == "host":
+            return told(message=raised.explain(message), next_step=_ON_HOST)
+        return told(cause="twin", message=message, next_step=_XP if _is_of_cupy(error) else _TWIN)
     if "CuPy failed to load" in message:
         next_step = _TOOLKIT
     elif "read-only" in message and raised.locked:
         buffers = " or ".join(map(repr, raised.locked))
         message, next_step = f"it may not write {buffers}: {message}", _READ_ONLY
-    return Problem(cause="raised", message=raised.explain(message), next_step=next_step, detail=detail)
+    return told(message=raised.explain(message), next_step=next_step)
 
 
-def _untraced(error: BaseException, raised: Origin, message: str, detail: str) -> Problem:
-    """No line of the user's is in the traceback: a stage that is compiled code, or an error of ours."""
-    if not raised.call or raised.entered:
-        if isinstance(error, OSError) and (error.errno in _FULL or str(error).endswith(_SHORT)):
-            why = error.strerror or error
-            return Problem.of(FileProblem(f"results cannot be written: {why}", next_step=_ROOM))
-        return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
-    return Problem(cause="raised", message=raised.explain(message), next_step=_AT_ONCE, detail=detail)
-
-
-def _without_gpu(error: BaseException, raised: Origin, message: str, detail: str) -> Problem:
-    """What a stage is to do that asks for a GPU where there is none, or where it never gets one."""
-    if raised.call and raised.call.side == "host":
-        return Problem(cause="raised", message=raised.explain(message), next_step=_ON_HOST, detail=detail)
-    step = _XP if _is_of_cupy(error) else _TWIN
-    return Problem(cause="twin", message=message, next_step=step, detail=detail)
+def _own(error: BaseException) -> Problem:
+    if isinstance(error, OSError) and (error.errno in _FULL or str(error).endswith(_SHORT)):
+        why = error.strerror or error
+        return Problem.of(FileProblem(f"results cannot be written: {why}", next_step=_ROOM))
+    return Problem(cause="bug", message=f"advisor failed: {error!r}", detail=traceback.format_exc())
 
 
 def _wants_a_gpu(error: BaseException, message: str) -> bool:
@@ -235,7 +215,7 @@ def _said(error: BaseException) -> str:
 def _run(job: Job, path: Path, opened: Callable[[BackendName, int], Backend]) -> Outcome:
     if job.swept:
         check_sweep(path, job.workload, job.assignments, dict(job.swept))
-        return Done()
+        return jobs.Done()
     backend = opened(job.backend, job.gpu)
     if job.task == "reference":
         return _run_reference(job, backend)
@@ -305,15 +285,15 @@ def _run_reference(job: Job, backend: Backend) -> Outcome:
     make, ranges = afresh(job), Ranges()
     waiting = [make()]
     backend.open_gpus(waiting[0].record.gpus, job.gpus)
-    described = Description(
+    described = jobs.Description(
         device=backend.device(),
         gpu=backend.environment(),
-        packages=installed(*PACKAGES),
+        packages=installed(*jobs.PACKAGES),
         workload=waiting[0].record,
         cautions=waiting[0].cautions,
         compiled=compiled(),
     )
-    (Path(job.directory) / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
+    (Path(job.directory) / jobs.DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
     _require(waiting[0], backend)
 
     def begin(again: bool = False) -> AbstractContextManager[PlacedWorkload]:
