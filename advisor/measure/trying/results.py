@@ -209,10 +209,7 @@ class Equality:
         return ""
 
 
-_DURATION = re.compile(
-    r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b"
-    r"|(?i:\b(?:elapsed|took|fps|throughput)\b\D*\d*\.\d+\D*$)"
-)
+_DURATION = re.compile(r"\d\s?(?:[mun\u00b5]?s|sec(?:ond)?s?|fps|it/s|ns/op|[KMGT]?i?B/s)\b")
 """What a script prints of its own speed: two runs may agree in it, and a changed one differ."""
 _SPEED = "time|runtime|elapsed|took|duration|latency|seconds|sec|ms|fps|throughput"
 _OF_A_RUN = (
@@ -224,9 +221,12 @@ _OWN_SPEED = re.compile(
     rf"(?=.*\d)(?=.*\b(?:{_SPEED}|per second)s?\b)(?:[\W\d_]|\b(?:{_SPEED}|{_OF_A_RUN})s?\b)*", re.IGNORECASE
 )
 """A label of such words alone, and a number. Each word matches in one way: in two, many would take hours."""
-_SECOND_FIGURE = re.compile(rf"\.\d+(?:(?!\b(?:{_SPEED})s?\b|\.\d).)*\.\d", re.IGNORECASE)
+_SECOND_FIGURE = re.compile(rf"\.\d+(?!\d)(?:(?!\b(?:{_SPEED})s?\b|\.\d).)*\.\d", re.IGNORECASE)
 """One that no such word names, as after a simulation's time: "time 0.50, mean 0.2513"."""
-_TIME = re.compile(r"\b(?:time|duration)\b\D*(\d*\.\d+)\D*$", re.IGNORECASE)
+_LAST_FIGURE = re.compile(r"(?<!\D)(\D+)(\d*\.\d+)\D*$")
+"""With the words before it, each of which is looked at once: a line may have thousands."""
+_LABEL = re.compile(r"\b(?:time|duration|(elapsed|took|fps|throughput))\b", re.IGNORECASE)
+"""Of a figure that may be a time; of one that is."""
 _DIGITS_OF_A_RESULT = 3
 """Two runs seldom take times that agree in so many digits; a simulated time does."""
 
@@ -237,9 +237,12 @@ def _is_time(line: str, *, printed_twice: bool) -> bool:
     computed = printed_twice and _SECOND_FIGURE.search(line)
     if _DURATION.search(line) or (_OWN_SPEED.fullmatch(line) and not computed):
         return True
-    time = _TIME.search(line)
-    digits = time[1].replace(".", "").lstrip("0") if time else ""
-    return time is not None and not (printed_twice and len(digits) >= _DIGITS_OF_A_RESULT)
+    if (last := _LAST_FIGURE.search(line)) is None:
+        return False
+    labels = [label for label in _LABEL.finditer(line, last.start(1)) if label.end() <= last.end(1)]
+    digits = last[2].replace(".", "").lstrip("0")
+    may_be_computed = printed_twice and len(digits) >= _DIGITS_OF_A_RESULT
+    return any(label[1] for label in labels) or bool(labels and not may_be_computed)
 
 
 _NOTHING_TO_COMPARE = (
