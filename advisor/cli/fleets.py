@@ -30,19 +30,23 @@ File = Path | None
 _ADDRESS = "A Dask scheduler: tcp://host:8786 (default: the variable DASK_SCHEDULER_ADDRESS)."
 Scheduler = Annotated[str | None, _cluster(metavar="ADDRESS", help=_ADDRESS)]
 SchedulerFile = Annotated[File, _file(help="The file that `dask scheduler --scheduler-file` writes.")]
-_LOCAL = "Start this many workers on this machine instead."
-Local = Annotated[int | None, _cluster(metavar="NUMBER", min=1, max=256, help=_LOCAL)]
+_LOCAL = "Start this many workers on this machine instead.  [1 to 256]"
+_WORKERS = options.number("--local", 1, 256, whole=True)
+Local = Annotated[int | None, _cluster(metavar="NUMBER", parser=_WORKERS, help=_LOCAL)]
 Each = Annotated[bool, _cluster("--each", help="Profile every GPU, not one of each model.")]
 OnePerHost = Annotated[bool, _cluster("--one-per-host", help="Run one profile at a time on each host.")]
 _WHERE = "Only devices with this memory_class, kind, name, host or cpu. Repeatable."
 Where = Annotated[list[str] | None, _cluster(metavar="KEY=VALUE", help=_WHERE)]
 _SEND = "Also send this file or folder to the workers. Repeatable."
 Send = Annotated[list[Path] | None, _cluster(metavar="PATH", help=_SEND)]
-_TASK_SECONDS = "Time limit of one device's profile (default: three times --max-seconds, plus 120)."
-TaskSeconds = Annotated[float | None, _cluster(metavar="SECONDS", min=1, max=10**8, help=_TASK_SECONDS)]
-Wait = Annotated[
-    float, _cluster(metavar="SECONDS", min=0, max=10**6, help="How long to wait for the first worker.")
-]
+_seconds = partial(_cluster, metavar="SECONDS")
+_TASK_SECONDS = (
+    "Time limit of one device's profile (default: three times --max-seconds, plus 120).  [1 to 100000000]"
+)
+_LIMIT = options.number("--task-seconds", 1, 10**8)
+TaskSeconds = Annotated[float | None, _seconds(parser=_LIMIT, help=_TASK_SECONDS)]
+_WAIT = "How long to wait for the first worker.  [default: 30.0; 0 to 1000000]"
+Wait = Annotated[float, _seconds(parser=options.number("--wait", 0, 10**6), help=_WAIT, show_default=False)]
 Resume = Annotated[bool, _cluster("--resume", help="Keep the results in --out and run the rest.")]
 TlsCaFile = Annotated[File, _file(help="TLS: certificate of the trusted authority.")]
 TlsCert = Annotated[File, _file(help="TLS: this client's certificate.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from itertools import pairwise
@@ -17,8 +17,6 @@ from advisor.measure.options import OPTIONS, Option
 
 THE_PATCH = "patch"
 """Meaning of --apply without a value."""
-_RANGE = re.compile(r"\b(\d[\d.]*)<=x<=(\d[\d.]*)")
-"""A range in typer's spelling."""
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -64,7 +62,7 @@ class Grouped(TyperCommand):
             )
             if record := parameter.get_help_record(ctx):
                 names, text = record
-                panels.setdefault(title, []).append((names, _RANGE.sub(r"\1 to \2", text)))
+                panels.setdefault(title, []).append((names, text))
         for title, records in panels.items():
             with formatter.section(title):
                 formatter.write_dl(records)
@@ -97,6 +95,22 @@ def _out(folder: str | Path) -> Path:
     if not str(folder).strip():
         raise UsageError("--out is empty", next_step=OPTIONS["out"].give)
     return Path(folder)
+
+
+def number(option: str, low: int, high: float, *, whole: bool = False) -> Callable[[Any], float]:
+    """Makes a parser of typer's for a number within its ends, which raises `UsageError`."""
+
+    def parse(text: Any) -> float:
+        complaint = "is out of range"
+        try:
+            if low <= (value := int(text) if whole else float(text)) <= high:
+                return value
+        except ValueError:
+            complaint = "is not a whole number" if whole else "is not a number"
+        ends = f"{low} or more" if high == math.inf else f"{low} to {high}"
+        raise UsageError(f"{option} {text} {complaint}", next_step=f"Give {ends}.")
+
+    return parse
 
 
 def _argument(metavar: str, help: str) -> Any:
@@ -150,7 +164,7 @@ _FAIL_IF = (
     "Gate: slower=5%, footprint=+10%, recommendation-changes, results-differ, crossing=+10%. Repeatable."
 )
 FailIf = Annotated[list[str] | None, _named("GATE", _FAIL_IF)]
-Gpu = Annotated[int | None, of_profile("gpu", min=0)]
+Gpu = Annotated[int | None, of_profile("gpu", parser=number("--gpu", 0, math.inf, whole=True))]
 Nsys = Annotated[_File, of_profile("nsys")]
 Out = Annotated[Path, of_profile("out", parser=_out)]
 _OUT_BESIDE = "Output directory (default: the profile's directory); - writes to stdout."

@@ -35,14 +35,23 @@ class _Arguments(BaseModel):
     wait: Annotated[float, Field(strict=True, ge=0, le=1e6)]
 
 
+_EXPECTED = {
+    **dict.fromkeys(("workload", "out"), "a path"),
+    "local": "a whole number from 1 to 256",
+    "where": "a dict of texts",
+    "send": "a list of paths",
+    "wait": "a number from 0 to 1000000",
+}
+
+
 def _checked(**arguments: object) -> _Arguments:
     """Raises `UsageError` for a wrong argument."""
     try:
         return _Arguments.model_validate(arguments)
     except ValidationError as problem:
-        error = problem.errors(include_url=False)[0]
+        name = str(problem.errors()[0]["loc"][0])
         raise UsageError(
-            f"advisor.fleet: {error['loc'][0]}={arguments[str(error['loc'][0])]!r} is wrong: {error['msg']}",
+            f"advisor.fleet: {name}={arguments[name]!r} is not {_EXPECTED[name]}",
             next_step="docs/fleet.md and help(advisor.fleet) list the arguments.",
         ) from None
 
