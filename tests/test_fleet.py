@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from builders import measured, profile, vector_add_workload
+from builders import cpu_profile, measured, profile, vector_add_workload
 from every import every
 from rendering import Accepted, refusals
 from running import missing
@@ -27,9 +27,12 @@ from advisor.fleets.storage import slug, write_placements
 from advisor.measure.options import Options
 from advisor.profiles import outputs
 from advisor.profiles.fleets import FleetRecord, Row
+from advisor.profiles.reading import all_in, load
 from advisor.profiles.schema import Device
+from advisor.profiles.sweeps import combine
 from advisor.report import pages
 from advisor.report.several_pages import fleet_page
+from advisor.rules.advise import concluded
 from advisor.version import __version__
 
 SOURCE = b"pass\n"
@@ -56,14 +59,16 @@ def machine(*gpus: dict[str, Any], host: str = "a", **other: Any) -> Machine:
     return Machine(**{**told, "cupy": "14.2", "cupy_cuda": 13, "cpu": cpu, "gpus": cards, **other})
 
 
-def answered(name: str = "NVIDIA H200") -> Answer:
-    """The profile of the task's workload, on a device of that name."""
-    workload = vector_add_workload(4).model_copy(update={"sha256": hashlib.sha256(SOURCE).hexdigest()})
+def answered(name: str = "NVIDIA H200", n: int = 4) -> Answer:
+    """The profile of the task's workload, on a device of that name, or on a CPU."""
+    sha256 = hashlib.sha256(SOURCE).hexdigest()
+    workload = vector_add_workload(n).model_copy(update={"sha256": sha256})
     rows = (measured("pageable", 0.02, spread=0), measured("pinned", 0.01, spread=0))
     device = Device(name=name, kind="cuda", memory_class="discrete")
-    return Answer(
-        status="profiled", profile=profile(workload=workload, device=device, results=rows).to_json()
-    )
+    made = cpu_profile(workload=workload, device=Device(name="CPU", kind="cpu"))
+    if name != "CPU":
+        made = concluded(profile(workload=workload, device=device, results=rows))
+    return Answer(status="profiled", profile=made.to_json())
 
 
 @dataclass
@@ -258,6 +263,35 @@ def test_a_row_without_a_profile_says_why_and_what_to_do(tmp_path: Path, accepte
     accepted("\n".join(text).replace(__version__, "VERSION"), "fleet-rows.txt")
 
 
+@pytest.mark.parametrize(
+    ("name", "cards", "values", "kind"),
+    [
+        ("NVIDIA H200", [gpu("GPU-1")], ("",), "devices"),
+        ("NVIDIA H200", [gpu("GPU-1")], ("n=1", "n=2"), "sweep"),
+        ("CPU", [], ("",), "devices"),
+        ("CPU", [], ("n=1", "n=2"), "sweep"),
+    ],
+)
+def test_a_report_of_the_folder_tells_devices_of_one_name_apart(
+    name: str, cards: list[dict[str, Any]], values: tuple[str, ...], kind: str, tmp_path: Path
+) -> None:
+    def ends(_: str, task: Task) -> Answer:
+        return answered(name, int(task.options.get("parameters", ["n=4"])[0][2:]))
+
+    there = {
+        host: machine(*({**c, "identity": host, "place": host} for c in cards), host=host) for host in "abc"
+    }
+    run(Imitated(dict(there), ends), tmp_path, request(EVERY, values))
+    together = combine([(path, load(path)) for path in all_in(tmp_path)], tmp_path)
+    names = [name, f"{name} #2", f"{name} #3"]
+    assert (together.kind, [device.name for device, _ in together.machines]) == (kind, names)
+    for made in together.profiles:
+        advised = {each.device for each in made.advice if each.device.startswith(name)}
+        assert advised <= {made.device.name}
+    for form in ("txt", "html"):
+        assert pages.render(pages.page_of(together), form)
+
+
 @pytest.mark.parametrize("end", [KeyboardInterrupt(), SchedulerLost("the scheduler was lost")])
 def test_what_is_done_is_kept_and_resumed(end: BaseException, tmp_path: Path) -> None:
     there = {str(i): machine(gpu(f"GPU-{i}"), host=str(i)) for i in range(3)}
@@ -267,7 +301,7 @@ def test_what_is_done_is_kept_and_resumed(end: BaseException, tmp_path: Path) ->
     again = Imitated(dict(there))
     assert statuses(run(again, tmp_path, asked, resume=True)) == ["profiled"] * 6
     assert again.lines[0] == "resumed: 3 profiled before"
-    assert all(line.endswith(" n=2: profiled (1 s)") for line in again.lines[1:])
+    assert all(line.endswith(" n=2: pinned (1 s)") for line in again.lines[1:])
     assert len(again.calls) == 3
     assert len({row.folder for row in run(Imitated({}), tmp_path, asked, resume=True).record.rows}) == 6
 

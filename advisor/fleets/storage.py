@@ -24,16 +24,15 @@ from advisor.measure.progress import Progress
 from advisor.profiles import outputs, reading
 from advisor.profiles.base import first_error
 from advisor.profiles.files import read_bytes
-from advisor.profiles.fleets import FleetRecord, PredictedChoice, Row
+from advisor.profiles.fleets import LARGEST, ROW, FleetRecord, PredictedChoice, Row
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.report import pages
 from advisor.texts import printable, toml_string
 from advisor.version import __version__
 
-RECORD, ROW, FAILURE = "fleet.json", "row.json", "failure.txt"
+RECORD, FAILURE = "fleet.json", "failure.txt"
 _FILES = (ROW, FAILURE, "profile.json", "report.html", "report.md")
-_LARGEST = 1_000_000
 
 
 class Results:
@@ -62,7 +61,7 @@ class Results:
         if resume:
             _require_same(self._path, self.record)
             self.rows = {row.task: row for row in self._saved() if row.status == "profiled"}
-            self._labels = {row.task.partition(" ")[0]: row.device for row in self.rows.values()}
+            self._labels = {row.key: row.device for row in self.rows.values()}
         else:
             outputs.remove(self._path, *self._row_files())
         outputs.write(self._path, RECORD, self.record.model_dump_json(indent=1) + "\n")
@@ -163,7 +162,7 @@ class Results:
         """Raises `UsageError` for a row whose profile would be read from elsewhere."""
         for name in self._row_files():
             with suppress(OSError, ValidationError):
-                row = Row.model_validate_json(read_bytes(self._path / name, _LARGEST))
+                row = Row.model_validate_json(read_bytes(self._path / name, LARGEST))
                 folder = Path(name).parent
                 links = [outputs.link_in(self._path, f"{folder}/{each}") for each in (ROW, "profile.json")]
                 if row.status == "profiled" and (Path(row.folder) != folder or any(links)):
@@ -181,7 +180,7 @@ def _require_same(folder: Path, record: FleetRecord) -> None:
         step = "Give its folder with --out, or omit --resume."
         raise UsageError(f"--resume: {folder} does not hold the results of advisor fleet", next_step=step)
     try:
-        before = FleetRecord.model_validate_json(read_bytes(path, _LARGEST))
+        before = FleetRecord.model_validate_json(read_bytes(path, LARGEST))
     except ValidationError as problem:
         raise FileProblem(
             f"{path} is damaged: {first_error(problem)}", next_step="Remove it and run again."

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeGuard
 from urllib.parse import quote
 
 from advisor.errors import UsageError
+from advisor.profiles.fleets import with_devices_numbered
 from advisor.profiles.redaction import here
 from advisor.profiles.schema import Device, Profile, WorkloadRecord
 
@@ -136,6 +137,7 @@ def combine(loaded: Loaded, directory: Path) -> ProfileSet:
             f"{script} is a profile of a script; a combined page needs profiles of a workload",
             next_step=f"Report it alone: advisor report {script}.",
         )
+    loaded = with_devices_numbered(loaded)
     profiles = [profile for _, profile in loaded]
 
     def points(values: Iterable[Values]) -> list[Point]:
