@@ -28,7 +28,7 @@ from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE, OUTSIDE, figures
 from advisor.measure.sampling import IDLE_SECONDS, LONGEST_TICK, WINDOW_SECONDS, Clock
 from advisor.measure.steps import named
-from advisor.profiles.conclusions import Objective, Preferences, counts_latency
+from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.profiles.figures import Block, FinalRecord, rounds
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Result
 from advisor.strategies.registry import BASELINE
@@ -83,29 +83,29 @@ class Contest:
     """Why there are no blocks, where there are none."""
 
     def __post_init__(self) -> None:
-        by_latency = counts_latency(self._preferences.objective)
+        options, self.objective = self.settings.options, self.settings.preferences.objective
+        by_latency = counts_latency(self.objective)
         rows = self.rows.items()
         times = {name: (by_latency and row.latency_seconds) or row.median_seconds for name, row in rows}
         best = min(times.values(), default=math.inf)
-        uniform = [name for name, row in self.rows.items() if not row.placements]
+        uniform = [name for name, row in rows if not row.placements]
         limits = {min(uniform, key=times.__getitem__, default=""): math.inf, BASELINE: BASELINE_IN}
-        if self._preferences.objective == "footprint":  # time is compared among the smallest alone
-            sizes = [Contestant(name, row.footprint.physical_bytes, 0) for name, row in self.rows.items()]
-            lean = [one.name for one in leanest(within(sizes, self._preferences.memory_budget_bytes))]
+        if self.objective == "footprint":  # time is compared among the smallest alone
+            sizes = [Contestant(name, row.footprint.physical_bytes, 0) for name, row in rows]
+            budget = self.settings.preferences.memory_budget_bytes
+            lean = [one.name for one in leanest(within(sizes, budget))]
             quickest = min((times[name] for name in lean), default=math.inf)
             limits |= dict.fromkeys(lean, SCREENED_OUT * quickest / best)
         self.over_best = {name: seconds / best for name, seconds in times.items()}
-        over = self.over_best
-        self.entered = [row for name, row in rows if over[name] <= limits.get(name, SCREENED_OUT)]
+        self.entered = [row for name, row in rows if self.over_best[name] <= limits.get(name, SCREENED_OUT)]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
-        least = TAIL_FRAMES if self._preferences.objective == "latency-p99" else LEAST_FRAMES
+        least = TAIL_FRAMES if self.objective == "latency-p99" else LEAST_FRAMES
         self.frames = frames_of_block(self.quickest, BLOCK_SECONDS, self.period, least)
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
             self.alias = f"{first}{AGAIN}"
             self.names[self.alias] = first
-        options = self.settings.options
         self.loop = FinalLoop(
             start=self._start,
             clock=self.clock,
@@ -118,10 +118,6 @@ class Contest:
         self.windows = SessionLoop(start=windows, clock=self.clock, seed=options.seed)
 
     @property
-    def _preferences(self) -> Preferences:
-        return self.settings.preferences
-
-    @property
     def possible(self) -> bool:
         return len(self.entered) >= LEAST
 
@@ -132,7 +128,7 @@ class Contest:
             return
 
         def look(blocks: Sequence[Block]) -> Look:
-            decision = decided(blocks, self.entered, self._preferences, self.record())
+            decision = decided(blocks, self.entered, self.settings.preferences, self.record())
             state = "looks best" if decision.verdict.kind == "open" else "leads"
             progress.begin(f"the final: {decision.verdict.chosen} {state}")
             return Look(decision.settled, self.loop.dropped | decision.dropped, decision.step)
@@ -140,7 +136,7 @@ class Contest:
         progress.begin("the final")
         self.loop.keep = keep
         self.loop.run(deadline, look)
-        if self.loop.pace and self._preferences.objective != "energy":
+        if self.loop.pace and self.objective != "energy":
             progress.begin("energy of a frame")
             self.take_windows(self.loop.pace)
         progress.end()
@@ -166,11 +162,6 @@ class Contest:
         if loop.broken_by:
             self.no_window = f"the energy process ended during {loop.broken_by}"
 
-    def _no_window(self, name: str) -> str:
-        if name in self.windows.left:
-            return f"it failed in its energy window: {self.windows.left[name].message}"
-        return self.windows.unmeasurable or self.no_window
-
     def _start(self, process: int, names: Sequence[str], energy_seconds: float = 0.0) -> Session:
         single = list(names) if len(names) == 1 else []
         job = FinalJob(
@@ -179,7 +170,7 @@ class Contest:
             contestants={name: self.names[name] for name in names},
             frames=self.frames,
             block_seconds=BLOCK_SECONDS,
-            energy_seconds=WINDOW_SECONDS if self._preferences.objective == "energy" else energy_seconds,
+            energy_seconds=WINDOW_SECONDS if self.objective == "energy" else energy_seconds,
             compare=1 + int(COMPARED_SECONDS / self.quickest) if single or not self.loop.rounds else 0,
             limit_seconds=max(self.loop.deadline - self.clock(), 0.0),
             directory=str(self.directory / "-".join(("final", str(process), *single))),
@@ -187,83 +178,86 @@ class Contest:
         return self.session(job)
 
     def record(self) -> FinalRecord:
+        loop, pace = self.loop, self.loop.pace or Pace(0.0, 0.0)
         return FinalRecord(
             contestants=self.names,
             alias=self.alias,
-            processes=len({block.process for block in self.loop.blocks}),
-            rounds=self.loop.rounds,
-            looks=self.loop.looks,
-            share=self.loop.share,
-            settled=self.loop.settled,
+            processes=len({block.process for block in loop.blocks}),
+            rounds=loop.rounds,
+            looks=loop.looks,
+            share=loop.share,
+            settled=loop.settled,
             frames=self.frames,
-            warm_frames=self.loop.warm_frames or 0,
-            kept_setup=self.loop.kept_setup,
-            left={name: problem.message for name, problem in self.loop.left.items()},
-            alone=tuple(name for name in self.loop.alone if name not in self.loop.left),
-            dropped=tuple(sorted(self.loop.dropped - {self.alias})),
-            process_seconds=self.loop.pace.process_seconds if self.loop.pace else 0.0,
-            round_seconds=self.loop.pace.round_seconds if self.loop.pace else 0.0,
+            warm_frames=loop.warm_frames or 0,
+            kept_setup=loop.kept_setup,
+            left={name: problem.message for name, problem in loop.left.items()},
+            alone=tuple(loop.measured_alone),
+            dropped=tuple(sorted(loop.dropped - {self.alias})),
+            process_seconds=pace.process_seconds,
+            round_seconds=pace.round_seconds,
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         return tuple(
             f"{name} failed next to others ({problem.message}) and was measured in its own processes."
-            for name, problem in self.loop.alone.items()
-            if name not in self.loop.left
+            for name, problem in self.loop.measured_alone.items()
         )
 
     def results(self, rows: Sequence[Result]) -> tuple[Result, ...]:
-        times = timings(self.loop.blocks, self._preferences.objective, CONFIDENCE)
+        times = timings(self.loop.blocks, self.objective, CONFIDENCE)
         return tuple(self._row(row, times) if isinstance(row, Measured) else row for row in rows)
 
     def _row(self, row: Measured, timings_of: Mapping[str, Timing]) -> Measured:
-        blocks = [block for block in self.loop.blocks if block.contestant == row.strategy]
-        if row.strategy in self.loop.left:
-            problem = self.loop.left[row.strategy]
-            wrong = WRONG_RESULTS if problem.cause == "differs" else ""
-            return _outside(row, f"left the final: {wrong}{problem.message}")
-        if row.strategy not in self.names:
-            times = units.digits(self.over_best[row.strategy], 3)
-            return _outside(row, f"{SCREENED}: {times} times the best time in screening")
+        name = row.strategy
+        blocks = [block for block in self.loop.blocks if block.contestant == name]
+        outside, no_window = "", self.windows.unmeasurable or self.no_window
+        if problem := self.loop.left.get(name):
+            outside = f"left the final: {WRONG_RESULTS * (problem.cause == 'differs')}{problem.message}"
+        elif name not in self.names:
+            outside = f"{SCREENED}: {units.digits(self.over_best[name], 3)} times the best time in screening"
+        elif not blocks:
+            outside = self.unheld * self.possible
+        if outside:
+            absent = dict.fromkeys(("p95", "p99", "energy"), OUTSIDE)
+            return row.model_copy(update={"outside": outside, "absent": absent})
         if not blocks:
-            return _outside(row, self.unheld) if self.possible else row
+            return row
+        if problem := self.windows.left.get(name):
+            no_window = f"it failed in its energy window: {problem.message}"
         steady = [block for block in blocks if block.energy is None]
-        windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == row.strategy]
-        more = figures(steady, windows, self._no_window(row.strategy))
-        measured, objective = with_blocks(row.model_copy(update=more), blocks), self._preferences.objective
-        return timed(measured, timings_of[row.strategy], objective, _hosts(blocks), self.gpus)
+        windows = [b for b in (*blocks, *self.windows.blocks) if b.energy and b.contestant == name]
+        measured = row.model_copy(update=figures(steady, windows, no_window))
+        return with_blocks(measured, blocks, timings_of[name], self.objective, self.gpus)
 
 
-def with_blocks(row: Measured, blocks: Sequence[Block]) -> Measured:
-    """The row with what was seen of its frames in the blocks, by process; `timed` adds what that comes to."""
+def with_blocks(
+    row: Measured,
+    blocks: Sequence[Block],
+    timing: Timing,
+    objective: Objective,
+    gpus: int = 1,
+    stages: Mapping[str, float] | None = None,
+) -> Measured:
+    """The row with what was seen of its frames in the blocks, by process. stages: seconds of those that were
+    not timed in the blocks."""
     periods = rounds(blocks)
-    names = _hosts(blocks)
-    stages = {name: mean(b.host_seconds[name] for b in blocks if name in b.host_seconds) for name in names}
+    names = {name for block in blocks for name in block.host_seconds}
+    hosts = {name: mean(b.host_seconds[name] for b in blocks if name in b.host_seconds) for name in names}
     iterations = tuple(
         each.model_copy(update={"mean": mean(counts)})
         if (counts := [block.iterations[named(each)] for block in blocks if named(each) in block.iterations])
         else each
         for each in row.iterations
     )
-    return row.model_copy(
-        update={
-            "frame_seconds": tuple(seconds for period in periods for seconds in period),
-            "frames_per_round": tuple(map(len, periods)),
-            "samples": "blocks",
-            "stage_seconds": {**row.stage_seconds, **stages},
-            "iterations": iterations,
-        }
-    )
-
-
-def _hosts(blocks: Sequence[Block]) -> set[str]:
-    return {name for block in blocks for name in block.host_seconds}
-
-
-def _outside(row: Measured, reason: str) -> Measured:
-    absent = dict.fromkeys(("p95", "p99", "energy"), OUTSIDE)
-    return row.model_copy(update={"outside": reason, "absent": absent})
+    update = {
+        "frame_seconds": tuple(seconds for period in periods for seconds in period),
+        "frames_per_round": tuple(map(len, periods)),
+        "samples": "blocks",
+        "stage_seconds": {**row.stage_seconds, **hosts, **(stages or {})},
+        "iterations": iterations,
+    }
+    return timed(row.model_copy(update=update), timing, objective, names, gpus)
 
 
 @dataclass
@@ -290,14 +284,30 @@ class VersionFinal:
     """No round of both was measured; the blocks are the medians of screening."""
 
     def __post_init__(self) -> None:
+        waiting = MOST_WAITING if self.jobs[HEAD].backend == "cpu" else 1
         self.quickest = min(
             max(self._screened_seconds(version, name), self.rows[version][name].median_seconds / waiting)
-            for waiting in [MOST_WAITING if self.jobs[HEAD].backend == "cpu" else 1]
             for version in (BASE, HEAD)
             for name in self.entry.strategies
         )
         self.frames = frames_of_block(self.quickest, VERSION_BLOCK_SECONDS, self.period)
-        self.loop = self._loop()
+        self._enter()
+
+    def _enter(self, why_apart: str = "") -> None:
+        """Begins anew; in separate processes where there is a reason for that."""
+        if why_apart:
+            self.why_apart, self.entry = why_apart, Entry(self.entry.strategies, apart=True)
+        self.loop = FinalLoop(
+            start=self._start,
+            clock=self.clock,
+            seed=self.jobs[HEAD].seed,
+            contestants=self.entry.names,
+            frame_seconds=self.quickest,
+            least_processes=FEWEST_PROCESSES,
+            same_work=False,
+            most_warm=VERSION_MOST_WARM,
+            all_or_none=not self.entry.apart,
+        )
 
     def run(self, deadline: float, progress: Progress) -> None:
         """Runs the final; if a version fails beside the other, again from the start in separate processes."""
@@ -306,57 +316,24 @@ class VersionFinal:
             self._hold(deadline, progress)
         except ContestantFailed:
             name, problem = next(iter(self.loop.left.items()))
-            self.why_apart = f"{name} failed next to the other version ({problem.message})"
-            self.entry = Entry(self.entry.strategies, apart=True)
-            self.loop = self._loop()
+            self._enter(f"{name} failed next to the other version ({problem.message})")
             self._hold(deadline, progress)
         if not self.loop.left and not self.judged().ratios:
             self._compare_screening()
 
     def _compare_screening(self) -> None:
         """Without a round of both, compares one screened process of each: the answer stays open."""
-        self.screened, self.entry = True, Entry(self.entry.strategies, apart=True)
-        self.why_apart = "--max-seconds ended before a round of both, so one process of each is compared"
-        self.loop = self._loop()
+        self.screened = True
+        self._enter("--max-seconds ended before a round of both, so one process of each is compared")
         for place, version in enumerate((BASE, HEAD)):
-            one = Block(process=0, round=0, place=place, contestant="", frames=1, seconds=1, frame_seconds=())
             for name in self.entry.strategies:
-                row = {
-                    "contestant": version_name(version, name),
-                    "seconds": self._screened_seconds(version, name),
-                }
-                self.loop.blocks.append(one.model_copy(update=row))
-
-    def _screened_seconds(self, version: str, strategy: str) -> float:
-        """Time of a frame without waiting for a core: at a load of 15, one of two processes of the same
-        code waited in its few frames and took 12 times as long.
-        """
-        row = self.rows[version][strategy]
-        return min(row.median_seconds, row.cpu_seconds or math.inf)
-
-    def judged(self) -> Judged:
-        blocks, state = scores(self.loop.blocks, self.objective), self.loop
-        return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
-
-    def row(self, version: str, strategy: str, judged: Judged) -> Measured:
-        """The screened row with the times of the final: those whose ratio was judged, where one was."""
-        row, name = self.rows[version][strategy], version_name(version, strategy)
-        blocks = [block for block in self.loop.blocks if block.contestant == name]
-        if self.screened or not blocks:
-            return row
-        timing = timings(self.loop.blocks, self.objective, CONFIDENCE)[name]
-        if both := judged.seconds.get(strategy):
-            timing = replace(timing, seconds=both[(BASE, HEAD).index(version)])
-        row = with_blocks(row, blocks)
-        if self.jobs[HEAD].backend == "cpu":
-            row = row.model_copy(update={"stage_seconds": {**row.stage_seconds, **self._stages(name)}})
-        return timed(row, timing, self.objective, _hosts(blocks), 1)
-
-    def _stages(self, name: str) -> dict[str, float]:
-        """Seconds of each stage by the clock of the steps, without the time that it waits for a core."""
-        parts = [frame_parts(each) for each in self.loop.steps if each.contestant == name]
-        labels = [label for label in (parts[0] if parts else ()) if ":" in label]
-        return {label.partition(":")[2]: mean(each.get(label, 0.0) for each in parts) for label in labels}
+                seconds, contestant = self._screened_seconds(version, name), version_name(version, name)
+                self.loop.blocks.append(
+                    Block(
+                        process=0, round=0, place=place, contestant=contestant, frames=1,
+                        seconds=seconds, frame_seconds=(),
+                    )
+                )  # fmt: skip
 
     def _hold(self, deadline: float, progress: Progress) -> None:
         if deadline - self.clock() < LEAST_FINAL:
@@ -376,25 +353,39 @@ class VersionFinal:
         self.loop.run(deadline, look)
         progress.end()
 
-    def _loop(self) -> FinalLoop:
-        return FinalLoop(
-            start=self._start,
-            clock=self.clock,
-            seed=self.jobs[HEAD].seed,
-            contestants=self.entry.names,
-            frame_seconds=self.quickest,
-            least_processes=FEWEST_PROCESSES,
-            same_work=False,
-            most_warm=VERSION_MOST_WARM,
-            all_or_none=not self.entry.apart,
-        )
+    def _screened_seconds(self, version: str, strategy: str) -> float:
+        """Time of a frame without waiting for a core: at a load of 15, one of two processes of the same
+        code waited in its few frames and took 12 times as long.
+        """
+        row = self.rows[version][strategy]
+        return min(row.median_seconds, row.cpu_seconds or math.inf)
+
+    def judged(self) -> Judged:
+        blocks, state = scores(self.loop.blocks, self.objective), self.loop
+        return judged(blocks, self.entry, self.question, state.share, withdrawn=state.left, pace=state.pace)
+
+    def row(self, version: str, strategy: str, judged: Judged) -> Measured:
+        """The screened row with the times of the final: those whose ratio was judged, where one was. On the
+        CPU device, stages by the clock of the steps, without the time that they wait for a core."""
+        row, name = self.rows[version][strategy], version_name(version, strategy)
+        blocks = [block for block in self.loop.blocks if block.contestant == name]
+        if self.screened or not blocks:
+            return row
+        timing = timings(self.loop.blocks, self.objective, CONFIDENCE)[name]
+        if both := judged.seconds.get(strategy):
+            timing = replace(timing, seconds=both[(BASE, HEAD).index(version)])
+        stages = {}
+        if self.jobs[HEAD].backend == "cpu":
+            parts = [frame_parts(each) for each in self.loop.steps if each.contestant == name]
+            labels = [label for label in (parts[0] if parts else ()) if ":" in label]
+            stages = {at.partition(":")[2]: mean(each.get(at, 0.0) for each in parts) for at in labels}
+        return with_blocks(row, blocks, timing, self.objective, stages=stages)
 
     def _start(self, process: int, names: Sequence[str]) -> Session:
         if not self.entry.apart:
             return self.session(self._job(process, names, "both"))
         sides = {version: [n for n in names if n.startswith(version)] for version in (BASE, HEAD)}
-        each = {v: self.session(self._job(process, held, v)) for v, held in sides.items() if held}
-        return Alternating({name: each[v] for v, held in sides.items() for name in held})
+        return Alternating({v: self.session(self._job(process, n, v)) for v, n in sides.items() if n})
 
     def _job(self, process: int, names: Sequence[str], side: str) -> FinalJob:
         return FinalJob(

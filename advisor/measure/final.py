@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Protocol
 
-from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem, Unmeasurable
+from advisor.measure.jobs import BlockDone, FinalRound, Left, Message, Problem
 from advisor.measure.sampling import Clock, settled
 from advisor.profiles.figures import Block
 from advisor.strategies.registry import BASELINE
@@ -74,13 +74,9 @@ class SessionLoop:
     measuring: float = 0.0
     """Seconds that rounds took."""
 
-    def open(self, names: Sequence[str]) -> bool:
-        """The next process; False where it did not start."""
-        self.processes += 1
-        return self.open_beside(names)
-
-    def open_beside(self, names: Sequence[str]) -> bool:
-        """One more process of the same number."""
+    def open(self, names: Sequence[str], *, beside: bool = False) -> bool:
+        """The next process, or one more of the same number; False where it did not start."""
+        self.processes += not beside
         self.round, begin = 0, self.clock()
         self.session = self.start(self.processes - 1, names)
         ready = self.session.ready()
@@ -97,10 +93,21 @@ class SessionLoop:
         assert self.session is not None
         request = FinalRound(round=self.round, order=tuple(order), warm_frames=warm_frames)
         begin = self.clock()
-        going = all(self._receive(message) for message in self.session.round(request))
+        for message in self.session.round(request):
+            if isinstance(message, BlockDone):
+                self.block(message)
+            elif isinstance(message, Left):
+                self.leave(message.contestant, message.problem)
+                if message.broken:
+                    self.broken_by = message.contestant
+                    self.close()
+                    break
+            else:
+                self.unmeasurable = message.reason
+                break
         self.measuring += self.clock() - begin
         self.round += 1
-        return going
+        return self.session is not None and not self.unmeasurable
 
     def close(self) -> None:
         if self.session is not None:
@@ -108,6 +115,7 @@ class SessionLoop:
             self.session = None
 
     def block(self, done: BlockDone) -> None:
+        self.kept_setup |= done.kept_setup
         self.blocks.append(done.block)
         if done.steps:
             self.steps.append(done.block.model_copy(update={"host_seconds": done.steps}))
@@ -115,37 +123,22 @@ class SessionLoop:
     def leave(self, name: str, problem: Problem) -> None:
         self.left[name] = problem
 
-    def _receive(self, message: Message) -> bool:
-        if isinstance(message, BlockDone):
-            self.kept_setup |= message.kept_setup
-            self.block(message)
-        elif isinstance(message, Unmeasurable):
-            self.unmeasurable = message.reason
-            return False
-        elif isinstance(message, Left):
-            self.leave(message.contestant, message.problem)
-            if message.broken:
-                self.broken_by = message.contestant
-                self.close()
-                return False
-        return True
-
 
 @dataclass
 class Alternating:
-    """Versions of the code that cannot share a process: a process each, whose blocks alternate. sessions:
-    each contestant's."""
+    """Versions of the code that cannot share a process: a process each, whose blocks alternate. sessions: by
+    version, with which the names of its contestants begin."""
 
     sessions: Mapping[str, Session]
 
     def ready(self) -> bool:
-        return all(session.ready() for session in self._each)
+        return all(session.ready() for session in self.sessions.values())
 
     def round(self, request: FinalRound) -> Iterator[Message]:
         """See `Session`: each block is a request of its own to the process that has the contestant."""
         for place, name in enumerate(request.order):
             single = request.model_copy(update={"order": (name,)})
-            for message in self.sessions[name].round(single):
+            for message in self.sessions[name.partition(" ")[0]].round(single):
                 if isinstance(message, BlockDone):
                     block = message.block.model_copy(update={"place": place})
                     message = message.model_copy(update={"block": block})
@@ -154,12 +147,8 @@ class Alternating:
                     return
 
     def close(self) -> None:
-        for session in self._each:
+        for session in self.sessions.values():
             session.close()
-
-    @property
-    def _each(self) -> list[Session]:
-        return list({id(session): session for session in self.sessions.values()}.values())
 
 
 def frames_of_block(quickest: float, seconds: float, period: int, least: int = LEAST_FRAMES) -> int:
@@ -188,15 +177,14 @@ def unequal(
     first one's) over the same frames: another amount of work, so that times cannot be compared."""
     latest = takewhile(lambda block: block.process == process, reversed(blocks))
     of_round = [b for b in latest if b.round == number and b.contestant in contestants and not b.energy]
-    here = {block.contestant: block for block in reversed(of_round)}
-    name = next((n for n in here if contestants[n] == BASELINE), next(iter(here), None))
-    for other, block in here.items():
-        for loop, mean in block.iterations.items():
-            expected = here[name].iterations.get(loop, mean) if name else mean
+    here = {block.contestant: block.iterations for block in reversed(of_round)}
+    first = min(here, key=lambda name: contestants[name] != BASELINE, default="")
+    for other, iterations in here.items():
+        for loop, mean in iterations.items():
+            expected = here[first].get(loop, mean)
             if not math.isclose(mean, expected):
-                message = (
-                    f"{loop} ran {mean:g} iterations per frame; over the same frames {name} ran {expected:g}"
-                )
+                ran = f"{loop} ran {mean:g} iterations per frame"
+                message = f"{ran}; over the same frames {first} ran {expected:g}"
                 yield other, Problem(cause="differs", message=message)
                 break
 
@@ -239,12 +227,15 @@ class FinalLoop(SessionLoop):
 
     def run(self, deadline: float, look: Callable[[Sequence[Block]], Look]) -> None:
         """Takes blocks until a look at all of them says that it is settled or the time is up; Ctrl-C leaves
-        what there is. Raises `ContestantFailed` where that ends it."""
+        what there is. The first step follows from one round of the first process, which shows what measuring
+        costs. Raises `ContestantFailed` where that ends it."""
         self.deadline = deadline
         try:
-            step = self.first()
+            step = None
+            if self._open_next() and self._round() and self.pace:
+                step = first_step(self.deadline - self.clock(), self.pace)
             while step is not None:
-                complete = self.take(step)
+                complete = self._take(step)
                 if self.pace is None or not self.blocks:
                     return
                 left, goes_on = self.share, complete and self.looks + 1 < LOOKS
@@ -252,11 +243,15 @@ class FinalLoop(SessionLoop):
                 conclusion = look(self.blocks)
                 self.looks += 1
                 self.settled, self.dropped = conclusion.settled, conclusion.dropped
-                step = self.after(conclusion) if goes_on else None
+                step = self._after(conclusion, self.pace) if goes_on else None
                 if step is not None:
                     self.share = left - self.share
         finally:
             self.close()
+
+    @property
+    def measured_alone(self) -> dict[str, Problem]:
+        return {name: problem for name, problem in self.alone.items() if name not in self.left}
 
     @property
     def active(self) -> list[str]:
@@ -270,14 +265,7 @@ class FinalLoop(SessionLoop):
         """Contestants of the next process: all that can share one, else a single one."""
         return [name for name in self.active if name not in self.alone] or self.active[:1]
 
-    def first(self) -> Step | None:
-        """The first step: one round of the first process shows what measuring costs."""
-        if not self._open_next() or not self._round():
-            return None
-        assert self.pace is not None
-        return first_step(self.deadline - self.clock(), self.pace)
-
-    def take(self, step: Step) -> bool:
+    def _take(self, step: Step) -> bool:
         """Runs the processes and rounds of a step; False if the time was up, or nobody was left, before."""
         for _ in range(step.processes):
             if self.session is None and not self._open_next():
@@ -292,19 +280,18 @@ class FinalLoop(SessionLoop):
                 return False
         return True
 
-    def after(self, conclusion: Look) -> Step | None:
+    def _after(self, conclusion: Look, pace: Pace) -> Step | None:
         """The next step; one more process where it is settled with fewer than are asked for."""
-        step, pace = conclusion.step, self.pace
+        step = conclusion.step
         if not conclusion.settled:
-            if step and pace and self.looks == LOOKS - 1:  # all the time that is left is spent
+            if step and self.looks == LOOKS - 1:  # all the time that is left is spent
                 share = len(self.active) / len(self.contestants)
                 each = pace.process_seconds + step.rounds * pace.round_seconds * share
                 return Step(max(step.processes, int((self.deadline - self.clock()) / each)), step.rounds)
             return step
         untried = self.alone.keys() & self.left.keys()
         missing = max(self.least_processes - self.processes, FEWEST_PROCESSES if untried else 0)
-        rounds = max(1, round(self.rounds / max(self.processes, 1)))
-        return Step(missing, rounds) if missing > 0 else None
+        return Step(missing, max(1, round(self.rounds / self.processes))) if missing > 0 else None
 
     def _open_next(self) -> bool:
         """The next process, ready. One that cannot start, for want of memory say, is tried again."""
@@ -340,7 +327,7 @@ class FinalLoop(SessionLoop):
         """Rounds of one that failed beside the others; False if the time is up before."""
         if not self._in_time(1, [name]):
             return False
-        if not self.open_beside([name]):
+        if not self.open([name], beside=True):
             if self.clock() >= self.deadline:
                 return False
             self.leave(name, Problem(cause="device", message="its own process did not start"))
@@ -359,13 +346,13 @@ class FinalLoop(SessionLoop):
         warm = self.warm_frames
         if warm is None:
             warm = math.ceil(self.most_warm / self.frame_seconds)
-        warm = max(warm, int(self.kept_setup))  # the others ran since
         self.warming = []
-        self.ask(order, warm)
-        contestants = self.contestants if self.same_work else {}
-        for name, problem in unequal(self.blocks, self.processes - 1, self.round - 1, contestants):
-            self.alone.pop(name, None)
-            self.left[name] = problem
+        self.ask(order, max(warm, int(self.kept_setup)))  # the others ran since
+        if self.same_work:
+            found = unequal(self.blocks, self.processes - 1, self.round - 1, self.contestants)
+            for name, problem in found:
+                self.alone.pop(name, None)
+                self.left[name] = problem
 
     def block(self, done: BlockDone) -> None:
         if done.block.contestant in self.alone:
@@ -386,8 +373,7 @@ class FinalLoop(SessionLoop):
             self.left |= dict.fromkeys(others, problem)
 
     def _in_time(self, starts: int, names: Sequence[str]) -> bool:
-        pace = self.pace
-        if pace is None:
+        if self.pace is None:
             return self.clock() < self.deadline
-        each = pace.round_seconds * len(names) / len(self.contestants)
-        return self.clock() + starts * pace.process_seconds + each <= self.deadline
+        each = self.pace.round_seconds * len(names) / len(self.contestants)
+        return self.clock() + starts * self.pace.process_seconds + each <= self.deadline
