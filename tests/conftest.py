@@ -117,9 +117,7 @@ def nothing_opened_for_a_parent() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def scripts_in_forked_workers() -> None:
     """Those of commands in this process: each would start an interpreter."""
-    from shared_server import server
-
-    from tests.faults.started import fork_scripts
+    from tests.forking import fork_scripts, server
 
     fork_scripts(server)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +16,6 @@ from typing import Any
 import psutil
 import pytest
 from builders import cuda_device, final_block, footprint, vector_add_workload
-from shared_server import launching
 
 from advisor import configuration
 from advisor.cli import app
@@ -48,7 +45,7 @@ from advisor.measure.sampling import Clock
 from advisor.profiles.figures import Block, Energy
 from advisor.profiles.schema import Device, Trace
 from advisor.strategies.backend import BackendName
-from tests.faults.started import Started
+from tests.forking import launching, started
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().parent / "workload_files"
@@ -71,14 +68,6 @@ def python_path(*folders: str | Path) -> str:
     """PYTHONPATH with those folders and the checkout first, then what it has: packages may lie there."""
     before = os.environ.get("PYTHONPATH")
     return os.pathsep.join([*map(str, folders), str(REPOSITORY), *([before] if before else [])])
-
-
-@cache
-def started() -> Started:
-    """The interpreter that all commands of a pytest process are forked from."""
-    started = Started()
-    atexit.register(started.close)
-    return started
 
 
 def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

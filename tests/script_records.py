@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from running import python_path
-from shared_server import server
 
 from advisor.measure.fork_server import Process
 from advisor.measure.jobs import Recorded, ScriptJob
 from advisor.profiles.crossings import ScriptRun
+from tests.forking import server
 
 SCRIPTS = {path.stem: path for path in sorted((Path(__file__).parent / "scripts").glob("*.py"))}
 Row = tuple[int, str, str, int, int, str]

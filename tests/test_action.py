@@ -17,12 +17,13 @@ import pytest
 import yaml
 from builders import profile
 from every import every
-from running import FILES, REPOSITORY, environment, started
+from running import FILES, REPOSITORY, environment
 from test_comparing import later
 from test_revisions import commit, git
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Profile
+from tests.forking import started
 
 ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
 COMMENT = yaml.safe_load((REPOSITORY / "action/comment/action.yml").read_text(encoding="utf-8"))

@@ -34,7 +34,6 @@ from running import (
     eventually,
     having,
     is_gone,
-    started,
 )
 
 import advisor as package
@@ -43,7 +42,7 @@ from advisor.cli.console import Around
 from advisor.measure.backends import Machine
 from advisor.measure.options import OPTIONS
 from advisor.profiles.outputs import MANIFEST
-from tests.faults.started import Started
+from tests.forking import Started, started
 
 REPORTS = {"profile.json", "report.html", "report.md"}
 SLOW = ("profile", str(MISBEHAVING), "--strategy", "pageable", "--strategy", "zero-copy")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from rendering import Accepted, refusals
-from running import Command, Said, environment, missing, started
+from running import Command, Said, environment, missing
 from test_revisions import git
 
 import advisor
@@ -20,6 +20,7 @@ from advisor import pipeline
 from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.verdicts.comparing.versions import VersionComparison
 from tests.faults.case import workload
+from tests.forking import started
 
 
 def blending(**parts: str) -> str:

@@ -26,7 +26,6 @@ from every import every
 from fakes import job
 from field import EVERY, EXAMPLES, SMALL, Concluded, example_part, missing, profiled
 from running import FILES, REPOSITORY
-from shared_server import run_forked
 
 from advisor import kernel
 from advisor.errors import WorkloadError
@@ -38,6 +37,7 @@ from advisor.profiles import reading
 from advisor.profiles.schema import Measured, Profile
 from advisor.workloads.kernels import BLOCK, Kernel, as_scalar
 from advisor.workloads.loading import load
+from tests.forking import run_forked
 
 _PRELUDE = """
 #include <algorithm>

@@ -26,9 +26,9 @@ import pytest
 from builders import cpu_profile
 from rendering import Accepted, refusals
 from running import Command, environment
-from shared_server import server
 
 from tests.faults.case import workload as one
+from tests.forking import server
 
 pytest.importorskip("distributed", reason="the extra fleet is not installed")
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import REPOSITORY, started
+from running import REPOSITORY
 from test_revisions import add_submodule, commit, git, work
 
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.revisions import Git, Unanswered, base_of, checkout, commit_of, dirty, repository
+from tests.forking import started
 
 __all__ = ["work"]
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 from builders import profile, vector_add_trace
-from running import Command, advisor, environment, started
+from running import Command, advisor, environment
 
 from advisor.nsys import database
+from tests.forking import started
 
 SECONDS = 10.0
 MEGABYTES = 500

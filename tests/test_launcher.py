@@ -12,12 +12,12 @@ from typing import Any
 import fakes
 import pytest
 from running import MISBEHAVING, environment, eventually, is_gone
-from shared_server import server
 
 from advisor.measure.jobs import Job, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.processes import first_lines, memory
 from tests.faults.case import workload
+from tests.forking import server
 
 
 def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assignments: str) -> Job:

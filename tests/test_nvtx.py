@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from fakes import job
 from running import MISBEHAVING, REPOSITORY
-from shared_server import server
 
 from advisor.measure.frames import Ranges
 from advisor.measure.jobs import Done, Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
+from tests.forking import server
 
 RECORDER = Path(__file__).with_name("nvtx_recorder.c")
 VECTOR_ADD = REPOSITORY / "workloads" / "vector_add.py"

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from every import every
-from shared_server import run_forked
 
 from advisor.measure.recording import played_torch
 from advisor.measure.trying.changes import Imposed, imposed
@@ -26,6 +25,7 @@ from advisor.profiles.trials import ChangeKind
 from advisor.strategies.allocators import VARIABLE
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.syntax import CannotWrite
+from tests.forking import run_forked
 
 PACKAGES = Path(__file__).parent / "trial_packages"
 SCRIPT = "planted.py"

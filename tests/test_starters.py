@@ -11,7 +11,6 @@ import pytest
 from field import profiled
 from rendering import Accepted, refusals
 from running import QUICK, REPOSITORY, Command, Said, eventually
-from shared_server import server
 
 from advisor.errors import UsageError
 from advisor.measure import observed
@@ -21,6 +20,7 @@ from advisor.measure.stretches import Stretch, function_at
 from advisor.profiles.schema import Profile
 from advisor.workloads import starters
 from advisor.workloads.loading import load
+from tests.forking import server
 
 
 @pytest.fixture(autouse=True)

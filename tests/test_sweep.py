@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rendering import Accepted, refusals
 from running import FILES, MISBEHAVING, QUICK, Command, Said, cpu_settings
-from shared_server import launching
 from test_cli import names
 
 from advisor.measure.jobs import Job, Settings
@@ -26,6 +25,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import combine
 from advisor.report import pages
 from advisor.sweep import Sweep, parse_sweep, steps_of
+from tests.forking import launching
 
 
 def parsed(text: str) -> Sweep:

@@ -9,7 +9,6 @@ import pytest
 from every import every
 from field import InProcess
 from running import MISBEHAVING, cpu_settings, measured_run, missing
-from shared_server import launching
 
 from advisor.errors import AdvisorError, WorkloadError
 from advisor.measure import worker
@@ -18,6 +17,7 @@ from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
 from advisor.profiles.schema import Failed, Measured
+from tests.forking import launching
 
 HEAD = """
 import ctypes, os

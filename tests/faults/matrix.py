@@ -22,10 +22,10 @@ import psutil
 from tests.faults.case import ROOT, Case
 from tests.faults.file_cases import configurations, files, profiles
 from tests.faults.secret_cases import echoes, secrets
-from tests.faults.started import Started
 from tests.faults.surrounding_cases import histories, names, signals, streams, surroundings
 from tests.faults.usage_cases import options
 from tests.faults.workload_cases import processes, workloads
+from tests.forking import Started
 
 GROUPS = (
     *(workloads, processes, options, profiles, configurations, files, secrets, echoes),
