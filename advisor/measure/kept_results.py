@@ -81,17 +81,12 @@ class KeptResults:
             expected = np.load(self._directory / str(frame) / f"{name}.npy", mmap_mode="r")
             length = lengths.get(name, 1.0) * (frame + 1)
             if difference := _buffer_difference(name, frame, array, expected, length):
-                sentences[name] = _against_reference(difference)
+                sentences[name] = difference.sentence
+                if not difference.shapes:
+                    sentences[name] += ": {} instead of {} in the reference run".format(*difference.values)
+                if most := difference.explained:
+                    sentences[name] += f"; rounding explains at most {most:.3g} near zero"
         return sentences
-
-
-def _against_reference(difference: BufferDifference) -> str:
-    if difference.shapes:
-        return difference.sentence
-    value, expected = difference.values
-    sentence = f"{difference.sentence}: {value} instead of {expected} in the reference run"
-    most = difference.explained
-    return sentence + (f"; rounding explains at most {most:.3g} near zero" if most else "")
 
 
 def nans(array: Array) -> tuple[int, int]:
@@ -162,8 +157,10 @@ def _buffer_difference(
     if array.size != expected.size:
         return BufferDifference(name, frame, shapes=(expected.shape, array.shape))
     expected = expected.reshape(array.shape)
-    if array.dtype == expected.dtype and _same_bytes(array, expected):  # without `isclose`'s copies
-        return None
+    if array.dtype == expected.dtype:
+        found, same = (each.reshape(-1).view(np.uint8) for each in (array, expected))
+        if np.array_equal(found, same):  # without `isclose`'s copies
+            return None
     close, explained = _agreeing(array, expected, length)
     wrong = ~close.reshape(array.shape)
     count = int(np.count_nonzero(wrong))
@@ -181,10 +178,6 @@ def _buffer_difference(
         values=(str(array[place]), str(expected[place])),
         explained=explained,
     )
-
-
-def _same_bytes(array: Array, other: Array) -> bool:
-    return bool(np.array_equal(array.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8)))
 
 
 def _worst(array: Array, expected: Array, wrong: Array) -> tuple[tuple[int, ...], float | None]:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Literal, Protocol
@@ -25,7 +24,7 @@ from advisor.measure import jobs
 from advisor.measure.backends import CpuBackend
 from advisor.measure.backends.cuda_calls import Driver
 from advisor.measure.final import Session
-from advisor.measure.fork_server import ForkServer, Process
+from advisor.measure.fork_server import ForkServer
 from advisor.measure.processes import (
     OVERDUE,
     Popen,
@@ -37,6 +36,7 @@ from advisor.measure.processes import (
     place_in,
     resident,
     start,
+    wait,
     watch,
 )
 from advisor.workloads.outline import script_record
@@ -79,8 +79,15 @@ class ProcessLauncher:
         late = job.limit_seconds if isinstance(job, jobs.Job) else None
         limit = self.timeout if late is None else min(self.timeout, late)
         process = start(job, directory, self.worker, server=self.server, popen=self.popen)
+
+        def exhausted() -> str:
+            free, least = self.memory()
+            if free >= least:
+                return ""
+            return f"exhausted the memory: it held {resident(process.pid)}, {units.size(free)} were left"
+
         try:
-            why = watch(process, directory, limit, partial(_exhausted, process, self.memory))
+            why = watch(process, directory, limit, exhausted)
             file = job.file if isinstance(job, jobs.Job) else ""
             at = place_in(file, process, directory) if file and why == OVERDUE else ""
         finally:
@@ -100,23 +107,8 @@ class ProcessLauncher:
         return ProcessSession(job, self.timeout, self.server)
 
 
-def _exhausted(process: Process, memory: Callable[[], tuple[int, int]]) -> str:
-    free, least = memory()
-    if free >= least:
-        return ""
-    return f"exhausted the memory: it held {resident(process.pid)}, {units.size(free)} were left"
-
-
 _LONGEST_POLL = 1e6
 """Its milliseconds must fit in 31 bits."""
-
-
-class Hung(Exception):
-    """A block took longer than it may."""
-
-
-class Late(Exception):
-    """The time of the run is over, which no contestant is to blame for."""
 
 
 @dataclass
@@ -148,50 +140,46 @@ class ProcessSession:
             self._link.send_bytes(request.model_dump_json().encode())
             for name in request.order:
                 at = name
-                message = jobs.MESSAGE.validate_json(self._received())
+                received = self._received()
+                if received is None:
+                    return
+                message = jobs.MESSAGE.validate_json(received)
                 yield message
                 if isinstance(message, jobs.Left) and message.broken:
                     return
-        except Late:
-            return
-        except (OSError, EOFError, Hung, ValidationError) as ended:
+        except (OSError, EOFError, ValidationError) as ended:
             yield jobs.Left(contestant=at, problem=self._problem(ended), broken=True)
 
     def ready(self) -> bool:
         try:
-            self._received()
-        except (OSError, EOFError, Hung, Late):
+            return self._received() is not None
+        except (OSError, EOFError):
             return False
-        return True
 
     def close(self) -> None:
         self._link.close()
         end(self._process, self._directory)
 
-    def _received(self) -> bytes:
+    def _received(self) -> bytes | None:
+        """The next answer; None once the time of the run is over, which no contestant is to blame for. Raises
+        `TimeoutError` where a block takes longer than it may."""
         left = self._end - time.monotonic()
         if not self._link.poll(max(min(self.timeout, left, _LONGEST_POLL), 0.001)):
-            raise Late if left < self.timeout else Hung
+            if left < self.timeout:
+                return None
+            raise TimeoutError
         keep_short(self._log)
         return self._link.recv_bytes()
 
     def _problem(self, ended: Exception) -> jobs.Problem:
-        if isinstance(ended, Hung):
+        if isinstance(ended, TimeoutError):
             at = place_in(self.job.base.file, self._process, self._directory)
             reason = f"a block did not finish within {self.timeout:g} s{at}"
+        elif wait(self._process, 5):
+            reason = cause_of_death(self._process.wait(), log_tail(self._log))
         else:
-            with suppress(Exception):
-                self._process.wait(5)
-            code = self._process.poll()
             reason = "the process closed its connection"
-            if code is not None:
-                reason = cause_of_death(code, self._tail())
-        return jobs.Problem(cause="device", message=reason, detail=self._tail())
-
-    def _tail(self) -> str:
-        with suppress(OSError):
-            return log_tail(self._log)
-        return ""
+        return jobs.Problem(cause="device", message=reason, detail=log_tail(self._log))
 
 
 _ENDING_SECONDS = 30.0
