@@ -39,23 +39,10 @@ def real(folder: Path) -> None:
     made._repr_html_()
 
 
-def locked(run: Callable[[RecordingBackend, str], None]) -> list[str]:
-    """Page-locked memory that a strategy leaves on the stand-in for a GPU."""
-    left = []
-    for strategy in STRATEGIES:
-        backend = RecordingBackend()
-        run(backend, strategy.name)
-        kinds = [kind for kind, _ in backend.live.values() if kind.startswith(LOCKED)]
-        left += [f"{strategy.name} leaves {kind} memory" for kind in kinds]
-    return left
-
-
 def frames(backend: RecordingBackend, strategy: str) -> None:
-    """Two frames under that strategy."""
+    """Two frames under that strategy on the stand-in for a GPU."""
     with bench(FRESH, strategy, backend) as run:
-        run.loop.run_setup()
-        for index in range(2):
-            run.loop.frame(index)
+        run.start(2)
 
 
 def soak(
@@ -71,31 +58,30 @@ def soak(
     with mock.patch("tempfile.tempdir", str(temporary)):
         for number in range(count):
             profile(folder)
-            found += locked(run)
+            for strategy in STRATEGIES:
+                backend = RecordingBackend()
+                run(backend, strategy.name)
+                kinds = [kind for kind, _ in backend.live.values() if kind.startswith(LOCKED)]
+                found += [f"{strategy.name} leaves {kind} memory" for kind in kinds]
             if number == WARM - 1:
                 gc.collect()
                 held = process.memory_info().rss
     gc.collect()
     grown = process.memory_info().rss - held
-    found += [
-        f"a process is left: {child.name()}" for child in set(process.children(recursive=True)) - before
-    ]
+    children = set(process.children(recursive=True)) - before
+    found += [f"a process is left: {child.name()}" for child in children]
     found += [f"a temporary file is left: {path.name}" for path in temporary.iterdir()]
-    hidden = (path.name for path in folder.iterdir() if path.name.startswith("."))
-    found += [f"a part of a file is left: {name}" for name in hidden]
+    found += [f"a part of a file is left: {path.name}" for path in folder.glob(".*")]
     if count > WARM and grown > MOST_GROWTH:
         found.append(f"the process holds {grown / 1e6:.0f} MB more")
     return found
 
 
-def main(count: int) -> int:
-    """Prints what is left, and how long it took; 1 where there is anything."""
-    begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        found = soak(count, Path(folder))
-    print(*found, f"{count} profiles in {time.monotonic() - begin:.0f} s, {len(found)} things left", sep="\n")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    profiles, begin = int(sys.argv[1]), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        left = soak(profiles, Path(folder))
+    print(
+        *left, f"{profiles} profiles in {time.monotonic() - begin:.0f} s, {len(left)} things left", sep="\n"
+    )
+    sys.exit(bool(left))

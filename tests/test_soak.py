@@ -7,7 +7,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fakes import RecordingBackend
 from soak import MOST_GROWTH, WARM, soak
 
 
@@ -24,10 +23,7 @@ def test_what_is_left_is_found(tmp_path: Path) -> None:
         tempfile.mkdtemp()
         (folder / ".profile.json.part").touch()
 
-    def forgetful(backend: RecordingBackend, strategy: str) -> None:
-        backend.host_alloc(64)
-
-    found = soak(WARM + 2, tmp_path, careless, forgetful)
+    found = soak(WARM + 2, tmp_path, careless, lambda backend, strategy: backend.host_alloc(64))
     for process in kept[::2]:
         with process:
             process.kill()
