@@ -294,7 +294,7 @@ class VersionFinal:
         self._enter()
 
     def _enter(self, why_apart: str = "") -> None:
-        """Begins anew; in separate processes where there is a reason for that."""
+        """Starts over; in separate processes where there is a reason for that."""
         if why_apart:
             self.why_apart, self.entry = why_apart, Entry(self.entry.strategies, apart=True)
         self.loop = FinalLoop(
