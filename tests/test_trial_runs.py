@@ -19,7 +19,7 @@ from advisor.errors import UsageError, WorkloadError
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.launcher import script_job
 from advisor.measure.progress import Lines, Progress
-from advisor.measure.trying.candidates import Candidate, candidates, written_patch
+from advisor.measure.trying.candidates import Candidate, allocator_candidates, candidates, written_patch
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import MOST_PROCESSES, RunTrial, Session, try_script
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
@@ -317,6 +317,19 @@ def test_a_promising_change_gets_more_processes(
     tried = session(tmp_path, runs, [Candidate(trial, change)])
     tried._time()
     assert len({block.process for block in tried._blocks}) == processes
+
+
+def test_times_divide_to_the_ratios_beside_them(tmp_path: Path) -> None:
+    """Those of allocators too, which take turns in a process that may be slower."""
+    pools = dict.fromkeys(("no-pool", "async-pool", "managed-pool", "managed-prefetch-pool"), 0.005)
+    slower = {"as-is": 0.0048, "no-pool": 0.006}
+    runs = Runs(FAST | pools, drawn=lambda process: slower if process == MOST_PROCESSES else {})
+    script = ScriptRun.model_validate_json(json.dumps(RECORD))
+    tries = (*candidates(script, 0, tmp_path), *allocator_candidates(script, 0, tmp_path / "camera.py"))
+    found = session(tmp_path, runs, tries).trials(1.0)
+    timed = {t.name: (found.frame_seconds / t.frame_seconds, t.speedup) for t in found.trials if t.speedup}
+    assert timed["no-pool"] == (pytest.approx(0.8), pytest.approx(0.8))
+    assert all(ratio == pytest.approx(speedup) for ratio, speedup in timed.values()), timed
 
 
 @pytest.mark.parametrize(("end", "reason"), [(TimeUp, "--max-seconds"), (KeyboardInterrupt, "Interrupted")])

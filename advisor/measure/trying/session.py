@@ -227,10 +227,14 @@ class Session:
         return trial.model_copy(update=figures)
 
     def _times(self) -> TrialTimes:
-        """Times from the main processes; for what screening left out, from the screening."""
+        """Times from the main processes. What screening left out is told at their speed, so that a page's
+        times divide to its ratios: the script as it is took another time in the screening's process."""
         main = trial_times((b for b in self._blocks if b.process < SCREENING), self._alone)
         screened = trial_times(b for b in self._blocks if b.process == SCREENING)
-        return TrialTimes({**screened.seconds, **main.seconds}, {**screened.speedups, **main.speedups})
+        as_is = screened.seconds.get(AS_IS, math.nan)
+        speed = main.seconds.get(AS_IS, as_is) / as_is
+        seconds = {name: speed * each for name, each in screened.seconds.items()}
+        return TrialTimes({**seconds, **main.seconds}, {**screened.speedups, **main.speedups})
 
     def _as_it_is(self) -> Equality:
         """Raises `WorkloadError` where the script cannot run again."""
