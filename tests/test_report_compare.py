@@ -115,3 +115,9 @@ def test_two_devices_are_both_named() -> None:
     assert comparison_page(found).where == "on Other (BASE: Test discrete)"
     for form in FORMS:
         assert "Other (BASE: Test discrete)" in shown(form, found, (), FILES)
+
+
+def test_gates_that_say_the_same_stand_together() -> None:
+    rulings = gated(profile(), later(), ("footprint=+10%", "footprint=+20%"))
+    assert "Gates footprint=+10% and footprint=+20%: passed" in shown("txt", *rulings)
+    assert "- Gates <code>footprint=+10%</code>, <code>footprint=+20%</code> passed" in shown("md", *rulings)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from builders import (
+    altered,
     catalogue_device,
     cpu_profile,
     failed,
@@ -142,6 +143,15 @@ def test_a_sweep_over_several_devices_has_a_verdict_and_a_table_of_each(accepted
     swept = combine([(Path(f"{i}.json"), each) for i, each in enumerate(made)], Path())
     accepted(render(page_of(swept), "details"), "sweep-devices.txt")
     assert "short (at n = 1 on NVIDIA Thor)" in render(page_of(swept), "md")
+
+
+def test_a_predicted_device_is_that_of_the_machine_which_predicts_it_most_often() -> None:
+    rows = predicted("pageable", 0.04), predicted("pinned", 0.02)
+    runs = [likely(n, *rows, strategy="pinned") for n in (1, 1, 4)]
+    runs[0] = altered(runs[0], "device", name="Another CPU")
+    (track, *cpus) = tracks([Point(n, run) for n, run in zip((1, 1, 4), runs, strict=True)])
+    assert [stop.value for stop in track.stops if stop.known] == [1, 4]
+    assert [each.device.name for each in cpus] == ["Another CPU", runs[1].device.name]
 
 
 A, B, C = clear("a"), clear("b"), clear("c")

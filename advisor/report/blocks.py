@@ -261,12 +261,19 @@ class Facts(Block):
 
 @dataclass(frozen=True)
 class Items(Block):
-    """Names with a status and a reason, such as gaps; `most` in Markdown, after `label` in short forms."""
+    """Names with a status and a reason, such as gaps; `most` in Markdown, after `label` in short forms.
+
+    `labels`: that of several names.
+    """
 
     items: tuple[Item, ...]
     title: str = ""
     label: str = ""
+    labels: str = ""
     most: int = 3
+
+    def label_of(self, item: Item) -> str:
+        return self.labels if self.labels and len(item.names) > 1 else self.label
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Literal
 
 from advisor import units
@@ -91,7 +92,10 @@ def time_axis(low: float, high: float, *, relative: bool = False) -> tuple[Scale
     """
     if high >= LOGARITHMIC_FROM * low:
         scale = Scale(low / 1.15, high * 1.15, True)
-        ticks = _decimal_ticks(scale.low, scale.high)
+        exponents = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
+        decades = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
+        powers, ticks = ([t for t in ts if scale.low <= t <= scale.high] for ts in (decades[::3], decades))
+        ticks = powers if len(powers) > 3 else ticks
     else:
         scale = Scale(0.95 * low if relative else 0.0, high * 1.05, False)
         fifth = (scale.high - scale.low) / 5  # at most five steps, of 1, 2 or 5 times a power of ten
@@ -100,13 +104,6 @@ def time_axis(low: float, high: float, *, relative: bool = False) -> tuple[Scale
         ticks = [i * step for i in range(math.ceil(scale.low / step), int(scale.high / step) + 1)]
     write: Callable[[float], str] = "{:g}×".format if relative else _short
     return scale, tuple(Tick(scale.share(tick), write(tick)) for tick in ticks)
-
-
-def _decimal_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten; where there are few, also their multiples by 2 and 5."""
-    powers = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
-    ticks = [power for power in powers if low <= power <= high]
-    return ticks if len(ticks) > 3 else [m * p for p in powers for m in (1, 2, 5) if low <= m * p <= high]
 
 
 def _short(seconds: float) -> str:
@@ -308,7 +305,9 @@ def _line(
 ) -> Line:
     placed = list(zip(across, samples, strict=True))
     points = tuple((x, sample) for x, sample in placed if sample)
-    runs = list(_runs(placed)) if connected else []
+    neighbours = groupby(placed, key=lambda pair: pair[1] is not None)
+    runs = [[(x, s) for x, s in near if s] for _, near in neighbours if connected]
+    runs = [run for run in runs if len(run) > 1]  # a single point has no line
     paths = tuple(_path([(x, scale.share(s.middle)) for x, s in run]) for run in runs)
     bands = []
     for run in runs:
@@ -317,18 +316,6 @@ def _line(
         bands.append(f"{_path([*above, *below])}Z")
     end = _inset(1 - scale.share(points[-1][1].middle))
     return Line(strategy, style, points, paths, tuple(bands), end, end)
-
-
-def _runs(placed: Sequence[tuple[float, Sample | None]]) -> Iterator[list[tuple[float, Sample]]]:
-    """Runs of neighbouring points with figures; a single point has no line."""
-    run: list[tuple[float, Sample]] = []
-    for x, sample in (*placed, (0.0, None)):
-        if sample:
-            run.append((x, sample))
-            continue
-        if len(run) > 1:
-            yield run
-        run = []
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:

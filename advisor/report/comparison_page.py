@@ -106,7 +106,7 @@ def gated(
     summaries = (
         f"{words.listing(words.code(r.gate.text) for r in same)} {s}" for s, same in by_status.items()
     )
-    inside = filled(opening, blocks.Items(tuple(items), label="Gate", most=4))
+    inside = filled(opening, blocks.Items(tuple(items), label="Gate", labels="Gates", most=4))
     gates = Section("gates", "Gates", inside, nav="Gates", brief=True, forms="txt")
     yield gates
     summary = blocks.Prose(f"{'; '.join(summaries)}.", "Gates", "next together", forms="html")

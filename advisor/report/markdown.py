@@ -133,7 +133,7 @@ class _Writer:
         yield "\n".join(("| | |", "| :-- | :-- |", *rows))
 
     def items(self, block: blocks.Items) -> Iterator[str]:
-        lines = (_item(item, block.label, self.whole) for item in block.items[: block.most])
+        lines = (_item(item, block.label_of(item), self.whole) for item in block.items[: block.most])
         yield _list((*lines, *_more(len(block.items) - block.most, "reason", self.whole)))
 
     def findings(self, block: blocks.Findings) -> Iterator[str]:

@@ -261,7 +261,13 @@ def _failure(rows: Sequence[Failed], before: str, after: str) -> Failure:
 
 
 def sweep_failures(sweep: ProfileSet, parameter: str = "") -> tuple[Failure, ...]:
-    """Each failure once, with its strategies and values, or workloads; `parameter` as shown."""
+    """Each failure once, with its strategies and values, or workloads; with several devices, once on each.
+
+    `parameter` as shown.
+    """
+    if len(sweep.machines) > 1:
+        machines = ((device.name, replace(sweep, points=own)) for device, own in sweep.machines)
+        return tuple(f for name, own in machines for f in on_device(sweep_failures(own, parameter), name))
     which = f"{parameter} = " * bool(parameter)
     failed = [point for point in sweep.points if point.profile is None and point.status == "failed"]
     rows = [(p.value, row) for p in sweep.points if p.profile for row in failed_rows(p.profile)]
@@ -274,6 +280,10 @@ def sweep_failures(sweep: ProfileSet, parameter: str = "") -> tuple[Failure, ...
         values = words.listing(dict.fromkeys(words.value(value) for value, _ in same), limit=12)
         failures.append(_failure([row for _, row in same], "", f" failed at {which}{values}"))
     return tuple(failures)
+
+
+def on_device(failures: Iterable[Failure], device: str) -> tuple[Failure, ...]:
+    return tuple(replace(f, headline=f"{f.headline} (on {words.name(device)})") for f in failures)
 
 
 def excerpt(detail: str) -> str:

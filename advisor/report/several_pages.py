@@ -23,6 +23,7 @@ from advisor.report.recommendations import (
     UNSURE,
     failures,
     nothing,
+    on_device,
     sweep_failures,
     uncapitalised,
     with_gain,
@@ -79,13 +80,29 @@ class Place:
 
 
 def devices_page(compared: ProfileSet) -> Page:
-    workload = compared.profiles[0].workload
-    places, parameters = tuple(_places(compared)), pairs(workload.parameters)
+    workload, places = compared.profiles[0].workload, tuple(_places(compared))
+    parameters, beside, each = pairs(workload.parameters), "Side by side", "Device by device"
+    by_basis = words.grouped(places, lambda place: place.basis).items()
+    none = nothing("", "No device has figures: nothing was measured or predicted")
+    verdicts = tuple(_places_verdict(same, basis) for basis, same in by_basis) or (none,)
+    answers = Answers(tuple(place.answer for place in places), verdicts, linked=False)
+    failed = tuple(f for p in compared.profiles for f in on_device(failures(p), p.device.name))
+    drawn = any(place.answer.bars for place in places)
+    notes = blocks.Banners("note", tuple(_notes(compared, places)))
+    facts = [blocks.Fact(place.name, f"{place.basis} {place.origin}") for place in places]
+    facts += [blocks.Fact("parameters", parameters)] * bool(parameters)
+    origins = filled(blocks.Facts(tuple(facts), forms="txt"), notes)
+    sections = (
+        lead(*around(blocks.Failures(failed), answers, drawn=drawn), replace(notes, forms="html")),
+        Section("times", beside, _times(places), nav=beside, closed=True, forms="html txt"),
+        Section("devices", each, tuple(map(_card, places)), nav=each, closed=True, forms="html"),
+        Section("each", each, origins, folded=True, forms="md txt"),
+    )
     return Page(
         "devices",
         "several devices",
         words.name(compared.workload),
-        _devices_sections(compared, places, parameters),
+        sections,
         basis="predicted" if all(place.basis == "predicted" for place in places) else "measured",
         where=f"on {words.count(len(places), 'device')}",
         summary=words.line(workload.summary, 300),
@@ -107,31 +124,6 @@ def _places(compared: ProfileSet) -> Iterator[Place]:
                 device_names.add(name)
                 stop, answer = predicted_stop(name, profile, name), predicted_answer(profile, prediction)
                 yield Place(prediction.device, "predicted", profile, stop, answer)
-
-
-def _devices_sections(compared: ProfileSet, places: Sequence[Place], parameters: str) -> tuple[Section, ...]:
-    notes = blocks.Banners("note", tuple(_notes(compared, places)))
-    by_basis = words.grouped(places, lambda place: place.basis).items()
-    none = nothing("", "No device has figures: nothing was measured or predicted")
-    verdicts = tuple(_places_verdict(same, basis) for basis, same in by_basis) or (none,)
-    answers = Answers(tuple(place.answer for place in places), verdicts, linked=False)
-    failed = tuple(
-        replace(failure, headline=f"{failure.headline} (on {words.name(profile.device.name)})")
-        for profile in compared.profiles
-        for failure in failures(profile)
-    )
-    facts = [blocks.Fact(place.name, f"{place.basis} {place.origin}") for place in places]
-    facts += (blocks.Fact("parameters", parameters),) * bool(parameters)
-    has_bars = any(place.answer.bars for place in places)
-    beside, each = "Side by side", "Device by device"
-    return (
-        lead(*around(blocks.Failures(failed), answers, drawn=has_bars), replace(notes, forms="html")),
-        Section("times", beside, _times(places), nav=beside, closed=True, forms="html txt"),
-        Section("devices", each, tuple(map(_card, places)), nav=each, closed=True, forms="html"),
-        Section(
-            "each", each, filled(blocks.Facts(tuple(facts), forms="txt"), notes), folded=True, forms="md txt"
-        ),
-    )
 
 
 def _places_verdict(places: Sequence[Place], basis: _GpuBasis) -> Verdict:
@@ -208,14 +200,28 @@ def _notes(compared: ProfileSet, places: Sequence[Place]) -> Iterator[str]:
 
 
 def workloads_page(results: ProfileSet) -> Page:
+    """How many workloads have a recommendation, the state of the others, and what to use for each."""
     first = results.profiles[0] if results.profiles else None
     gpu_tracks = [track for track in tracks(results.points) if track.basis != "cpu"]
     predicted = all(track.basis == "predicted" for track in gpu_tracks)
     created = words.created(first.created) if first else ""
+    ended: list[str] = []
+    for i, point in enumerate(results.points):
+        state = "without recommendation" if point.profile else point.status
+        ended.append("" if any(track.stops[i].optima.chosen for track in gpu_tracks) else state)
+    states = [words.count(ended.count(""), "recommendation")] * ("" in ended)
+    states += [f"{ended.count(state)} {state}" for state in dict.fromkeys(filter(None, ended))]
+    verdict = nothing("", f"{words.count(len(ended), 'workload')}: {', '.join(states)}")
+    if "" in ended:
+        measured = gpu_tracks[0].basis == "measured"
+        step = _APPLY.format("workload") if measured else CONFIRM
+        tone: blocks.Tone = "inconclusive" if any(ended) else "clear"
+        basis: _GpuBasis = "measured" if measured else "predicted"
+        verdict = replace(verdict, basis=basis, tone=tone, next_step=step)
     table = best_table(results, gpu_tracks, "workload") if gpu_tracks else None
     inside = filled(table, blocks.Failures(sweep_failures(results)))
     sections = (
-        lead(blocks.Verdicts((_workloads_verdict(results, gpu_tracks),))),
+        lead(blocks.Verdicts((verdict,))),
         Section("workloads", "Recommended", inside, "Workloads", brief=True),
         circumstances(first, command=results.command),
     )
@@ -231,38 +237,43 @@ def workloads_page(results: ProfileSet) -> Page:
     )
 
 
-def _workloads_verdict(results: ProfileSet, gpu_tracks: list[Track]) -> Verdict:
-    """The number of workloads with a recommendation, and the state of the others."""
-    ended: list[str] = []
-    for i, point in enumerate(results.points):
-        state = "without recommendation" if point.profile else point.status
-        ended.append("" if any(track.stops[i].optima.chosen for track in gpu_tracks) else state)
-    chosen = words.count(ended.count(""), "recommendation")
-    others = (f"{ended.count(state)} {state}" for state in dict.fromkeys(filter(None, ended)))
-    states = ", ".join((*[chosen] * ("" in ended), *others))
-    headline = f"{words.count(len(ended), 'workload')}: {states}"
-    if "" not in ended:
-        return nothing("", headline)
-    measured = gpu_tracks[0].basis == "measured"
-    tone: blocks.Tone = "inconclusive" if any(ended) else "clear"
-    step = _APPLY.format("workload") if measured else CONFIRM
-    return Verdict("measured" if measured else "predicted", tone, "", headline, next_step=step)
-
-
 def best_table(results: ProfileSet, devices: Sequence[Track], names: str) -> Table:
     """The recommended strategy at each value, or of each workload, on each device, and its gain."""
     heads = tuple(
         Column(words.name(t.device.name), figures=False, notes="interval", basis=t.basis) for t in devices
     )
     by_value = words.grouped(results.points, lambda point: repr(point.value))
-    cells = ([_advised(track, value) for track in devices] for value in by_value)
+    columns_of_cells = [_advised(track) for track in devices]
+    cells = ([column.get(value, NOTHING) for column in columns_of_cells] for value in by_value)
     alone = len(by_value) == len(results.points)  # else a value has a report for each device
     points = [replace(same[0], href=same[0].href if alone else "") for same in by_value.values()]
-    rows = tuple(point_rows(points, cells))
     caption = "The recommended strategy, and its gain over the baseline."
     title = "Recommended, with the gain over the baseline:"
+    rows = tuple(point_rows(points, cells))
     table = Table("sweep best", names, heads, rows, caption, title, left_out="device", whole=True)
     return replace(table, codes=results.kind == "workloads")
+
+
+def _advised(track: Track) -> dict[str, TableCell]:
+    """What to use at each value that has a profile, by the representation of the value."""
+    cells = {}
+    for point, stop in zip(track.points, track.stops, strict=True):
+        if not point.profile:
+            continue
+        cell = TableCell("undecided" if stop.optima.rivals else NOTHING)
+        by_name = {prediction.device.name: prediction for prediction in point.profile.predictions}
+        of = point.profile if track.basis == "measured" else by_name.get(track.device.name)
+        advice = of and of.recommendation
+        if stop.optima.chosen and advice:
+            likely, name = "likely " * stop.optima.likely, words.name(stop.optima.chosen)
+            advice = with_gain(advice, point.profile) if track.basis == "measured" else advice
+            gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
+            between = words.gain_between(*advice.interval) if advice.interval else ""
+            cell = TableCell(f"{likely}{name}{gain}", between)
+            if advice.strategy == BASELINE:
+                cell = TableCell(f"{likely}keep {BASELINE}")
+        cells[repr(point.value)] = cell
+    return cells
 
 
 def point_rows(points: Sequence[Point], cells: Iterable[Sequence[str | TableCell]]) -> Iterator[Row]:
@@ -273,27 +284,6 @@ def point_rows(points: Sequence[Point], cells: Iterable[Sequence[str | TableCell
         else:
             why = f": {words.line(point.reason, 200)}" * (point.status == "not run")
             yield Row(words.value(point.value), (), missing=f"{point.status}{why}")
-
-
-def _advised(track: Track, value: str) -> TableCell:
-    """What to use at that value, by its representation."""
-    pairs_of = zip(track.points, track.stops, strict=True)
-    profile, stop = next(((p.profile, stop) for p, stop in pairs_of if repr(p.value) == value), (None, None))
-    if stop is None:
-        return TableCell(NOTHING)
-    advice = profile.recommendation if profile else None
-    if profile and track.basis == "measured":
-        advice = advice and with_gain(advice, profile)
-    elif profile:
-        advice = next(p.recommendation for p in profile.predictions if p.device.name == track.device.name)
-    if not stop.optima.chosen or advice is None:
-        return TableCell("undecided" if stop.optima.rivals else NOTHING)
-    likely = "likely " * stop.optima.likely
-    if advice.strategy == BASELINE:
-        return TableCell(f"{likely}keep {BASELINE}")
-    gain = f", {units.ratio(advice.speedup)}" if advice.speedup else ""
-    between = words.gain_between(*advice.interval) if advice.interval else ""
-    return TableCell(f"{likely}{words.name(stop.optima.chosen)}{gain}", between)
 
 
 _VERDICTS = {"near": "none clearly faster", "open": "undecided", "untrusted": "not trusted"}
@@ -315,10 +305,17 @@ def fleet_page(record: FleetRecord) -> Page:
     )
     notes = blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes))
     each, gone = filled(_fleet_table(record, done) if done else None), "Without a result"
+    items = []
+    alike = words.grouped(missing, lambda row: (row.status, row.reason, row.next_step))
+    for (status, reason, step), same in alike.items():
+        devices = tuple(words.name(f"{row.device} {row.value}".strip()) for row in same)
+        text = words.line(f"{reason}. {step}" if step else reason, 500)
+        items.append(blocks.Item(devices, "cannot take part" if status == "unfit" else status, text))
+    unheard = filled(blocks.Items(tuple(items), label=f"{gone}:", most=20))
     sections = (
         lead(blocks.Verdicts(verdicts or (none,), named=bool(record.parameter)), notes),
         Section("devices", "Device by device", each, nav="Devices", brief=True),
-        Section("missing", gone, filled(_missing(missing)), nav=gone, brief=True),
+        Section("missing", gone, unheard, nav=gone, brief=True),
     )
     return Page(
         "fleet",
@@ -404,13 +401,3 @@ def _fleet_table(record: FleetRecord, done: Sequence[FleetRow]) -> Table:
     caption = f"The recommended strategy of each device.{_COSTS * costed}"
     table = Table("fleet", "device", heads, tuple(rows), caption, "Devices:", codes=False)
     return replace(table, sortable=True)
-
-
-def _missing(rows: Sequence[FleetRow]) -> blocks.Items:
-    alike = words.grouped(rows, lambda row: (row.status, row.reason, row.next_step))
-    items = []
-    for (status, reason, step), same in alike.items():
-        names = tuple(words.name(f"{row.device} {row.value}".strip()) for row in same)
-        text = words.line(f"{reason}. {step}" if step else reason, 500)
-        items.append(blocks.Item(names, "cannot take part" if status == "unfit" else status, text))
-    return blocks.Items(tuple(items), label="Without a result:", most=20)

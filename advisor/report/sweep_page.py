@@ -55,10 +55,18 @@ def sweep_page(sweep: ProfileSet) -> Page:
     remarks = tuple(words.line(note, 500) for note in sweep.notes), tuple(_notes(sweep, parameter))
     timed = [track for track in devices if track.with_figures]
     alone = len(timed) < 2 and not sweep.is_grid
+    grids = []
+    for i, track in enumerate(timed if sweep.is_grid else ()):  # for forms without panels
+        tables, name = tuple(grid_tables(track, sweep, _confidence(sweep))), words.name(track.device.name)
+        brief = (
+            tables if len(timed) == 1 else tables[:1]
+        )  # of several devices, a screen has the first of each
+        grids.append(Section(f"grid-{i}", name, brief, brief=True, forms="md txt"))
+        grids.append(Section(f"grid-times-{i}", name, tables[len(brief) :], forms="md txt"))
     best = () if alone or sweep.is_grid else (best_table(sweep, timed, parameter),)
     sections = (
         _lead(sweep, devices, parameter, *remarks),
-        *_grids(timed, sweep),
+        *grids,
         Section("best", "At each value", best, nav="At each value", brief=True),
         *(_device(track, parameter, i, alone=alone) for i, track in enumerate(devices, 1)),
         _circumstances(sweep, first, fixed, remarks[0] + remarks[1]),
@@ -91,7 +99,7 @@ def _lead(
     predicted = any(track.basis == "predicted" for track in devices)
     confirm = {verdict.basis for verdict in verdicts} - {"nothing"} == {"predicted"}
     what = f"Nothing could be measured or predicted at any value of {parameter}"
-    failures = _failures(sweep, parameter)  # each with its next step
+    failures = sweep_failures(sweep, parameter)  # each with its next step
     none = nothing("", what, next_step="" if failures else "Fix the errors in the rows and run again.")
     figures: list[tuple[blocks.Block, ...]] = []
     looks = styles(list(dict.fromkeys(name for track in devices for name in track.strategies)))
@@ -111,17 +119,6 @@ def _lead(
         replace(following, forms="md txt"),
         blocks.Banners("note", limits, forms="html txt"),
         blocks.Banners("note", notes, forms="html"),
-    )
-
-
-def _failures(sweep: ProfileSet, parameter: str) -> tuple[blocks.Failure, ...]:
-    """Each failure once; with several devices, once on each."""
-    if len(sweep.machines) < 2:
-        return sweep_failures(sweep, parameter)
-    return tuple(
-        replace(failure, headline=f"{failure.headline} (on {words.name(device.name)})")
-        for device, points in sweep.machines
-        for failure in sweep_failures(replace(sweep, points=points), parameter)
     )
 
 
@@ -283,13 +280,23 @@ def _narrower(track: Track, parameter: str) -> str:
 
 
 def _device(track: Track, parameter: str, number: int, *, alone: bool) -> Section:
-    """One device over all values: its table, and what has no figures."""
-    device, gaps = words.name(track.device.name), merged(_gaps(track, parameter))
+    """One device over all values: its table, and what has no figures, once for each reason."""
+    device, profiled = words.name(track.device.name), sum(bool(stop.results) for stop in track.stops)
+    results = ((stop, stop.results.get(name)) for name in track.strategies for stop in track.stops)
+    without = [(stop, row) for stop, row in results if isinstance(row, (Failed, Skipped))]
+    single = []
+    alike = words.grouped(without, lambda pair: (pair[1].strategy, pair[1].status, pair[1].reason))
+    for (strategy, status, reason), where in alike.items():
+        label = "not predicted" if track.basis == "predicted" else status
+        place = "" if len(where) == profiled else f" (at {at(parameter, [stop for stop, _ in where])})"
+        detail = words.block(getattr(where[0][1], "detail", ""))
+        single.append(blocks.Item((words.name(strategy),), label, words.line(reason, 500) + place, detail))
+    gaps = merged(single)
+    further = tuple(gap for gap in gaps if gap.status != "failed")  # failures are told with the verdict
     figures: tuple[blocks.Block, ...] = (blocks.Prose("No strategy has figures here.", forms="html"),)
     if track.with_figures:
         table = _table(track, parameter)
         figures = table, blocks.Prose(legend(table), forms="md txt")
-    further = tuple(gap for gap in gaps if gap.status != "failed")  # failures are told with the verdict
     title = "Not predicted" if track.basis == "predicted" else "Not measured"
     inside = filled(
         blocks.Prose(memory_sentence(track.device), forms="html"),
@@ -347,21 +354,6 @@ def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int) -
     )  # fmt: skip
 
 
-def _gaps(track: Track, parameter: str) -> Iterator[blocks.Item]:
-    """Each strategy without figures, once for each reason, with the values it holds for."""
-    results = (
-        (stop, row) for name in track.strategies for stop in track.stops if (row := stop.results.get(name))
-    )
-    without = [(stop, row) for stop, row in results if isinstance(row, (Failed, Skipped))]
-    profiled = sum(bool(stop.results) for stop in track.stops)
-    alike = words.grouped(without, lambda pair: (pair[1].strategy, pair[1].status, pair[1].reason))
-    for (strategy, status, reason), where in alike.items():
-        label = "not predicted" if track.basis == "predicted" else status
-        place = "" if len(where) == profiled else f" (at {at(parameter, [stop for stop, _ in where])})"
-        detail = words.block(getattr(where[0][1], "detail", ""))
-        yield blocks.Item((words.name(strategy),), label, words.line(reason, 500) + place, detail)
-
-
 def _notes(sweep: ProfileSet, parameter: str) -> Iterator[str]:
     """Notes of all values; those that differ only in figures appear once."""
     notes, several = [], len(sweep.machines) > 1
@@ -377,16 +369,6 @@ def _notes(sweep: ProfileSet, parameter: str) -> Iterator[str]:
         elif len(same) == len(sweep.profiles):
             where = ""
         yield f"{note}{where}."
-
-
-def _grids(timed: Sequence[Track], sweep: ProfileSet) -> Iterator[Section]:
-    """The tables of two parameters for forms without panels; of several devices, a screen has the first of
-    each."""
-    for i, track in enumerate(timed if sweep.is_grid else ()):
-        tables, name = tuple(grid_tables(track, sweep, _confidence(sweep))), words.name(track.device.name)
-        brief = tables if len(timed) == 1 else tables[:1]
-        yield Section(f"grid-{i}", name, brief, brief=True, forms="md txt")
-        yield Section(f"grid-times-{i}", name, tables[len(brief) :], forms="md txt")
 
 
 def grid_tables(track: Track, sweep: ProfileSet, confidence: float | None) -> Iterator[Table]:

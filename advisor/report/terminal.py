@@ -104,13 +104,14 @@ def wrap(text: str, indent: str = "", hanging: str = "", most: int = _ALL) -> li
     return [first, *map(_Rest, rest)] if lines else []
 
 
-def bar(low: float, value: float, high: float, *, predicted: bool) -> str:
+def bar(answer: Answer, of: Bar) -> str:
     """A share of a whole bar, lighter between the ends of its interval where these lie apart."""
-    solid, light = ("▒", "░") if predicted else ("█", "▒")
+    low, value, high = (answer.share(end) / 100 for end in (of.low, of.amount, of.high))
+    solid, light = ("▒", "░") if answer.predicted else ("█", "▒")
     first, last = int(BAR * low), math.ceil(BAR * high)
     if last - first > 1:
         return solid * first + light * (last - first)
-    if predicted:
+    if answer.predicted:
         return solid * max(1, round(BAR * value))
     full, eighths = divmod(max(1, round(8 * BAR * value)), 8)
     return solid * full + _EIGHTHS[eighths].strip()
@@ -207,7 +208,7 @@ class _Writer:
         alone = len(block.items) == 1
         several: list[str] = []
         reasons = not self.brief and alone
-        verdicts = (self._verdict(verdict, self.indent, reasons) for verdict in block.sentences)
+        verdicts = (self._verdict(verdict, named=False, reasons=reasons) for verdict in block.sentences)
         yield list(chain.from_iterable(verdicts)) if alone or block.over else []
         items = self.first(block.items, "device", self.room.devices)
         names = (_joined(bar.names) for answer in items for bar in answer.leading(self.room.rows))
@@ -224,7 +225,7 @@ class _Writer:
                     headline = headline.removeprefix("Predicted: ")
                 several += [*self.wrap(f"{answer.verdict.device}: {headline}", self.indent), *chart]
             else:
-                yield self._device(answer.verdict, named=True, reasons=True)
+                yield self._verdict(answer.verdict, named=True, reasons=True)
                 yield [*chart, *apart]
         yield several
         if self.brief:
@@ -232,24 +233,24 @@ class _Writer:
 
     def verdicts(self, block: blocks.Verdicts) -> Iterator[list[str]]:
         items, reasons = self.first(block.items, "verdict", self.room.devices), self.room.lines > 2
-        paragraphs = [self._device(item, named=block.named, reasons=reasons) for item in items]
+        paragraphs = [self._verdict(item, named=block.named, reasons=reasons) for item in items]
         if self.room.lines == 1 and len(items) > 1:
             texts = (": ".join(filter(None, (v.device, v.headline))) for v in items)
             lines = (wrap(text, self.indent) for text in texts)
             paragraphs = [list(chain.from_iterable(lines))]
         yield from paragraphs
 
-    def _device(self, verdict: blocks.Verdict, *, named: bool, reasons: bool) -> list[str]:
-        device = wrap(verdict.device, self.indent) if named else []
-        return [*device, *self._verdict(verdict, self.indent + "  " * named, reasons)]
-
-    def _verdict(self, verdict: blocks.Verdict, indent: str, reasons: bool = False) -> list[str]:
+    def _verdict(self, verdict: blocks.Verdict, *, named: bool, reasons: bool) -> list[str]:
+        device, indent = wrap(verdict.device, self.indent) if named else [], self.indent + "  " * named
         step = f"Next: {verdict.next_step}" * bool(verdict.next_step)
-        texts = verdict.remark, verdict.reason * reasons, step
-        return [line for text in (verdict.headline, *filter(None, texts)) for line in self.wrap(text, indent)]
+        texts = filter(None, (verdict.remark, verdict.reason * reasons, step))
+        return [*device, *(line for text in (verdict.headline, *texts) for line in self.wrap(text, indent))]
 
     def _chart(self, answer: Answer, least: int, *, head: bool) -> list[str]:
-        """The recommended strategy, the baseline and the fastest of the others; equal ones are one line."""
+        """The recommended strategy, the baseline and the fastest of the others; equal ones are one line.
+
+        Notes are latencies; with all room also what memory counts, equal strategies, those outside the final.
+        """
         bars = answer.leading(self.room.rows)
         if not bars:
             return []
@@ -258,23 +259,19 @@ class _Writer:
         columns: list[_Column] = [
             (answer.counts, False, [_joined(each.names) for each in bars]),
             ("", True, [each.value for each in bars]),
-            ("", not drawn, [_drawn(answer, each) if drawn else each.between for each in bars]),
+            ("", not drawn, [bar(answer, each) if drawn else each.between for each in bars]),
             ("gain" * bool(answer.against), True, [each.ratio for each in bars]),
             *([] if self.brief else [("", True, [_shortened(each.ratio_between) for each in bars])]),
             ("memory", True, [each.memory for each in bars]),
         ]
         lines = grid(columns, [each.mark for each in bars], least)
-        notes = (line for note in self._notes(answer, bars) for line in self.wrap(note, "  "))
-        return [*lines[not head :], *notes]
-
-    def _notes(self, answer: Answer, bars: Sequence[Bar]) -> Iterator[str]:
-        """Latencies; with all room also what memory counts, equal strategies, and those outside the final."""
-        yield from (f"({bar.name}: {bar.latency})" for bar in bars if bar.latency)
+        notes = [f"({each.name}: {each.latency})" for each in bars if each.latency]
         if not self.brief:
-            yield from (f"(memory: {of})" for of in (answer.memory_of,) if of)
-            yield from (f"({', '.join(bar.names)}: equal)" for bar in bars if len(bar.names) > 1)
-            outside = words.grouped((bar for bar in bars if bar.note), lambda bar: bar.note)
-            yield from (f"({', '.join(bar.name for bar in same)}: {why})" for why, same in outside.items())
+            notes += [f"(memory: {answer.memory_of})"] * bool(answer.memory_of)
+            notes += [f"({', '.join(each.names)}: equal)" for each in bars if len(each.names) > 1]
+            outside = words.grouped((each for each in bars if each.note), lambda each: each.note)
+            notes += [f"({', '.join(each.name for each in same)}: {why})" for why, same in outside.items()]
+        return [*lines[not head :], *(line for note in notes for line in self.wrap(note, "  "))]
 
     def _advice(self, advice: Sequence[tuple[blocks.Finding, str]]) -> list[str]:
         lines = []
@@ -343,7 +340,7 @@ class _Writer:
             return
         lines = []
         for item in block.items:
-            who = (block.label, words.listing(item.names), item.status if item.text else "")
+            who = (block.label_of(item), words.listing(item.names), item.status if item.text else "")
             beside, beneath = (item.points[:1], ()) if self.brief else ((), item.points)
             self.omitted["reason"] += len(item.points) - len(beside or beneath)
             text = ": ".join((words.line(item.text, _REASON) or item.status, *beside))
@@ -376,11 +373,6 @@ class _Writer:
 
     def bullets(self, block: blocks.Bullets) -> Iterator[list[str]]:
         yield [line for text in block.texts for line in self.wrap(f"- {text}", self.indent, "  ")]
-
-
-def _drawn(answer: Answer, of: Bar) -> str:
-    ends = (answer.share(end) / 100 for end in (of.low, of.amount, of.high))
-    return bar(*ends, predicted=answer.predicted)
 
 
 def _shortened(interval: str) -> str:

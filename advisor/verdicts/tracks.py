@@ -155,18 +155,26 @@ class Track:
 
 
 def tracks(points: Sequence[Point]) -> tuple[Track, ...]:
-    """The measured GPUs, then the predicted devices, then the CPUs where there was no GPU."""
+    """The measured GPUs, then the predicted devices, then the CPUs where there was no GPU.
+
+    Of several machines that predict for a device, the one that does at the most values counts.
+    """
     measured: dict[Basis, list[Track]] = {"measured": [], "cpu": []}
-    predicted: dict[str, Track] = {}
+    most: dict[str, tuple[list[Device], tuple[Point, ...]]] = {}
     for device, own in by_device(points):
         basis: Basis = "cpu" if device.kind == "cpu" else "measured"
         stops = tuple(measured_stop(point.value, point.profile) for point in own)
         measured[basis].append(Track(device, basis, own, stops))
-        for each in (p.device for point in own if point.profile for p in point.profile.predictions):
-            if each.name not in predicted:
-                stops = tuple(predicted_stop(point.value, point.profile, each.name) for point in own)
-                predicted[each.name] = Track(each, "predicted", own, stops)
-    return (*measured["measured"], *predicted.values(), *measured["cpu"])
+        targets = [p.device for point in own if point.profile for p in point.profile.predictions]
+        for name in dict.fromkeys(each.name for each in targets):
+            same = [each for each in targets if each.name == name]
+            if name not in most or len(same) > len(most[name][0]):
+                most[name] = same, own
+    predicted = []
+    for name, (same, own) in most.items():
+        stops = tuple(predicted_stop(point.value, point.profile, name) for point in own)
+        predicted.append(Track(same[0], "predicted", own, stops))
+    return (*measured["measured"], *predicted, *measured["cpu"])
 
 
 def measured_stop(value: Values, profile: Profile | None) -> Stop:
