@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from builders import (
+    altered,
     catalogue_device,
     cpu_profile,
     devices_of,
@@ -24,7 +25,7 @@ from builders import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rendering import Accepted, blocks, markup, refusals
+from rendering import Accepted, blocks, refusals
 from test_report_escaping import everywhere
 
 from advisor.profiles.conclusions import Recommendation
@@ -84,20 +85,14 @@ def of_workloads(*points: Point) -> ProfileSet:
     return ProfileSet("", ("workload",), points, kind="workloads")
 
 
+UNRUN = Point("b", status="not run")
 DEVICES: dict[str, Callable[[], ProfileSet]] = {
-    "mixed": mixed,
-    "cpu": lambda: devices_of(cpu_profile(), cpu_profile(device=Device(name="Another CPU", kind="cpu"))),
-    "nothing": lambda: devices_of(on("a", results=(failed(),)), on("b", results=())),
-    "workloads": lambda: of_workloads(*(Point(n, on("H200", clear("pinned"))) for n in "ab")),
-    "workloads-predicted": lambda: of_workloads(Point("a", cpu_profile()), Point("b", status="not run")),
+    "devices-mixed": mixed,
+    "devices-cpu": lambda: devices_of(cpu_profile(), altered(cpu_profile(), "device", name="Another CPU")),
+    "devices-nothing": lambda: devices_of(on("a", results=(failed(),)), on("b", results=())),
+    "devices-workloads": lambda: of_workloads(*(Point(n, on("H200", clear("pinned"))) for n in "ab")),
+    "devices-workloads-predicted": lambda: of_workloads(Point("a", cpu_profile()), UNRUN),
 }
-FORMS = ("html", "md", "txt")
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", DEVICES)
-def test_devices_looks_as_accepted(name: str, form: str, accepted: Accepted) -> None:
-    accepted(markup(render(page_of(DEVICES[name]()), form)), f"devices-{name}.{form}")
 
 
 def verdicts(made: ProfileSet) -> tuple[Verdict, ...]:

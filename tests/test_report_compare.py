@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import pytest
 from builders import (
     advice,
     cpu_profile,
@@ -18,7 +17,6 @@ from builders import (
     skipped,
     vector_add_workload,
 )
-from rendering import Accepted, markup
 from test_comparing import LATER, later
 from test_report_escaping import everywhere
 
@@ -79,7 +77,7 @@ def cpu() -> Compared:
     return gated(of(0.020), of(0.035).model_copy(update={"created": LATER}), ("slower=5%",))
 
 
-PAIRS: dict[str, Callable[[], Compared]] = {"gpu": gpu, "cpu": cpu}
+PAIRS: dict[str, Callable[[], Compared]] = {"compare-gpu": gpu, "compare-cpu": cpu}
 FORMS = ("html", "md", "txt")
 
 
@@ -87,12 +85,6 @@ def shown(
     form: str, found: Comparison, rulings: Sequence[Ruling] = (), files: tuple[str, str] = ("", "")
 ) -> str:
     return render(comparison_page(found, rulings, files), form)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", PAIRS)
-def test_comparison_looks_as_accepted(name: str, form: str, accepted: Accepted) -> None:
-    accepted(markup(shown(form, *PAIRS[name](), FILES)), f"compare-{name}.{form}")
 
 
 def hostile(text: str) -> Compared:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from builders import altered, profile
 from every import every
-from rendering import Accepted, markup, shown
 from rendering import blocks as blocks_of
+from rendering import markup, shown
 from script_runs import FRAMES, UPLOAD, download, lock, place, played, repeats, script_run, upload
 
 from advisor.devices.catalogue import load
@@ -61,29 +61,22 @@ ELSEWHERE = {"unseen": (f"{PROCESSES} a process that the script starts",)}
 MEASURED = altered(script_run(), "loops.*", copy_cost=COST)
 SHORT = altered(script_run(), "loops.*", untimed_seconds=0.5e-3)
 SCRIPTS: dict[str, Callable[[], Profile]] = {
-    "failed": lambda: of(altered(SHORT, "", exit_code=1, error="ValueError: no frame")),
-    "measured-cost": lambda: of(MEASURED),
-    "nothing-crosses": lambda: of(NOTHING),
-    "nothing-seen": lambda: of(NOTHING.model_copy(update=ELSEWHERE)),
-    "little": lambda: of(LITTLE),
-    "little-seen": lambda: of(LITTLE.model_copy(update=ELSEWHERE)),
-    "predicted": lambda: of(played(), "rtx-2060", "orin-nano"),
-    "no-predicted-time": lambda: of(played(lock(place=place(UPLOAD))), "rtx-2060", "orin-nano"),
-    "tried": lambda: tried(
+    "scripts/failed": lambda: of(altered(SHORT, "", exit_code=1, error="ValueError: no frame")),
+    "scripts/measured-cost": lambda: of(MEASURED),
+    "scripts/nothing-crosses": lambda: of(NOTHING),
+    "scripts/nothing-seen": lambda: of(NOTHING.model_copy(update=ELSEWHERE)),
+    "scripts/little": lambda: of(LITTLE),
+    "scripts/little-seen": lambda: of(LITTLE.model_copy(update=ELSEWHERE)),
+    "scripts/predicted": lambda: of(played(), "rtx-2060", "orin-nano"),
+    "scripts/no-predicted-time": lambda: of(played(lock(place=place(UPLOAD))), "rtx-2060", "orin-nano"),
+    "scripts/tried": lambda: tried(
         script_run(), trials=(FASTER, REFUSED), compared=("1 printed line",), patch=patch(equal=True)
     ),
-    "patch-in-the-noise": lambda: tried(
+    "scripts/patch-in-the-noise": lambda: tried(
         script_run(), trials=(FASTER, REFUSED), patch=patch(0.95, 1.5, equal=True)
     ),
-    "unproved": lambda: tried(script_run(), trials=(UNPROVED, UNDECIDED), patch=patch(reason=UNLIKE)),
+    "scripts/unproved": lambda: tried(script_run(), trials=(UNPROVED, UNDECIDED), patch=patch(reason=UNLIKE)),
 }
-
-
-@pytest.mark.parametrize("form", ["html", "md", "txt"])
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_looks_as_accepted(name: str, form: str, accepted: Accepted) -> None:
-    accepted(markup(shown(SCRIPTS[name](), form)), f"scripts/{name}.{form}")
-
 
 ENDED = "Interrupted while changes were tried."
 IN_PATCH = FASTER.model_copy(update={"place": place(UPLOAD), "rule": "pageable-transfer", "in_patch": True})

@@ -13,6 +13,7 @@ import pytest
 from builders import cpu_profile, failed, predicted, prediction, profile
 from every import every
 from hypothesis import example, given, settings
+from rendering import Accepted, markup
 from running import REPOSITORY
 from test_device_comparison import DEVICES
 from test_device_comparison import hostile as hostile_devices
@@ -20,6 +21,7 @@ from test_report import GOLDEN, PROFILES
 from test_report_compare import FILES, PAIRS
 from test_report_compare import hostile as hostile_pair
 from test_report_escaping import everywhere, joined, markdown_structure, pieces, structure, times
+from test_report_lines import SCRIPTS
 from test_report_sweep import SWEEPS, hostile_sweep
 
 from advisor.profiles.conclusions import Checkup
@@ -53,9 +55,16 @@ def saved(path: Path) -> Callable[[], Page]:
     return lambda: page_of(load(path))
 
 
+ACCEPTED: dict[str, Callable[[], Page]] = {
+    **{
+        name: lambda make=make: page_of(make())  # type: ignore[misc]
+        for name, make in {**PROFILES, **SWEEPS, **DEVICES, **SCRIPTS}.items()
+    },
+    **{name: lambda make=make: comparison_page(*make(), FILES) for name, make in PAIRS.items()},  # type: ignore[misc]
+}
+"""Pages by the names of the files that have them."""
 PAGES: dict[str, Callable[[], Page]] = {
-    **{name: lambda make=make: page_of(make()) for name, make in {**PROFILES, **SWEEPS, **DEVICES}.items()},  # type: ignore[dict-item, misc]
-    **{f"compare-{name}": lambda make=make: comparison_page(*make(), FILES) for name, make in PAIRS.items()},  # type: ignore[misc]
+    **ACCEPTED,
     **{str(path.parent.relative_to(REPOSITORY)): saved(path) for path in SAVED},
     "12 devices": lambda: page_of(cpu_profile(predictions=tuple(prediction(f"D{i}") for i in range(12)))),
     "10 failures": broken,
@@ -67,6 +76,13 @@ PAGES: dict[str, Callable[[], Page]] = {
 def made(name: str) -> Page:
     """Once for the tests of a process."""
     return PAGES[name]()
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_pages_look_as_accepted(name: str, accepted: Accepted) -> None:
+    """What a terminal has in full is that of profiles alone."""
+    for form in ("html", "md", "txt", *["details"] * (name in PROFILES)):
+        accepted(markup(render(made(name), form)), f"{name}.{form}")
 
 
 @every("name", PAGES)

@@ -191,6 +191,17 @@ def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
     assert "Only `pinned` was run: nothing was compared" in render(page_of(over(alone, alone)), "txt")
 
 
+@every("kind", ["sweep", "workloads", "devices"])
+def test_pages_of_several_are_predicted_only_where_something_was(kind: Any) -> None:
+    for run, basis in ((profile(), "measured"), (cpu_profile(), "predicted"), (on_a_cpu(), "nothing")):
+        page = page_of(ProfileSet("w", ("n",), [Point(n, run) for n in (1, 2)], kind=kind))
+        assert page.basis == basis
+
+
+def on_a_cpu() -> Profile:
+    return cpu_profile(predictions=(), advice=())
+
+
 @every(
     ("text", "limit", "shown"),
     [

@@ -63,13 +63,24 @@ def marks(of: Profile | Prediction) -> dict[str, str]:
 
 
 def parts_of(of: Profile | Prediction) -> dict[str, tuple[Part, ...]]:
-    """The parts of each strategy's frame in the order of their kinds, host stages first."""
+    """The parts of each strategy's frame in the order of their kinds, host stages first; `MOST` by name."""
     if isinstance(of, Prediction):
-        single = {row.strategy: tuple(_predicted(row)) for row in of.results if isinstance(row, Predicted)}
+        frames = {row.strategy: tuple(_predicted(row)) for row in of.results if isinstance(row, Predicted)}
     else:
         sides: dict[str, Side] = {s.name: s.side for s in of.workload.stages}
-        single = {name: tuple(_measured(row, sides)) for name, row in of.measured().items()}
-    return _joined_parts(single)
+        frames = {name: tuple(_measured(row, sides)) for name, row in of.measured().items()}
+    largest: dict[str, float] = {}
+    for part in (part for parts in frames.values() for part in parts):
+        largest[part.key] = max(part.amount, largest.get(part.key, 0.0))
+    many = len(largest) > MOST
+    named = sorted(largest, key=lambda key: -largest[key])[: MOST - many]
+    joined = {}
+    for name, parts in frames.items():
+        whole = [part for part in parts if part.key in named and not (many and part.key == "other")]
+        rest = sum(part.amount for part in parts if part not in whole)
+        joined[name] = [part for part in (*whole, Part("other", "rest", rest)) if part.amount > 0]
+    order = list(legend(joined.values())).index
+    return {name: tuple(sorted(parts, key=lambda p: order(p.key))) for name, parts in joined.items()}
 
 
 def where_time_goes(frames: Mapping[str, Sequence[Part]], strategy: str, baseline: str) -> str:
@@ -146,23 +157,6 @@ def _predicted(row: Predicted) -> Iterator[Part]:
             yield Part(words.name(stage, 40), next(shades[side]), seconds)
         else:
             yield Part(*_TERMS.get(term, (words.name(term, 40), "rest")), seconds)
-
-
-def _joined_parts(frames: Mapping[str, tuple[Part, ...]]) -> dict[str, tuple[Part, ...]]:
-    largest: dict[str, float] = {}
-    for part in (part for parts in frames.values() for part in parts):
-        largest[part.key] = max(part.amount, largest.get(part.key, 0.0))
-    many = len(largest) > MOST
-    named = sorted(largest, key=lambda key: -largest[key])[: MOST - many]
-    joined = {}
-    for name, parts in frames.items():
-        whole = [part for part in parts if part.key in named and not (many and part.key == "other")]
-        rest = sum(part.amount for part in parts if part not in whole)
-        joined[name] = [part for part in (*whole, Part("other", "rest", rest)) if part.amount > 0]
-    order = list(legend(joined.values()))
-    return {
-        name: tuple(sorted(parts, key=lambda part: order.index(part.key))) for name, parts in joined.items()
-    }
 
 
 BRIEF = 5

@@ -23,9 +23,10 @@ from advisor.report.answer import (
     parts_of,
     where_time_goes,
 )
-from advisor.report.blocks import SIGNS, Fact, Facts, Finding, Verdict
-from advisor.report.recommendations import measured_verdict, prediction_verdict, verdicts
-from advisor.report.tables import apart, gaps, overlaps
+from advisor.report.blocks import SIGNS, Fact, Facts, Verdict
+from advisor.report.recommendations import verdict_of, verdicts
+from advisor.report.tables import gaps, overlaps
+from advisor.rules.base import shares_dram
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import strategies_of
 from advisor.strategies.registry import BASELINE
@@ -69,9 +70,9 @@ def beside(profile: Profile, *, targets_first: bool) -> Facts:
     if profile.device.kind == "cpu" or not profile.predictions:
         return Facts(())
     if targets_first:
-        verdict = measured_verdict(profile)
+        verdict = verdict_of(profile)
         return Facts((Fact(f"Measured on {verdict.device}", verdict.headline),))
-    each = (prediction_verdict(profile, prediction) for prediction in profile.predictions)
+    each = (verdict_of(profile, prediction) for prediction in profile.predictions)
     return Facts(tuple(Fact(verdict.device, verdict.headline) for verdict in each))
 
 
@@ -86,7 +87,7 @@ def measured_answer(profile: Profile) -> Answer:
 
 def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     marked = counted(undoubted(profile)).predictions[profile.predictions.index(prediction)]
-    verdict, indifference = prediction_verdict(profile, prediction), profile.preferences.indifference
+    verdict, indifference = verdict_of(profile, prediction), profile.preferences.indifference
     own, chosen = prediction.recommendation, marked.recommendation
     if verdict.tone != "none" and own and own.strategy:
         verdict = replace(verdict, remark=_likely(prediction, indifference))
@@ -95,8 +96,20 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     gains = {name: predicted_speed(base, row) for name, row in rows.items()} if base else {}
     groups = _alike(rows, base, chosen, indifference)
     answer = _answer(profile, prediction, marked, verdict, groups, gains, base)
-    row = rows.get((chosen and chosen.strategy) or "") if profile.device.kind == "cpu" else None
-    return replace(answer, apart=_apart(row) if row and row.latency_seconds is None else None)
+    row = rows.get((chosen and chosen.strategy) or "")
+    if profile.device.kind != "cpu" or row is None or row.latency_seconds is not None:
+        return answer
+    # The device path beside the host stages, which vary between runs on this CPU.
+    host = row.host_seconds
+    longer = f"up to {units.percent(host_noise(row) / host)} longer in another run" if host else ""
+    stages = f"host stages {_within(host, row.host_interval)}, from this CPU's times ({longer})"
+    path = _within(sum(row.terms.values()) - host, row.device_path_interval)
+    apart = Fact("Copies, kernels and waits", path, stages if host else "no host stages")
+    return replace(answer, apart=apart)
+
+
+def _within(seconds: float, interval: tuple[float, float] | None) -> str:
+    return units.seconds(seconds) + (f" ({' to '.join(map(units.seconds, interval))})" if interval else "")
 
 
 def _answer(
@@ -118,29 +131,22 @@ def _answer(
     if verdict.tone != "none" and chosen and chosen.strategy:
         where = where_time_goes(parts, chosen.strategy, against)
         verdict = replace(verdict, reason=f"{verdict.reason} {where}".strip())
+    here, advised = words.name(device.name), recommendations(profile).get(device.name)
+    over = ("", BASELINE, words.name(advised.strategy) if advised and advised.strategy else "")
+    fired = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
+    advice = sorted((f for f in fired if f.over in over), key=lambda finding: -finding.seconds)
+    if isinstance(of, Prediction) and all_failed(profile):
+        advice = []
     drawn = bars(marked, groups, gains, overlaps(of, objective), parts, objective)
     answer = Answer(
         verdict,
         tuple(sorted(drawn, key=lambda bar: (bool(bar.note), bar.amount))),
         against=words.name(against) if against else "",
-        memory_of="host and device" if apart(device) else "",
-        advice=() if isinstance(of, Prediction) and all_failed(profile) else _advice(profile, device.name),
+        memory_of="host and device" if device.kind != "cpu" and not shares_dram(device) else "",
+        advice=tuple(advice[:ADVICES]),
         missing=gaps(of.results),
     )
     return _with_change(answer, profile, device, marked.recommendation)
-
-
-def _apart(row: Predicted) -> Fact:
-    """Predicted time of the device path, and of the host stages, which vary between runs on this CPU."""
-    host = row.host_seconds
-    longer = f"up to {units.percent(host_noise(row) / host)} longer in another run" if host else ""
-    stages = f"host stages {_within(host, row.host_interval)}, from this CPU's times ({longer})"
-    path = _within(sum(row.terms.values()) - host, row.device_path_interval)
-    return Fact("Copies, kernels and waits", path, stages if host else "no host stages")
-
-
-def _within(seconds: float, interval: tuple[float, float] | None) -> str:
-    return units.seconds(seconds) + (f" ({' to '.join(map(units.seconds, interval))})" if interval else "")
 
 
 def _with_change(answer: Answer, profile: Profile, device: Device, chosen: Recommendation | None) -> Answer:
@@ -207,15 +213,6 @@ def accuracy(memory_class: MemoryClass) -> str:
     off = "" if error is None else f", ratios off {units.percent(error)}"
     held = f"{inside} of {row['figures']} figures in range"
     return f"Prediction accuracy for {where}, families left out: {checked}{off}, {held} ({WHERE})."
-
-
-def _advice(profile: Profile, device: str) -> tuple[Finding, ...]:
-    """Advice for the recommended strategy or the baseline: each change once, the largest saving first."""
-    here, chosen = words.name(device), recommendations(profile).get(device)
-    advice = (f for f in findings(profile) if f.outcome == "advice" and here in f.devices and not f.again)
-    over = ("", BASELINE, words.name(chosen.strategy) if chosen and chosen.strategy else "")
-    mine = [finding for finding in advice if finding.over in over]
-    return tuple(sorted(mine, key=lambda finding: -finding.seconds))[:ADVICES]
 
 
 def bars(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -39,6 +40,11 @@ class Fact:
 
 Basis = Literal["measured", "predicted", "nothing"]
 Tone = Literal["clear", "tie", "inconclusive", "none"]
+
+
+def basis_of(devices: Collection[str]) -> Basis:
+    """The basis of a page of several devices; a CPU that stands in for no GPU is none."""
+    return "measured" if "measured" in devices else "predicted" if "predicted" in devices else "nothing"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from advisor.report.blocks import row
 from advisor.report.page import Page, Section, filled, lead, panels
 from advisor.report.records import compared
 from advisor.report.tables import merged
-from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, Recommended
+from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison
 from advisor.verdicts.comparing.conditions import Condition, differing
 from advisor.verdicts.comparing.gates import Ruling
 from advisor.verdicts.comparing.lines import LineComparison
@@ -217,23 +217,19 @@ def _table(device: ComparedDevice, name: str, comparison: Comparison) -> blocks.
     )
     caption = f"{'Predicted time' if predicted else 'Time'} per frame. The ratio is HEAD / BASE, with its "
     caption += f"{interval} below."
-    rows = tuple(_row(row, device.recommended) for row in device.rows)
+    recommended = (("BASE", device.recommended.base), ("HEAD", device.recommended.head))
+    rows = []
+    for each in device.rows:
+        tags = [side for side, strategy in recommended if strategy == each.strategy]
+        verdict, outcome = each.outcome.replace("cannot tell", "undecided"), each.outcome.replace(" ", "-")
+        judged = blocks.TableCell(verdict, mark=outcome, badge=f"outcome {outcome}")
+        memory = blocks.TableCell(_bytes(each), mark="changed" * (each.base_bytes != each.head_bytes))
+        times = units.seconds(each.base_seconds), units.seconds(each.head_seconds)
+        cells = row(words.name(each.strategy), *times, blocks.ratio_cell(each.ratio), judged, memory)
+        tag = f"recommended in {' and '.join(tags)}" if tags else ""
+        rows.append(replace(cells, tag=tag, rank=_OUTCOMES.index(each.outcome)))
     title = f"Predicted time per frame on {name}:" * predicted
-    return blocks.Table("comparison", "strategy", columns, rows, caption, title, predicted=predicted)
-
-
-def _row(compared: Compared, recommended: Recommended) -> blocks.Row:
-    sides = (("BASE", recommended.base), ("HEAD", recommended.head))
-    tags = [side for side, name in sides if name == compared.strategy]
-    outcome = compared.outcome.replace(" ", "-")
-    verdict = compared.outcome.replace("cannot tell", "undecided")
-    changed = "changed" * (compared.base_bytes != compared.head_bytes)
-    before, now = units.seconds(compared.base_seconds), units.seconds(compared.head_seconds)
-    judged = blocks.TableCell(verdict, mark=outcome, badge=f"outcome {outcome}")
-    memory = blocks.TableCell(_bytes(compared), mark=changed)
-    cells = row(words.name(compared.strategy), before, now, blocks.ratio_cell(compared.ratio), judged, memory)
-    tag = f"recommended in {' and '.join(tags)}" if tags else ""
-    return replace(cells, tag=tag, rank=_OUTCOMES.index(compared.outcome))
+    return blocks.Table("comparison", "strategy", columns, tuple(rows), caption, title, predicted=predicted)
 
 
 def _bytes(row: Compared) -> str:

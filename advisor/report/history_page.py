@@ -67,7 +67,7 @@ def history_page(history: History, lines: Sequence[Series]) -> Page:
         "history",
         title,
         sections,
-        basis="measured" if devices else "predicted",
+        basis=blocks.basis_of([series.track.basis for series in lines]),
         where=f"on {words.listing(devices)}" if devices else "",
         meta=meta,
         records=records_of(*profiles),
@@ -103,7 +103,12 @@ def _verdict(series: Series, name: str) -> blocks.Verdict:
         command = words.code(f"advisor compare --run {file} --against {before}", 200)
         step = f"See what changed in a frame: {command}"
     headline = f"{'Predicted: ' * predicted}{_headline(series)}"
-    reason = " ".join(filter(None, (newest, cause(last) if last else "", _now(series))))
+    chosen, now = [stop.optima.chosen for stop in series.track.stops], ""
+    if chosen[-1]:
+        since = next((i + 1 for i in range(len(chosen) - 1, -1, -1) if chosen[i] != chosen[-1]), 0)
+        where = f"since {words.code(series.entries[since].label)}" if since else "throughout"
+        now = f"{words.code(chosen[-1])} is recommended {where}."
+    reason = " ".join(filter(None, (newest, cause(last) if last else "", now)))
     tone: blocks.Tone = (
         "none" if not series.looked else "inconclusive" if unsure or series.newest else "clear"
     )
@@ -142,16 +147,6 @@ def _headline(series: Series) -> str:
     if len(series.changes) == 1:
         return f"One change in {many}: {where}"
     return f"{len(series.changes)} changes in {many}; the last: {where}"
-
-
-def _now(series: Series) -> str:
-    chosen = [stop.optima.chosen for stop in series.track.stops]
-    last = chosen[-1]
-    if last is None:
-        return ""
-    since = next((i + 1 for i in range(len(chosen) - 1, -1, -1) if chosen[i] != last), 0)
-    where = f"since {words.code(series.entries[since].label)}" if since else "throughout"
-    return f"{words.code(last)} is recommended {where}."
 
 
 def _chart(series: Series, name: str, looks: dict[str, Style], height: int) -> LineChart:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -35,28 +34,11 @@ class Verbatim(str):
 
 
 def render(page: Page) -> str:
-    """A page with our style and script, which alone are not escaped, and the digests its policy allows."""
-    assets: dict[str, str] = {}
-    for name, file in (("style", "report.css"), ("script", "report.js")):
-        text = (directory() / file).read_text(encoding="utf-8")
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assets |= {name: Markup(text), f"{name}_digest": f"sha256-{digest}"}
-    return environment().get_template("page.html.j2").render(page=page, draw=_drawer(), **assets)
+    """A page with our style and script, which alone are not escaped, and the digests its policy allows.
 
-
-def notebook_cell(page: Page) -> str:
-    """A page in a notebook: the verdict as a line of text, for viewers that drop frames, and the page below.
-
-    The page is in a frame of its own, so that neither styles the other.
+    Each block has an id, by which its parts refer to one another.
     """
-    verdict = verdicts(page)[0]
-    line = f"{', '.join(filter(None, (page.name, verdict.device)))}: {verdict.sentence}"
-    return environment().get_template("notebook.html.j2").render(line=line, page=Verbatim(render(page)))
-
-
-def _drawer() -> Callable[[Block], Markup]:
-    """Draws the blocks of one page; each has an id, by which its parts refer to one another."""
-    numbers = count(1)
+    numbers, assets = count(1), dict[str, str]()
 
     def draw(block: Block) -> Markup:
         if "html" not in block.forms:
@@ -68,7 +50,21 @@ def _drawer() -> Callable[[Block], Markup]:
             return Markup(macro(block, Markup("\n").join(map(draw, block.blocks))))
         return Markup(macro(block, f"block-{next(numbers)}"))
 
-    return draw
+    for name, file in (("style", "report.css"), ("script", "report.js")):
+        text = (directory() / file).read_text(encoding="utf-8")
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assets |= {name: Markup(text), f"{name}_digest": f"sha256-{digest}"}
+    return environment().get_template("page.html.j2").render(page=page, draw=draw, **assets)
+
+
+def notebook_cell(page: Page) -> str:
+    """A page in a notebook: the verdict as a line of text, for viewers that drop frames, and the page below.
+
+    The page is in a frame of its own, so that neither styles the other.
+    """
+    verdict = verdicts(page)[0]
+    line = f"{', '.join(filter(None, (page.name, verdict.device)))}: {verdict.sentence}"
+    return environment().get_template("notebook.html.j2").render(line=line, page=Verbatim(render(page)))
 
 
 def directory(package: Path = PACKAGE) -> Path:

@@ -80,6 +80,11 @@ def method(profile: Profile) -> tuple[Fact, ...]:
         order = f"screening: each strategy in a fresh process, {seed}"
         source = "from the final's blocks; for ratios, from the rounds that have both"
     figures = "median wall time of a steady frame, host stages included. Medians and ratios have their"
+    hints = []
+    for row in profile.measured().values():
+        buffers = list(row.hints.items())[:40]
+        texts = (f"{words.name(b)}: {words.listing(map(words.name, h)) or 'none'}" for b, h in buffers)
+        hints += [Fact(f"cudaMemAdvise under {words.name(row.strategy)}", "; ".join(texts))] * bool(buffers)
     return (
         Fact("Order", order),
         *(Fact("Mixes", text) for text in searched(profile)),
@@ -88,7 +93,7 @@ def method(profile: Profile) -> tuple[Fact, ...]:
         Fact("Figures", f"{figures} {units.percent(sampling.confidence)} interval, {source}"),
         Fact("Device path", "a frame without its host stages: copies, kernels and waits"),
         Fact("Set-up", "allocation, page-locking, set-up stages, first frame; not part of the frame time"),
-        *_hints(profile),
+        *hints,
         Fact("Trace", words.line(profile.trace.reason, 300)),
     )
 
@@ -108,16 +113,6 @@ def _final(profile: Profile) -> Iterator[str]:
         name = words.name(final.contestants[final.alias])
         between = " to ".join(map(units.ratio, chosen.noise))
         yield f"Control: {name} under a second name took {between} its time"
-
-
-def _hints(profile: Profile) -> Iterator[Fact]:
-    for row in profile.measured().values():
-        buffers = list(row.hints.items())[:40]
-        texts = (
-            f"{words.name(b)}: {words.listing(map(words.name, hints)) or 'none'}" for b, hints in buffers
-        )
-        if buffers:
-            yield Fact(f"cudaMemAdvise under {words.name(row.strategy)}", "; ".join(texts))
 
 
 def workload(profile: Profile) -> tuple[Fact, ...]:

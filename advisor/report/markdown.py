@@ -133,7 +133,14 @@ class _Writer:
         yield "\n".join(("| | |", "| :-- | :-- |", *rows))
 
     def items(self, block: blocks.Items) -> Iterator[str]:
-        lines = (_item(item, block.label_of(item), self.whole) for item in block.items[: block.most])
+        lines = []
+        for item in block.items[: block.most]:
+            names = ", ".join(map(code, item.names[:14]))
+            who = " ".join(filter(None, (block.label_of(item), names, escape(item.status, 80))))
+            points = "; ".join(prose(point, 200) for point in item.points[:_MOST])
+            more = "".join(f"; {text}" for text in _more(len(item.points) - _MOST, "reason", self.whole))
+            text = prose(item.text, 120) if item.text else f"{points}{more}"
+            lines.append(f"{who}: {text}" if text else who)
         yield _list((*lines, *_more(len(block.items) - block.most, "reason", self.whole)))
 
     def findings(self, block: blocks.Findings) -> Iterator[str]:
@@ -241,14 +248,6 @@ def _cells(row: blocks.Row, table: blocks.Table, indices: Sequence[int], width: 
         written.append(f"**{value}**" if cell.mark in ("slower", "faster") else value)
         written += [escape(cell.note, 80)] if column.notes else []
     return written
-
-
-def _item(item: blocks.Item, label: str, whole: str) -> str:
-    who = " ".join(filter(None, (label, ", ".join(map(code, item.names[:14])), escape(item.status, 80))))
-    points = "; ".join(prose(point, 200) for point in item.points[:_MOST])
-    more = "".join(f"; {text}" for text in _more(len(item.points) - _MOST, "reason", whole))
-    text = prose(item.text, 120) if item.text else f"{points}{more}"
-    return f"{who}: {text}" if text else who
 
 
 # `@` and `#` start a mention and a reference, which GitHub finds after the escapes are gone: a

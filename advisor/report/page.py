@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from advisor.profiles.schema import Profile
 from advisor.report import blocks, words
@@ -56,7 +55,7 @@ class Page:
     sections: tuple[Section, ...]
     heading: str = ""
     where: str = ""
-    basis: Literal["measured", "predicted", "nothing"] = "measured"
+    basis: blocks.Basis = "measured"
     tool: str = f"advisor {__version__}"
     created: str = ""
     summary: str = ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Measured, Predicted, Prediction, Profile, Skipped
+from advisor.profiles.schema import Measured, Predicted, Profile, Skipped
 from advisor.report import blocks, words
 from advisor.report.advising import findings, with_code
 from advisor.report.answer import Answers, overlap_note, parts_table
@@ -14,7 +14,7 @@ from advisor.report.answering import WHERE, accuracy, answers, beside, predicted
 from advisor.report.machine import CPU_TITLE, ON_CPU, method, pairs, preferences, workload
 from advisor.report.mixes import buffers, described
 from advisor.report.page import Page, Section, around, circumstances, filled, lead
-from advisor.report.recommendations import FIRST_FRAMES, failures, prediction_verdict, verdicts
+from advisor.report.recommendations import FIRST_FRAMES, failures, verdict_of, verdicts
 from advisor.report.records import records_of
 from advisor.report.tables import by_gpu, gaps, more_figures
 from advisor.report.traces import traces
@@ -30,7 +30,10 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     parameters = f"`{pairs(profile.workload.parameters)}`" * bool(profile.workload.parameters)
     created, concluded, timelines = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile, leading=leading),) if profile.predictions else ()
-    badge = "measured" * (leading and not cpu)
+    badge, device, where = "measured" * (leading and not cpu), words.name(profile.device.name), ""
+    if not cpu:  # the device that was measured, or those that were predicted from its figures
+        targets = words.listing((words.name(p.device.name) for p in profile.predictions), limit=3)
+        where = f"on {targets}, predicted from measurements on {device}" if leading else f"on {device}"
     sections = (
         _lead(profile, targets_first=targets_first),
         *(predicted if leading else ()),
@@ -48,7 +51,7 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
         name,
         closed,
         basis="measured" if not cpu else "predicted" if predicted else "nothing",
-        where=_where(profile, leading=leading),
+        where=where,
         tool=f"advisor {words.name(profile.tool.version)}",
         created=created,
         summary=words.line(profile.workload.summary, 300),
@@ -66,22 +69,10 @@ def with_headlines(profile: Profile) -> Profile:
 
     predictions = []
     for each in profile.predictions:
-        chosen = headed(each.recommendation, prediction_verdict(profile, each))
+        chosen = headed(each.recommendation, verdict_of(profile, each))
         predictions.append(each.model_copy(update={"recommendation": chosen}))
     chosen = headed(profile.recommendation, verdicts(profile)[0])
     return profile.model_copy(update={"recommendation": chosen, "predictions": tuple(predictions)})
-
-
-def _where(profile: Profile, *, leading: bool) -> str:
-    """The device that was measured, or those that were predicted from its figures."""
-    device = words.name(profile.device.name)
-    if profile.device.kind == "cpu":
-        return ""
-    if not leading:
-        return f"on {device}"
-    names = (words.name(prediction.device.name) for prediction in profile.predictions)
-    targets = words.listing(names, limit=3)
-    return f"on {targets}, predicted from measurements on {device}"
 
 
 def _doubtful(profile: Profile) -> bool:
@@ -190,32 +181,27 @@ def predictions(profile: Profile, *, leading: bool) -> Section:
 
     leading: the first section has their answers.
     """
-    marked = counted(undoubted(profile)).predictions
     each = tuple(predicted_answer(profile, prediction) for prediction in profile.predictions)
     classes = dict.fromkeys(prediction.device.memory_class for prediction in profile.predictions)
+    cards = []
+    for marked in counted(undoubted(profile)).predictions:
+        name, rows = words.name(marked.device.name), [r for r in marked.results if isinstance(r, Predicted)]
+        caption = f"{_PREDICTED.format(name)} {overlap_note(marked)}".strip()
+        missing = gaps(r for r in marked.results if isinstance(r, Skipped))
+        named = tuple(replace(gap, status=f"not predicted on {name}") for gap in missing)
+        assumptions = blocks.Bullets(tuple(map(words.line, marked.assumptions)), forms="html")
+        rows.sort(key=lambda row: row.likely_seconds)
+        inside = filled(
+            parts_table(marked, rows, caption) if rows else None,
+            blocks.Items(tuple(replace(gap, status="") for gap in missing), "Not predicted", forms="html"),
+            blocks.Items(named, forms="txt"),
+            blocks.Fold("Assumptions", filled(assumptions)),
+        )
+        cards.append(blocks.Group("prediction", inside, name, "predicted"))
     parts = filled(
         None if leading else Answers(each, forms="html txt"),
         *(blocks.Prose(accuracy(each), forms="html txt") for each in classes if each),
         blocks.Prose(f"Prediction accuracy: {WHERE}", forms="md"),  # a comment has room for code instead
-        *map(_predicted_device, marked, profile.predictions),
+        *cards,
     )
     return Section("predictions", "Predicted frame time by part", parts, nav="Predictions", badge="predicted")
-
-
-def _predicted_device(marked: Prediction, prediction: Prediction) -> blocks.Group:
-    name = words.name(marked.device.name)
-    declined = tuple(r for r in prediction.results if isinstance(r, Skipped))
-    predicted = (row for row in marked.results if isinstance(row, Predicted))
-    rows = sorted(predicted, key=lambda row: row.likely_seconds)
-    caption = f"{_PREDICTED.format(name)} {overlap_note(prediction)}".strip()
-    table = parts_table(marked, rows, caption)
-    assumptions = blocks.Bullets(tuple(map(words.line, prediction.assumptions)), forms="html")
-    missing = gaps(declined)
-    named = tuple(replace(gap, status=f"not predicted on {name}") for gap in missing)
-    parts = filled(
-        table if rows else None,
-        blocks.Items(tuple(replace(gap, status="") for gap in missing), "Not predicted", forms="html"),
-        blocks.Items(named, forms="txt"),
-        blocks.Fold("Assumptions", filled(assumptions)),
-    )
-    return blocks.Group("prediction", parts, name, "predicted")

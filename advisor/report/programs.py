@@ -243,21 +243,20 @@ def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
     rows = []
     for flow in flows:
         name = f"{_WAYS[flow.kind]}, {flow.memory}{', up to 64 KiB' if flow.small else ''}"
-        rows.append(row(name, *_cells(gpu, flow), *[words.line(flow.where or "", 60)] * len(called)))
+        link = gpu.links.get(_LINKS.get(flow.kind, "")) if not flow.small else None
+        cells = (
+            TableCell(str(flow.count), sort=flow.count),
+            TableCell(units.size(flow.bytes), sort=flow.bytes),
+            units.rate(flow.bytes_per_second) if flow.bytes_per_second else blocks.NOTHING,
+            units.rate(link.bytes_per_second) if link else blocks.NOTHING,
+            TableCell(units.seconds(flow.seconds), sort=flow.seconds),
+            units.percent(flow.hidden_seconds / flow.seconds) if flow.seconds else blocks.NOTHING,
+        )
+        rows.append(row(name, *cells, *[words.line(flow.where or "", 60)] * len(called)))
     table = Table(
         "copies", "direction and host memory", (*map(Column, heads), *called), tuple(rows), title, title
     )
     return replace(table, label=title or "Other copies", codes=False)
-
-
-def _cells(gpu: GpuTrace, flow: Flow) -> Iterator[str | TableCell]:
-    link = gpu.links.get(_LINKS.get(flow.kind, ""))
-    yield TableCell(str(flow.count), sort=flow.count)
-    yield TableCell(units.size(flow.bytes), sort=flow.bytes)
-    yield units.rate(flow.bytes_per_second) if flow.bytes_per_second else blocks.NOTHING
-    yield units.rate(link.bytes_per_second) if link and not flow.small else blocks.NOTHING
-    yield TableCell(units.seconds(flow.seconds), sort=flow.seconds)
-    yield units.percent(flow.hidden_seconds / flow.seconds) if flow.seconds else blocks.NOTHING
 
 
 def _host(gpu: GpuTrace) -> Iterator[Fact]:
@@ -284,9 +283,9 @@ def _managed(gpu: GpuTrace) -> Iterator[Fact]:
 
 
 def _streams(gpu: GpuTrace) -> Iterator[Fact]:
-    for stream in gpu.streams:
-        copies, kernels = units.seconds(stream.copy_seconds), units.seconds(stream.kernel_seconds)
-        yield Fact(f"stream {stream.number}", f"kernels {kernels}, copies {copies}")
+    for each in gpu.streams:
+        times = f"kernels {units.seconds(each.kernel_seconds)}, copies {units.seconds(each.copy_seconds)}"
+        yield Fact(f"stream {each.number}", times)
     for kernel in gpu.kernels:
         seconds = units.seconds(kernel.seconds)
         yield Fact(words.name(kernel.name), f"{seconds}, {words.count(kernel.count, 'run')}")

@@ -11,7 +11,7 @@ from typing import Literal
 
 from advisor import units
 from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Device, Failed, Predicted, Prediction, Profile, Result, Skipped
+from advisor.profiles.schema import Failed, Predicted, Prediction, Profile, Result, Skipped
 from advisor.profiles.sweeps import ProfileSet
 from advisor.report import words
 from advisor.report.blocks import Failure, Verdict
@@ -38,15 +38,51 @@ TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {"fastest": "clear",
 def verdicts(profile: Profile) -> tuple[Verdict, ...]:
     """The measured verdict of a GPU run; without a GPU, one predicted verdict per target device."""
     if profile.device.kind != "cpu":
-        return (measured_verdict(profile),)
+        return (verdict_of(profile),)
     if profile.predictions:
-        return tuple(prediction_verdict(profile, prediction) for prediction in profile.predictions)
+        return tuple(verdict_of(profile, prediction) for prediction in profile.predictions)
+    device = words.name(profile.device.name)
+    if doubt(profile) == "host only":
+        return (_host_only(device),)
     headline = "Nothing was measured on a GPU, and nothing was predicted for one"
     why = "No target device was given." if profile.measured() else _first_reason(profile.results)
     step = "Name a device with --target, or run the same command on a machine with a CUDA GPU."
-    device = words.name(profile.device.name)
-    host_only = doubt(profile) == "host only"
-    return (_host_only(device) if host_only else nothing(device, headline, why, step, UNSURE),)
+    return (nothing(device, headline, why, step, UNSURE),)
+
+
+def verdict_of(profile: Profile, prediction: Prediction | None = None) -> Verdict:
+    """The measured verdict, or the predicted one for a device; or why this run does not support one."""
+    of, against = prediction or profile, doubt(profile, prediction)
+    device, chosen = words.name(of.device.name), of.recommendation
+    basis: Literal["measured", "predicted"] = "predicted" if prediction else "measured"
+    if against == "host only":
+        return _host_only(device)
+    if chosen is None:
+        return _unpredicted(profile, prediction) if prediction else _unmeasured(profile)
+    if prediction and against == "failed":  # never worded as a recommendation
+        best = f"{words.code(chosen.strategy)} is predicted to be the best" if chosen.strategy else ""
+        text = f"Doubtful: {best or uncapitalised(headline(chosen))}"
+        why = words.line(f"{FIRST_FRAMES}. {chosen.reason}")
+        return Verdict("predicted", "inconclusive", device, text, reason=why)
+    if chosen.strategy and against == "alone":  # nothing was compared, so nothing is recommended
+        done, step = "has figures", chosen.next_step
+        if asked_for_one(profile, prediction):
+            done = "was predicted" if prediction else "was run"
+            step = "Omit --strategy to compare it with the others."
+        text = f"Only {words.code(chosen.strategy)} {done}: nothing was compared"
+        return replace(nothing(device, text, words.line(chosen.reason), words.line(step)), basis=basis)
+    text, sure, step = "", "", words.line(chosen.next_step)
+    if prediction:
+        text = f"Predicted: {uncapitalised(headline(chosen, predicted=True))}"
+    else:
+        chosen = with_gain(chosen, profile)
+        text, sure = headline(chosen), remark(chosen, profile.method.confidence)
+        if chosen.strategy and chosen.verdict == "open":
+            step = _settling(profile, chosen.seconds_more)
+    openings = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
+    steps = " ".join(step for step in chosen.steps if not step.startswith(openings))  # the chart has it
+    reason, tone = words.line(steps if chosen.steps else chosen.reason, 2_000), TONES.get(chosen.verdict)
+    return Verdict(basis, tone or "inconclusive", device, text, reason, step, sure[:1].upper() + sure[1:])
 
 
 def _host_only(device: str) -> Verdict:
@@ -55,87 +91,33 @@ def _host_only(device: str) -> Verdict:
     return nothing(device, HOST_ONLY, why, step)
 
 
-def measured_verdict(profile: Profile) -> Verdict:
-    chosen, method, against = profile.recommendation, profile.method, doubt(profile)
-    if against == "host only":
-        return _host_only(words.name(profile.device.name))
-    if chosen is None:
-        return _unmeasured(profile)
-    if chosen.strategy and against == "alone":
-        return _alone(profile, None, chosen)
-    chosen = with_gain(chosen, profile)
-    verdict = _verdict(
-        "measured", profile.device, chosen, headline(chosen), remark(chosen, method.confidence)
-    )
-    if chosen.strategy and chosen.verdict == "open" and not profile.script:
-        # The command that would settle it; four times the time, which halves intervals, if none is known.
-        more, limit = chosen.seconds_more, method.max_seconds
-        wanted = 10 * math.ceil((limit + 1.2 * more if more else max(4 * limit, 120)) / 10)
-        command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
-        return replace(verdict, next_step=f"Run again: {words.code(command, 300)}")
-    return verdict
+def _settling(profile: Profile, more: float | None) -> str:
+    """The command that would settle it; four times the time, which halves intervals, if none is known."""
+    limit = profile.method.max_seconds
+    wanted = 10 * math.ceil((limit + 1.2 * more if more else max(4 * limit, 120)) / 10)
+    command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
+    return f"Run again: {words.code(command, 300)}"
 
 
 def with_gain(chosen: Recommendation, profile: Profile) -> Recommendation:
     """Adds the gain over a baseline that was dropped before the final, which the verdict lacks."""
     base, over = baseline(profile), speeds(profile).get(chosen.strategy or "")
-    if chosen.speedup is not None or base is None or over is None or profile.script:
+    if chosen.speedup is not None or base is None or over is None:
         return chosen
     return chosen.model_copy(update={"speedup": over.value, "baseline": base.strategy})
 
 
-def prediction_verdict(profile: Profile, prediction: Prediction) -> Verdict:
-    """The predicted verdict for one device, or why this run does not support one."""
-    against, chosen = doubt(profile, prediction), prediction.recommendation
-    device, failed = words.name(prediction.device.name), first_reason(profile)
-    if against == "host only":
-        return _host_only(device)
-    if chosen is None:
-        reasons = Counter(row.reason for row in prediction.results if isinstance(row, Skipped))
-        most = max(reasons, key=reasons.__getitem__, default="")
-        shared = 2 * reasons[most] > len(prediction.results)
-        why = failed or (words.line(most, 300) if shared else _DECLINED)
-        text = f"Nothing predicted: {why}"
-        return replace(nothing(device, text, _first_reason(prediction.results)), basis="predicted")
-    if against == "failed":  # never worded as a recommendation
-        best = f"{words.code(chosen.strategy)} is predicted to be the best" if chosen.strategy else ""
-        text = f"Doubtful: {best or uncapitalised(headline(chosen))}"
-        why = words.line(f"{FIRST_FRAMES}. {chosen.reason}")
-        return Verdict("predicted", "inconclusive", device, text, reason=why)
-    if chosen.strategy and against == "alone":
-        return _alone(profile, prediction, chosen)
-    text = f"Predicted: {uncapitalised(headline(chosen, predicted=True))}"
-    return _verdict("predicted", prediction.device, chosen, text)
-
-
-def _verdict(
-    basis: Literal["measured", "predicted"],
-    device: Device,
-    chosen: Recommendation,
-    headline: str,
-    sure: str = "",
-) -> Verdict:
-    openings = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
-    steps = " ".join(step for step in chosen.steps if not step.startswith(openings))  # the chart has it
-    reason, step = words.line(steps if chosen.steps else chosen.reason, 2_000), words.line(chosen.next_step)
-    tone = TONES.get(chosen.verdict, "inconclusive")
-    remark = sure[:1].upper() + sure[1:]
-    return Verdict(basis, tone, words.name(device.name), headline, reason, step, remark)
-
-
-def _alone(profile: Profile, prediction: Prediction | None, chosen: Recommendation) -> Verdict:
-    """One strategy with figures: nothing was compared, so nothing is recommended."""
-    device, done, step = words.name((prediction or profile).device.name), "has figures", chosen.next_step
-    if asked_for_one(profile, prediction):
-        done = "was predicted" if prediction else "was run"
-        step = "Omit --strategy to compare it with the others."
-    text = f"Only {words.code(chosen.strategy or '')} {done}: nothing was compared"
-    basis: Literal["measured", "predicted"] = "predicted" if prediction else "measured"
-    return replace(nothing(device, text, words.line(chosen.reason), words.line(step)), basis=basis)
-
-
 def nothing(device: str, headline: str, reason: str = "", next_step: str = "", remark: str = "") -> Verdict:
     return Verdict("nothing", "none", device, headline, reason=reason, next_step=next_step, remark=remark)
+
+
+def _unpredicted(profile: Profile, prediction: Prediction) -> Verdict:
+    reasons = Counter(row.reason for row in prediction.results if isinstance(row, Skipped))
+    most = max(reasons, key=reasons.__getitem__, default="")
+    shared = words.line(most, 300) if 2 * reasons[most] > len(prediction.results) else _DECLINED
+    text = f"Nothing predicted: {_failure_of_all(profile) or shared}"
+    verdict = nothing(words.name(prediction.device.name), text, _first_reason(prediction.results))
+    return replace(verdict, basis="predicted")
 
 
 def _unmeasured(profile: Profile) -> Verdict:
@@ -145,11 +127,15 @@ def _unmeasured(profile: Profile) -> Verdict:
         why = "There is nothing to compare it with, or the comparison was not made."
         return nothing(device, what, why, "Profile again with at least two strategies.")
     if len({row.reason for row in failed_rows(profile)}) == 1:  # the failure itself says what to do
-        return nothing(device, f"Nothing could be measured: {first_reason(profile)}", remark=UNSURE)
+        return nothing(device, f"Nothing could be measured: {_failure_of_all(profile)}", remark=UNSURE)
     failed, skipped = (sum(r.status == s for r in profile.results) for s in ("failed", "skipped"))
     what = f"Nothing could be measured: {failed} failed, {skipped} skipped"
     step = "" if failed else "Run `advisor doctor` to see what this machine can measure."
     return nothing(device, what, _first_reason(profile.results), step, UNSURE)
+
+
+def _failure_of_all(profile: Profile) -> str:
+    return words.line(failed_rows(profile)[0].reason, 300) if all_failed(profile) else ""
 
 
 def _first_reason(results: Iterable[Result | Predicted]) -> str:
@@ -237,10 +223,6 @@ def _faster(chosen: Recommendation, predicted: bool) -> str:
     if chosen.objective == "throughput":
         than = f"the frames per second of {base}"
     return f"{'likely ' * (predicted and chosen.verdict != 'open')}{units.ratio(speedup)} {than}{between}"
-
-
-def first_reason(profile: Profile) -> str:
-    return words.line(failed_rows(profile)[0].reason, 300) if all_failed(profile) else ""
 
 
 def _key(reason: str, detail: str) -> tuple[str, str]:

@@ -11,11 +11,10 @@ from functools import reduce
 from typing import Any
 
 from advisor.profiles import schema
-from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.figures import FrameFigures
 from advisor.profiles.programs import GpuTrace
-from advisor.profiles.sweeps import Point, ProfileSet
+from advisor.profiles.sweeps import ProfileSet
 from advisor.report.recommendations import with_gain
 from advisor.stats import Ratio
 from advisor.verdicts.comparing.comparisons import Comparison
@@ -65,15 +64,13 @@ def records_of_points(results: ProfileSet) -> tuple[Record, ...]:
         if point.profile:
             rows += records_of(point.profile)
             continue
-        swept = _swept(results, point) if results.kind == "sweep" else {}
-        name = results.workload if swept else point.value
-        rows.append({"workload": name, **swept, "kind": point.status, "reason": point.reason})
+        row: Record = {"workload": point.value}
+        if results.kind == "sweep":
+            values = point.value if isinstance(point.value, tuple) else (point.value,)
+            swept = {f"parameter_{name}": v for name, v in zip(results.parameters, values, strict=True)}
+            row = {"workload": results.workload, **swept}
+        rows.append({**row, "kind": point.status, "reason": point.reason})
     return tuple(rows)
-
-
-def _swept(results: ProfileSet, point: Point) -> Record:
-    values = point.value if isinstance(point.value, tuple) else (point.value,)
-    return {f"parameter_{name}": value for name, value in zip(results.parameters, values, strict=True)}
 
 
 def compared(comparison: Comparison, promise: PromisedSpeed | None) -> tuple[Record, ...]:
@@ -121,21 +118,17 @@ def _strategies(profile: schema.Profile) -> Iterator[Record]:
         if chosen and isinstance(part, schema.Profile):
             chosen = with_gain(chosen, part)
         for row in part.results:
-            yield {**where, **_strategy(row), **_verdict(row.strategy, chosen), **_figures(row)}
-
-
-def _strategy(row: schema.Result | schema.PredictedResult) -> Record:
-    placed = "; ".join(f"{buffer}={name}" for buffer, name in row.placements.items())
-    return {"kind": row.status, "strategy": row.strategy, "placements": placed or None}
-
-
-def _verdict(strategy: str, chosen: Recommendation | None) -> Record:
-    """The verdict, in the row of the recommended strategy; other rows have `recommended` false."""
-    best = chosen if chosen and chosen.strategy == strategy else None
-    low, high = best.interval if best and best.interval else (None, None)
-    recommended = best is not None if chosen and chosen.strategy else None
-    verdict, gain = (best.verdict, best.speedup) if best else (None, None)
-    return {"recommended": recommended, "verdict": verdict, "gain": gain, "gain_low": low, "gain_high": high}
+            placed = "; ".join(f"{buffer}={name}" for buffer, name in row.placements.items())
+            strategy = {"kind": row.status, "strategy": row.strategy, "placements": placed or None}
+            # The verdict is in the row of the recommended strategy.
+            best = chosen if chosen and chosen.strategy == row.strategy else None
+            verdict = {
+                "recommended": best is not None if chosen and chosen.strategy else None,
+                "verdict": _at(best, "verdict"),
+                "gain": _at(best, "speedup"),
+                **dict(zip(("gain_low", "gain_high"), _at(best, "interval") or (None, None), strict=True)),
+            }
+            yield {**where, **strategy, **verdict, **_figures(row)}
 
 
 _MEASURED = ("device_path_seconds", "transfer_seconds", *FrameFigures.model_fields, "setup_seconds")

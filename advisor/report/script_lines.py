@@ -15,7 +15,7 @@ from advisor.report.comparison_page import advice, comparable, gated, sides_of
 from advisor.report.page import Page, Section, filled
 from advisor.verdicts.ceilings import Scope, ceiling_of, line_seconds
 from advisor.verdicts.comparing.gates import Ruling
-from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison, promises
+from advisor.verdicts.comparing.lines import ComparedFrames, LineComparison, Promise, promises
 
 _WAYS = {"upload": " up", "download": " down", "wait": "wait", "lock": "page-lock"}
 _MOST_DEVICES = 4
@@ -168,7 +168,7 @@ def lines_comparison_page(
     none = blocks.Verdict("nothing", "none", "", "No loop that crosses is in both profiles")
     first = (
         blocks.Verdicts(verdicts or (none,), named=len(verdicts) > 1),
-        blocks.Bullets(tuple(_promises(comparison))),
+        blocks.Bullets(tuple(map(_followed, promises(comparison)))),
         blocks.Banners("note", tuple(_notes(comparison))),
     )
     tables = tuple(map(_compared_table, comparison.frames))
@@ -206,14 +206,13 @@ def _verdict(each: ComparedFrames, comparison: LineComparison) -> blocks.Verdict
     return blocks.Verdict("measured", tone, _frames_name(each), change, remark=" ".join(sentences))
 
 
-def _promises(comparison: LineComparison) -> Iterator[str]:
-    for promise in promises(comparison):
-        lines = words.listing(str(place.line) for place in promise.places)
-        basis = "measured when tried" if promise.tried else "estimated"
-        noun = "line" if len(promise.places) == 1 else "lines"
-        saved, low, high = map(units.seconds, (promise.saved, *promise.between))
-        promised = f"promised {units.seconds(promise.seconds)} of a frame ({basis})"
-        yield f"Advice followed on {noun} {lines} of BASE: {promised}, got {saved} ({low} to {high})."
+def _followed(promise: Promise) -> str:
+    lines = words.listing(str(place.line) for place in promise.places)
+    saved, low, high = map(units.seconds, (promise.saved, *promise.between))
+    basis = "measured when tried" if promise.tried else "estimated"
+    promised = f"promised {units.seconds(promise.seconds)} of a frame ({basis})"
+    noun = "line" if len(promise.places) == 1 else "lines"
+    return f"Advice followed on {noun} {lines} of BASE: {promised}, got {saved} ({low} to {high})."
 
 
 def _between(scope: Scope) -> str:

@@ -268,11 +268,19 @@ def _advice(run: ScriptRun, tried: Trials | None) -> Section:
         if snippet and one.place not in patched:
             language = "diff" if snippet.startswith("--- ") else "python"
             codes.append(blocks.Code(f"Line {one.place.line}: code", words.block(snippet), language))
+    none = "No change of a line is worth its effort." * (not alike)
+    locks = [c for c in run.crossings if c.kind == "lock" and c.loop is not None] if run.played else []
+    if none and locks:  # page-locking in a frame has no predicted time, so no rule covers it
+        lines = ", ".join(dict.fromkeys(label(c.place, files(run)) for c in locks))
+        none = (
+            "No change with a predicted time is worth its effort. The time of page-locking in each frame is "
+            f"not predicted (line {lines}): page-lock once and keep the memory."
+        )
     parts = filled(
         blocks.Table("advice", "line", heads, tuple(rows), title="Advice:", codes=False, forms="txt"),
         blocks.Findings(tuple(findings), forms="html md"),
         *codes[:3],
-        None if alike else blocks.Prose(_no_advice(run), kind=""),
+        blocks.Prose(none, kind=""),
     )
     return Section("advice", "Advice", parts, nav="Advice", brief=True)
 
@@ -280,18 +288,6 @@ def _advice(run: ScriptRun, tried: Trials | None) -> Section:
 def _by_change(run: ScriptRun) -> list[list[LineAdvice]]:
     advice = sorted(run.advice, key=_gained, reverse=True)
     return list(words.grouped(advice, lambda one: (one.place, one.advice.rule, one.advice.title)).values())
-
-
-def _no_advice(run: ScriptRun) -> str:
-    """Why there is no advice; page-locking in a frame has no predicted time, so no rule covers it."""
-    locks = [c for c in run.crossings if c.kind == "lock" and c.loop is not None] if run.played else []
-    if not locks:
-        return "No change of a line is worth its effort."
-    lines = ", ".join(dict.fromkeys(label(c.place, files(run)) for c in locks))
-    return (
-        "No change with a predicted time is worth its effort. The time of page-locking in each frame is not "
-        f"predicted (line {lines}): page-lock once and keep the memory."
-    )
 
 
 def _certainty(same: Sequence[LineAdvice]) -> str:

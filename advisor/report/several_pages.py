@@ -103,7 +103,7 @@ def devices_page(compared: ProfileSet) -> Page:
         "several devices",
         words.name(compared.workload),
         sections,
-        basis="predicted" if all(place.basis == "predicted" for place in places) else "measured",
+        basis=blocks.basis_of([place.basis for place in places]),
         where=f"on {words.count(len(places), 'device')}",
         summary=words.line(workload.summary, 300),
         meta=(f"`{parameters}`",) * bool(parameters),
@@ -193,7 +193,8 @@ def _notes(compared: ProfileSet, places: Sequence[Place]) -> Iterator[str]:
         for note in (*profile.notes, *profile.environment.warnings):
             yield f"{name}: {words.line(note, 500)}"
         if id(profile) not in shown:
-            yield f"{name}: all devices in its profile are already shown from another profile."
+            all_shown = "all devices in its profile are already shown from another profile"
+            yield f"{name}: {all_shown if profile.predictions else 'its profile names no GPU'}."
     versions = {profile.tool.version for profile in compared.profiles}
     if len(versions) > 1:
         yield f"The profiles were made by different versions of advisor: {words.listing(sorted(versions))}."
@@ -203,7 +204,6 @@ def workloads_page(results: ProfileSet) -> Page:
     """How many workloads have a recommendation, the state of the others, and what to use for each."""
     first = results.profiles[0] if results.profiles else None
     gpu_tracks = [track for track in tracks(results.points) if track.basis != "cpu"]
-    predicted = all(track.basis == "predicted" for track in gpu_tracks)
     created = words.created(first.created) if first else ""
     ended: list[str] = []
     for i, point in enumerate(results.points):
@@ -212,11 +212,10 @@ def workloads_page(results: ProfileSet) -> Page:
     states = [words.count(ended.count(""), "recommendation")] * ("" in ended)
     states += [f"{ended.count(state)} {state}" for state in dict.fromkeys(filter(None, ended))]
     verdict = nothing("", f"{words.count(len(ended), 'workload')}: {', '.join(states)}")
+    basis = blocks.basis_of([track.basis for track in gpu_tracks]) if first else "measured"
     if "" in ended:
-        measured = gpu_tracks[0].basis == "measured"
-        step = _APPLY.format("workload") if measured else CONFIRM
+        step = _APPLY.format("workload") if basis == "measured" else CONFIRM
         tone: blocks.Tone = "inconclusive" if any(ended) else "clear"
-        basis: _GpuBasis = "measured" if measured else "predicted"
         verdict = replace(verdict, basis=basis, tone=tone, next_step=step)
     table = best_table(results, gpu_tracks, "workload") if gpu_tracks else None
     inside = filled(table, blocks.Failures(sweep_failures(results)))
@@ -230,8 +229,8 @@ def workloads_page(results: ProfileSet) -> Page:
         "several workloads",
         words.count(len(results.points), "workload"),
         sections,
-        basis="nothing" if not results.has_figures else "predicted" if predicted else "measured",
-        where=f"on {words.name(first.device.name)}" if first and not predicted else "",
+        basis=basis,
+        where=f"on {words.name(first.device.name)}" if first and basis == "measured" else "",
         created=created,
         meta=(created,) * bool(created),
     )

@@ -47,10 +47,10 @@ def sweep_page(sweep: ProfileSet) -> Page:
     devices = [track for track in tracks.tracks(sweep.points) if track.basis != "cpu"]
     parameters = first.workload.parameters if first else {}
     fixed = pairs({name: value for name, value in parameters.items() if name not in sweep.parameters})
-    predicted = all(profile.device.kind == "cpu" for profile in sweep.profiles) and first is not None
+    basis = blocks.basis_of([track.basis for track in devices]) if first else "measured"
     machines = sweep.machines
     names = words.name(machines[0][0].name) if len(machines) == 1 else words.count(len(machines), "device")
-    on_device = f" on {names}" if first and not predicted else ""
+    on_device = f" on {names}" if first and basis == "measured" else ""
     created = words.created(first.created) if first else ""
     remarks = tuple(words.line(note, 500) for note in sweep.notes), tuple(_notes(sweep, parameter))
     timed = [track for track in devices if track.with_figures]
@@ -76,7 +76,7 @@ def sweep_page(sweep: ProfileSet) -> Page:
         "memory strategy sweep",
         words.name(sweep.workload),
         sections,
-        basis="predicted" if predicted else "measured",
+        basis=basis,
         where=f"over {_span(sweep, parameter)}{on_device}",
         created=created,
         summary=words.line(first.workload.summary, 300) if first else "",

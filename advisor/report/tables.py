@@ -13,12 +13,6 @@ from advisor.profiles import schema
 from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.report import words
 from advisor.report.blocks import NOTHING, Block, Column, Fold, Item, Items, Prose, Row, Table, TableCell
-from advisor.rules.base import shares_dram
-
-
-def apart(device: schema.Device) -> bool:
-    """Whether host and device have memories of their own, so that a footprint is the sum of both."""
-    return device.kind != "cpu" and not shares_dram(device)
 
 
 def memory_sentence(device: schema.Device) -> str:
@@ -92,7 +86,10 @@ _CAPTION = (
 def more_figures(
     measured: Sequence[schema.Measured], base: schema.Measured | None, speeds: Mapping[str, stats.Ratio]
 ) -> Iterator[Block]:
-    """The measured rows in their order, then what has no figure; `speeds`: the baseline over each row."""
+    """The measured rows in their order, what has no figure and why, and the source of the energy figures.
+
+    `speeds`: the baseline over each row.
+    """
     if not measured:
         return
     columns = (
@@ -114,7 +111,16 @@ def more_figures(
     title = "Slowest frames, CPU time, energy above idle power, set-up:"
     table = Table("more", "strategy", *_with_figures(columns, tuple(rows)), _CAPTION, title, forms="html txt")
     yield replace(table, sortable=True, brief_notes=False)
-    yield from _why(measured)
+    single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
+    missing = [
+        Item(tuple(words.name(strategy) for strategy, _, _ in same), f"no {name}", words.line(why, 200))
+        for (name, why), same in words.grouped(single, lambda item: item[1:]).items()
+    ]
+    if missing:
+        yield Fold("Figures that are missing", (Items(tuple(missing)),), kind="folded")
+    sources = dict.fromkeys(row.energy.source for row in measured if row.energy)
+    if sources:
+        yield Prose(f"Energy: {words.listing(words.line(source, 200) for source in sources)}.", forms="html")
 
 
 def by_gpu(profile: schema.Profile) -> Iterator[Block]:
@@ -169,17 +175,3 @@ def _cells(row: schema.Measured) -> Iterator[TableCell]:
 
 def _cell(figure: Figure | None, write: Callable[[Figure], str], note: str = "") -> TableCell:
     return TableCell(NOTHING) if figure is None else TableCell(write(figure), note, sort=figure)
-
-
-def _why(measured: Sequence[schema.Measured]) -> Iterator[Block]:
-    """Missing figures with their reasons, grouped; and the source of the energy figures."""
-    single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
-    items = [
-        Item(tuple(words.name(strategy) for strategy, _, _ in same), f"no {name}", words.line(why, 200))
-        for (name, why), same in words.grouped(single, lambda item: item[1:]).items()
-    ]
-    if items:
-        yield Fold("Figures that are missing", (Items(tuple(items)),), kind="folded")
-    sources = dict.fromkeys(row.energy.source for row in measured if row.energy)
-    if sources:
-        yield Prose(f"Energy: {words.listing(words.line(source, 200) for source in sources)}.", forms="html")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from advisor import units
@@ -90,7 +90,10 @@ def timeline_view(
         )
     drawn = thinned(timeline.model_copy(update={"spans": spans}), MOST_DRAWN)
     lines, rows = lanes(drawn), tuple(_rows(timeline))
-    numbers = _numbers(rows)
+    # Numbers by line and label; a label without its cause has the numbers of all causes.
+    labelled = [(row, label) for row in rows for label in {row.label, row.label.partition(",")[0]}]
+    by_label = words.grouped(labelled, lambda pair: (pair[0].track, pair[1])).items()
+    numbers = {key: ", ".join(row.number for row, _ in same) for key, same in by_label}
     frame = units.seconds(timeline.frame_seconds)
     pieces = (
         Line(name, i * LINE_HEIGHT, tuple(_piece(span, drawn, numbers) for span in spans))
@@ -118,13 +121,6 @@ def _short(span: Span) -> str:
         first = span.label.partition(",")[0]
         head = ways.get(first, first)
     return words.name(head, NAME_LENGTH)
-
-
-def _numbers(rows: Iterable[TimelineRow]) -> dict[tuple[str, str], str]:
-    """Numbers by line and label; a label without its cause has the numbers of all causes."""
-    labelled = [(row, label) for row in rows for label in {row.label, row.label.partition(",")[0]}]
-    by_label = words.grouped(labelled, lambda pair: (pair[0].track, pair[1]))
-    return {key: ", ".join(row.number for row, _ in same) for key, same in by_label.items()}
 
 
 def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str]) -> Piece:

@@ -11,7 +11,7 @@ from advisor import units
 from advisor.nsys.exports import FileTrace
 from advisor.profiles.programs import GpuTrace, ProgramTrace
 from advisor.profiles.schema import Profile
-from advisor.profiles.traces import Activity, Migrations, NsysTrace, StrategyTrace
+from advisor.profiles.traces import Activity, Migrations, StrategyTrace
 from advisor.report import blocks, words
 from advisor.report.answer import marks
 from advisor.report.blocks import Column, Fact, Table, row
@@ -53,15 +53,12 @@ def traces(profile: Profile) -> tuple[blocks.Block, ...]:
     requested = trace.reason != "not asked for"
     if not folds and not requested:
         return ()
-    return filled(blocks.Prose(_recorded(trace) * requested, forms="html md"), *notes, *folds)
-
-
-def _recorded(trace: NsysTrace) -> str:
-    if not trace.strategies:
-        return f"No nsys trace: {words.line(trace.reason, 400)}"
-    missing = (f" {words.code(m.strategy)} has no trace: {words.line(m.reason, 200)}." for m in trace.missing)
-    tool = words.name(trace.tool or "nsys")
-    return f"Each strategy also ran under {tool}; traced times are not used.{''.join(missing)}"
+    told = f"No nsys trace: {words.line(trace.reason, 400)}"
+    if trace.strategies:
+        told = f"Each strategy also ran under {words.name(trace.tool or 'nsys')}; traced times are not used."
+        for gone in trace.missing:
+            told += f" {words.code(gone.strategy)} has no trace: {words.line(gone.reason, 200)}."
+    return filled(blocks.Prose(told * requested, forms="html md"), *notes, *folds)
 
 
 def _seen(traced: StrategyTrace) -> tuple[blocks.Block, ...]:

@@ -47,20 +47,21 @@ def _sections(
 ) -> Iterator[Section]:
     run, device, how = comparison.run, comparison.devices[0], _how(comparison)
     ratios = figures(device, where, comparison)
-    apart = blocks.Prose(_apart(comparison), forms="html txt")
+    widened = "The versions ran in separate processes, whose differences widen the interval"
+    apart = f"{widened}: {words.line(run.apart, 200)}." if run.apart else ""
     verdict = blocks.Verdict("measured", "clear", where, answer(comparison), next_step=_next_step(comparison))
     if not (run.judged.decided and run.judged.trusted):
         verdict = replace(verdict, tone="inconclusive")
     first = (
         blocks.Facts(about, forms="txt"),
         blocks.Verdicts((verdict,), forms="html"),
-        blocks.Fold("How it was measured", filled(blocks.Prose(how), apart), forms="html txt"),
+        blocks.Fold("How it was measured", filled(blocks.Prose(how), blocks.Prose(apart)), forms="html txt"),
         blocks.Prose(_NEUTRAL * bool(comparison.changed_work)),
         blocks.Prose(promise(comparison.promise), kind=""),
     )
     yield from gated(rulings, first)
     yield changed_rows([(where, device)], comparison)
-    measured = filled(blocks.Facts(about), blocks.Prose(how), replace(apart, forms="md"), *ratios)
+    measured = filled(blocks.Facts(about), blocks.Prose(how), blocks.Prose(apart), *ratios)
     yield Section("all", "All strategies and how they were measured", measured, folded=True, forms="md")
     title = f"HEAD compared with BASE on {where}"
     yield Section("ratios", title, ratios, nav="Ratios", brief=True, forms="html txt")
@@ -123,8 +124,7 @@ def _times(comparison: VersionComparison) -> str:
     run, judged = comparison.run, comparison.run.judged
     if judged.noise and not judged.trusted:
         return f"untrusted: a second copy of HEAD takes {_ends(judged.noise)} than HEAD; repeat the run"
-    texts = {name: _ratio_words(comparison, name, ratio) for name, ratio in judged.ratios.items()}
-    sentences = []
+    texts, sentences = {n: _ratio_words(comparison, n, ratio) for n, ratio in judged.ratios.items()}, []
     alike = words.grouped(texts, lambda name: texts[name])
     for text, names in sorted(
         alike.items(), key=lambda pair: _URGENCY.index(next(filter(pair[0].startswith, _URGENCY)))
@@ -138,10 +138,10 @@ def _times(comparison: VersionComparison) -> str:
         sentences.append("interrupted")
     elif judged.undecided and judged.processes < FEWEST_PROCESSES:
         sentences.append("run again with a larger --max-seconds")
-    elif judged.undecided and judged.seconds_more is None:
-        sentences.append("more time is unlikely to settle this")
-    elif judged.undecided and judged.seconds_more is not None:
-        sentences.append(f"about {units.digits(judged.seconds_more, 2)} s more would settle it")
+    elif judged.undecided:
+        more = judged.seconds_more
+        settles = "more time is unlikely to settle this"
+        sentences.append(settles if more is None else f"about {units.digits(more, 2)} s more would settle it")
     return "; ".join(sentences)
 
 
@@ -152,12 +152,12 @@ _URGENCY = ("slower", "undecided:", "faster", "")
 
 
 def _ratio_words(comparison: VersionComparison, name: str, ratio: stats.Ratio) -> str:
-    question = comparison.run.question
+    question, judged = comparison.run.question, comparison.run.judged
     if ratio.low > 1 or ratio.high < 1:
         return words.slower(ratio)
     if question.undecided(ratio):
         ends = _ends(ratio) if ratio.high / ratio.low < _TOO_WIDE else "too few blocks"
-        return f"undecided: {ends}" if name in comparison.run.judged.undecided else ends
+        return f"undecided: {ends}" if name in judged.undecided else ends
     if (share := question.same_within(ratio)) is not None:
         return f"the same within {share * 100:g} % ({_ends(ratio)})"
     return f"at most {_percent(ratio.high - 1)} slower ({_ends(ratio)})"
@@ -203,16 +203,6 @@ def _how(comparison: VersionComparison) -> str:
         f"{words.name(name)} left the final: {words.line(why, 200)}." for name, why in run.left.items()
     ]
     return " ".join(sentences)
-
-
-def _apart(comparison: VersionComparison) -> str:
-    """A sentence on versions that ran in separate processes."""
-    if not comparison.run.apart:
-        return ""
-    return (
-        "The versions ran in separate processes, whose differences widen the interval: "
-        f"{words.line(comparison.run.apart, 200)}."
-    )
 
 
 def _table(strategy: str, changes: Sequence[Change], frame: tuple[float, float] | None) -> blocks.Table:
