@@ -161,23 +161,20 @@ def quantile_by_blocks(blocks: Rounds, probability: float) -> tuple[float, float
     values = np.sort(np.concatenate(checked))
     value = values[math.ceil(probability * len(values)) - 1]
     above = np.array([float((frames > value).sum()) for frames in checked])
-    worth = _worth(above, np.array([len(frames) for frames in checked]))
+    sizes = np.array([len(frames) for frames in checked])
+    frames, share = len(values), float(above.sum() / sizes.sum())
+    blocks = len(sizes)
+    if blocks < 2:
+        return None
+    variance = float(((above - share * sizes) ** 2).sum()) * blocks / (blocks - 1) / frames**2
+    known = min(frames, share * (1 - share) / variance) if variance > 0 else frames
+    few = NormalDist().inv_cdf(_SURE) / student_upper(1 - _SURE, blocks - 1)  # blocks vary by chance too
+    worth = int(known * few**2)
     if worth < fewest_frames(probability):
         return None
     first, last = ((rank + 1) / worth for rank in _quantile_ranks(worth, probability))
     low, high = max(0, math.floor(first * len(values)) - 1), math.ceil(last * len(values)) - 1
     return float(value), float(min(values[low], value)), float(max(values[high], value))
-
-
-def _worth(above: Floats, sizes: NDArray[np.int64]) -> int:
-    """How many independent frames know the share `above` as well as these blocks; fewer for few blocks."""
-    blocks, frames, share = len(sizes), int(sizes.sum()), float(above.sum() / sizes.sum())
-    if blocks < 2:
-        return 0
-    variance = float(((above - share * sizes) ** 2).sum()) * blocks / (blocks - 1) / frames**2
-    known = min(frames, share * (1 - share) / variance) if variance > 0 else frames
-    ratio = NormalDist().inv_cdf(_SURE) / student_upper(1 - _SURE, blocks - 1)
-    return int(known * ratio**2)
 
 
 def _quantile_ranks(count: int, probability: float) -> tuple[int, int]:
@@ -230,33 +227,20 @@ def _bootstrap_medians(rounds: Sequence[Floats], resamples: int, generator: np.r
     values, owner = values[order], owner[order]
     times_drawn = generator.multinomial(len(rounds), np.full(len(rounds), 1 / len(rounds)), size=resamples)
     sizes = times_drawn @ np.array([len(frames) for frames in rounds], dtype=np.int64)
-    ranks = _middle_ranks(sizes, generator)
-    if len(values) <= min(_AT_ONCE, len(rounds) ** 3):
-        places = (np.cumsum(times_drawn[:, owner], axis=1) <= ranks[:, :, None]).sum(axis=2)
-        return np.asarray(values[places].mean(axis=0))
-    medians = np.empty(resamples)
-    for drawn, members in _groups(times_drawn):
-        upto = np.cumsum(drawn[owner])
-        medians[members] = values[np.searchsorted(upto, ranks[:, members], side="right")].mean(axis=0)
-    return medians
-
-
-def _middle_ranks(sizes: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """The two middle order statistics of `size` draws from 0..size-1, shape (2, len(sizes))."""
     lower = (sizes + 1) // 2
     first = generator.beta(lower, sizes - lower + 1)
     gap = generator.beta(1, np.maximum(sizes - lower, 1))
     second = np.where(sizes % 2 == 0, first + (1 - first) * gap, first)
-    drawn = np.floor(np.stack([first, second]) * sizes).astype(np.int64)
-    return np.minimum(drawn, sizes - 1)
-
-
-def _groups(rows: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.intp]]]:
-    distinct, group = np.unique(rows, axis=0, return_inverse=True)
-    group = group.ravel()
-    order = np.argsort(group, kind="stable")
-    places = np.split(order, np.cumsum(np.bincount(group))[:-1])
-    return list(zip(distinct, places, strict=True))
+    ranks = np.minimum(np.floor(np.stack([first, second]) * sizes).astype(np.int64), sizes - 1)
+    if len(values) <= min(_AT_ONCE, len(rounds) ** 3):
+        places = (np.cumsum(times_drawn[:, owner], axis=1) <= ranks[:, :, None]).sum(axis=2)
+        return np.asarray(values[places].mean(axis=0))
+    medians = np.empty(resamples)
+    sets, group = np.unique(times_drawn, axis=0, return_inverse=True)
+    for number, drawn in enumerate(sets):
+        upto, members = np.cumsum(drawn[owner]), np.flatnonzero(group.ravel() == number)
+        medians[members] = values[np.searchsorted(upto, ranks[:, members], side="right")].mean(axis=0)
+    return medians
 
 
 def _welch(above: Floats, below: Floats, confidence: float) -> tuple[float, float]:

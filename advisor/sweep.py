@@ -24,16 +24,7 @@ from advisor.profiles import outputs, reading
 from advisor.profiles.files import scratch
 from advisor.profiles.redaction import here
 from advisor.profiles.secrets import is_secret
-from advisor.profiles.sweeps import (
-    Point,
-    ProfileSet,
-    Value,
-    Values,
-    in_order,
-    link,
-    values_of,
-    was_interrupted,
-)
+from advisor.profiles.sweeps import Point, ProfileSet, Value, Values, in_order, link, values_of
 from advisor.report import pages
 from advisor.strategies.registry import BASELINE
 from advisor.workloads.parameters import parse_assignments, parse_number
@@ -108,9 +99,8 @@ def parse_sweep(texts: Sequence[str]) -> tuple[Sweep, ...]:
     if len(sweeps) < 2:
         return sweeps
     if sweeps[0].parameter == sweeps[1].parameter:
-        raise UsageError(
-            f"--sweep names {sweeps[0].parameter} twice", next_step="Give all its values in one list."
-        )
+        wrong = f"--sweep names {sweeps[0].parameter} twice"
+        raise UsageError(wrong, next_step="Give all its values in one list.")
     for text, swept in zip(texts, sweeps, strict=True):
         count, name = len(swept.values), swept.parameter
         if count > MOST_SIDE:
@@ -131,10 +121,8 @@ def _parse(text: str) -> Sweep:
         raise UsageError(f"--sweep {bare} has no values", next_step=forms)
     ((name, values),) = parse_assignments([text], "--sweep").items()
     low, dots, high = values.partition("..")
-    chosen = (
-        _range(text, low, high, forms) if dots else tuple(v.strip() for v in values.split(",") if v.strip())
-    )
-    distinct = tuple({_plain(value): value for value in reversed(chosen)}.values())[::-1]
+    chosen = _range(text, low, high, forms) if dots else filter(None, map(str.strip, values.split(",")))
+    distinct = tuple({_plain(value): value for value in reversed([*chosen])}.values())[::-1]
     if len(distinct) < 2:
         raise UsageError(f"--sweep {text} has fewer than two values", next_step=forms)
     return Sweep(name, distinct)
@@ -199,7 +187,7 @@ class Runner:
                 cut = f"{step.label[: LABEL_LENGTH - 1]}…"
                 self.progress.label = cut if len(step.label) > LABEL_LENGTH else step.label
                 points.append(self._point(step, swept, problems))
-                if points[-1].profile and was_interrupted(points[-1].profile):
+                if points[-1].profile and pipeline.was_interrupted(points[-1].profile):
                     break
         except KeyboardInterrupt:
             if not any(point.profile for point in points):

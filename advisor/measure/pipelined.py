@@ -105,7 +105,7 @@ class PipelinedLoop(FrameLoop):
             actions = list(chain(*parts))
             return self._written([*map(watch, actions)] if watch else actions, is_frame=is_frame)
 
-        begin, compute = map(_of_next, (following.begin, following.compute))
+        begin, compute = (list(map(_later, actions)) for actions in (following.begin, following.compute))
         rest = (this.finish, compute) if self._kernels_in_tail else (compute, this.finish)
         return _Turn(
             begin=run(this.begin, this.compute, is_frame=False),
@@ -171,16 +171,12 @@ def _unranged(lines: Lines) -> Action:
     return Action("order", lines)
 
 
-def _of_next(actions: Iterable[Action]) -> list[Action]:
-    """The actions as they are done in a turn of the frame before."""
-
-    def later(action: Action) -> Action:
-        lines = action.lines
-        if not any("index" in line for line in lines.text) and not lines.call:
-            return action
-        return replace(action, lines=replace(lines, text=("index += 1", *lines.text, "index -= 1")))
-
-    return list(map(later, actions))
+def _later(action: Action) -> Action:
+    """The action as it is done in a turn of the frame before."""
+    lines = action.lines
+    if not any("index" in line for line in lines.text) and not lines.call:
+        return action
+    return replace(action, lines=replace(lines, text=("index += 1", *lines.text, "index -= 1")))
 
 
 def _kind(action: Action) -> str:

@@ -199,11 +199,9 @@ def place_in(file: str, process: Process, directory: Path) -> str:
     for _ in range(_ANSWERS):
         if wait(process, _ANSWER_SECONDS) or (answer.is_file() and answer.stat().st_size):
             break
-    try:
-        with answer.open("rb") as written:
-            stack = written.read(_STACK_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    stack = ""
+    with suppress(OSError), answer.open("rb") as written:
+        stack = written.read(_STACK_BYTES).decode("utf-8", "replace")
     place = re.search(rf'File "[^"\n]*{re.escape(name)}", line (\d+) in ([\w<>]{{1,80}})', stack)
     return f"; it was in {place[2]} ({name}:{place[1]})" if place else ""
 
@@ -213,12 +211,10 @@ def log_tail(path: Path) -> str:
     if not path.is_file():
         return ""
     with path.open("rb") as log:
-        begin = max(log.seek(0, os.SEEK_END) - _LONGEST_HEAD, 0)
-        log.seek(begin)
+        begin = log.seek(max(log.seek(0, os.SEEK_END) - _LONGEST_HEAD, 0))
         text = log.read(_LONGEST_HEAD).decode(errors="replace")
     # Masked before it is cut, which could leave half a secret; the first word may be cut already.
-    whole = without_first_word(text) if begin else text
-    return printable(mask(whole, of_process()))[-_LOG_TAIL:]
+    return printable(mask(without_first_word(text) if begin else text, of_process()))[-_LOG_TAIL:]
 
 
 def first_lines(log: Path) -> str:
@@ -253,8 +249,7 @@ def cause_of_death(code: int, log: str) -> str:
         line = log.strip().splitlines()[-1].strip() if code and log.strip() else ""
         last = f"; its last output: {line[:_LAST_WORDS]}{'…' * (len(line) > _LAST_WORDS)}" if line else ""
         return f"{DIED} exited with code {code} without a result{last}"
-    known = {number.value: number.name for number in signal.Signals}
-    name = known.get(-code, f"signal {-code}")
+    name = {number.value: number.name for number in signal.Signals}.get(-code, f"signal {-code}")
     hints = {
         "SIGKILL": "; usually the system ran out of memory",
         "SIGBUS": "; on a device without concurrent managed access the CPU must not touch managed memory "

@@ -19,6 +19,7 @@ from advisor.measure.steps import named
 from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, PageLocking, Quantile, StrategyFigures
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, Result, Trace, WorkloadRecord
 from advisor.strategies.registry import BASELINE
+from advisor.texts import listed
 from advisor.verdicts.scores import accounted
 
 
@@ -171,12 +172,10 @@ def late_nan(samples: Mapping[str, Sequence[object]]) -> Iterator[str]:
     """Says which results had NaN in the end that the compared frames had not, and under what."""
     measured = {n: all_[0] for n, all_ in samples.items() if all_ and isinstance(all_[0], Sample)}
     for name in dict.fromkeys(name for sample in measured.values() for name in sample.nan):
-        counts = {strategy: sample.nan[name] for strategy, sample in measured.items() if name in sample.nan}
-        where = ", ".join(f"{counts[strategy]} under {strategy}" for strategy in list(counts)[:3])
-        more = f" and {len(counts) - 3} more" if len(counts) > 3 else ""
-        clean = ", ".join(strategy for strategy in measured if strategy not in counts)
+        where = [f"{sample.nan[name]} under {n}" for n, sample in measured.items() if name in sample.nan]
+        clean = ", ".join(strategy for strategy, sample in measured.items() if name not in sample.nan)
         yield (
-            f"Buffer {name!r} has NaN that it does not have in the compared frames: {where}{more}"
+            f"Buffer {name!r} has NaN that it does not have in the compared frames: {listed(where, 3)}"
             f"{f'; none under {clean}' if clean else ''}. Check that its values stay finite."
         )
 
@@ -205,13 +204,12 @@ def frame_figures(
     result: dict[str, Any] = {}
     for name in StrategyFigures.model_fields:
         known = [value for part in parts if (value := getattr(part, name, None)) is not None]
-        if known and isinstance(known[0], float):
-            result[name] = average(known)
-        elif known and isinstance(known[0], PageLocking):
+        if not known:
+            continue
+        result[name] = average(known) if isinstance(known[0], float) else known[0]
+        if isinstance(known[0], PageLocking):
             calls = average(locks.calls for locks in known)
             result[name] = PageLocking(calls=calls, seconds=average(locks.seconds for locks in known))
-        elif known:
-            result[name] = known[0]
     return result
 
 
@@ -224,12 +222,11 @@ def figures(blocks: Sequence[Block], windows: Sequence[Block], no_windows: str) 
     for name, share in QUANTILES.items():
         bounds = stats.quantile_by_blocks(delays, share) if delays else None
         values[name] = bounds and Quantile(seconds=bounds[0], low_seconds=bounds[1], high_seconds=bounds[2])
-        reasons[name] = "no single frame times were kept"
-        if delays:
-            reasons[name] = (
-                f"{sum(map(len, delays))} frames were kept; an upper bound needs the equivalent of "
-                f"{stats.fewest_frames(share)} independent frames"
-            )
+        too_few = (
+            f"{sum(map(len, delays))} frames were kept; an upper bound needs the equivalent of "
+            f"{stats.fewest_frames(share)} independent frames"
+        )
+        reasons[name] = too_few if delays else "no single frame times were kept"
     absent = {name: why for name, why in reasons.items() if values[name] is None}
     return {**values, **frame_figures(blocks, mean), "absent": absent}
 

@@ -86,10 +86,9 @@ def warm_up(loop: Frames, clock: Clock, limit: float, slow: float = math.inf) ->
         loop.index += count
         end = clock()
         mean = (end - start) / count
-        if count == 1 and mean >= slow:
-            return
         steady = mean >= before * (1 - STEADY) and end - begin >= LEAST_WARM
-        if count > 1 and (steady or end - begin >= limit):
+        enough = mean >= slow if count == 1 else (steady or end - begin >= limit)
+        if enough:
             return
         before, count = mean, 2 * count
 
@@ -162,23 +161,20 @@ def timed_together(loop: Frames, clock: Clock, count: int, *, most: float) -> tu
 
 def breakdown(loop: Frames, clock: Clock, seconds: float, slow: float = math.inf) -> list[dict[str, float]]:
     """Up to ten separately timed frames, three at least, but one that takes `slow`: seconds by label. Of
-    frames that differ, so many periods: each as the mean of its frames. One more goes before them, which does
-    not count: it warms up, and tells how long launching takes."""
+    frames that differ, so many periods: each as the mean of its frames, where one without a label takes no
+    time for it. One more goes before them, which does not count: it warms up, and tells how long launching
+    takes."""
     frames: list[dict[str, float]] = []
     begin = clock()
     while len(frames) < 4 or (len(frames) < 11 and clock() < begin + seconds):
         period = range(loop.index, loop.index + loop.period)
-        frames.append(_mean([loop.timed_frame(index) for index in period]))
+        timed = [loop.timed_frame(index) for index in period]
+        labels = dict.fromkeys(label for frame in timed for label in frame)
+        frames.append({n: sum(frame.get(n, 0.0) for frame in timed) / len(timed) for n in labels})
         loop.index = period.stop
         if len(frames) == 1 and clock() - begin >= slow:
             return frames
     return frames[1:]
-
-
-def _mean(frames: Sequence[dict[str, float]]) -> dict[str, float]:
-    """By label; a frame without it takes no time for it."""
-    labels = dict.fromkeys(label for frame in frames for label in frame)
-    return {label: sum(frame.get(label, 0.0) for frame in frames) / len(frames) for label in labels}
 
 
 WINDOW_SECONDS = 2.0
@@ -255,22 +251,21 @@ def unpreempted_clock(file: str = "/proc/thread-self/schedstat") -> Clock:
     /proc/PID/schedstat, second field). On two cores that fourteen processes shared, a loop of 1.71 s took
     11.54 s, of which 9.84 s were such waiting.
     """
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        _waiting_nanoseconds(descriptor)
-    except (OSError, ValueError, IndexError):
-        return time.perf_counter
+
+    def waiting_nanoseconds() -> int:
+        return int(os.pread(descriptor, 80, 0).split()[1])
 
     def clock() -> float:
-        before = _waiting_nanoseconds(descriptor)
+        before = waiting_nanoseconds()
         while True:
-            now, after = time.perf_counter(), _waiting_nanoseconds(descriptor)
+            now, after = time.perf_counter(), waiting_nanoseconds()
             if after == before:
                 return now - after * 1e-9
             before = after
 
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        clock()
+    except (OSError, ValueError, IndexError):
+        return time.perf_counter
     return clock
-
-
-def _waiting_nanoseconds(descriptor: int) -> int:
-    return int(os.pread(descriptor, 80, 0).split()[1])

@@ -72,8 +72,7 @@ class Origin:
 
 
 def call_of(stage: BoundStage, function: StageFunction, buffers: Mapping[str, Buffer]) -> StageCall:
-    buffers_taken = ((name, buffers[name]) for name in stage.access)
-    taken_as = ", ".join(f"{name} {buffer.element} {buffer.dimensions}" for name, buffer in buffers_taken)
+    taken_as = ", ".join(f"{n} {buffers[n].element} {buffers[n].dimensions}" for n in stage.access)
     return StageCall(stage.side, stage.name, place_of(function), taken_as, stage.phase == "setup")
 
 
@@ -167,15 +166,14 @@ def most_rows(bound: BoundWorkload) -> dict[str, Most]:
 
 def valid_rows(length: str, array: Array, most: Most, frame: int) -> int:
     """The length that the array holds. Raises `WorkloadError` where the buffer has not so many rows."""
-    rows = int(array.flat[0])
-    limits = f"0 to {most.rows}"
-    if not 0 <= rows <= most.rows:
-        raise WorkloadError(
-            f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it "
-            f"must be {limits}",
-            next_step=f"Set it to a value from {limits} where it is written, in stage {most.writers}.",
-        )
-    return rows
+    rows, limits = int(array.flat[0]), f"0 to {most.rows}"
+    if 0 <= rows <= most.rows:
+        return rows
+    raise WorkloadError(
+        f"buffer {length!r} holds {rows} in frame {frame}; as the valid length of {most.buffer!r} it must be "
+        f"{limits}",
+        next_step=f"Set it to a value from {limits} where it is written, in stage {most.writers}.",
+    )
 
 
 def origin(error: BaseException) -> Origin:

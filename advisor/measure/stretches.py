@@ -33,6 +33,7 @@ _LATER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 """Expressions whose parts run several times or not at all."""
 _TAKEN = "on_gpu_"
 """Begins names for what is taken out of a download."""
+_DEFINING = (ast.Import, ast.ImportFrom, *_FUNCTIONS, ast.ClassDef)
 _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 
 
@@ -116,11 +117,7 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
             next_step="Put the part that computes into a function, and name that: FILE::FUNCTION.",
         )
     rows, first, last = text.splitlines(), statements[0].lineno, statements[-1].end_lineno or 0
-    own = [
-        node
-        for node in tree.body
-        if isinstance(node, (ast.Import, ast.ImportFrom, *_FUNCTIONS, ast.ClassDef))
-    ]
+    own = [node for node in tree.body if isinstance(node, _DEFINING)]
     known = {*dir(builtins), *_defined(own)}
     inputs = [name for name in _read(statements) if name not in known]
     outputs = _written(statements, tree) or inputs[:1]
@@ -133,24 +130,17 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
     uses = bool(cupy) and re.search(r"\bxp\.", "\n".join(there)) is not None
     head = f"def {name}({', '.join([*inputs, *['xp'] * uses])}):"
     needed = ["\n".join(rows[first_line(node) - 1 : node.end_lineno]) for node in own]
-    module, observed = (
-        "\n".join((*needed, "", "", head, *_body(lines, outputs), ""))
-        for lines in (there, rows[first - 1 : last])
-    )
+    returns = f"return {', '.join(outputs)}"
+    bodies = (textwrap.dedent("\n".join(lines)) for lines in (there, rows[first - 1 : last]))
+    indented = ([f"    {row}".rstrip() for row in (*body.split("\n"), returns)] for body in bodies)
+    module, observed = ("\n".join((*needed, "", "", head, *body, "")) for body in indented)
     indent = rows[first - 1][: len(rows[first - 1]) - len(rows[first - 1].lstrip())]
     parameters = ", ".join([*inputs, *[cupy] * uses])
     call = f"{indent}{', '.join(outputs)} = {name}({parameters})"
     future = {n.lineno for n in own if isinstance(n, ast.ImportFrom) and n.module == "__future__"}
     rest = ["" if i in future else row for i, row in enumerate(rows, 1)]
-    downloaded = tuple(i for i, output in enumerate(outputs) if output in read)
-    return Stretch(
-        name, module, "\n".join((observed, *rest[: first - 1], call, *rest[last:], "")), downloaded
-    )
-
-
-def _body(lines: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
-    for row in (*textwrap.dedent("\n".join(lines)).split("\n"), f"return {', '.join(outputs)}"):
-        yield f"    {row}".rstrip()
+    program = "\n".join((observed, *rest[: first - 1], call, *rest[last:], ""))
+    return Stretch(name, module, program, tuple(i for i, output in enumerate(outputs) if output in read))
 
 
 def _on_gpu(text: str, tree: ast.Module, statements: Sequence[ast.stmt], cupy: str) -> list[str]:

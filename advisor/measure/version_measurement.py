@@ -174,19 +174,18 @@ class VersionMeasurement:
             )
         if not final.judged().ratios:
             raise self._nothing(final.began)
-        return tuple(self._uncompared())
-
-    def _uncompared(self) -> Iterator[str]:
-        head = [row for row in self.runs[HEAD].rows if not isinstance(row, Measured) and row.reason == LATE]
-        if head:
-            yield (
-                f"Screening HEAD did not reach {len(head)} strategies in its share of --max-seconds; one of "
-                "them may be the one to recommend."
-            )
-        for version, run in self.runs.items():
-            for row in run.rows:
-                if row.strategy in self.compared and not isinstance(row, Measured):
-                    yield f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
+        without = {v: [r for r in run.rows if not isinstance(r, Measured)] for v, run in self.runs.items()}
+        late = sum(row.reason == LATE for row in without[HEAD])
+        unscreened = (
+            f"Screening HEAD did not reach {late} strategies in its share of --max-seconds; one of them may "
+            "be the one to recommend."
+        )
+        return (unscreened,) * bool(late) + tuple(
+            f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
+            for version, rows in without.items()
+            for row in rows
+            if row.strategy in self.compared
+        )
 
     def _nothing(self, now: float, at: str = "") -> NothingMeasured:
         return NothingMeasured(

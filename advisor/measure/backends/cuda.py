@@ -30,8 +30,7 @@ extern "C" __global__ void advisor_hold(long long cycles)
     while (clock64() - begin < cycles) { }
 }
 """
-_REGISTER_PORTABLE = 1
-_REGISTER_MAPPED = 2
+_REGISTER_PORTABLE, _REGISTER_MAPPED = 1, 2
 """cudaHostRegisterPortable and cudaHostRegisterMapped, which CuPy does not name."""
 
 
@@ -166,16 +165,10 @@ class CudaBackend:
         self._runtime.free(pointer)
 
     def host_alloc(self, nbytes: int, *flags: HostFlag) -> int:
-        runtime = self._runtime
-        values = {
-            "mapped": runtime.hostAllocMapped,
-            "write-combined": runtime.hostAllocWriteCombined,
-            "portable": runtime.hostAllocPortable,
-        }
-        value = runtime.hostAllocPortable if self._portable else runtime.hostAllocDefault
-        for flag in flags:
-            value |= values[flag]
-        return int(runtime.hostAlloc(nbytes, value))
+        value = self._runtime.hostAllocPortable if self._portable else self._runtime.hostAllocDefault
+        for flag in flags:  # hostAllocMapped, hostAllocWriteCombined, hostAllocPortable
+            value |= getattr(self._runtime, f"hostAlloc{flag.title().replace('-', '')}")
+        return int(self._runtime.hostAlloc(nbytes, value))
 
     def free_host(self, pointer: int) -> None:
         self._runtime.freeHost(pointer)
@@ -282,14 +275,12 @@ class CudaBackend:
     def hold(self, seconds: float) -> None:
         """A kernel of one thread that counts clock cycles; none where kernels cannot be compiled."""
         with contextlib.suppress(Exception), self.current():  # where no kernel compiles, the workload says so
-            kernel, hertz = self._holder
-            kernel((1,), (1,), (np.int64(seconds * hertz),))
+            highest_clock = float(self._device.attributes.get("ClockRate", 1_000_000)) * 1e3  # of kilohertz
+            self._holding((1,), (1,), (np.int64(seconds * highest_clock),))
 
     @cached_property
-    def _holder(self) -> tuple[Any, float]:
-        """The kernel, and the GPU's highest clock: ClockRate is in kilohertz."""
-        hertz = float(self._device.attributes.get("ClockRate", 1_000_000)) * 1e3
-        return self.xp.RawKernel(_HOLD, "advisor_hold"), hertz
+    def _holding(self) -> Any:
+        return self.xp.RawKernel(_HOLD, "advisor_hold")
 
     def order(self, stream: Any, mark: Any) -> None:
         stream.wait_event(mark)
