@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
+from rendering import Accepted, refusals
 
-from advisor.errors import FileProblem, UsageError
+from advisor.errors import FileProblem
 from advisor.measure.revisions import Repository, base_of, checkout, dirty, repository
 
 
@@ -82,47 +84,56 @@ def test_an_index_of_a_hook_is_not_used(found: Repository, monkeypatch: pytest.M
     assert text_of(found) == "two"
 
 
-def test_a_revision_that_does_not_exist(found: Repository) -> None:
-    for against in ("--force", "HEAD:app/w.py"):
-        with pytest.raises(UsageError, match=f"git knows no revision '{against}'") as raised:
-            base_of(found, against)
-        assert "git branch -a" in raised.value.next_step
-
-
-@pytest.mark.parametrize("against", [None, "v1"])
-@pytest.mark.parametrize("branches", ["--single-branch", "--no-single-branch"])
-def test_a_shallow_clone_is_told_what_to_fetch(
-    work: Path, tmp_path: Path, against: str | None, branches: str
-) -> None:
-    """With the default branch at hand, and as actions/checkout leaves it: with nothing but the commit."""
-    git(tmp_path, "clone", "-q", "--depth=1", branches, f"file://{work}", "shallow")
-    shallow = tmp_path / "shallow"
-    git(shallow, "remote", "set-head", "origin", "--delete")
+def shallow(work: Path, branches: str) -> Repository:
+    """With the default branch at hand, or as actions/checkout leaves it: with nothing but the commit."""
+    folder = work.parent / f"shallow{branches}"
+    git(work.parent, "clone", "-q", "--depth=1", branches, f"file://{work}", folder.name)
+    git(folder, "remote", "set-head", "origin", "--delete")
     if branches == "--single-branch":
-        git(shallow, "checkout", "-q", "--detach")
-        git(shallow, "branch", "-D", "feature")
-    found = repository(shallow / "app" / "w.py")
-    with pytest.raises(UsageError) as raised:
-        base_of(found, against)
-    assert "fetch-depth: 0" in raised.value.next_step
+        git(folder, "checkout", "-q", "--detach")
+        git(folder, "branch", "-D", "feature")
+    return repository(folder / "app" / "w.py")
 
 
-def test_histories_without_a_common_commit(found: Repository, work: Path) -> None:
-    git(work, "checkout", "-q", "--orphan", "apart")
-    commit(work, "apart")
-    with pytest.raises(UsageError, match="no common commit"):
-        base_of(found, None)
-
-
-def test_nothing_to_compare(found: Repository, work: Path) -> None:
-    """But for changes that are not committed, and where the revision is named."""
+def test_where_there_is_no_base_the_next_step_says_why(
+    found: Repository, work: Path, tmp_path: Path, accepted: Accepted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, new = tmp_path / "alone.py", tmp_path / "new"
+    alone.touch()
+    new.mkdir()
+    git(new, "init", "-q", "-b", "trunk")
+    (new / "w.py").touch()
+    told = refusals(
+        {f"--against {name}": partial(base_of, found, name) for name in ("--force", "HEAD:app/w.py")}
+        | {
+            f"a shallow clone, {branches}, --against {name}": partial(base_of, clone, name)
+            for branches in ("--single-branch", "--no-single-branch")
+            for clone in [shallow(work, branches)]
+            for name in (None, "v1")
+        }
+        | {
+            "no such file": partial(repository, tmp_path / "none.py"),
+            "no commit": partial(base_of, repository(new / "w.py"), None),
+        }
+    )
+    commit(new, "one")
     git(work, "checkout", "-q", "main")
-    with pytest.raises(UsageError, match="nothing has changed since") as raised:
-        base_of(found, None)
-    assert "--against HEAD~1" in raised.value.next_step
+    told += refusals(
+        {"no branch": partial(base_of, repository(new / "app/w.py"), None)}
+        | {"no change": partial(base_of, found, None)}
+    )
     assert base_of(found, "HEAD").commit == git(work, "rev-parse", "HEAD")
     (work / "app" / "w.py").write_text("uncommitted")
     assert base_of(found, None).commit == git(work, "rev-parse", "HEAD")
+    git(work, "checkout", "-q", "--force", "--orphan", "apart")
+    commit(work, "apart")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    told += refusals(
+        {"no common commit": partial(base_of, found, None), "no repository": partial(repository, alone)}
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told += refusals({"no git": partial(repository, alone)})
+    accepted(told.replace(str(tmp_path), "FOLDER"), "revisions-refused.txt")
 
 
 def test_a_dirty_tree_is_told(found: Repository, work: Path) -> None:
@@ -167,30 +178,3 @@ def test_submodules_are_at_the_commits_of_base(work: Path, there: bool) -> None:
     expected = nullcontext() if there else pytest.raises(FileProblem, match=why)
     with expected, checkout(found, base_of(found, "main")) as (folder, _):
         assert (folder / "third party" / "lib" / "app" / "w.py").read_text() == "old"
-
-
-def test_no_repository_no_git_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "w.py"
-    with pytest.raises(FileProblem, match="does not exist"):
-        repository(file)
-    file.write_text("")
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UsageError, match="is not in a git repository") as raised:
-        repository(file)
-    assert "advisor compare --run BASE.py HEAD.py" in raised.value.next_step
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="git is not installed"):
-        repository(file)
-
-
-def test_a_repository_without_a_branch_to_compare_with(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q", "-b", "trunk")
-    (tmp_path / "w.py").write_text("")
-    found = repository(tmp_path / "w.py")
-    with pytest.raises(UsageError, match="no commit yet"):
-        base_of(found, None)
-    commit(tmp_path, "one")
-    with pytest.raises(UsageError, match="there is no branch to compare with") as raised:
-        base_of(repository(tmp_path / "app" / "w.py"), None)
-    assert raised.value.next_step == "Name a revision: --against REV."
-    assert repository(tmp_path / "app" / "w.py").file == Path("app/w.py")
