@@ -8,6 +8,7 @@ from typing import Any
 import running
 from builders import footprint, vector_add_workload
 from every import every
+from rendering import Accepted
 
 from advisor import stats
 from advisor.measure.jobs import Problem, ReferenceRun, Sample
@@ -97,33 +98,22 @@ def test_what_is_in_no_step_of_a_frame_of_10_s_is_waiting(
     assert (row.synchronize_seconds, row.device_path_seconds) == (waits, path)
 
 
-@every(
-    ("cause", "said", "step"),
-    [
-        ("differs", "its results are wrong: oh", "--strategy NAME"),
-        ("memory", "not enough memory: oh", "--set"),
-        ("state", "the workload changed the device's state: oh", ""),
-        ("bug", "oh", ""),
-        ("device", "oh", ""),
-        ("raised", "the workload failed: oh", ""),
-        ("wrong", "oh", ""),
-    ],
-)
-def test_a_problem_becomes_a_failed_row(cause: Any, said: str, step: str) -> None:
-    row = failure("pinned", Ended(Problem(cause=cause, message="oh", detail="Bus error"), "finished"))
-    assert (row.strategy, row.status, row.reason, row.detail) == ("pinned", "failed", said, "Bus error")
-    assert step in row.next_step
-    assert (
-        failure("pinned", Ended(Problem(cause=cause, message="oh", next_step="See."), "died")).next_step
-        == "See."
+CAUSES = ("differs", "memory", "state", "bug", "device", "raised", "twin", "wrong")
+HOW = ("timeout", "memory", "late", "died")
+
+
+def test_a_failed_row_says_why_and_what_to_do(accepted: Accepted) -> None:
+    """By its process's problem; without one, by how that ended."""
+    ended = {cause: Ended(Problem(cause=cause, message="oh", detail="Bus error"), "died") for cause in CAUSES}
+    ended |= {f"process {how}": Ended(None, how, "ended with signal 7", "Bus error") for how in HOW}
+    rows = {name: failure("pinned", each) for name, each in ended.items()}
+    assert {(row.strategy, row.status, row.detail) for row in rows.values()} == {
+        ("pinned", "failed", "Bus error")
+    }
+    told = (f"{name}: {row.reason}\n  next: {row.next_step}\n" for name, row in rows.items())
+    accepted("".join(told), "failed-rows.txt")
+    given = Problem(cause="memory", message="oh", next_step="See.")
+    assert failure("pinned", Ended(given, "died")).next_step == "See."
+    assert failure("pinned", Ended(ReferenceRun(), "died", "ended with signal 7")) == failure(
+        "pinned", Ended(None, "died", "ended with signal 7")
     )
-
-
-@every(
-    ("how", "step"),
-    [("timeout", "--timeout"), ("memory", "--set"), ("late", "--max-seconds"), ("died", "runs with python")],
-)
-def test_a_process_without_an_outcome_of_its_own_says_how_it_ended(how: Any, step: str) -> None:
-    for outcome in (None, ReferenceRun()):
-        row = failure("pinned", Ended(outcome, how, "ended with signal 7", "Bus error"))
-        assert (row.reason, row.detail, step in row.next_step) == ("ended with signal 7", "Bus error", True)

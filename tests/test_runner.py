@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from every import every
 from fakes import FakeClock
+from rendering import Accepted, refusals
 from running import FakeLauncher, FakeSession, cpu_settings, measured_run, missing, sample
 
 from advisor import pipeline
-from advisor.errors import AdvisorError, NothingMeasured, UsageError, WorkloadError
+from advisor.errors import WorkloadError
 from advisor.measure.jobs import Job, Problem, ReferenceRun, Settings
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import CONCLUDING_SECONDS, Run, job_of
@@ -110,43 +113,26 @@ def test_what_fails_before_the_strategies_is_noted_and_they_are_tried(
 
 
 HANGS = "did not finish within 5 s; it was in check (w.py:8)"
+ENDS = {
+    "wrong": Problem(cause="wrong", error="UsageError", message="no buffer"),
+    "raised": Problem(cause="raised", message="E: x", next_step="see", detail="x"),
+    "a device before anything is described": Problem(cause="device", message="CUDA: no device"),
+    **{how: Ended(None, how, HANGS) for how in ("timeout", "late")},
+}
 
 
-@every(
-    ("ended", "described", "error", "message", "step"),
-    [
-        (
-            Ended(Problem(cause="wrong", error="UsageError", message="no buffer", detail="x"), "finished"),
-            True, UsageError, "no buffer", "",
-        ),
-        (
-            Ended(Problem(cause="raised", message="E: x", next_step="see"), "finished"),
-            True, WorkloadError, "E: x", "see",
-        ),
-        (
-            Ended(Problem(cause="device", message="CUDA: no device"), "finished"),
-            False, NothingMeasured, "no device", "",
-        ),
-        (Ended(None, "timeout", HANGS), True, WorkloadError, "check (w.py:8)", "--timeout"),
-        (Ended(None, "late", HANGS), True, WorkloadError, "check (w.py:8)", "--max-seconds"),
-    ],
-)  # fmt: skip
-def test_what_the_reference_run_ends_with_ends_the_run(
-    ended: Ended,
-    described: bool,
-    error: type[AdvisorError],
-    message: str,
-    step: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    launcher = FakeLauncher(reference=ended, described=described)
-    with pytest.raises(error) as raised:
-        ran(launcher, settings(), tmp_path_factory.mktemp("run"))
-    assert message in raised.value.message
-    assert "first frames" not in raised.value.message
-    assert step in raised.value.next_step
-    assert raised.value.detail == getattr(ended.outcome, "detail", "")
-    assert len(launcher.jobs) == 1
+def test_what_the_reference_run_ends_with_ends_the_run(accepted: Accepted, tmp_path: Path) -> None:
+    calls: dict[str, Callable[[], object]] = {}
+    launchers = []
+    for name, end in ENDS.items():
+        ended = end if isinstance(end, Ended) else Ended(end, "finished")
+        launchers.append(FakeLauncher(reference=ended, described="described" not in name))
+        calls[name] = partial(ran, launchers[-1], settings(), tmp_path / name)
+    accepted(refusals(calls), "reference-refused.txt")
+    assert [len(launcher.jobs) for launcher in launchers] == [1] * len(ENDS)
+    with pytest.raises(WorkloadError) as raised:
+        ran(launchers[1], settings(), tmp_path)
+    assert raised.value.detail == "x"
 
 
 def test_a_process_that_is_not_over_in_time_is_not_reached_rather_than_failed(tmp_path: Path) -> None:
