@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from every import every
 from field import InProcess
-from running import MISBEHAVING, cpu_settings, measured_run, missing
+from rendering import Accepted, refusals
+from running import MISBEHAVING, cpu_settings, measured_run
 
-from advisor.errors import AdvisorError, WorkloadError
+from advisor.errors import AdvisorError
 from advisor.measure import worker
 from advisor.measure.jobs import Settings
 from advisor.measure.launcher import Launcher
@@ -106,34 +109,32 @@ def p(a: Out, rng) -> None:
     assert all(isinstance(row, Measured) and row.verified for row in result.rows)
 
 
-@pytest.mark.parametrize("body", ["assert (b == frame + 2).all()", "return (b == frame + 2).all()"])
-def test_a_check_that_does_not_hold_is_the_users_error(tmp_path: Path, body: str) -> None:
-    text = PLAIN + f"def k(b, frame):\n    {body}\n" + AB + ", check=k)"
-    error = refusal(text, tmp_path)
-    assert isinstance(error, WorkloadError)
-    assert not missing(error.message, "check", "frame 15", "AssertionError")
+CHECKED = {
+    body: f"{PLAIN}def k(b, frame):\n    {body}\n{AB}, check=k)"
+    for body in ("assert (b == frame + 2).all()", "return (b == frame + 2).all()")
+}
+RAISING = {
+    "cupy itself": PLAIN.replace("xp.add(a, 1, out=b)", "import cupy; cupy.add(a, 1, out=b)") + AB + ")",
+    "a stage that is wrapped": PLAIN.replace("def c(", "p = __import__('functools').lru_cache(p)\ndef c(")
+    + AB + ")",
+    "more memory than there is": PLAIN + AB.replace("Buffer(n", "Buffer(2**48") + ")",
+    "a stage of the user's library": PLAIN.partition("def r(")[0]
+    + "from library.stages import r\n" + AB + ")",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message", "step"),
-    [
-        ("xp.add(a, 1, out=b)", "import cupy; cupy.add(a, 1, out=b)", "cupy", "Take xp as a parameter"),
-        (
-            "def c(",
-            "p = __import__('functools').lru_cache(p)\ndef c(",
-            "stage 'p' (w.py:8), frame 0: TypeError",
-            "lru_cache",
-        ),
-    ],
-)
-def test_what_a_stage_raises_has_the_remedy_of_its_side(
-    old: str, new: str, message: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_fails_before_the_strategies_is_told_as_the_users(
+    tmp_path: Path, accepted: Accepted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where no frame of the workload's own file is in the traceback, since the stage lives elsewhere."""
     monkeypatch.setitem(sys.modules, "cupy", None)
-    error = refusal(PLAIN.replace(old, new) + AB + ")", tmp_path)
-    assert message in error.message
-    assert step in error.next_step
-    assert ("CPU twin" in error.next_step) == ("cupy" in new)
+    for name in (texts := CHECKED | RAISING):
+        (tmp_path / name / "library").mkdir(parents=True)
+    stages = f"{HEAD}\ndef r(b: In) -> None:\n    b.summ()\n"
+    (tmp_path / name / "library/stages.py").write_text(stages, encoding="utf-8")
+    calls = {name: partial(of, text, tmp_path / name) for name, text in texts.items()}
+    told = re.sub(r"[\d.]+ [KMGT]iB", "SIZE", refusals(calls).replace(str(tmp_path), "FOLDER"))
+    accepted(told, "workloads-raise.txt")
 
 
 TOOLKIT = "CuPy failed to load libnvrtc.so.13: OSError: libnvrtc.so.13: cannot open shared object file"
@@ -162,21 +163,3 @@ def test_a_cpu_twin_is_no_remedy_on_a_gpu_and_a_missing_toolkit_is_named(
     assert step in told.next_step
     assert on_gpu == ("cpu=" not in told.next_step)
     assert str(error) in told.message
-
-
-def test_memory_that_the_machine_does_not_have_is_told_before_anything_runs(tmp_path: Path) -> None:
-    error = refusal(PLAIN + AB.replace("Buffer(n", "Buffer(2**48") + ")", tmp_path)
-    told = f"{error.message} {error.next_step}"
-    assert not missing(told, "in two copies", "buffer 'a'", "(281474976710656,)", "--sweep")
-
-
-def test_a_stage_of_the_users_library_is_shown_as_theirs(tmp_path: Path) -> None:
-    """No frame of the workload's own file is in the traceback of a stage that lives elsewhere."""
-    (tmp_path / "library").mkdir()
-    stages = f"{HEAD}\ndef r(b: In) -> None:\n    b.summ()\n"
-    (tmp_path / "library/stages.py").write_text(stages, encoding="utf-8")
-    text = PLAIN.partition("def r(")[0] + "from library.stages import r\n"
-    error = refusal(text + AB + ")", tmp_path)
-    assert error.message == "stages.py:7, in r: neither NumPy nor CuPy has 'summ'; did you mean 'sum'?"
-    files = [line for line in error.detail.splitlines() if line.startswith("  File")]
-    assert files == [f'  File "{tmp_path}/library/stages.py", line 7, in r']
