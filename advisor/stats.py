@@ -162,13 +162,12 @@ def quantile_by_blocks(blocks: Rounds, probability: float) -> tuple[float, float
     value = values[math.ceil(probability * len(values)) - 1]
     above = np.array([float((frames > value).sum()) for frames in checked])
     sizes = np.array([len(frames) for frames in checked])
-    frames, share = len(values), float(above.sum() / sizes.sum())
-    blocks = len(sizes)
-    if blocks < 2:
+    count, total, share = len(sizes), len(values), float(above.sum() / sizes.sum())
+    if count < 2:
         return None
-    variance = float(((above - share * sizes) ** 2).sum()) * blocks / (blocks - 1) / frames**2
-    known = min(frames, share * (1 - share) / variance) if variance > 0 else frames
-    few = NormalDist().inv_cdf(_SURE) / student_upper(1 - _SURE, blocks - 1)  # blocks vary by chance too
+    variance = float(((above - share * sizes) ** 2).sum()) * count / (count - 1) / total**2
+    known = min(total, share * (1 - share) / variance) if variance > 0 else total
+    few = NormalDist().inv_cdf(_SURE) / student_upper(1 - _SURE, count - 1)  # blocks vary by chance too
     worth = int(known * few**2)
     if worth < fewest_frames(probability):
         return None
