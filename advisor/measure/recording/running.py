@@ -15,25 +15,23 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CodeType, FrameType, ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
 from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.measure.cupy_mock.checks import Unknowable
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.namespaces import is_users
+from advisor.measure.recording.calls import replace
 from advisor.measure.recording.host_memory import Origins
 from advisor.measure.recording.loops import NAME, Loops
 from advisor.profiles.crossings import PROCESSES
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
 _STARTS = re.compile(r"from multiprocessing\.(spawn|forkserver) import")
-_SUBPROCESS = f"{PROCESSES} a subprocess that the script starts: {{}}"
-_FORK = f"{PROCESSES} a child that the script forks"
-_PROCESS = f"{PROCESSES} a process that the script starts with multiprocessing"
 
 
 @dataclass(frozen=True)
@@ -55,26 +53,31 @@ class Ending:
 
 def program_of(job: ScriptJob, loops: Loops) -> Program:
     """The code to run. Raises `WorkloadError` where there is none."""
+    sys.argv = ["-m", *job.arguments]
+    spec = None
     try:
         if job.module:
-            return module_program(job.module, job.arguments)
-        file = Path(job.file)
-        sys.argv = [str(file), *job.arguments]
-        sys.path.insert(0, str(file.resolve().parent))
-        module = ModuleType("__main__")
-        module.__dict__.update(__file__=str(file), __spec__=None, __cached__=None, __builtins__=builtins)
-        return Program(str(file), loops.compiled(file.read_bytes(), str(file)), module)
+            spec, file, code = _module_code(job.module)
+        else:
+            file = str(Path(job.file))
+            sys.path.insert(0, str(Path(file).resolve().parent))
+            code = loops.compiled(Path(file).read_bytes(), file)
     except SyntaxError as error:
         raise WorkloadError(
             f"{job.file} is not valid Python: line {error.lineno}: {error.msg}",
             next_step="Fix the error above and run again.",
         ) from None
+    sys.argv[0] = file
+    module = ModuleType("__main__")
+    module.__dict__.update(__file__=file, __spec__=spec, __cached__=None, __builtins__=builtins)
+    if spec is not None:
+        module.__dict__.update(__package__=spec.parent, __loader__=spec.loader)
+    return Program(file, code, module)
 
 
-def module_program(name: str, arguments: tuple[str, ...]) -> Program:
-    """`python -m NAME ARGUMENTS`; the finder of the user's modules compiles it. Raises `WorkloadError`."""
+def _module_code(name: str) -> tuple[ModuleSpec, str, CodeType]:
+    """What `python -m NAME` runs: its spec, file and code, which the finder of the user's modules compiles."""
     sys.path.insert(0, str(Path.cwd()))
-    sys.argv = ["-m", *arguments]
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
@@ -84,13 +87,7 @@ def module_program(name: str, arguments: tuple[str, ...]) -> Program:
         raise WorkloadError(
             f"module {name} cannot be run", next_step="Run it from the folder in which `python -m` finds it."
         )
-    sys.argv[0] = spec.origin
-    module = ModuleType("__main__")
-    module.__dict__.update(
-        __file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=loader,
-        __cached__=None, __builtins__=builtins,
-    )  # fmt: skip
-    return Program(spec.origin, code, module)
+    return spec, spec.origin, code
 
 
 def run(program: Program, loops: Loops) -> Ending:
@@ -108,23 +105,18 @@ def run(program: Program, loops: Loops) -> Ending:
         if ending.code is not None:
             print(ending.code, file=sys.stderr)
         return Ending(int(ending.code is not None))
-    except Unknowable as error:
-        return Ending(1, _unplayed(error))
+    except Unknowable as error:  # only a GPU can answer
+        frames = [each for each in traceback.extract_tb(error.__traceback__) if is_users(each.filename)]
+        where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+        why = str(error) or f"{where}: what CuPy does here is not known without a GPU"
+        words = f"{why}. Run the script on a machine with a CUDA GPU"
+        print(words, file=sys.stderr)
+        return Ending(1, words)
     except BaseException as error:
         _tell(error, program.file)
         last = traceback.format_exception_only(type(error), error)[-1].strip()
         return Ending(INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1, last)
     return Ending()
-
-
-def _unplayed(error: Unknowable) -> str:
-    """Words for a question that only a GPU can answer, and its line."""
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if is_users(each.filename)]
-    where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
-    why = str(error) or f"{where}: what CuPy does here is not known without a GPU"
-    words = f"{why}. Run the script on a machine with a CUDA GPU"
-    print(words, file=sys.stderr)
-    return words
 
 
 def _tell(error: BaseException, file: str) -> None:
@@ -142,36 +134,35 @@ def _tell(error: BaseException, file: str) -> None:
 
 def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:
     """Hears of processes that the user's own lines start, which are not recorded; to the end of this one."""
-    popen, start = subprocess.Popen.__init__, multiprocessing.process.BaseProcess.start
-    system = os.system
 
-    def tell_command(command: Any) -> None:
-        if _is_called_by(is_own, sys._getframe(2)):
-            first = command[0] if command and isinstance(command, (list, tuple)) else command
-            tell(_SUBPROCESS.format(Path(str(first).split(" ")[0]).name))
+    def telling(call: Any) -> Any:
+        """Around what starts a process, of which it is given the command, or multiprocessing's object."""
 
-    def opened(self: Any, args: Any, *more: Any, **named: Any) -> None:
-        tell_command(args)
-        popen(self, args, *more, **named)
+        def told(*args: Any, **options: Any) -> Any:
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and frame.f_globals.get("__name__", "").startswith(_AROUND):
+                frame = frame.f_back
+            if frame is not None and is_own(frame.f_code.co_filename):
+                tell(f"{PROCESSES} {_started(options.get('args') or options.get('command') or args[:2][-1])}")
+            return call(*args, **options)
 
-    def run_in_shell(command: Any) -> int:
-        tell_command(command)
-        return system(command)
-
-    def started(self: Any) -> None:
-        if _is_called_by(is_own, sys._getframe(1)):
-            tell(_PROCESS)
-        start(self)
+        return told
 
     def forking() -> None:
-        frame: FrameType | None = sys._getframe(1)
-        if frame is not None and is_own(frame.f_code.co_filename):
-            tell(_FORK)
+        if is_own(sys._getframe(1).f_code.co_filename):
+            tell(f"{PROCESSES} a child that the script forks")
 
     os.register_at_fork(before=forking)
-    os.system = run_in_shell
-    subprocess.Popen.__init__ = opened  # type: ignore[method-assign]
-    multiprocessing.process.BaseProcess.start = started  # type: ignore[method-assign]
+    replace(os, "system", telling)
+    replace(subprocess.Popen, "__init__", telling)
+    replace(multiprocessing.process.BaseProcess, "start", telling)
+
+
+def _started(command: Any) -> str:
+    if isinstance(command, multiprocessing.process.BaseProcess):
+        return "a process that the script starts with multiprocessing"
+    first = command[0] if command and isinstance(command, (list, tuple)) else command
+    return f"a subprocess that the script starts: {Path(str(first).split(' ')[0]).name}"
 
 
 def prepare_children(begin: str) -> None:
@@ -186,13 +177,6 @@ def prepare_children(begin: str) -> None:
     util.spawnv_passfds = spawned
 
 
-def _is_called_by(is_own: Callable[[str], bool], frame: FrameType | None) -> bool:
-    """Whether the nearest frame outside the modules that start processes is the user's."""
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_AROUND):
-        frame = frame.f_back
-    return frame is not None and is_own(frame.f_code.co_filename)
-
-
 class _Counted(SourceFileLoader):
     """Compiles a module of the user's with its loops counted; no bytecode is read or written."""
 
@@ -203,18 +187,6 @@ class _Counted(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         return self._loops.compiled(self.get_data(path), path)
-
-
-class _Given(Loader):
-    """Loads a module that is there already."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-
-    def create_module(self, _: ModuleSpec) -> ModuleType:
-        return self._module
-
-    def exec_module(self, module: ModuleType) -> None: ...
 
 
 class Finder(MetaPathFinder):
@@ -237,7 +209,8 @@ class Finder(MetaPathFinder):
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if (play := self._plays.pop(name, None)) and (module := play()) is not None:
-            spec: ModuleSpec | None = ModuleSpec(name, _Given(module), is_package=True)
+            given: Any = SimpleNamespace(create_module=lambda _: module, exec_module=lambda _: None)
+            spec: ModuleSpec | None = ModuleSpec(name, given, is_package=True)
         else:
             # The next finder's answer: a library may have one of its own, as numba-cuda has.
             others = (each.find_spec(name, path, target) for each in sys.meta_path if each is not self)
