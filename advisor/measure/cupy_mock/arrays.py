@@ -237,6 +237,11 @@ def wrapped(value: Any, watch: Watch) -> Any:
     return mapped(value, lambda v: DeviceArray(np.asanyarray(v), watch) if isinstance(v, kinds) else v)
 
 
+def lifted(function: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    """A function of NumPy's arrays for these."""
+    return lambda *args, **options: wrapped(function(*stripped(args), **stripped(options)), watch)
+
+
 def given(result: Any, arguments: Any, watch: Watch) -> Any:
     """The very argument that NumPy gave back, as out=, else the result."""
     own = [argument for argument in arguments if isinstance(argument, DeviceArray)]
@@ -246,7 +251,7 @@ def given(result: Any, arguments: Any, watch: Watch) -> Any:
 DeviceArray.__module__, DeviceArray.__name__, DeviceArray.__qualname__ = "cupy", "ndarray", "ndarray"
 
 
-_MAKING = frozenset(("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"))
+MAKING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _PLAIN = (bool, int, float, complex, str, type(None))
 _MISSING = object()
 _ARITHMETIC = "biufcV?"
@@ -334,13 +339,11 @@ class Ufunc:
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._ufunc, name)
-        if not callable(member):
-            return member
-        return lambda *args, **options: wrapped(member(*stripped(args), **stripped(options)), self._watch)
+        return lifted(member, self._watch) if callable(member) else member
 
 
 _OWN: dict[str, Callable[[MockModule], Any]] = {
-    **{name: lambda xp, name=name: xp._making(name) for name in _MAKING},  # type: ignore[misc]
+    **{name: lambda xp, name=name: xp._making(name) for name in MAKING},  # type: ignore[misc]
     "asnumpy": lambda _: (
         lambda a, *args, **more: a.get(*args, **more) if isinstance(a, DeviceArray) else np.asarray(a)
     ),

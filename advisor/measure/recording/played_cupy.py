@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule, stripped, wrapped
+from advisor.measure.cupy_mock.arrays import MAKING, DeviceArray, MockModule, lifted, stripped, wrapped
 from advisor.measure.cupy_mock.checks import Unknowable, Watch, coverage
 from advisor.measure.recording.host_memory import address, owning_array
 from advisor.measure.recording.played import (
@@ -34,14 +34,14 @@ from advisor.measure.recording.played import (
     values_of,
 )
 from advisor.measure.recording.played_numerics import (
-    elementwise_kernel,
-    not_run,
-    reduction_kernel,
+    ElementwiseKernel,
+    Kernel,
+    RawKernel,
+    ReductionKernel,
     scipy_modules,
 )
 
 _READ = ("load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromiter")
-_MAKING = ("array", "asarray", "asanyarray", "ascontiguousarray")
 _HOST, _UNREGISTERED = 1, 0
 
 
@@ -60,25 +60,26 @@ def modules() -> dict[str, ModuleType]:
     """Entries of `sys.modules` for the script: cupy, cupyx and their submodules."""
     watch = PlayedWatch(coverage("999"), {})
     _complete_arrays(watch)
-    cupy = _filled(Played("cupy"), MockModule(watch), "")
+    mock = MockModule(watch)
+    cupy = _filled(Played("cupy"), mock, "")
     cupy.__version__ = f"{watch.coverage.version}.0"
-    cupy._watch = watch
-    for name in ("linalg", "fft"):
-        setattr(cupy, name, _filled(Played(f"cupy.{name}"), getattr(MockModule(watch), name), f"{name}."))
+    cupy._watch = Kernel.watch = watch
+    for name in ("linalg", "fft", "testing"):
+        setattr(cupy, name, _filled(Played(f"cupy.{name}"), getattr(mock, name), f"{name}."))
+    for name, check in [each for each in vars(cupy.testing).items() if each[0][0] != "_"]:
+        setattr(cupy.testing, name, _checking(check, cupy))
     cupy.random = _random(watch)
     cupy.cuda = _cuda()
     cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: Pool()
-    cupy.ElementwiseKernel = elementwise_kernel(watch)
-    cupy.ReductionKernel = reduction_kernel(watch)
-    cupy.testing = _Checks(cupy, watch)
-    cupy.RawKernel, cupy.RawModule = _raw_kernels(watch)
+    for kernel in (ElementwiseKernel, ReductionKernel, RawKernel, RawModule):
+        setattr(cupy, kernel.__name__, kernel)
     cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function
     cupy.show_config = lambda *_, **__: print(NAME)
     cupy.mgrid, cupy.ogrid = _Grid(np.mgrid, watch), _Grid(np.ogrid, watch)
     cupy.memoize = lambda *_, **__: functools.cache
     cupy.vectorize = lambda function, *_, **__: _drawing(np.vectorize(function), watch)
     cupy.fft.config = Idle()
-    for name in _MAKING:
+    for name in MAKING:
         setattr(cupy, name, _sharing(getattr(cupy, name), watch))
     cupy.from_dlpack = _sharing(lambda array, *_, **__: array, watch)
     for name in _READ:
@@ -87,18 +88,9 @@ def modules() -> dict[str, ModuleType]:
     cupy.save = lambda file, array, *_: np.save(file, cupy.asnumpy(array))
     cupy.get_array_module = lambda *values: cupy if any(isinstance(v, DeviceArray) for v in values) else np
     cupyx = _cupyx(cupy)
-    parts = (
-        cupy,
-        cupy.testing,
-        cupy.linalg,
-        cupy.fft,
-        cupy.random,
-        cupy.cuda,
-        cupy.cuda.runtime,
-        cupy.cuda.nvtx,
-    )
-    others = (cupyx, cupyx.profiler, cupyx.jit, cupyx.scipy, *scipy_modules(cupyx, watch))
-    return {each.__name__: each for each in (*parts, *others)}
+    parts = (cupy, cupy.testing, cupy.linalg, cupy.fft, cupy.random, cupy.cuda, cupy.cuda.runtime)
+    others = (cupy.cuda.nvtx, cupyx, cupyx.profiler, cupyx.jit, cupyx.scipy)
+    return {each.__name__: each for each in (*parts, *others, *scipy_modules(cupyx, watch))}
 
 
 def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
@@ -110,6 +102,17 @@ def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
             with contextlib.suppress(Unknowable, AttributeError):
                 setattr(module, name, getattr(mock, name))
     return module
+
+
+def _checking(check: Callable[..., Any], cupy: Any) -> Callable[..., Any]:
+    """Downloads what it is given, and checks nothing once a kernel was not run."""
+
+    def checked(*args: Any, **options: Any) -> Any:
+        for array in filter(lambda each: isinstance(each, DeviceArray), args):
+            cupy.asnumpy(array)
+        return check(*args, **options) if cupy._watch.runs_all_kernels else None
+
+    return checked
 
 
 def _sharing(make: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
@@ -291,10 +294,9 @@ def _drawing(draw: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
     """Takes `dtype`, which NumPy's older functions do not."""
 
     def drawn(*args: Any, dtype: Any = None, **options: Any) -> Any:
-        plain = np.asanyarray(draw(*stripped(args), **stripped(options)))
-        return wrapped(plain if dtype is None else plain.astype(dtype), watch)
+        return np.asanyarray(draw(*args, **options), dtype)
 
-    return drawn
+    return lifted(drawn, watch)
 
 
 class _Generator:
@@ -305,52 +307,11 @@ class _Generator:
         return _drawing(getattr(self._plain, name), self._watch)
 
 
-# Kernels
+class RawModule:
+    def __init__(self, *_: Any, **__: Any) -> None: ...
 
-
-def _raw_kernels(watch: PlayedWatch) -> tuple[type, type]:
-    class RawKernel:
-        def __init__(self, code: str, name: str, *_: Any, **__: Any) -> None:
-            del code
-            self.name = name
-
-        def __call__(self, *_: Any, **__: Any) -> None:
-            not_run(self.name, watch)
-
-        def __getitem__(self, _: Any) -> RawKernel:  # cupyx.jit's kernel[grid, block]
-            return self
-
-        def compile(self) -> None:
-            pass
-
-    class RawModule:
-        def __init__(self, *_: Any, **__: Any) -> None:
-            pass
-
-        def get_function(self, name: str) -> Any:
-            return RawKernel("", name)
-
-    return RawKernel, RawModule
-
-
-class _Checks(ModuleType):
-    """cupy.testing: downloads what it is given, and checks nothing once a kernel was not run."""
-
-    def __init__(self, cupy: Any, watch: PlayedWatch) -> None:
-        super().__init__("cupy.testing")
-        self._cupy, self._checks, self._watch = cupy, cupy.testing, watch
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        check = getattr(self._checks, name)
-
-        def checked(*args: Any, **options: Any) -> Any:
-            for array in filter(lambda each: isinstance(each, DeviceArray), args):
-                self._cupy.asnumpy(array)
-            return check(*args, **options) if self._watch.runs_all_kernels else None
-
-        return checked
+    def get_function(self, name: str) -> RawKernel:
+        return RawKernel("", name)
 
 
 # cupyx

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from advisor.measure.cupy_mock.arrays import stripped, wrapped
+from advisor.measure.cupy_mock.arrays import lifted, stripped, wrapped
 from advisor.measure.cupy_mock.checks import Watch, user_line
 from advisor.measure.recording.played import CannotPlay, Played, tell
 
@@ -47,95 +47,94 @@ class _Unplayable(Exception):
     """More than expressions of numbers."""
 
 
-def elementwise_kernel(watch: Any) -> type:
-    class ElementwiseKernel:
-        def __init__(
-            self, in_params: str, out_params: str, operation: str, name: str = "kernel", *_: Any, **__: Any
-        ) -> None:
-            self.name, self._operation = name, operation
-            self._inputs, self._outputs = _parameters(in_params), _parameters(out_params)
+class Kernel:
+    watch: ClassVar[Any]
+    name = "kernel"
 
-        def __call__(self, *args: Any, size: int | None = None, **_: Any) -> Any:
-            types, values = _bound((*self._inputs, *self._outputs), args)
-            shapes = [np.shape(values[name]) for raw, _, name in self._inputs if not raw]
-            shape = np.broadcast_shapes(*shapes) if size is None else (size,)
-            results = _results(self._outputs, types, values, shape)
-            self._run({**values, **results}, types)
-            return _returned(results, watch)
-
-        def _run(self, values: Values, types: Values) -> None:
-            try:
-                if any(raw for raw, *_ in (*self._inputs, *self._outputs)):
-                    raise _Unplayable
-                _run(self._operation, values, types, [name for *_, name in self._outputs])
-            except (_Unplayable, SyntaxError):
-                not_run(self.name, watch)
-
-    return ElementwiseKernel
+    def not_run(self) -> None:
+        self.watch.runs_all_kernels = False
+        effect = "was not run; without a GPU its new arrays are 0, others keep their values"
+        tell(f"{user_line()}: kernel {self.name} {effect}")
 
 
-def reduction_kernel(watch: Any) -> type:
-    class ReductionKernel:
-        def __init__(self, in_params: str, out_params: str, *operation: Any, **named: Any) -> None:
-            names = ("map_expr", "reduce_expr", "post_map_expr", "identity", "name")
-            its = dict(zip(names, operation, strict=False)) | named
-            self.name = its.get("name", "reduce_kernel")
-            self._parts = its["map_expr"], its["reduce_expr"], its["post_map_expr"]
-            self._inputs, self._outputs = _parameters(in_params), _parameters(out_params)
+class RawKernel(Kernel):
+    def __init__(self, _code: str, name: str, *_: Any, **__: Any) -> None:
+        self.name = name
 
-        def __call__(self, *args: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
-            types, values = _bound((*self._inputs, *self._outputs), args)
-            whole = np.broadcast_arrays(*(values[name] for *_, name in self._inputs))[0]
-            shape = np.shape(np.sum(whole, axis=axis, keepdims=keepdims))
-            results = _results(self._outputs, types, values, shape)
-            before, reduction, after = self._parts
-            try:
-                if reduction.strip() not in _REDUCTIONS:
-                    raise _Unplayable
-                mapped = np.broadcast_to(_value(before, values), whole.shape)
-                a = _REDUCTIONS[reduction.strip()].reduce(mapped, axis=axis, keepdims=keepdims)
-                _run(after, {**values, **results, "a": a}, types, list(results))
-            except (_Unplayable, SyntaxError):
-                not_run(self.name, watch)
-            return _returned(results, watch)
+    def __call__(self, *_: Any, **__: Any) -> None:
+        self.not_run()
 
-    return ReductionKernel
+    def __getitem__(self, _: Any) -> RawKernel:  # cupyx.jit's kernel[grid, block]
+        return self
+
+    def compile(self) -> None: ...
 
 
-def not_run(name: str, watch: Any) -> None:
-    watch.runs_all_kernels = False
-    effect = "was not run; without a GPU its new arrays are 0, others keep their values"
-    tell(f"{user_line()}: kernel {name} {effect}")
+class ElementwiseKernel(Kernel):
+    parts: tuple[str, ...] = ("operation", "name")
+    """Arguments behind those that name inputs and outputs."""
+
+    def __init__(self, in_params: str, out_params: str, *parts: str, **named: Any) -> None:
+        self._parts = dict(zip(self.parts, parts, strict=False)) | named
+        self.name = self._parts.get("name", self.name)
+        self._inputs, self._outputs = _parameters(in_params), _parameters(out_params)
+
+    def __call__(self, *args: Any, **how: Any) -> Any:
+        types: Values = {}
+        values: Values = {}
+        parameters = (*self._inputs, *self._outputs)
+        for (_, kind, name), argument in zip(parameters, stripped(args), strict=False):
+            values[name] = argument
+            if len(kind) == 1:  # a letter stands for a type
+                types.setdefault(kind, np.asarray(argument).dtype)
+        shape = self._shape(values, **how)
+        results = {
+            name: values[name] if name in values else np.zeros(shape, types.get(kind, kind))
+            for _, kind, name in self._outputs
+        }
+        try:
+            self._run({**values, **results}, types, list(results), **how)
+        except (_Unplayable, SyntaxError):
+            self.not_run()
+        arrays = tuple(wrapped(array, self.watch) for array in results.values())
+        return arrays if len(arrays) > 1 else arrays[0]
+
+    def _shape(self, values: Values, size: int | None = None, **_: Any) -> Any:
+        shapes = [np.shape(values[name]) for raw, _, name in self._inputs if not raw]
+        return np.broadcast_shapes(*shapes) if size is None else (size,)
+
+    def _run(self, values: Values, types: Values, outputs: Sequence[str], **_: Any) -> None:
+        if any(raw for raw, *_ in (*self._inputs, *self._outputs)):
+            raise _Unplayable
+        _run(self._parts["operation"], values, types, outputs)
+
+
+class ReductionKernel(ElementwiseKernel):
+    parts = ("map_expr", "reduce_expr", "post_map_expr", "identity", "name")
+    name = "reduce_kernel"
+
+    def _shape(self, values: Values, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
+        return np.shape(np.sum(self._whole(values), axis=axis, keepdims=keepdims))
+
+    def _whole(self, values: Values) -> Any:
+        return np.broadcast_arrays(*(values[name] for *_, name in self._inputs))[0]
+
+    def _run(
+        self, values: Values, types: Values, outputs: Sequence[str],
+        axis: Any = None, keepdims: bool = False, **_: Any,
+    ) -> None:  # fmt: skip
+        reduction = _REDUCTIONS.get(self._parts["reduce_expr"].strip())
+        if reduction is None:
+            raise _Unplayable
+        mapped = np.broadcast_to(_value(self._parts["map_expr"], values), self._whole(values).shape)
+        values["a"] = reduction.reduce(mapped, axis=axis, keepdims=keepdims)
+        _run(self._parts["post_map_expr"], values, types, outputs)
 
 
 def _parameters(text: str) -> list[tuple[bool, str, str]]:
     """Whether it is raw, type and name of each: "raw T x, int32 n"."""
     words = [part.split() for part in text.split(",") if part.strip()]
     return [("raw" in each[:-2], each[-2], each[-1]) for each in words]
-
-
-def _bound(parameters: Sequence[tuple[bool, str, str]], args: Sequence[Any]) -> tuple[Values, Values]:
-    """The types that letters stand for, and the arguments by name."""
-    types: Values = {}
-    values: Values = {}
-    for (_, kind, name), argument in zip(parameters, stripped(tuple(args)), strict=False):
-        values[name] = argument
-        if len(kind) == 1:
-            types.setdefault(kind, np.asarray(argument).dtype)
-    return types, values
-
-
-def _results(outputs: Sequence[tuple[bool, str, str]], types: Values, values: Values, shape: Any) -> Values:
-    """The arrays that were given for the outputs, and new ones."""
-    return {
-        name: values[name] if name in values else np.zeros(shape, types.get(kind, kind))
-        for _, kind, name in outputs
-    }
-
-
-def _returned(results: Values, watch: Any) -> Any:
-    arrays = tuple(wrapped(array, watch) for array in results.values())
-    return arrays if len(arrays) > 1 else arrays[0]
 
 
 def _run(code: str, values: Values, types: Values, outputs: Sequence[str]) -> None:
@@ -218,4 +217,4 @@ class _Scipy(ModuleType):
         except ImportError as error:
             what = f"cupyx.{self._plain_name} is played by SciPy, which is missing: it cannot be played"
             raise CannotPlay(what) from error
-        return lambda *args, **options: wrapped(member(*stripped(args), **stripped(options)), self._watch)
+        return lifted(member, self._watch)

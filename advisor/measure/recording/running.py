@@ -76,7 +76,7 @@ def program_of(job: ScriptJob, loops: Loops) -> Program:
 
 
 def _module_code(name: str) -> tuple[ModuleSpec, str, CodeType]:
-    """What `python -m NAME` runs: its spec, file and code, which the finder of the user's modules compiles."""
+    """What `python -m NAME` runs; the finder of the user's modules compiles it. Raises `WorkloadError`."""
     sys.path.insert(0, str(Path.cwd()))
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
