@@ -17,8 +17,8 @@ from advisor.measure.recording.assembling import Assembler
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.host_memory import Contents, Origins
 from advisor.measure.recording.loops import NAME, Lines, Loops
-from advisor.measure.recording.recorder import NEW, ScriptRecorder
-from advisor.profiles.crossings import ScriptRun
+from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.profiles.crossings import CrossingKind, ScriptRun
 
 
 class Mark:
@@ -52,11 +52,11 @@ class Recording:
         self.recorder.readers["cupy"] = self.device.seconds_between
         monkeypatch.setattr(builtins, NAME, self.loops.table, raising=False)
         self.gpu = SimpleNamespace(
-            up=self._up,
-            down=self._down,
-            wait=self._wait,
-            lock=lambda: self._crossed("lock", self.gpu.host, 0.001),
-            synchronize=lambda: self._crossed("wait", None, 0.001, call="Stream.synchronize"),
+            up=self._crossing("upload"),
+            down=self._crossing("download"),
+            wait=self._crossing("wait"),
+            lock=self._crossing("lock"),
+            synchronize=self._crossing("wait", "Stream.synchronize"),
             work=self._work,
             pause=self.clock.advance,
             issue=self._issue,
@@ -83,25 +83,27 @@ class Recording:
         run = ScriptRun(seconds=self.clock.now, overhead_seconds=0.0)
         return Assembler(self.recorder, self.folder, lambda _: (0.0, 1e-4), loop).completed(run)
 
-    def _crossed(
-        self, kind: Any, host: Any, seconds: float, device: int | None = None, call: str = "", factor: int = 1
-    ) -> None:
-        nbytes = host.nbytes if host is not None else 0
-        if self.recorder.repeated(kind, nbytes, self.clock.advance, (seconds,), {}) is NEW:
-            event = self.calls.event(kind, call or kind, memory="pageable", host=host, device=device)
-            event.bytes, event.locate = factor * nbytes, lambda place: (place, None)
-            self.calls.run(event, self.clock.advance, (seconds,), {}, blocks=False)
+    def _crossing(self, kind: CrossingKind, name: str = "") -> Any:
+        """A call that crosses with the bytes of an array; factor: by how much converting its type makes it
+        larger before."""
+
+        def take(host: Any = None, seconds: float = 0.001, **_: int) -> None:
+            self.clock.advance(seconds)
+
+        def of(host: Any) -> Any:
+            return self.gpu.host if host is None and kind != "wait" else host
+
+        def size(host: Any = None, *_: Any, **__: Any) -> tuple[CrossingKind, int]:
+            return kind, getattr(of(host), "nbytes", 0)
+
+        def cross(kind: CrossingKind, call: Any, host: Any = None, *args: Any, **options: Any) -> None:
+            event = self.calls.event(kind, name or kind, memory="pageable", host=of(host))
+            event.device, event.locate = options.get("device"), lambda place: (place, None)
+            event.bytes = options.get("factor", 1) * size(host)[1]
+            self.calls.run(event, call, (host, *args), options, blocks=False)
             self.calls.crossed(event)
 
-    def _up(
-        self, host: Any = None, seconds: float = 0.001, device: int | None = None, factor: int = 1
-    ) -> None:
-        """factor: by how much converting the type makes it larger before it crosses."""
-        host = self.gpu.host if host is None else host
-        self._crossed("upload", host, seconds, device, factor=factor)
-
-    def _down(self, host: Any = None, seconds: float = 0.001) -> None:
-        self._crossed("download", self.gpu.host if host is None else host, seconds)
+        return self.calls.copying(size, cross)(take)
 
     def _issue(self, stream_seconds: float) -> None:
         """An asynchronous upload: its call takes a millisecond, the copy longer."""
@@ -109,9 +111,6 @@ class Recording:
         self.calls.run(event, self.clock.advance, (0.001,), {}, blocks=False)
         event.marks = (0, Mark(self.clock)), (0, Mark(self.clock, stream_seconds))
         self.calls.crossed(event)
-
-    def _wait(self, seconds: float = 0.001) -> None:
-        self._crossed("wait", None, seconds)
 
     def _work(self, seconds: float = 0.01, *reads: int) -> None:
         self.recorder.launched(reads)

@@ -111,16 +111,17 @@ x = cupy.asarray([1.0, -2.0, 3.0])  # upload cupy.asarray, 1, 24
 d = K("T x, float64 k", "T y", "const T s = x > 0 && !(x > 2) ? x : 0.5f; y = k * s; y += 1", "d")(x, 2)
 n = R("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "n")(x.reshape(3, 1), axis=1)
 i, whole = K(in_params="T x", out_params="int32 y, bool z", operation="y = x * 2.5; z = x != 1")(x)
-assert [*d.get(), *n.get(), *i.get(), *whole.get()] == [3, 2, 2, 1, 2, 3, 2, -5, 7, 0, 1, 1]
-# download ndarray.get, 4, 63
+t = R("T x", "T y", "x", "a + b", "y = a", "0", "t")(x.reshape(3, 1))
+assert [*d.get(), *n.get(), *i.get(), *whole.get(), t] == [3, 2, 2, 1, 2, 3, 2, -5, 7, 0, 1, 1, 2]
+# download ndarray.get, 4, 63; wait ndarray.__bool__, 1, 1
 K("raw T x, int32 k", "T y", "y = x[i]", "shifted")(x, 1, size=3).get()  # download ndarray.get, 1, 24
 K("T x, int32 k", "int32 y", "y = k / 2", "halved")(x, 1).get()  # download ndarray.get, 1, 12
 cupy.testing.assert_allclose(K("T x", "T y", "if (x > 0) y = x;", "chosen")(x).get(), [1, 0, 3])
 # download ndarray.get, 1, 24
 cupy.testing.assert_array_equal(x, x)  # download cupy.asnumpy, 2, 48
-# not seen: s.py:9: kernel shifted was
-# not seen: s.py:10: kernel halved was
-# not seen: s.py:11: kernel chosen was
+# not seen: s.py:10: kernel shifted was
+# not seen: s.py:11: kernel halved was
+# not seen: s.py:12: kernel chosen was
 ## kernels of too many threads for the simulator are told, and their arrays cross
 import numpy
 from numba import cuda

@@ -21,7 +21,7 @@ import numpy as np
 from advisor.measure.recording.copy_costs import PENDING
 from advisor.measure.recording.host_memory import address
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Lines, Loop, Loops, Site
-from advisor.measure.recording.recorder import ScriptRecorder
+from advisor.measure.recording.recorder import NEW, ScriptRecorder
 from advisor.measure.recording.records import Event, InLoop, Record
 from advisor.profiles.crossings import CrossingKind, Library
 
@@ -119,6 +119,30 @@ class Calls:
                 if depth.value or not recorder.recording:
                     return call(*args, **options)
                 return body(call, *args, **options)
+
+            return wrapped
+
+        return wrap
+
+    def copying(self, measure: Call, body: Call) -> Wrap:
+        """Replaces what may copy by `body`, unless the copy only has to be counted.
+
+        measure: by the arguments the kind and the bytes, of which fewer than 0 never are a repetition; None
+        where nothing crosses. body: is given the kind, the callable and its arguments.
+        """
+        recorder, depth = self.recorder, self._depth
+
+        def wrap(call: Call) -> Call:
+            @functools.wraps(call, updated=())
+            def wrapped(*args: Any, **options: Any) -> Any:
+                if depth.value or not recorder.recording or (copy := measure(*args, **options)) is None:
+                    return call(*args, **options)
+                kind, size = copy
+                if size >= 0:
+                    result = recorder.repeated(kind, size, call, args, options)
+                    if result is not NEW:
+                        return result
+                return body(kind, call, *args, **options)
 
             return wrapped
 
@@ -309,17 +333,13 @@ def wrapper_costs(loops: Loops) -> tuple[float, float, float]:
             loop.turns += 1
             return site
 
-    def upload(_: str, call: Call, array: Any, *args: Any, **options: Any) -> Any:
-        size = array.nbytes
-        return recorder.repeated("upload", size, call, (array, *args), options)
-
     nothing: Any = None
     recorder = ScriptRecorder(loops, OneLine(loops), nothing, nothing, perf_counter, has_gpu=True)
     calls, array = Calls("cupy", recorder, Gpu()), np.zeros(1, np.uint8)
     wraps: tuple[Wrap, ...] = (
         calls.around(lambda call, array: call(array)),
         calls.launching(),
-        calls.around(functools.partial(upload, "")),
+        calls.copying(lambda array: ("upload", array.nbytes), lambda *_: None),
     )
     costs: list[float] = []
     for call in (len, *(wrap(len) for wrap in wraps)):

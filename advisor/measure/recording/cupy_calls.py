@@ -14,14 +14,14 @@ from weakref import ref as weakref
 
 import numpy as np
 
+from advisor.measure.cupy_mock.arrays import MAKING
 from advisor.measure.cupy_mock.checks import coverage
 from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, is_on_gpu, replace
 from advisor.measure.recording.host_memory import address, owners, owning_array
-from advisor.measure.recording.recorder import NEW, ScriptRecorder
+from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.records import Event, Location
-from advisor.profiles.crossings import SHARED, HostMemory, Library
+from advisor.profiles.crossings import SHARED, CrossingKind, HostMemory, Library
 
-_UPLOADS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _SCALARS = ("item", "__bool__", "__int__", "__float__", "__complex__", "__index__")
 _WHOLE = ("tolist", "tobytes", "tofile", "dump", "dumps", "__repr__", "__str__", "__format__")
 _VIEWS = ("view", "reshape", "ravel", "transpose", "squeeze", "swapaxes", "diagonal", "reduced_view")
@@ -84,26 +84,27 @@ class CupyCalls:
     def _functions(self) -> None:
         cupy = self._cupy
         waits = coverage(cupy.__version__).waits
-        for name in _UPLOADS:
-            replace(cupy, name, self._calls.around(functools.partial(self._upload, f"cupy.{name}")))
-        if core := vars(cupy).get("_core"):
-            replace(core, "array", self._calls.around(functools.partial(self._upload, "cupy.array")))
-        replace(cupy, "asnumpy", self._calls.around(functools.partial(self._download, "cupy.asnumpy")))
+        for name in MAKING:
+            upload = self._calls.copying(_uploaded, functools.partial(self._upload, f"cupy.{name}"))
+            replace(cupy, name, upload)
+            if name == "array" and (core := vars(cupy).get("_core")):
+                replace(core, name, upload)
+        for owner, name in ((cupy, "cupy.asnumpy"), (self._array, "ndarray.get")):
+            download = self._calls.copying(self._downloaded, functools.partial(self._download, name))
+            replace(owner, name.partition(".")[2], download)
         for owner in (cupy, cupy.linalg, cupy.fft, cupy.random):
             for name in dir(owner):
                 call = getattr(owner, name)
-                if name[0] == "_" or name in (*_UPLOADS, *_IDLE, *_VIEWS) or not callable(call):
+                if name[0] == "_" or name in (*MAKING, *_IDLE, *_VIEWS) or not callable(call):
                     continue
                 if isinstance(call, type):
                     continue
                 wrap = self._use
-                if owner is cupy and name in _SIZED:
-                    call, wrap = self._calls.waiting(f"cupy.{name}")(call), self._work
-                elif owner is cupy and name in waits:
-                    call, wrap = self._calls.named(f"cupy.{name}")(call), self._work
-                setattr(
-                    owner, name, _Recorded(call, self._work(call)) if hasattr(call, "nin") else wrap(call)
-                )
+                if owner is cupy and (name in _SIZED or name in waits):
+                    named = self._calls.waiting if name in _SIZED else self._calls.named
+                    call, wrap = named(f"cupy.{name}")(call), self._work
+                is_ufunc = hasattr(call, "nin")
+                setattr(owner, name, _Recorded(call, self._work(call)) if is_ufunc else wrap(call))
 
     def _places(self, values: Iterable[Any]) -> tuple[int, ...]:
         """Where the allocations of the arrays among arguments are."""
@@ -117,34 +118,33 @@ class CupyCalls:
 
     def _place(self, array: Any) -> int:
         """Where its allocation is; of the mock's array, NumPy's that owns the values."""
-        return (
-            int(self._data.__get__(array).mem.ptr)
-            if self._recorder.has_gpu
-            else id(owning_array(array.plain))
-        )
+        if self._recorder.has_gpu:
+            return int(self._data.__get__(array).mem.ptr)
+        return id(owning_array(array.plain))
+
+    def _reads(self, array: Any) -> None:
+        if self._recorder.listens:
+            self._recorder.read(self._place(array))
 
     # Copies
 
-    def _upload(self, name: str, call: Call, obj: Any, *args: Any, **options: Any) -> Any:
+    def _upload(self, name: str, kind: CrossingKind, call: Call, *args: Any, **options: Any) -> Any:
         """cupy.array and its kin. They stage all but contiguous page-locked arrays of the same type; a single
         number is an argument of a kernel."""
-        if type(obj) is not np.ndarray and _is_on_gpu(obj):
-            return call(obj, *args, **options)
-        if type(obj) is np.ndarray and obj.ndim:
-            result = self._recorder.repeated("upload", obj.nbytes, call, (obj, *args), options)
-            if result is not NEW:
-                return result
         blocking = bool(options and options.get("blocking"))
-        event = Event("upload", name, "cupy")
-        event.asynchronous = not blocking
-        result = self._calls.run(event, call, (obj, *args), options, blocking)
-        if result.ndim and (nbytes := result.nbytes):
-            event.memory = self._memory(obj)
+        event = Event(kind, name, "cupy")
+        result = self._calls.run(event, call, args, options, blocking)
+        if result.ndim and result.nbytes:
+            obj = _first(args, options)
+            event.asynchronous, event.memory = not blocking, self._memory(obj)
             event.staged = event.memory != "pinned" or obj.dtype != result.dtype or not obj.flags.forc
-            event.bytes, event.device, event.locate = nbytes, result, self._locate
-            event.host = obj if isinstance(obj, np.ndarray) else None
-            self._calls.crossed(event)
+            self._cross_up(event, obj, result)
         return result
+
+    def _cross_up(self, event: Event, host: Any, array: Any) -> None:
+        event.bytes, event.device, event.locate = array.nbytes, array, self._locate
+        event.host = host if isinstance(host, np.ndarray) else None
+        self._calls.crossed(event)
 
     def _locate(self, array: Any) -> Location | None:
         """None while the script uses ufuncs and kernels of cupyx, whose reads are not recorded."""
@@ -158,43 +158,34 @@ class CupyCalls:
             return id(values := owning_array(array.plain)), weakref(values)
         return self._place(array), weakref(array if array.base is None else array.base)
 
-    def _set(self, call: Call, array: Any, arr: Any, stream: Any = None) -> Any:
+    def _set(self, kind: CrossingKind, call: Call, array: Any, arr: Any, stream: Any = None) -> None:
         """ndarray.set: never waits, and copies from the caller's memory."""
-        result = self._recorder.repeated("upload", array.nbytes, call, (array, arr, stream), {})
-        if result is not NEW:
-            return result
-        event = Event("upload", "ndarray.set", "cupy")
+        event = Event(kind, "ndarray.set", "cupy")
         event.non_blocking = stream is not None
-        result = self._calls.run(event, call, (array, arr, stream), {}, False, stream)
-        event.memory = memory = self._memory(arr)
-        event.asynchronous = memory == "pinned"
-        event.bytes, event.device, event.locate = array.nbytes, array, self._locate
-        event.host = arr if isinstance(arr, np.ndarray) else None
-        self._calls.crossed(event)
-        return result
+        self._calls.run(event, call, (array, arr, stream), {}, False, stream)
+        event.memory = self._memory(arr)
+        event.asynchronous = event.memory == "pinned"
+        self._cross_up(event, arr, array)
 
-    def _download(self, name: str, call: Call, array: Any, *args: Any, **options: Any) -> Any:
-        """ndarray.get and cupy.asnumpy, which take the same arguments."""
-        if not isinstance(array, self._array) or not (nbytes := array.nbytes):
-            return call(array, *args, **options)
-        if nbytes <= _NUMBER and not args and not options and array.size == 1:
-            return self._value(name, call, array)
-        result = self._recorder.repeated("download", nbytes, call, (array, *args), options)
-        if result is not NEW:
-            return result
-        event = Event("download", name, "cupy")
-        stream = out = None
-        blocks = True
-        if args or options:
-            stream = args[0] if args else options.get("stream")
-            blocks = bool(options.get("blocking", stream is None or self._get_waits))
-            out = args[2] if len(args) > 2 else options.get("out")
-        result = self._calls.run(event, call, (array, *args), options, blocks, stream)
-        event.memory = memory = self._memory(out)  # what CuPy itself makes is NumPy's
-        event.non_blocking, event.asynchronous = not blocks, not blocks and memory == "pinned"
-        if self._recorder.listens:
-            self._recorder.read(self._place(array))
-        event.bytes, event.host = nbytes, result if isinstance(result, np.ndarray) else None
+    def _downloaded(self, a: Any, *args: Any, **options: Any) -> tuple[CrossingKind, int] | None:
+        """Of ndarray.get and cupy.asnumpy, which take the same arguments; a single number is waited for."""
+        if not isinstance(a, self._array) or not (nbytes := a.nbytes):
+            return None
+        is_number = nbytes <= _NUMBER and not args and not options and a.size == 1
+        return ("wait", -1) if is_number else ("download", nbytes)
+
+    def _download(self, name: str, kind: CrossingKind, call: Call, a: Any, *args: Any, **options: Any) -> Any:
+        if kind == "wait":
+            return self._value(name, call, a)
+        event = Event(kind, name, "cupy")
+        stream = options.get("stream", args[0] if args else None)
+        blocks = bool(options.get("blocking", stream is None or self._get_waits))
+        result = self._calls.run(event, call, (a, *args), options, blocks, stream)
+        # What CuPy itself makes is NumPy's.
+        event.memory = self._memory(options.get("out", args[2] if len(args) > 2 else None))
+        event.non_blocking, event.asynchronous = not blocks, not blocks and event.memory == "pinned"
+        self._reads(a)
+        event.bytes, event.host = a.nbytes, result if isinstance(result, np.ndarray) else None
         self._calls.crossed(event)
         return result
 
@@ -254,8 +245,8 @@ class CupyCalls:
             replace(array, f"__{name}__", self._work)
         for name in ("__array_ufunc__", "__array_function__"):
             replace(array, name, self._use)
-        replace(array, "set", around(self._set))
-        replace(array, "get", around(functools.partial(self._download, "ndarray.get")))
+        size = lambda array, *_, **__: ("upload", array.nbytes)  # noqa: E731
+        replace(array, "set", self._calls.copying(size, self._set))
         for name in (*_SCALARS, *_WHOLE):
             replace(array, name, around(functools.partial(self._value, f"ndarray.{name}")))
         for name in ("__getitem__", "__setitem__"):
@@ -269,8 +260,7 @@ class CupyCalls:
         result = self._calls.run(event, call, (array, *args), options, True)
         event.memory, event.asynchronous = ("unknown", None) if wait else ("pageable", False)
         event.bytes = int(array.itemsize if wait else array.nbytes)
-        if self._recorder.listens:
-            self._recorder.read(self._place(array))
+        self._reads(array)
         self._calls.crossed(event)
         return result
 
@@ -283,8 +273,13 @@ class CupyCalls:
         if self._recorder.listens:
             self._recorder.launched(self._places((array, *arrays, *value)))
         for part in arrays:
-            if not isinstance(part, self._array):
-                self._key(name, part)
+            if isinstance(part, self._array):
+                continue
+            memory, plain = self._memory(part), np.asarray(part)
+            upload = self._calls.event("upload", name, asynchronous=True, memory=memory)
+            upload.staged, upload.bytes = memory != "pinned", plain.nbytes
+            upload.host = plain if plain is part else None
+            self._calls.crossed(upload)
         if not any(map(_is_mask, arrays)):
             return call(array, key, *value)
         event = self._calls.event("wait", name)
@@ -292,19 +287,11 @@ class CupyCalls:
         self._calls.crossed(event)
         return result
 
-    def _key(self, name: str, part: Any) -> None:
-        array = np.asarray(part)
-        memory = self._memory(part)
-        event = self._calls.event("upload", name, asynchronous=True, memory=memory, staged=memory != "pinned")
-        event.bytes, event.host = array.nbytes, array if array is part else None
-        self._calls.crossed(event)
-
     def _foreign_readers(self) -> None:
         """Who asks for an array's address may read it from now on."""
 
         def asked(attribute: Any, array: Any) -> Any:
-            if self._recorder.listens:
-                self._recorder.read(self._place(array))
+            self._reads(array)
             return attribute.__get__(array)
 
         for name in ("data", "__cuda_array_interface__"):
@@ -320,12 +307,12 @@ class CupyCalls:
             replace(owner, "synchronize", calls.synchronizing(f"{owner.__name__}.synchronize"))
         for name in ("deviceSynchronize", "streamSynchronize", "eventSynchronize"):
             replace(cuda.runtime, name, calls.synchronizing(f"runtime.{name}"))
-        for name, place in (("hostAlloc", 0), ("hostRegister", 1)):
-            lock = calls.locking(f"runtime.{name}", functools.partial(_argument, place))
-            replace(cuda.runtime, name, lock)
+        first, second = (lambda _, size, *__, **___: size), (lambda *args, **_: args[2])
+        replace(cuda.runtime, "hostAlloc", calls.locking("runtime.hostAlloc", first))
+        replace(cuda.runtime, "hostRegister", calls.locking("runtime.hostRegister", second))
         for name in ("hostRegister", "hostUnregister"):
             replace(cuda.runtime, name, self._forgetting)
-        allocate = calls.locking("alloc_pinned_memory", functools.partial(_argument, 0))
+        allocate = calls.locking("alloc_pinned_memory", first)
         cuda.pinned_memory.alloc_pinned_memory = cuda.alloc_pinned_memory = allocate(cuda.alloc_pinned_memory)
 
         replace(cuda, "UnownedMemory", calls.around(self._share))
@@ -394,20 +381,25 @@ class CupyCalls:
         return wrapped
 
 
-def _is_on_gpu(obj: Any) -> bool:
+def _first(args: Any, options: Any) -> Any:
+    """What `cupy.array(obj)` or `cupy.asarray(a)` is given."""
+    return args[0] if args else options.get("a", options.get("obj"))
+
+
+def _uploaded(*args: Any, **options: Any) -> tuple[CrossingKind, int] | None:
+    """Of a list or tuple the first element tells whether it is on the GPU."""
+    obj = _first(args, options)
+    if type(obj) is np.ndarray:
+        return "upload", obj.nbytes if obj.ndim else -1
     while isinstance(obj, (list, tuple)) and obj:
         obj = obj[0]
-    return is_on_gpu(obj)
+    return None if is_on_gpu(obj) else ("upload", -1)
 
 
 def _is_mask(key: Any) -> bool:
     while isinstance(key, list) and key:
         key = key[0]
     return isinstance(key, bool) or bool(getattr(key, "ndim", 0) and key.dtype == bool)
-
-
-def _argument(place: int, _: Any, *args: Any) -> int:
-    return int(args[place])
 
 
 class _Recorded:

@@ -23,7 +23,7 @@ from advisor.measure.cupy_mock.checks import user_line
 from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, numba_classes, replace
 from advisor.measure.recording.host_memory import address, owning_array
 from advisor.measure.recording.played import NAN, Device, fact, values_of
-from advisor.measure.recording.recorder import NEW, ScriptRecorder
+from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.records import Event
 from advisor.profiles.crossings import KERNEL_ARGUMENT, SHARED, CrossingKind, HostMemory, Library
 
@@ -114,21 +114,24 @@ class NumbaCalls:
     # Copies
 
     def _arrays(self, kind: Any) -> None:
-        replace(kind, "copy_to_host", self._calls.around(self._download))
-        replace(kind, "copy_to_device", self._calls.around(self._upload))
+        for name, size in (("copy_to_host", self._download_size), ("copy_to_device", self._upload_size)):
+            copy = partial(self._copy, f"DeviceNDArray.{name}")
+            replace(kind, name, self._calls.copying(size, copy))
         driver = import_module(f"{self._cuda.__name__}.cudadrv.driver")
         for name in ("Stream", "Event"):
             kind = getattr(driver, name, getattr(self._cuda, name.lower()))  # the simulator's are classes
             replace(kind, "synchronize", self._calls.synchronizing(f"{name}.synchronize"))
 
-    def _download(self, call: Call, array: Any, ary: Any = None, stream: Any = 0) -> Any:
-        if isinstance(ary, _Reached):
-            return call(array, ary, stream)
-        again = self._recorder.repeated("download", array.nbytes, call, (array, ary, stream), {})
-        if again is not NEW:
-            return again
-        name = "DeviceNDArray.copy_to_host"
-        return self._copied("download", name, call, (array, ary, stream), ary, stream, array)
+    def _download_size(self, array: Any, ary: Any = None, *_: Any, **__: Any) -> Any:
+        return None if isinstance(ary, _Reached) else ("download", array.nbytes)
+
+    def _upload_size(self, _: Any, ary: Any, *__: Any, **___: Any) -> Any:
+        return ("upload", ary.nbytes) if isinstance(ary, np.ndarray) else None
+
+    def _copy(
+        self, name: str, kind: CrossingKind, call: Call, array: Any, ary: Any = None, stream: Any = 0
+    ) -> Any:
+        return self._copied(kind, name, call, (array, ary, stream), ary, stream, array)
 
     def _direct(self, name: str, call: Call, args: Any, _: Any) -> Direct | None:
         if not name.startswith("DeviceNDArray."):
@@ -137,15 +140,6 @@ class NumbaCalls:
         if host is None and array.is_c_contiguous():
             host = np.empty(array.shape, array.dtype)
         return direct(host, partial(call, array, host, *stream))
-
-    def _upload(self, call: Call, array: Any, ary: Any, stream: Any = 0) -> Any:
-        if not isinstance(ary, np.ndarray):
-            return call(array, ary, stream)
-        again = self._recorder.repeated("upload", ary.nbytes, call, (array, ary, stream), {})
-        if again is not NEW:
-            return again
-        name = "DeviceNDArray.copy_to_device"
-        return self._copied("upload", name, call, (array, ary, stream), ary, stream, array)
 
     def _copied(
         self, kind: CrossingKind, name: str, call: Call, args: Any, host: Any, stream: Any, array: Any = None

@@ -73,6 +73,8 @@ class RawKernel(Kernel):
 class ElementwiseKernel(Kernel):
     parts: tuple[str, ...] = ("operation", "name")
     """Arguments behind those that name inputs and outputs."""
+    takes: frozenset[str] = frozenset(("size",))
+    """Arguments of a call that are not arrays."""
 
     def __init__(self, in_params: str, out_params: str, *parts: str, **named: Any) -> None:
         self._parts = dict(zip(self.parts, parts, strict=False)) | named
@@ -87,21 +89,22 @@ class ElementwiseKernel(Kernel):
             values[name] = argument
             if len(kind) == 1:  # a letter stands for a type
                 types.setdefault(kind, np.asarray(argument).dtype)
+        how = {name: how[name] for name in how.keys() & self.takes}
         shape = self._shape(values, **how)
         results = {
             name: values[name] if name in values else np.zeros(shape, types.get(kind, kind))
             for _, kind, name in self._outputs
         }
         try:
-            self._run({**values, **results}, types, list(results), **how)
+            self._run(values | results, types, list(results), **how)
         except (_Unplayable, SyntaxError):
             self.not_run()
         arrays = tuple(wrapped(array, self.watch) for array in results.values())
         return arrays if len(arrays) > 1 else arrays[0]
 
-    def _shape(self, values: Values, size: int | None = None, **_: Any) -> Any:
+    def _shape(self, values: Values, **how: Any) -> Any:
         shapes = [np.shape(values[name]) for raw, _, name in self._inputs if not raw]
-        return np.broadcast_shapes(*shapes) if size is None else (size,)
+        return np.broadcast_shapes(*shapes) if how.get("size") is None else (how["size"],)
 
     def _run(self, values: Values, types: Values, outputs: Sequence[str], **_: Any) -> None:
         if any(raw for raw, *_ in (*self._inputs, *self._outputs)):
@@ -111,23 +114,21 @@ class ElementwiseKernel(Kernel):
 
 class ReductionKernel(ElementwiseKernel):
     parts = ("map_expr", "reduce_expr", "post_map_expr", "identity", "name")
+    takes = frozenset(("axis", "keepdims"))
     name = "reduce_kernel"
 
-    def _shape(self, values: Values, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
-        return np.shape(np.sum(self._whole(values), axis=axis, keepdims=keepdims))
+    def _shape(self, values: Values, **how: Any) -> Any:
+        return np.shape(np.sum(self._whole(values), **how))
 
     def _whole(self, values: Values) -> Any:
         return np.broadcast_arrays(*(values[name] for *_, name in self._inputs))[0]
 
-    def _run(
-        self, values: Values, types: Values, outputs: Sequence[str],
-        axis: Any = None, keepdims: bool = False, **_: Any,
-    ) -> None:  # fmt: skip
+    def _run(self, values: Values, types: Values, outputs: Sequence[str], **how: Any) -> None:
         reduction = _REDUCTIONS.get(self._parts["reduce_expr"].strip())
         if reduction is None:
             raise _Unplayable
         mapped = np.broadcast_to(_value(self._parts["map_expr"], values), self._whole(values).shape)
-        values["a"] = reduction.reduce(mapped, axis=axis, keepdims=keepdims)
+        values["a"] = reduction.reduce(mapped, **{"axis": None, **how})
         _run(self._parts["post_map_expr"], values, types, outputs)
 
 

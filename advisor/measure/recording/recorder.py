@@ -131,7 +131,7 @@ class ScriptRecorder:
         more to note: the line's crossings were not all alike, or this one is to be timed or looked at."""
         if not self.has_gpu:  # every crossing is looked at
             return NEW
-        site = self._lines.site(sys._getframe(3))  # none of the first three is the script's
+        site = self._lines.site(sys._getframe(2))  # neither of the first two is the script's
         if site is None:
             return NEW
         record, site.asked = site.only, size

@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.measure.recording import played_torch
 from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, Wrap, hide_items, is_on_gpu, replace
-from advisor.measure.recording.recorder import NEW, ScriptRecorder
+from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.records import Event
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
 
@@ -57,9 +57,8 @@ class TorchCalls:
         self._locks()
         self._work()
         for name in ("save", "load"):
-            replace(
-                module, name, self._calls.around(functools.partial(self._unseen, f"Copies of torch.{name}"))
-            )
+            unseen = functools.partial(self._unseen, f"Copies of torch.{name}")
+            replace(module, name, self._calls.around(unseen))
         for owner, name in ((module, "compile"), (module.jit, "script"), (module.jit, "trace")):
             replace(owner, name, self._calls.around(functools.partial(self._compile, name)))
 
@@ -72,10 +71,11 @@ class TorchCalls:
     def _copies(self) -> None:
         torch, around = self._torch, self._calls.around
         for name in ("to", "cuda", "cpu", "type"):
-            replace(torch.Tensor, name, around(functools.partial(self._move, name)))
+            ways = (functools.partial(each, name) for each in (self._moved, self._move))
+            replace(torch.Tensor, name, self._calls.copying(*ways))
         for name in ("to", "cuda", "cpu"):
             replace(torch.nn.Module, name, self._calls.named(f"Module.{name}"))
-        replace(torch.Tensor, "copy_", around(self._copy))
+        replace(torch.Tensor, "copy_", self._calls.copying(self._copied, self._copy))
         details: dict[str, Any] = {"blocks": True, "memory": "pageable", "asynchronous": False}
         size = lambda _, tensor: tensor.numel() * tensor.itemsize  # noqa: E731
         download = self._calls.sized("download", "Tensor.tolist", size, **details)
@@ -84,21 +84,19 @@ class TorchCalls:
             replace(torch, name, around(functools.partial(self._make, f"torch.{name}", 0)))
         replace(torch.Tensor, "new_tensor", around(functools.partial(self._make, "Tensor.new_tensor", 1)))
 
-    def _move(self, name: str, call: Call, tensor: Any, *args: Any, **options: Any) -> Any:
+    def _moved(self, name: str, tensor: Any, *args: Any, **options: Any) -> tuple[CrossingKind, int] | None:
         """Methods that may give the same values on the other side."""
         up = not tensor.is_cuda
         if self._goes_to_gpu(name, tensor, (*args, *options.values())) != up:
-            return call(tensor, *args, **options)
-        asks = bool(options.get("non_blocking")) or any(arg is True for arg in args[1:3])
-        kind: CrossingKind = "upload" if up else "download"
-        size = tensor.numel() * tensor.itemsize
-        result = self._recorder.repeated(kind, size, call, (tensor, *args), options)
-        if result is not NEW:
-            return result
+            return None
+        return "upload" if up else "download", tensor.numel() * tensor.itemsize
+
+    def _move(self, name: str, kind: CrossingKind, call: Call, *args: Any, **options: Any) -> Any:
+        asks = bool(options.get("non_blocking")) or any(arg is True for arg in args[2:4])
         event = self._calls.event(kind, f"Tensor.{name}", non_blocking=asks)
-        result = self._calls.run(event, call, (tensor, *args), options, not asks)
-        if result.is_cuda == up:
-            self._cross(event, tensor, result)
+        result = self._calls.run(event, call, args, options, not asks)
+        if result.is_cuda == (kind == "upload"):
+            self._cross(event, args[0], result)
         return result
 
     def _direct(self, name: str, call: Call, args: Any, options: Any) -> Direct | None:
@@ -135,17 +133,14 @@ class TorchCalls:
                 return not str(value).startswith(("cpu", "meta", "torch.")) or "cuda" in str(value)
         return bool(tensor.is_cuda)
 
-    def _copy(self, call: Call, tensor: Any, src: Any, non_blocking: bool = False) -> Any:
+    def _copied(self, tensor: Any, src: Any, *_: Any, **__: Any) -> tuple[CrossingKind, int] | None:
         if tensor.is_cuda == getattr(src, "is_cuda", tensor.is_cuda):
-            return call(tensor, src, non_blocking)
-        kind: CrossingKind = "upload" if tensor.is_cuda else "download"
-        size = tensor.numel() * tensor.itemsize
-        result = self._recorder.repeated(kind, size, call, (tensor, src, non_blocking), {})
-        if result is not NEW:
-            return result
-        asks = bool(non_blocking)
-        event = self._calls.event(kind, "Tensor.copy_", non_blocking=asks)
-        result = self._calls.run(event, call, (tensor, src, non_blocking), {}, not asks)
+            return None
+        return "upload" if tensor.is_cuda else "download", tensor.numel() * tensor.itemsize
+
+    def _copy(self, kind: CrossingKind, call: Call, tensor: Any, src: Any, non_blocking: bool = False) -> Any:
+        event = self._calls.event(kind, "Tensor.copy_", non_blocking=bool(non_blocking))
+        result = self._calls.run(event, call, (tensor, src, non_blocking), {}, not non_blocking)
         self._cross(event, src, tensor)
         return result
 
