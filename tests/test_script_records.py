@@ -87,6 +87,7 @@ assert [*(b - 1), *(c - 1), *(d.copy_to_host() - 1)] == [2] * 24  # download Dev
 import cupy, cupyx, numpy
 a = cupy.asarray(numpy.arange(10))  # upload cupy.asarray, 1, 80
 b = cupy.asarray(5.0) + cupy.array([a[0], a[1]])
+cupy.asnumpy(a=cupy.asarray(a=numpy.ones(3)))  # upload cupy.asarray, 1, 24; download cupy.asnumpy, 1, 24
 cupy.unique(a); cupy.bincount(a)  # wait cupy.unique, 1; wait cupy.bincount, 1
 a[[1, 2]] = 0  # upload ndarray.__setitem__, 1, 16
 a[a > 4] = 1  # wait ndarray.__setitem__, 1

@@ -258,6 +258,11 @@ _ARITHMETIC = "biufcV?"
 """Kinds of dtypes that `cupy.array` takes: cupy/_core/core.pyx raises ValueError for any other."""
 
 
+def by_position(args: Any, options: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments of a function of `MAKING`, which call the first one `a` or `obj`."""
+    return args or (options.pop("a", options.pop("obj", None)),)
+
+
 class MockModule:
     """`cupy`, or one of its submodules. A name that only CuPy has is `Unknowable`."""
 
@@ -308,8 +313,8 @@ class MockModule:
     def _making(self, name: str) -> Callable[..., Any]:
         """cupy.asarray and its kin: the one way from the host's memory to the GPU's."""
 
-        def make(values: Any, *args: Any, **options: Any) -> Any:
-            watch = self._watch
+        def make(*arguments: Any, **options: Any) -> Any:
+            watch, (values, *args) = self._watch, by_position(arguments, options)
             watch.require_parameters(name, watch.coverage.names[name], (values, *args), options)
             if isinstance(values, DeviceArray) and name == "asarray" and not args and not options:
                 return values

@@ -14,7 +14,7 @@ from weakref import ref as weakref
 
 import numpy as np
 
-from advisor.measure.cupy_mock.arrays import MAKING
+from advisor.measure.cupy_mock.arrays import MAKING, by_position
 from advisor.measure.cupy_mock.checks import coverage
 from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, is_on_gpu, replace
 from advisor.measure.recording.host_memory import address, owners, owning_array
@@ -133,9 +133,9 @@ class CupyCalls:
         number is an argument of a kernel."""
         blocking = bool(options and options.get("blocking"))
         event = Event(kind, name, "cupy")
+        obj, *_ = args = by_position(args, options)
         result = self._calls.run(event, call, args, options, blocking)
         if result.ndim and result.nbytes:
-            obj = _first(args, options)
             event.asynchronous, event.memory = not blocking, self._memory(obj)
             event.staged = event.memory != "pinned" or obj.dtype != result.dtype or not obj.flags.forc
             self._cross_up(event, obj, result)
@@ -381,14 +381,9 @@ class CupyCalls:
         return wrapped
 
 
-def _first(args: Any, options: Any) -> Any:
-    """What `cupy.array(obj)` or `cupy.asarray(a)` is given."""
-    return args[0] if args else options.get("a", options.get("obj"))
-
-
 def _uploaded(*args: Any, **options: Any) -> tuple[CrossingKind, int] | None:
     """Of a list or tuple the first element tells whether it is on the GPU."""
-    obj = _first(args, options)
+    obj = by_position(args, options)[0]
     if type(obj) is np.ndarray:
         return "upload", obj.nbytes if obj.ndim else -1
     while isinstance(obj, (list, tuple)) and obj:

@@ -9,37 +9,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import math
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from advisor.measure.cupy_mock.arrays import MAKING, DeviceArray, MockModule, lifted, stripped, wrapped
+from advisor.measure.cupy_mock import arrays
+from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule, lifted, stripped, wrapped
 from advisor.measure.cupy_mock.checks import Unknowable, Watch, coverage
+from advisor.measure.recording import played, played_numerics
 from advisor.measure.recording.host_memory import address, owning_array
-from advisor.measure.recording.played import (
-    NAME,
-    NAN,
-    Device,
-    Event,
-    ExternalStream,
-    Graph,
-    Idle,
-    Played,
-    Pool,
-    Properties,
-    Stream,
-    values_of,
-)
-from advisor.measure.recording.played_numerics import (
-    ElementwiseKernel,
-    Kernel,
-    RawKernel,
-    ReductionKernel,
-    scipy_modules,
-)
+from advisor.measure.recording.played import NAN, Device, Event, Idle, Played, Stream
+from advisor.measure.recording.played_numerics import RawKernel
 
 _READ = ("load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromiter")
 _HOST, _UNREGISTERED = 1, 0
@@ -63,23 +45,24 @@ def modules() -> dict[str, ModuleType]:
     mock = MockModule(watch)
     cupy = _filled(Played("cupy"), mock, "")
     cupy.__version__ = f"{watch.coverage.version}.0"
-    cupy._watch = Kernel.watch = watch
+    cupy._watch = played_numerics.Kernel.watch = watch
     for name in ("linalg", "fft", "testing"):
         setattr(cupy, name, _filled(Played(f"cupy.{name}"), getattr(mock, name), f"{name}."))
     for name, check in [each for each in vars(cupy.testing).items() if each[0][0] != "_"]:
         setattr(cupy.testing, name, _checking(check, cupy))
     cupy.random = _random(watch)
     cupy.cuda = _cuda()
-    cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: Pool()
-    for kernel in (ElementwiseKernel, ReductionKernel, RawKernel, RawModule):
-        setattr(cupy, kernel.__name__, kernel)
+    cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: played.Pool()
+    cupy.ElementwiseKernel = played_numerics.ElementwiseKernel
+    cupy.ReductionKernel = played_numerics.ReductionKernel
+    cupy.RawKernel, cupy.RawModule = RawKernel, RawModule
     cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function
-    cupy.show_config = lambda *_, **__: print(NAME)
+    cupy.show_config = lambda *_, **__: print(played.NAME)
     cupy.mgrid, cupy.ogrid = _Grid(np.mgrid, watch), _Grid(np.ogrid, watch)
     cupy.memoize = lambda *_, **__: functools.cache
     cupy.vectorize = lambda function, *_, **__: _drawing(np.vectorize(function), watch)
     cupy.fft.config = Idle()
-    for name in MAKING:
+    for name in arrays.MAKING:
         setattr(cupy, name, _sharing(getattr(cupy, name), watch))
     cupy.from_dlpack = _sharing(lambda array, *_, **__: array, watch)
     for name in _READ:
@@ -90,7 +73,7 @@ def modules() -> dict[str, ModuleType]:
     cupyx = _cupyx(cupy)
     parts = (cupy, cupy.testing, cupy.linalg, cupy.fft, cupy.random, cupy.cuda, cupy.cuda.runtime)
     others = (cupy.cuda.nvtx, cupyx, cupyx.profiler, cupyx.jit, cupyx.scipy)
-    return {each.__name__: each for each in (*parts, *others, *scipy_modules(cupyx, watch))}
+    return {each.__name__: each for each in (*parts, *others, *played_numerics.scipy_modules(cupyx, watch))}
 
 
 def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
@@ -118,8 +101,9 @@ def _checking(check: Callable[..., Any], cupy: Any) -> Callable[..., Any]:
 def _sharing(make: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
     """Takes arrays of other libraries on the GPU, whose memory it shares."""
 
-    def shared(obj: Any, *args: Any, **options: Any) -> Any:
-        values = None if isinstance(obj, DeviceArray) else values_of(obj)
+    def shared(*arguments: Any, **options: Any) -> Any:
+        obj, *args = arrays.by_position(arguments, options)
+        values = None if isinstance(obj, DeviceArray) else played.values_of(obj)
         return make(obj if values is None else wrapped(values, watch), *args, **options)
 
     return shared
@@ -211,12 +195,11 @@ class PinnedMemoryPointer(bytearray):
 def _cuda() -> Any:
     cuda: Any = Played("cupy.cuda")
     cuda.__path__ = []
-    for kind in (Stream, ExternalStream, Event, Device, MemoryPointer, UnownedMemory, PinnedMemoryPointer):
+    kinds = (Stream, played.ExternalStream, Event, played.Graph, Device)
+    for kind in (*kinds, MemoryPointer, UnownedMemory, PinnedMemoryPointer):
         setattr(cuda, kind.__name__, kind)
-    for name in ("MemoryPool", "MemoryAsyncPool", "PinnedMemoryPool"):
-        setattr(cuda, name, Pool)
-    for name in ("set_allocator", "set_pinned_memory_allocator"):
-        setattr(cuda, name, lambda *_, **__: None)
+    cuda.MemoryPool = cuda.MemoryAsyncPool = cuda.PinnedMemoryPool = played.Pool
+    cuda.set_allocator = cuda.set_pinned_memory_allocator = lambda *_, **__: None
     cuda.alloc = cuda.malloc_managed = cuda.malloc_async = _allocated
     cuda.using_allocator = lambda *_: contextlib.nullcontext()
     cuda.alloc_pinned_memory = PinnedMemoryPointer
@@ -226,7 +209,6 @@ def _cuda() -> Any:
     cuda.is_available = lambda: True
     cuda.get_device_id = lambda: 0
     cuda.runtime, cuda.nvtx, cuda.profiler = _runtime(), Played("cupy.cuda.nvtx"), Idle()
-    cuda.Graph = Graph
     cuda.stream = SimpleNamespace(Stream=Stream, Event=Event, get_current_stream=cuda.get_current_stream)
     for name in ("RangePush", "RangePushC", "RangePop", "Mark", "MarkC"):
         setattr(cuda.nvtx, name, lambda *_: None)
@@ -259,7 +241,7 @@ def _runtime() -> Any:
     kinds = {"memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "memcpyDeviceToDevice": 3, "memcpyDefault": 4}
     flags = {"hostAllocDefault": 0, "hostAllocPortable": 1, "hostAllocMapped": 2, "hostAllocWriteCombined": 4}
     vars(runtime).update(kinds, **flags)
-    runtime.getDeviceProperties = lambda _: Properties(name=NAME.encode())
+    runtime.getDeviceProperties = lambda _: played.Properties(name=played.NAME.encode())
     runtime.CUDARuntimeError = RuntimeError
     return runtime
 
@@ -322,15 +304,13 @@ def _cupyx(cupy: Any) -> Any:
     cupyx.__path__ = []
 
     def empty_pinned(shape: Any, dtype: Any = float, order: Any = "C") -> Any:
-        size = math.prod(shape) if isinstance(shape, tuple) else int(shape)
-        memory = cupy.cuda.alloc_pinned_memory(size * np.dtype(dtype).itemsize)
+        memory = cupy.cuda.alloc_pinned_memory(int(np.prod(shape)) * np.dtype(dtype).itemsize)
         return np.ndarray(shape, dtype, memory, order=order)
 
-    def like(a: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
-        return empty_pinned(a.shape, dtype or a.dtype)
-
     cupyx.empty_pinned = cupyx.zeros_pinned = empty_pinned
-    cupyx.empty_like_pinned = cupyx.zeros_like_pinned = like
+    cupyx.empty_like_pinned = cupyx.zeros_like_pinned = lambda a, dtype=None, *_, **__: empty_pinned(
+        a.shape, dtype or a.dtype
+    )
     cupyx.scatter_add = lambda a, index, value: np.add.at(a.plain, stripped(index), stripped(value))
     cupyx.rsqrt = lambda x: 1 / cupy.sqrt(x)
     cupyx.errstate = cupyx.allow_synchronize = lambda *_, **__: contextlib.nullcontext()
