@@ -45,14 +45,10 @@ def contest(
     return Contest(settings(**options), job(), rows, directory, make, clock)
 
 
-def held(made: Contest, seconds: float = 30.0) -> Contest:
-    made.run(made.clock() + seconds, Silent(), lambda _: None)
-    return made
-
-
-def results(made: Contest) -> dict[str, Measured]:
-    rows = made.results(tuple(made.rows.values()))
-    return {row.strategy: row for row in rows if isinstance(row, Measured)}
+def held(made: Contest) -> dict[str, Measured]:
+    """The rows after a final of 30 seconds."""
+    made.run(made.clock() + 30.0, Silent(), lambda _: None)
+    return {row.strategy: row for row in made.results(tuple(made.rows.values()))}
 
 
 @pytest.mark.parametrize(
@@ -74,8 +70,8 @@ def test_who_is_within_twice_the_best_enters_and_the_baseline_within_four_times(
 
 
 def test_rows_have_the_times_of_their_blocks(tmp_path: Path) -> None:
-    made = held(contest(tmp_path, SECONDS))
-    rows = results(made)
+    made = contest(tmp_path, SECONDS)
+    rows = held(made)
     row = rows["zero-copy"]
     blocks = [block for block in made.loop.blocks if block.contestant == "zero-copy"]
     assert (row.samples, row.outside) == ("blocks", "")
@@ -103,8 +99,8 @@ def test_who_breaks_in_company_alone_is_measured_alone_and_can_be_chosen(how: st
             made, seconds, {"zero-copy": how} if len(made.contestants) > 1 else {}, clock.advance
         )
 
-    made = held(contest(tmp_path, seconds, session, clock))
-    row, record = results(made)["zero-copy"], made.record()
+    made = contest(tmp_path, seconds, session, clock)
+    row, record = held(made)["zero-copy"], made.record()
     assert (row.samples, row.outside, record.alone) == ("blocks", "", ("zero-copy",))
     assert list(record.left) == [made.alias], "its second name left with it"
     assert len({job.directory for job in jobs}) == len(jobs)
@@ -121,28 +117,23 @@ def test_who_breaks_in_company_alone_is_measured_alone_and_can_be_chosen(how: st
 
 def ran(
     launcher: FakeLauncher, directory: Path, clock: Clock = time.monotonic, max_seconds: float = 11.0
-) -> Run:
-    return measured_run(settings(max_seconds=max_seconds), launcher, Silent(), directory, clock=clock)
+) -> tuple[Run, dict[str, str]]:
+    """The run, and what the samples of each measured row are."""
+    run = measured_run(settings(max_seconds=max_seconds), launcher, Silent(), directory, clock=clock)
+    return run, {row.strategy: row.samples for row in run.rows if isinstance(row, Measured)}
 
 
 def screened(job: Job) -> Ended:
     return Ended(sample(SECONDS[job.strategy]), "finished")
 
 
-def rows_of(result: Run) -> dict[str, Measured]:
-    return {row.strategy: row for row in result.rows if isinstance(row, Measured)}
-
-
 def test_screening_then_the_final(tmp_path: Path) -> None:
     launcher = FakeLauncher(
         screened, device=cuda_device(managed_memory=1), session=lambda made: FakeSession(made, SECONDS)
     )
-    result = ran(launcher, tmp_path)
+    result, samples = ran(launcher, tmp_path)
     assert sorted(launcher.measured) == sorted(("1", name) for name in SECONDS), "one process each"
-    rows = rows_of(result)
-    assert {name: row.samples for name, row in rows.items()} == {
-        "pageable": "blocks", "pinned": "blocks", "zero-copy": "blocks", "managed": "frames",
-    }  # fmt: skip
+    assert samples == {**dict.fromkeys(SECONDS, "blocks"), "managed": "frames"}
     assert [row.strategy for row in result.rows] == list(SECONDS), "in the order of the table"
     timed = [made for made in launcher.finals if not made.energy_seconds]
     assert result.final.processes == len(timed) >= 2
@@ -153,10 +144,9 @@ def test_screening_then_the_final(tmp_path: Path) -> None:
 
 def test_a_final_whose_processes_do_not_start_leaves_the_screening(tmp_path: Path) -> None:
     launcher = FakeLauncher(screened)
-    result = ran(launcher, tmp_path)
+    result, samples = ran(launcher, tmp_path)
     assert len(launcher.finals) == 3, "tried again, and not for ever"
-    assert (result.final, result.blocks) == (None, ())
-    assert {row.samples for row in rows_of(result).values()} == {"frames"}
+    assert (result.final, result.blocks, {*samples.values()}) == (None, (), {"frames"})
 
 
 def test_strategies_that_the_time_does_not_reach_are_skipped(tmp_path: Path) -> None:
@@ -167,9 +157,8 @@ def test_strategies_that_the_time_does_not_reach_are_skipped(tmp_path: Path) -> 
         return screened(job)
 
     launcher = FakeLauncher(measure)
-    result = ran(launcher, tmp_path, clock, max_seconds=13.0)
-    assert len(launcher.measured) == 2, "a third would end after 9 s"
+    result, samples = ran(launcher, tmp_path, clock, max_seconds=13.0)
+    assert len(launcher.measured) == len(samples) == 2, "a third would end after 9 s"
     reasons = [row.reason for row in result.rows if isinstance(row, Skipped)]
     assert ["--max-seconds" in reason for reason in reasons] == [True] * 2
-    assert len(rows_of(result)) == 2
     assert launcher.finals == []
