@@ -20,24 +20,9 @@ from builders import cuda_device, final_block, footprint, vector_add_workload
 from advisor import configuration
 from advisor.cli import app
 from advisor.cli.console import Around
+from advisor.measure import jobs
 from advisor.measure.backends import Machine
 from advisor.measure.final import Session
-from advisor.measure.jobs import (
-    DESCRIPTION,
-    BlockDone,
-    Description,
-    FinalJob,
-    FinalRound,
-    Job,
-    Left,
-    Message,
-    Problem,
-    ReferenceRun,
-    Sample,
-    Settings,
-    TraceRun,
-    Unmeasurable,
-)
 from advisor.measure.launcher import Ended, Launcher
 from advisor.measure.measurement import Measurement, Run
 from advisor.measure.progress import Progress
@@ -89,13 +74,15 @@ def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.C
         )
 
 
-def asked(target: str | Path, *, backend: BackendName = "cpu", command: str = "", **options: Any) -> Settings:
+def asked(
+    target: str | Path, *, backend: BackendName = "cpu", command: str = "", **options: Any
+) -> jobs.Settings:
     """The settings of a run with these options of `advisor.profile`, whatever files there are."""
     said = configuration.arguments(workload=str(target), **options)
     return configuration.make_settings((said,), backend=backend, command=command)
 
 
-def cpu_settings(target: str | Path = MISBEHAVING, *assignments: str, **options: Any) -> Settings:
+def cpu_settings(target: str | Path = MISBEHAVING, *assignments: str, **options: Any) -> jobs.Settings:
     """A small run on the CPU device under the two strategies it has, predicted for one device."""
     few = {"strategies": ("pageable", "zero-copy"), "targets": ("rtx-4090",)}
     given = {"rounds": 1, "max_seconds": 90.0, **few, **options}
@@ -125,7 +112,7 @@ def missing(text: str, *parts: str) -> list[str]:
     return [part for part in parts if part not in text]
 
 
-def sample(seconds: float = 0.001, **fields: Any) -> Sample:
+def sample(seconds: float = 0.001, **fields: Any) -> jobs.Sample:
     """What a process measured: three frames of that length."""
     parts: dict[str, Any] = {
         "frame_seconds": (seconds,) * 3,
@@ -136,10 +123,10 @@ def sample(seconds: float = 0.001, **fields: Any) -> Sample:
         "footprint": footprint(pageable=64),
         "verified": True,
     }
-    return Sample(**{**parts, **fields})
+    return jobs.Sample(**{**parts, **fields})
 
 
-CRASHED = Problem(cause="device", message="the process was killed by SIGSEGV")
+CRASHED = jobs.Problem(cause="device", message="the process was killed by SIGSEGV")
 
 
 @dataclass
@@ -147,7 +134,7 @@ class FakeSession:
     """A process of the final. `seconds` of a frame by strategy; `fails`: who leaves, dies or is cut off, in
     every round or in that one of a process."""
 
-    job: FinalJob
+    job: jobs.FinalJob
     seconds: Mapping[str, float] = field(default_factory=dict)
     fails: Mapping[str, str] | Mapping[tuple[int, int, str], str] = field(default_factory=dict)
     wait: Callable[[float], object] = time.sleep
@@ -159,13 +146,13 @@ class FakeSession:
     over: Callable[[], bool] = lambda: False
     """Whether its time is over."""
     warming: tuple[float, ...] = ()
-    asked: list[FinalRound] = field(default_factory=list)
+    asked: list[jobs.FinalRound] = field(default_factory=list)
     closed: bool = False
 
     def ready(self) -> bool:
         return self.starts
 
-    def round(self, request: FinalRound) -> Iterator[Message]:
+    def round(self, request: jobs.FinalRound) -> Iterator[jobs.Message]:
         assert not self.closed
         assert set(request.order) <= self.job.contestants.keys()
         self.asked.append(request)
@@ -178,19 +165,19 @@ class FakeSession:
             if how == "ctrl-c":
                 raise KeyboardInterrupt
             if how:
-                yield Left(contestant=name, problem=CRASHED, broken=how == "dies")
+                yield jobs.Left(contestant=name, problem=CRASHED, broken=how == "dies")
                 if how == "dies":
                     return
                 continue
             if self.job.energy_seconds and self.joules is None:
-                yield Unmeasurable(reason="no counter")
+                yield jobs.Unmeasurable(reason="no counter")
                 continue
-            yield BlockDone(block=self._block(request, place), warming_seconds=self.warming)
+            yield jobs.BlockDone(block=self._block(request, place), warming_seconds=self.warming)
 
     def close(self) -> None:
         self.closed = True
 
-    def _block(self, request: FinalRound, place: int) -> Block:
+    def _block(self, request: jobs.FinalRound, place: int) -> Block:
         name, frames = request.order[place], self.job.frames
         noise = 1 + (request.round * 7 + place * 3 + self.job.process) % 5 / 1000
         strategy = self.job.contestants[name]
@@ -207,13 +194,13 @@ class FakeSession:
         )
 
 
-def unstarted(job: FinalJob) -> FakeSession:
+def unstarted(job: jobs.FinalJob) -> FakeSession:
     """A process of the final that never gets to its first round, so that none is held."""
     return FakeSession(job, starts=False)
 
 
 def measured_run(
-    asked: Settings,
+    asked: jobs.Settings,
     launcher: Launcher,
     progress: Progress,
     directory: Path,
@@ -239,19 +226,23 @@ class FakeLauncher:
     """
 
     def __init__(
-        self, measure: Callable[[Job], Ended] | None = None, *, device: Device | None = None, **answers: Any
+        self,
+        measure: Callable[[jobs.Job], Ended] | None = None,
+        *,
+        device: Device | None = None,
+        **answers: Any,
     ) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[jobs.Job] = []
         self._measure = measure or (lambda job: Ended(sample(), "finished"))
         self._device = device or cuda_device()
-        self._reference: Ended = answers.get("reference", Ended(ReferenceRun(), "finished"))
-        self._trace: Ended = answers.get("trace", Ended(TraceRun(trace=Trace()), "finished"))
+        self._reference: Ended = answers.get("reference", Ended(jobs.ReferenceRun(), "finished"))
+        self._trace: Ended = answers.get("trace", Ended(jobs.TraceRun(trace=Trace()), "finished"))
         self._described: bool = answers.get("described", True)
         self._compiled: tuple[str, ...] = answers.get("compiled", ())
-        self._session: Callable[[FinalJob], Session] = answers.get("session", unstarted)
-        self.finals: list[FinalJob] = []
+        self._session: Callable[[jobs.FinalJob], Session] = answers.get("session", unstarted)
+        self.finals: list[jobs.FinalJob] = []
 
-    def __call__(self, job: Job) -> Ended:
+    def __call__(self, job: jobs.Job) -> Ended:
         self.jobs.append(job)
         if job.task == "trace":
             return self._trace
@@ -260,17 +251,17 @@ class FakeLauncher:
         if self._described:
             directory = Path(job.directory)
             directory.mkdir(parents=True)
-            described = Description(
+            described = jobs.Description(
                 device=self._device,
                 gpu={},
                 packages={},
                 workload=vector_add_workload(),
                 compiled=self._compiled,
             )
-            (directory / DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
+            (directory / jobs.DESCRIPTION).write_text(described.model_dump_json(), encoding="utf-8")
         return self._reference
 
-    def session(self, job: FinalJob) -> Session:
+    def session(self, job: jobs.FinalJob) -> Session:
         self.finals.append(job)
         return self._session(job)
 

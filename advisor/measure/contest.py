@@ -12,17 +12,7 @@ from pathlib import Path
 from statistics import mean
 
 from advisor import units
-from advisor.measure.final import (
-    LEAST,
-    LEAST_FRAMES,
-    Alternating,
-    ContestantFailed,
-    FinalLoop,
-    Look,
-    Session,
-    SessionLoop,
-    frames_of_block,
-)
+from advisor.measure import final
 from advisor.measure.jobs import FinalJob, Job, Settings
 from advisor.measure.progress import Progress
 from advisor.measure.results import CONFIDENCE, OUTSIDE, figures
@@ -72,7 +62,7 @@ class Contest:
     base: Job
     rows: Mapping[str, Measured]
     directory: Path
-    session: Callable[[FinalJob], Session]
+    session: Callable[[FinalJob], final.Session]
     clock: Clock = time.monotonic
     period: int = 1
     """Frames after which the pattern of stages that skip frames repeats: a block is whole periods."""
@@ -99,14 +89,14 @@ class Contest:
         self.over_best = {name: seconds / best for name, seconds in times.items()}
         self.entered = [row for name, row in rows if self.over_best[name] <= limits.get(name, SCREENED_OUT)]
         self.quickest = min((row.median_seconds for row in self.entered), default=1.0)
-        least = TAIL_FRAMES if self.objective == "latency-p99" else LEAST_FRAMES
-        self.frames = frames_of_block(self.quickest, BLOCK_SECONDS, self.period, least)
+        least = TAIL_FRAMES if self.objective == "latency-p99" else final.LEAST_FRAMES
+        self.frames = final.frames_of_block(self.quickest, BLOCK_SECONDS, self.period, least)
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
             self.alias = f"{first}{AGAIN}"
             self.names[self.alias] = first
-        self.loop = FinalLoop(
+        self.loop = final.FinalLoop(
             start=self._start,
             clock=self.clock,
             seed=options.seed,
@@ -115,11 +105,11 @@ class Contest:
             least_processes=options.rounds,
         )
         windows = partial(self._start, energy_seconds=WINDOW_SECONDS)
-        self.windows = SessionLoop(start=windows, clock=self.clock, seed=options.seed)
+        self.windows = final.SessionLoop(start=windows, clock=self.clock, seed=options.seed)
 
     @property
     def possible(self) -> bool:
-        return len(self.entered) >= LEAST
+        return len(self.entered) >= final.LEAST
 
     def run(self, deadline: float, progress: Progress, keep: Callable[[Block], None]) -> None:
         """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
@@ -127,11 +117,11 @@ class Contest:
             self.unheld = "no time was left for the final; run again with a larger --max-seconds"
             return
 
-        def look(blocks: Sequence[Block]) -> Look:
+        def look(blocks: Sequence[Block]) -> final.Look:
             decision = decided(blocks, self.entered, self.settings.preferences, self.record())
             state = "looks best" if decision.verdict.kind == "open" else "leads"
             progress.begin(f"the final: {decision.verdict.chosen} {state}")
-            return Look(decision.settled, self.loop.dropped | decision.dropped, decision.step)
+            return final.Look(decision.settled, self.loop.dropped | decision.dropped, decision.step)
 
         progress.begin("the final")
         self.loop.keep = keep
@@ -162,7 +152,7 @@ class Contest:
         if loop.broken_by:
             self.no_window = f"the energy process ended during {loop.broken_by}"
 
-    def _start(self, process: int, names: Sequence[str], energy_seconds: float = 0.0) -> Session:
+    def _start(self, process: int, names: Sequence[str], energy_seconds: float = 0.0) -> final.Session:
         single = list(names) if len(names) == 1 else []
         job = FinalJob(
             base=self.base,
@@ -273,7 +263,7 @@ class VersionFinal:
     jobs: Mapping[str, Job]
     rows: Mapping[str, Mapping[str, Measured]]
     directory: Path
-    session: Callable[[FinalJob], Session]
+    session: Callable[[FinalJob], final.Session]
     period: int = 1
     objective: Objective = "time"
     clock: Clock = time.monotonic
@@ -290,14 +280,14 @@ class VersionFinal:
             for version in (BASE, HEAD)
             for name in self.entry.strategies
         )
-        self.frames = frames_of_block(self.quickest, VERSION_BLOCK_SECONDS, self.period)
+        self.frames = final.frames_of_block(self.quickest, VERSION_BLOCK_SECONDS, self.period)
         self._enter()
 
     def _enter(self, why_apart: str = "") -> None:
         """Starts over; in separate processes where there is a reason for that."""
         if why_apart:
             self.why_apart, self.entry = why_apart, Entry(self.entry.strategies, apart=True)
-        self.loop = FinalLoop(
+        self.loop = final.FinalLoop(
             start=self._start,
             clock=self.clock,
             seed=self.jobs[HEAD].seed,
@@ -314,7 +304,7 @@ class VersionFinal:
         self.began = self.clock()
         try:
             self._hold(deadline, progress)
-        except ContestantFailed:
+        except final.ContestantFailed:
             name, problem = next(iter(self.loop.left.items()))
             self._enter(f"{name} failed next to the other version ({problem.message})")
             self._hold(deadline, progress)
@@ -340,14 +330,14 @@ class VersionFinal:
             return
         self.attempts += 1
 
-        def look(_: Sequence[Block]) -> Look:
+        def look(_: Sequence[Block]) -> final.Look:
             verdict = self.judged()
             if shown := ", ".join(f"{s} {ratio.value:.3f}" for s, ratio in verdict.ratios.items()):
                 progress.begin(f"HEAD / BASE: {shown}")
             resting: frozenset[str] = frozenset()
             if not verdict.settled and verdict.processes >= FEWEST_PROCESSES:
                 resting = frozenset(n for n, s in self.entry.names.items() if s not in verdict.next)
-            return Look(verdict.complete, resting, verdict.step)
+            return final.Look(verdict.complete, resting, verdict.step)
 
         progress.begin("HEAD against BASE")
         self.loop.run(deadline, look)
@@ -381,11 +371,11 @@ class VersionFinal:
             stages = {at.partition(":")[2]: mean(each.get(at, 0.0) for each in parts) for at in labels}
         return with_blocks(row, blocks, timing, self.objective, stages=stages)
 
-    def _start(self, process: int, names: Sequence[str]) -> Session:
+    def _start(self, process: int, names: Sequence[str]) -> final.Session:
         if not self.entry.apart:
             return self.session(self._job(process, names, "both"))
         sides = {version: [n for n in names if n.startswith(version)] for version in (BASE, HEAD)}
-        return Alternating({v: self.session(self._job(process, n, v)) for v, n in sides.items() if n})
+        return final.Alternating({v: self.session(self._job(process, n, v)) for v, n in sides.items() if n})
 
     def _job(self, process: int, names: Sequence[str], side: str) -> FinalJob:
         return FinalJob(
