@@ -10,16 +10,7 @@ import pytest
 from every import every
 from fakes import FakeClock
 
-from advisor.measure.sampling import (
-    CLOCK_READINGS,
-    COUNTERS,
-    Samples,
-    breakdown,
-    sample,
-    settled,
-    timed_together,
-    warm_up,
-)
+from advisor.measure import sampling
 from advisor.profiles.figures import FrameFigures
 
 
@@ -42,8 +33,8 @@ class Frames:
         self.frame(index)
         return {"often": float(index), **({} if index % self.period else {"seldom": 3.0})}
 
-    def sample(self, seconds: float, least: int = 5) -> Samples:
-        return sample(self, self.clock, seconds, least)
+    def sample(self, seconds: float, least: int = 5) -> sampling.Samples:
+        return sampling.sample(self, self.clock, seconds, least)
 
     @property
     def in_order(self) -> int:
@@ -58,16 +49,13 @@ def _collector() -> Iterator[None]:
     gc.enable()
 
 
-def test_warm_up_goes_on_while_frames_get_quicker() -> None:
-    frames = Frames(*(1.0 / 2**i for i in range(7)), *[1 / 64] * 40)
-    warm_up(frames, frames.clock, 9.0)
-    assert frames.in_order == 1 + 2 + 4 + 8 + 16
-
-
-def test_warm_up_ends_in_time() -> None:
-    frames = Frames(*(1.0 / 2**i for i in range(60)))
-    warm_up(frames, frames.clock, 1.5)
-    assert frames.in_order == 3
+@every(("quicker", "seconds", "count"), [(7, 9.0, 1 + 2 + 4 + 8 + 16), (60, 1.5, 3)])
+def test_warm_up_goes_on_while_frames_get_quicker_and_ends_in_time(
+    quicker: int, seconds: float, count: int
+) -> None:
+    frames = Frames(*(1.0 / 2**i for i in range(quicker)), *[1 / 64] * 40)
+    sampling.warm_up(frames, frames.clock, seconds)
+    assert frames.in_order == count
 
 
 @every(
@@ -90,29 +78,28 @@ def test_warm_up_ends_in_time() -> None:
 def test_frames_have_settled_once_they_are_as_quick_as_later_ones(
     curves: list[list[float]], frames: int
 ) -> None:
-    assert settled(curves) == frames
+    assert sampling.settled(curves) == frames
 
 
-@pytest.mark.parametrize(
+@every(
     ("count", "seconds", "period", "ran"),
     [(20, 0.25, 1, 20), (20, 1.0, 1, 6), (2, 30.0, 1, 1), (40, 1.0, 2, 6), (8, 30.0, 4, 4)],
-    ids=["quick", "cut short", "one slow frame", "whole periods", "a period"],
 )
 def test_frames_that_are_timed_together_end_after_so_many_seconds(
     count: int, seconds: float, period: int, ran: int
 ) -> None:
     """The clock takes 1 ms each time: it is read a few times only."""
     frames = Frames(seconds, period=period, clock=FakeClock(step=0.001))
-    spent, frames_run = timed_together(frames, frames.clock, count, most=5.0)
+    spent, frames_run = sampling.timed_together(frames, frames.clock, count, most=5.0)
     assert frames_run == frames.in_order == ran
-    assert seconds * ran <= spent <= seconds * ran + 0.001 * (CLOCK_READINGS + 1)
+    assert seconds * ran <= spent <= seconds * ran + 0.001 * (sampling.CLOCK_READINGS + 1)
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.5, 1), (0.49, 3)])
 def test_one_slow_frame_warms_up_and_one_is_broken_down(seconds: float, count: int) -> None:
     warm, broken_down = Frames(seconds), Frames(seconds)
-    warm_up(warm, warm.clock, 0.1, slow=0.5)
-    breakdown(broken_down, broken_down.clock, 0.1, slow=0.5)
+    sampling.warm_up(warm, warm.clock, 0.1, slow=0.5)
+    sampling.breakdown(broken_down, broken_down.clock, 0.1, slow=0.5)
     assert (warm.in_order, broken_down.in_order) == (count, count if count == 1 else count + 1)
 
 
@@ -151,14 +138,14 @@ def test_garbage_is_collected_before_the_first_frame_and_the_collector_rests() -
 @every(("seconds", "period", "count"), [(100.0, 1, 3), (0.125, 1, 7), (0.001, 1, 10), (0.125, 3, 3)])
 def test_the_breakdown_has_three_to_ten_periods(seconds: float, period: int, count: int) -> None:
     frames = Frames(seconds, period=period)
-    parts = breakdown(frames, frames.clock, 1.0)
+    parts = sampling.breakdown(frames, frames.clock, 1.0)
     assert frames.in_order == (1 + count) * period, "the first warms up"
     starts = range(7 + period, frames.index, period)
     assert parts == [{"often": at + (period - 1) / 2, "seldom": 3.0 / period} for at in starts]
 
 
 def test_what_frames_spend_is_their_mean() -> None:
-    assert FrameFigures.model_fields.keys() == COUNTERS.keys()
+    assert FrameFigures.model_fields.keys() == sampling.COUNTERS.keys()
     total, frames = iter((10.0, 40.0)), Frames(1.0)
-    taken = sample(frames, frames.clock, 5.0, counters={"cpu_seconds": lambda: next(total)})
+    taken = sampling.sample(frames, frames.clock, 5.0, counters={"cpu_seconds": lambda: next(total)})
     assert taken.spent == {"cpu_seconds": 30.0 / frames.in_order}

@@ -82,7 +82,7 @@ def test_the_steps_of_a_frame_with_so_many_iterations(
 
 
 def outcome(workload: str, strategy: str, directory: Path, file: Path = FILE, **changes: Any) -> Any:
-    return attempted(file, strategy, directory, **{"workload": workload, "seconds": 0.03, **changes})
+    return attempted(file, strategy, directory, workload=workload, seconds=0.03, **changes)
 
 
 def test_counts_vary_by_frame_and_other_counts_are_told_of(tmp_path: Path) -> None:
