@@ -68,10 +68,14 @@ def test_buffers_are_compared_within_the_tolerance(tmp_path: Path, base: Any, he
     assert found.sentence == (told and f"HEAD computes something else: {told}")
 
 
-def test_the_first_frame_that_differs_is_told(tmp_path: Path) -> None:
-    frames = [{"out": grid()}, {"out": grid()}, {"out": grid(_1_1=9.0)}]
-    found = compare_results(kept(tmp_path / "a", *[frames[0]] * 3), kept(tmp_path / "b", *frames))
-    assert found.sentence.endswith("largest 8 at [1, 1] from frame 2 on")
+@pytest.mark.parametrize(("shape", "place"), [((5, 20), " at [0, 3]"), ((9,), " at [3]"), ((50_000,), "")])
+def test_the_first_frame_that_differs_is_told(tmp_path: Path, shape: tuple[int, ...], place: str) -> None:
+    """Without a place in a row that may be some elements of a longer one."""
+    same, other = np.ones(shape), np.ones(shape)
+    other.flat[3] = 9
+    base, head = ([{"out": array} for array in (same, same, last)] for last in (same, other))
+    found = compare_results(kept(tmp_path / "a", *base), kept(tmp_path / "b", *head))
+    assert found.sentence.endswith(f"largest 8{place} from frame 2 on")
 
 
 @pytest.mark.parametrize("side", ["base", "head"])

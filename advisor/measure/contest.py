@@ -41,7 +41,6 @@ LEAST_SECONDS = 4.0
 """With less time left no final begins: its processes would hardly have started."""
 COMPARED_SECONDS = 0.2
 """Frames compared in each contestant's first block: as many as the quickest one runs in this time."""
-AGAIN = " (again)"
 VERSION_BLOCK_SECONDS = 0.03
 """Length of a block of versions. On an H200 blocks of 50 and of 100 ms differed alike, by what else the host
 did for tenths of a second: short blocks that follow one another closely show most."""
@@ -94,7 +93,7 @@ class Contest:
         self.names = {row.strategy: row.strategy for row in self.entered}
         if self.entered:
             first = min(self.entered, key=lambda row: times[row.strategy]).strategy
-            self.alias = f"{first}{AGAIN}"
+            self.alias = f"{first} (again)"
             self.names[self.alias] = first
         self.loop = final.FinalLoop(
             start=self._start,

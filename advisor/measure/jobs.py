@@ -77,8 +77,6 @@ DESCRIPTION = "description.json"
 OUTCOME = "outcome.json"
 LOG = "log"
 _ERRORS = (WorkloadError, UsageError, FileProblem, NothingMeasured)
-
-
 _MOST_MESSAGE, _MOST_DETAIL = 1000, 16_000
 """Characters of a message and of the text shown below it: an exception can hold a whole buffer."""
 
@@ -91,8 +89,6 @@ def _cut(text: str, most: int) -> str:
 
 ShortText = Annotated[str, BeforeValidator(partial(_cut, most=_MOST_MESSAGE))]
 LongText = Annotated[str, BeforeValidator(partial(_cut, most=_MOST_DETAIL))]
-
-
 Task = Literal["parameters", "reference", "trace", "measure", "capture"]
 
 
@@ -217,8 +213,7 @@ class Problem(Record):
 
     def as_error(self) -> AdvisorError:
         """The error of our tree that it was, or a `WorkloadError`."""
-        kinds = {kind.__name__: kind for kind in _ERRORS}
-        kind = kinds.get(self.error, WorkloadError)
+        kind = {kind.__name__: kind for kind in _ERRORS}.get(self.error, WorkloadError)
         return kind(self.message, next_step=self.next_step, detail=self.detail)
 
 

@@ -119,19 +119,16 @@ def _agreeing(array: Array, expected: Array, length: float = 1.0) -> tuple[npt.N
 def compare_results(base: Path, head: Path) -> Results:
     """HEAD's results against BASE's in the frames that both kept, from the folders of the reference runs.
     Buffers are compared up to the first frame in which two runs of one version differ in them."""
-    sides = {"BASE": KeptResults(base), "HEAD": KeptResults(head)}
-    ended = {name: side.repeated() for name, side in sides.items()}
-    for name, repeated in ended.items():
-        if repeated is None:
-            return Results(absent=f"the reference run of {name} failed")
-    before, now = (repeated for repeated in ended.values() if repeated is not None)
-    lengths = {name: max(before.lengths.get(name, 1.0), length) for name, length in now.lengths.items()}
-    names = {*before.lengths} & {*now.lengths}
-    limits = {n: min(before.unlike.get(n, before.frames), now.unlike.get(n, now.frames)) for n in names}
+    old, new = KeptResults(base), KeptResults(head)
+    before, now = old.repeated(), new.repeated()
+    if before is None or now is None:
+        return Results(absent=f"the reference run of {'HEAD' if before else 'BASE'} failed")
+    lengths = {n: max(before.lengths[n], now.lengths[n]) for n in before.lengths.keys() & now.lengths}
+    limits = {n: min(before.unlike.get(n, before.frames), now.unlike.get(n, now.frames)) for n in lengths}
     compared: dict[str, None] = {}
     different: dict[str, BufferDifference] = {}
     for frame in range(min(before.frames, now.frames)):
-        expected, results = (side.load(frame) for side in sides.values())
+        expected, results = old.load(frame), new.load(frame)
         for name in (n for n in results if n in expected and n not in different and frame < limits.get(n, 0)):
             compared[name] = None
             length = lengths[name] * (frame + 1)
@@ -142,7 +139,7 @@ def compare_results(base: Path, head: Path) -> Results:
         tuple(different.values()),
         unrepeatable=tuple(sorted(before.unlike)),
         unsteady=tuple(sorted(now.unlike.keys() - before.unlike.keys())),
-        gone=tuple(sorted(sides["BASE"].load(0).keys() - sides["HEAD"].load(0).keys())),
+        gone=tuple(sorted(old.load(0).keys() - new.load(0).keys())),
         absent="" if compared or before.unlike or now.unlike else "they have no buffer of results in common",
     )
 
@@ -152,8 +149,7 @@ def _buffer_difference(
 ) -> BufferDifference | None:
     """Some elements are compared where one side kept no more."""
     if array.size != expected.size and frame >= LEAST_FRAMES:
-        least = min(array.size, expected.size)
-        array, expected = (each if each.size == least else some(each) for each in (array, expected))
+        array, expected = some(array), some(expected)
     if array.size != expected.size:
         return BufferDifference(name, frame, shapes=(expected.shape, array.shape))
     expected = expected.reshape(array.shape)

@@ -67,8 +67,6 @@ RESULTS = "results"
 """Folder of a run's directory with the results of its reference run."""
 SAVE_EVERY = 5.0
 """Seconds between two savings of what the final gave so far."""
-
-
 CPU_ROUNDS = 2
 """On the CPU device host stages are timed in two processes; nothing is decided there."""
 
