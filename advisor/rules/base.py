@@ -155,12 +155,18 @@ def advice(
     *evidence: Evidence,
     saved: float | None = None,
     title: str | None = None,
+    snippet: str | None = None,
     lines: tuple[str, ...] = (),
     inferred: bool = False,
 ) -> Finding:
     """Advice that proposes no strategy. saved: seconds a frame by a formula that the rule names."""
-    worth = None if saved is None else Gain(seconds_per_frame=saved, bytes=None, basis="estimated")
-    return Finding("advice", detail, title, evidence=evidence, gain=worth, lines=lines, inferred=inferred)
+    gain = estimated(saved)
+    return Finding("advice", detail, title, None, evidence, gain, snippet, lines=lines, inferred=inferred)
+
+
+def estimated(seconds: float | None) -> Gain | None:
+    """So much less of a frame; none where nothing is left to save."""
+    return Gain(seconds_per_frame=seconds, basis="estimated") if seconds else None
 
 
 def passed(detail: str) -> Finding:

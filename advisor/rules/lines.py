@@ -12,11 +12,11 @@ from functools import cached_property
 from advisor import units
 from advisor.model.machines import Machine
 from advisor.model.simulate import occurrence
-from advisor.profiles.conclusions import PAGE_LOCKED, Evidence, Gain
+from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
 from advisor.profiles.crossings import Ceiling, Crossing, Place
 from advisor.profiles.schema import MemoryClass
 from advisor.profiles.trials import ChangeKind
-from advisor.rules.base import Finding, text
+from advisor.rules.base import Finding, advice, text
 from advisor.rules.snippets.lines import UserLine, both, code, statements_of
 from advisor.strategies.edits import Change, edited
 from advisor.strategies.patches import diff
@@ -234,7 +234,6 @@ class LineCase:
     ) -> Finding:
         """saved: seconds of a frame; never told as more than the ceiling. after: what to write in place of
         the line, where `change` is not written as a patch."""
-        spared = Gain(seconds_per_frame=min(saved, self.ceiling.seconds), bytes=None, basis="estimated")
         seconds = {"time in a frame": self.frame_seconds}
         locked = min(self.locked_seconds, self.ceiling.seconds)
         if self.crossing.memory == "pageable" and locked > 0 and saved != self.locked_seconds:
@@ -245,12 +244,11 @@ class LineCase:
         for label, value in seconds.items():
             predicted = self.ceiling.predicted
             figures.append(Evidence(label=label, value=value, unit="seconds", predicted=predicted))
-        return Finding(
-            "advice",
+        return advice(
             text(*sentences),
+            *figures,
+            saved=min(saved, self.ceiling.seconds),
             title=title,
-            evidence=tuple(figures),
-            gain=spared,
             snippet=(change and self.written(change)) or both(self.crossing.place, after),
             inferred=True,
         )

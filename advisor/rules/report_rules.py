@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from advisor import units
-from advisor.profiles.conclusions import Evidence, Gain, Unit
+from advisor.profiles.conclusions import Evidence, Unit
 from advisor.profiles.programs import SMALL, Flow, GpuTrace, Managed
-from advisor.rules.base import Finding, Limits, not_applicable
+from advisor.rules.base import Finding, Limits, advice, not_applicable
 from advisor.rules.registry import by_id
 
 UP, DOWN, PEER = "host-to-device", "device-to-host", "peer-to-peer"
@@ -56,15 +56,10 @@ def _finding(
     saved: float | None,
     title: str | None = None,
 ) -> Finding:
-    """Advice where it fires. saved: at most, over all frames."""
+    """Advice where it fires. saved: at most, over all frames; None for what memory does not change."""
     if not fires:
         return Finding("pass", otherwise, evidence=evidence)
-    return Finding("advice", detail, title, evidence=evidence, gain=estimate(gpu, saved), inferred=True)
-
-
-def estimate(gpu: GpuTrace, saved: float | None) -> Gain | None:
-    """saved: seconds over all frames; none where nothing is left to save."""
-    return Gain(seconds_per_frame=saved / gpu.units, bytes=None, basis="estimated") if saved else None
+    return advice(detail, *evidence, saved=(saved or 0.0) / gpu.units, title=title, inferred=True)
 
 
 def _figure(label: str, total: float, gpu: GpuTrace, unit: Unit = "seconds") -> Evidence:

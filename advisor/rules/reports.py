@@ -15,8 +15,9 @@ from advisor import units
 from advisor.errors import UsageError, nearest
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.programs import SMALL, Ceiling, GpuTrace, ProgramTrace
+from advisor.rules.base import estimated
 from advisor.rules.registry import by_id, limits
-from advisor.rules.report_rules import RULES, UP, estimate, exposed, judge, stopped, unbalanced_split
+from advisor.rules.report_rules import RULES, UP, exposed, judge, stopped, unbalanced_split
 from advisor.verdicts.comparing.gates import Gate, Ruling
 
 _PAGES = ("page-fault-migration", "ping-pong-migration")
@@ -77,7 +78,7 @@ def _judged(gpu: GpuTrace, wanted: Preferences) -> Iterator[Advice]:
                 worth[rule] = left
                 also = f" What it saves is partly counted in {' and '.join(sharing)}, and left out here."
                 detail = findings[rule].detail + also * bool(sharing)
-                findings[rule] = replace(findings[rule], detail=detail, gain=estimate(gpu, left))
+                findings[rule] = replace(findings[rule], detail=detail, gain=estimated(left / gpu.units))
         before.append(rule)
     return (by_id(rule).concluded(gpu.label, one) for rule, one in findings.items())
 

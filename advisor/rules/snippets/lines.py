@@ -54,9 +54,9 @@ class UserLine:
     @property
     def target(self) -> str:
         """The name that it assigns."""
-        assigns = isinstance(self.statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
-        targets = targets_of(self.statement) if self.statement and assigns else [None]
-        return getattr(targets[0], "id", "")
+        if not isinstance(self.statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            return ""
+        return getattr(targets_of(self.statement)[0], "id", "")
 
     @property
     def call(self) -> str:
@@ -206,11 +206,9 @@ def on_gpu(line: UserLine, *, tested: bool) -> str:
         for argument in (*call.args, *call.keywords)
         for part in ast.walk(argument)
     }
-    plain = value not in passed and all(isinstance(each, _PLAIN) for each in statements)
+    assigning = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
+    plain = value not in passed and all(isinstance(each, assigning) for each in statements)
     if not written or not statements or not plain:
         return code("read-later", line)
     read = line.call.replace(line.operand, line.target, 1) if line.target else line.call
     return code("on-gpu", line, written=written, read=read)
-
-
-_PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)

@@ -71,25 +71,20 @@ class Code:
         """A copy or prefetch of a buffer, or of a part of it; the CPU's reading of a length."""
         if step.action == "length":
             return f"{self.at(step.name)}_rows = int({self.at(step.name)}.item())"
-        way, on_gpu = self.ways[step.name], self.library.on_gpu
-        line = {"to-device": way.to_device, "to-host": way.to_host}.get(step.action, on_gpu.to_peer)
-        if isinstance(step.part, Region):
-            return self._region(step, step.part, line, stream)
-        part = f"[:{self.at(step.part)}_rows]" if isinstance(step.part, str) else ""
-        return self.filled(line, step, stream, part)
-
-    def _region(self, step: Step, region: Region, line: str, stream: str) -> str:
-        """Moves a region; one that is not contiguous not by CuPy's set and get, which refuse it."""
+        way, to_device = self.ways[step.name], step.action == "to-device"
+        line = way.to_device if to_device else way.to_host
+        if step.action == "to-peer":
+            line = self.library.on_gpu.to_peer
+        if not isinstance(step.part, Region):
+            return self.filled(line, step, stream, f"[:{self.at(step.part)}_rows]" if step.part else "")
         buffer = self.buffers[step.name]
-        spans_of = region.spans(buffer.bytes // math.prod(buffer.shape))
-        way = self.ways[step.name]
-        if not way.copies or (len(spans_of) == 1 and spans_of[0].height == 1):
-            return self.filled(line, step, stream, _subscript(region))
-        to_device = step.action == "to-device"
-        if way.rebinds or len(spans_of) > 1:
+        s, *more = step.part.spans(buffer.bytes // math.prod(buffer.shape))
+        # CuPy's set and get refuse a region that is not contiguous.
+        strided = way.copies and bool(more or s.height > 1)
+        if strided and (way.rebinds or more):
             line = "{device} = cupy.asarray({host})" if to_device else "{host} = cupy.asnumpy({device})"
-            return self.filled(line, step, stream, _subscript(region))
-        (s,) = spans_of
+        if not strided or way.rebinds or more:
+            return self.filled(line, step, stream, _subscript(step.part))
         ends = (
             f"{self.at(step.name)}.ctypes.data + {s.offset}",
             f"{self.at(on_device(step.name, step.gpu))}.data.ptr + {s.offset}",
@@ -155,16 +150,10 @@ def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device:
         return None
     traits = {name: placement.traits(device) for name, placement in placements.items()}
     steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
-    # Steps that move regions that are not contiguous, which CuPy alone has a call for.
-    in_rows = [
-        step
-        for step in chain(steps.first, *steps.period)
-        if isinstance(step.part, Region) and any(s.height > 1 for s in step.part.spans(1))
-    ]
-    if "import cupy" not in library.imports and in_rows:
-        return None
-    if any(step.action == "to-peer" for step in in_rows):
-        return None
+    for step in chain(steps.first, *steps.period):
+        in_rows = isinstance(step.part, Region) and any(s.height > 1 for s in step.part.spans(1))
+        if in_rows and ("import cupy" not in library.imports or step.action == "to-peer"):
+            return None  # CuPy alone has a call for regions that are not contiguous, between host and GPU
     in_place = {name: placements[name].takes_foreign_memory for name in buffers}
     return Code(workload, library, buffers, known, in_place, steps)
 
@@ -250,15 +239,8 @@ def variants(
 
 def serial(code: Code) -> str:
     """The whole of it: helpers, memory, and a function `frame` with the calls of a steady frame."""
-    lines = [
-        *code.opening(),
-        "",
-        "",
-        "# Once. Let the CPU work in these arrays directly: np.copyto into them would keep a copy.",
-        *memory(code),
-        *_frame(code),
-    ]
-    return "\n".join(lines) + "\n"
+    once = "# Once. Let the CPU work in these arrays directly: np.copyto into them would keep a copy."
+    return "\n".join((*code.opening(), "", "", once, *memory(code), *_frame(code), ""))
 
 
 def _frame(code: Code) -> Iterator[str]:
@@ -270,14 +252,13 @@ def _frame(code: Code) -> Iterator[str]:
     if bound:
         yield f"    global {', '.join(bound)}"
     yield from (f"    {line}" for line in _by_index(code))
-    again = set(steady)
-    once = [s for s in first if s.action in MOVES and s not in again]
+    once = [s for s in first if s.action in MOVES and s not in steady]
     if once:
         yield from ("", "", "# Once, after set-up, not in every frame:")
-        for step in once:
-            yield from queued(code, [step])
-            if code.workload.gpus > 1 and step.action != "length":
-                yield f"{stream_of(step.gpu)}.synchronize()"
+    for step in once:
+        yield from queued(code, [step])
+        if code.workload.gpus > 1 and step.action != "length":
+            yield f"{stream_of(step.gpu)}.synchronize()"
 
 
 def _by_index(code: Code) -> Iterator[str]:
