@@ -27,11 +27,12 @@ from advisor.profiles.schema import Device, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.system_state import Environment
 from advisor.rules.rows import Reads as Reads
 from advisor.rules.rows import Row as Row
-from advisor.rules.rows import Traced, fastness, moves
+from advisor.rules.rows import Traced, fastness, strategy_named
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import Mix
+from advisor.strategies.planning import plan
 from advisor.strategies.registry import BASELINE, Strategy
-from advisor.strategies.schedule import Step
+from advisor.strategies.schedule import Step, stage_uses
 
 _SHARED: Mapping[str | None, Mapping[str, Any]] = {
     "frame-share": {
@@ -85,9 +86,7 @@ class RuleText:
     explanation: str
     bad: str
     good: str
-    """A few lines of Python, as `bad`."""
     example: str
-    """A finding."""
     memory_classes: tuple[MemoryClass, ...] = get_args(MemoryClass)
     one_dram: bool | None = None
     """Whether CPU and GPU must share one DRAM, or must not; None where it does not matter."""
@@ -190,8 +189,9 @@ def few_copies(row: Row, limits: Limits) -> Finding | None:
     return passed(few) if share < limits["share"] else None
 
 
-def not_applicable(reason: str) -> Finding:
-    return Finding("not-applicable", reason)
+def not_applicable(reason: str, why: str | None = None) -> Finding:
+    """why: the cause of that, where it is known."""
+    return Finding("not-applicable", f"{reason.rstrip('.')}: {why.rstrip('.')}." if why else reason)
 
 
 def text(*sentences: str) -> str:
@@ -234,7 +234,6 @@ class Case:
     machine: Environment | None = None
     """Readings of the machine that was measured; None for a device that was predicted."""
     method: Method | None = None
-    """How it was measured; None when predicted."""
     blocks: tuple[Block, ...] = ()
     """Blocks of the final, if there was one."""
     mixes: Mapping[str, Strategy] = field(default_factory=dict)
@@ -264,10 +263,15 @@ class Case:
         return row.device_seconds / path if path > 0 else 0.0
 
     def copies(self, strategy: str) -> list[tuple[Step, float]]:
-        """The copies, or prefetches, of a steady frame under that strategy, with their bytes."""
-        sizes = {buffer.name: buffer for buffer in self.workload.buffers}
-        steps = moves(strategy, self.workload, self.device)
-        return [(step, step.moved(sizes[step.name], self.traffic.valid_bytes)) for step in steps]
+        """Copies, or prefetches, of a steady frame with their bytes; none for a strategy not known here."""
+        known, workload = strategy_named(strategy), self.workload
+        if known is None:
+            return []
+        traits = {name: placed.traits(self.device) for name, placed in known.placements(workload).items()}
+        steady = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits).steady
+        moves = [step for step in steady if step.action in ("to-device", "to-host", "to-peer")]
+        buffers = {buffer.name: buffer for buffer in workload.buffers}
+        return [(step, step.moved(buffers[step.name], self.traffic.valid_bytes)) for step in moves]
 
     def of(self, kind: Kind) -> list[Row]:
         return [row for row in self.rows.values() if kind.has(row)]
@@ -335,8 +339,7 @@ class Case:
         )
 
     def without(self, strategy: str) -> Finding:
-        reason = self.absent.get(strategy, "").rstrip(".")
-        return not_applicable(f"{strategy} has no figures here{': ' * bool(reason)}{reason}.")
+        return not_applicable(f"{strategy} has no figures here.", self.absent.get(strategy))
 
 
 @dataclass(frozen=True)
@@ -355,7 +358,6 @@ class Rule:
 
     @cached_property
     def text(self) -> RuleText:
-        """Title, explanation, thresholds, sources, code and an example."""
         return read(self.id)
 
     def advice(self, device: str, **fields: Any) -> Advice:
@@ -363,9 +365,8 @@ class Rule:
         return Advice(**{**stands, **fields})
 
     def concluded(self, device: str, finding: Finding) -> Advice:
-        fields = {name: value for name, value in vars(finding).items() if name != "inferred"}
-        fields |= {"title": finding.title or self.text.title, "certainty": finding.certainty}
-        return self.advice(device, **fields)
+        told = {name: value for name, value in vars(finding).items() if name != "inferred" and value}
+        return self.advice(device, **told, certainty=finding.certainty)
 
 
 def shares_dram(device: Device) -> bool:

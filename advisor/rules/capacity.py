@@ -16,10 +16,6 @@ def pin_per_frame(case: Case, limits: Limits) -> Finding:
     if not observed:
         return not_applicable("Not observed: page-locking calls are recorded only on a GPU.")
     row, locks = max(observed, key=lambda pair: pair[1].seconds)
-    evidence = (
-        row.figure(f"{row.strategy}: page-locking calls in a frame", locks.calls, "count"),
-        row.figure(f"{row.strategy}: time of these calls", locks.seconds),
-    )
     if locks.calls < limits["calls"]:
         unseen = "calls of other libraries are not recorded"
         return passed(f"No stage page-locks memory in its frames through CuPy ({unseen}).")
@@ -29,7 +25,8 @@ def pin_per_frame(case: Case, limits: Limits) -> Finding:
         f"{units.percent(locks.seconds / row.seconds)} of the frame. Locking visits every page and costs "
         "more than it saves for a single copy. Lock once, before the frames, and reuse the memory; or "
         "copy from pageable memory. The gain is the time of these calls.",
-        *evidence,
+        row.figure(f"{row.strategy}: page-locking calls in a frame", locks.calls, "count"),
+        row.figure(f"{row.strategy}: time of these calls", locks.seconds),
         saved=locks.seconds,
     )
 
@@ -42,16 +39,15 @@ def pinned_over_budget(case: Case, limits: Limits) -> Finding:
     if memory is None:
         return not_applicable("The host memory size of this device is not known.")
     subject = case.subject
-    evidence = [
-        subject.figure(f"{subject.strategy}: page-locked", subject.pinned_bytes, "bytes"),
-        subject.figure("memory available to this program", memory, "bytes"),
-    ]
     if not subject.pinned_bytes:
         return passed(f"{subject.strategy} page-locks nothing.")
+    sizes = {f"{subject.strategy}: page-locked": subject.pinned_bytes}
+    sizes["memory available to this program"] = memory
     # RLIMIT_MEMLOCK binds mlock; what the driver locks does not count in VmLck.
     limit = case.machine.host.locked_memory_limit if case.machine and case.machine.host else None
     if isinstance(limit, int):
-        evidence.append(subject.figure("limit of mlock (ulimit -l)", limit, "bytes"))
+        sizes["limit of mlock (ulimit -l)"] = limit
+    evidence = [subject.figure(label, size, "bytes") for label, size in sizes.items()]
     share = subject.pinned_bytes / memory
     locks = f"{subject.strategy} page-locks {units.size(subject.pinned_bytes)}, {units.percent(share)} of the"
     if share < limits["share"]:
@@ -106,8 +102,8 @@ def duplicate_allocation(case: Case, limits: Limits) -> Finding:
         f"On {case.device.name} CPU and GPU share one DRAM, and {BASELINE} holds each buffer in it twice: "
         f"{twice}. {names} {'hold' if len(once) > 1 else 'holds'} it once."
     )
-    both = (baseline, *once)
-    evidence = [row.figure(f"{row.strategy}: memory", row.physical_bytes, "bytes") for row in both]
+    every = (baseline, *once)
+    evidence = [row.figure(f"{row.strategy}: memory", row.physical_bytes, "bytes") for row in every]
     saved = baseline.physical_bytes - better.physical_bytes
     worth = (
         f"{better.strategy} needs {units.size(better.physical_bytes)}, {units.size(saved)} less, and is "
@@ -128,12 +124,9 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
         return not_applicable("The memory size of the device is not known.")
     kernels = {stage.name for stage in case.workload.stages if stage.side == "device"}
     # On one DRAM the CPU's own buffers count too, copies of any do not.
-    needed = sum(b.bytes for b in case.workload.buffers if case.one_dram or kernels & b.access.keys())
+    held = {b.name: b.bytes for b in case.workload.buffers if case.one_dram or kernels & b.access.keys()}
+    needed = sum(held.values())
     share = needed / total
-    evidence = (
-        Evidence(label="memory the buffers need", value=needed, unit="bytes"),
-        Evidence(label="the device's memory", value=total, unit="bytes"),
-    )
     if share < limits["share"]:
         little = f"{units.size(needed)} of the device's {units.size(total)}, {units.percent(share)}"
         return passed(f"The buffers need {little}.")
@@ -141,15 +134,14 @@ def oversubscription(case: Case, limits: Limits) -> Finding:
         f"{'The buffers, each held once, need' if case.one_dram else 'The buffers of the kernels need'} "
         f"{units.size(needed)}, {units.percent(share)} of the {units.size(total)} of {case.device.name}."
     )
+    split = (
+        "Split the frame into parts that fit and reuse the same buffers: then every strategy is possible, "
+        "and copies of one part can overlap kernels of another."
+    )
+    sizes = {"memory the buffers need": needed, "the device's memory": total}
+    evidence = [Evidence(label=label, value=size, unit="bytes") for label, size in sizes.items()]
     subject = fastest(case.of(_PAGED))
     better = case.proposal(case.rows.values(), subject) if subject else None
     if subject is None or better is None:
-        large = [b.name for b in case.workload.buffers if case.one_dram or kernels & b.access.keys()]
-        return advice(text(cause, _SPLIT), *evidence, lines=case.lines(large))
-    return case.swap(subject, better, cause, evidence, worth=text(better.compared(subject), _SPLIT))
-
-
-_SPLIT = (
-    "Split the frame into parts that fit and reuse the same buffers: then every strategy is possible, "
-    "and copies of one part can overlap kernels of another."
-)
+        return advice(text(cause, split), *evidence, lines=case.lines(held))
+    return case.swap(subject, better, cause, evidence, worth=text(better.compared(subject), split))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence
@@ -107,6 +108,7 @@ def hidden_host_copy(case: Case, limits: Limits) -> Finding:
     if share < limits["share"]:
         little = f"only {units.percent(share)} of a frame of {subject.strategy}"
         return passed(f"The CPU's copies of {external} are {little}.")
+    evidence = subject.figure(f"{subject.strategy}: the CPU's own copies", subject.host_copy_seconds)
     cause = (
         f"The data of {external} arrives in memory that {subject.strategy} cannot use. The CPU copies "
         f"between the two {subject.take} {units.seconds(subject.host_copy_seconds)}, "
@@ -115,7 +117,7 @@ def hidden_host_copy(case: Case, limits: Limits) -> Finding:
     better = case.proposal((row for row in case.rows.values() if not row.host_copy_seconds), subject)
     if better is not None:
         cause = f"{cause} {better.strategy} uses that memory directly."
-        return case.swap(subject, better, cause, [_copying(subject)])
+        return case.swap(subject, better, cause, [evidence])
     if case.chosen is not None and not case.chosen.host_copy_seconds:
         return passed(f"The recommended {case.chosen.strategy} uses {external} where the data arrives.")
     # Without the copies a frame takes what is left: an estimate, since nobody ran it.
@@ -123,16 +125,12 @@ def hidden_host_copy(case: Case, limits: Limits) -> Finding:
         f"{cause} No strategy that uses that memory directly is clearly faster. Let the source write into "
         "the program's own arrays (a `dst=` or `out=` argument, buffers passed to the decoder or "
         "camera), which removes the copy. The gain is the time of the copies.",
-        _copying(subject),
+        evidence,
         subject.frame(),
         saved=subject.host_copy_seconds,
         title="Produce the data in place: pass the source the memory that the GPU uses",
         lines=case.lines([buffer.name for buffer in case.workload.buffers if buffer.external]),
     )
-
-
-def _copying(row: Row) -> Evidence:
-    return row.figure(f"{row.strategy}: the CPU's own copies", row.host_copy_seconds or 0.0)
 
 
 def small_transfers(case: Case, limits: Limits) -> Finding:
@@ -230,11 +228,11 @@ TRACED_SERIAL = Traced((_SERIAL, BASELINE), idle)
 
 def device_resident(case: Case, limits: Limits) -> Finding:
     steps = case.copies(BASELINE)
-    between = {b.name: _between(b, case, [step for step, _ in steps]) for b in shared(case.workload)}
-    resident = [buffer for buffer in shared(case.workload) if between[buffer.name]]
-    if not resident:
+    every = {b.name: _between(b, case, [step for step, _ in steps]) for b in shared(case.workload)}
+    between = {name: stages for name, stages in every.items() if stages}
+    if not between:
         return passed("No buffer goes to the host and comes back in a frame.")
-    names, chosen = ", ".join(buffer.name for buffer in resident), case.chosen
+    names, chosen = ", ".join(between), case.chosen
     if chosen is not None and not chosen.transfer_seconds:
         nothing = f"the recommended {chosen.strategy} copies nothing"
         return passed(f"{names} would be copied both ways in each frame, but {nothing}.")
@@ -244,18 +242,11 @@ def device_resident(case: Case, limits: Limits) -> Finding:
     row = preferred[0] if preferred else fastest(known)
     if row is None or not row.transfer_bytes:
         return not_applicable("No strategy that copies has both bytes and times.")
-    loops = {stage.name: stage.loop for stage in case.workload.frame_stages()}
-    often = {b.name: max(case.traffic.times(loops[stage]) for stage in between[b.name]) for b in resident}
-    most = {b.name: max(moved for step, moved in steps if step.name == b.name) for b in resident}
-    moved = round(2 * sum(most[name] * often[name] for name in most))
+    often = {stage.name: case.traffic.times(stage.loop) for stage in case.workload.frame_stages()}
+    most = {name: max(size for step, size in steps if step.name == name) for name in between}
+    moved = round(2 * sum(most[name] * max(map(often.__getitem__, between[name])) for name in between))
     saved = row.transfer_seconds * min(moved / row.transfer_bytes, 1.0)
-    stages = list(dict.fromkeys(stage for buffer in resident for stage in between[buffer.name]))
-    evidence = (
-        row.figure("bytes copied down and up again in a frame", moved, "bytes"),
-        row.copies(),
-        *row.rate(),
-        *(row.stages([name]) for name in stages if name in row.host_stages),
-    )
+    stages = list(dict.fromkeys(chain(*between.values())))
     if row.part(saved) < limits["share"]:
         share = units.percent(row.part(saved))
         return passed(f"{names} are copied both ways in a frame, but that is only {share} of it.")
@@ -263,9 +254,12 @@ def device_resident(case: Case, limits: Limits) -> Finding:
         f"Copied to the CPU for {', '.join(stages)} and back in the same frame: {names}, {units.size(moved)} "
         "both ways. Written with CuPy, the same work leaves the data on the GPU. At the copy rate of "
         f"{row.strategy} this saves {units.seconds(saved)} per frame, not counting its time on the GPU.",
-        *evidence,
+        row.figure("bytes copied down and up again in a frame", moved, "bytes"),
+        row.copies(),
+        *row.rate(),
+        *(row.stages([name]) for name in stages if name in row.host_stages),
         saved=saved,
-        lines=case.lines([buffer.name for buffer in resident], stages),
+        lines=case.lines(between, stages),
         inferred=True,
     )
 

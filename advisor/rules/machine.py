@@ -23,27 +23,24 @@ def numa_remote(case: Case, limits: Limits) -> Finding:
         return not_applicable("The host has one NUMA node: all memory is local.")
     if host.gpu_numa_node is None:
         why = host.absent.get("gpu_numa_node")
-        unknown = "The NUMA node the GPU is attached to is not known"
-        return not_applicable(f"{unknown}: {why}." if why else f"{unknown}.")
+        return not_applicable("The NUMA node the GPU is attached to is not known.", why)
     row, node = case.subject, host.gpu_numa_node
     share = row.part(row.path_seconds)
     nodes = sum(bool(node.cpus) for node in host.numa_nodes)
-    evidence = (
-        Evidence(label="NUMA nodes with CPUs", value=nodes, unit="count"),
-        Evidence(label="the GPU's NUMA node", value=node, unit="count"),
-        row.figure(f"{row.strategy}: copies and kernels", row.path_seconds),
-    )
     if share < limits["share"]:
         little = f"Copies and kernels are only {units.percent(share)} of a frame of {row.strategy}"
         return passed(f"{little}: the NUMA node of host memory makes little difference.")
-    detail = (
+    return advice(
         f"The host has {nodes} NUMA nodes with CPUs, and the GPU is attached to node {node}. These figures "
         f"were taken with --numa {case.method.numa}. An unbound program gets memory on whichever node it "
         f"starts, and {units.percent(share)} of a frame of {row.strategy} is copies and kernels. Start it "
         f"with numactl --cpunodebind={node} --membind={node}. To see the effect, compare runs with --numa "
-        "local and --numa remote."
+        "local and --numa remote.",
+        Evidence(label="NUMA nodes with CPUs", value=nodes, unit="count"),
+        Evidence(label="the GPU's NUMA node", value=node, unit="count"),
+        row.figure(f"{row.strategy}: copies and kernels", row.path_seconds),
+        inferred=True,
     )
-    return advice(detail, *evidence, inferred=True)
 
 
 def link_below_best(case: Case, limits: Limits) -> Finding:
@@ -52,8 +49,7 @@ def link_below_best(case: Case, limits: Limits) -> Finding:
     link = pcie_link(case.machine.gpu_readings)
     if not all(link):
         why = case.machine.absent.get("gpu_readings")
-        unknown = "NVML did not report the link's width and generation under load"
-        return not_applicable(f"{unknown}: {why.rstrip('.')}." if why else f"{unknown}.")
+        return not_applicable("NVML did not report the link's width and generation under load.", why)
     figures = {
         "PCIe generation under load": link.generation,
         "PCIe generation at best": link.best_generation,
@@ -183,38 +179,37 @@ def host_staged_peer_copy(case: Case, limits: Limits) -> Finding:
     if not apart:
         return not_applicable("The GPUs can access each other's memory, or it is not known whether they can.")
     row = case.subject
-    moved = Evidence(label="copied between GPUs in a frame", value=sum(apart.values()), unit="bytes")
     if few := few_copies(row, limits):
         return few
-    share = row.part(row.transfer_seconds)
+    share, moved = row.part(row.transfer_seconds), sum(apart.values())
     pairs = " and ".join(f"GPU {one} and GPU {other}" for one, other in apart)
-    detail = (
-        f"{pairs} cannot access each other's memory, so {units.size(sum(apart.values()))} per frame cross "
+    return advice(
+        f"{pairs} cannot access each other's memory, so {units.size(moved)} per frame cross "
         f"the link to the host twice: copies are {units.percent(share)} of a frame of {row.strategy}. Keep "
         "the data on one GPU, or choose two GPUs with peer access with --gpus: `advisor doctor` lists them. "
-        "A virtual machine, ACS or an IOMMU can prevent peer access over PCIe."
+        "A virtual machine, ACS or an IOMMU can prevent peer access over PCIe.",
+        Evidence(label="copied between GPUs in a frame", value=moved, unit="bytes"),
+        row.copies(),
+        row.frame(),
+        inferred=True,
     )
-    return advice(detail, moved, row.copies(), row.frame(), inferred=True)
 
 
 def one_link_for_two(case: Case, limits: Limits) -> Finding:
     row = case.subject
     moved = _host_bytes(row.strategy, case)
-    copying = [gpu for gpu, count in moved.items() if count]
-    if len(copying) < 2:
+    ports = {gpu: _gpu_fact(case, gpu, "root_port") for gpu, count in moved.items() if count}
+    if len(ports) < 2:
         return not_applicable(f"Under {row.strategy} no two GPUs copy from or to the host.")
-    ports = defaultdict(list)
-    for gpu in copying:
-        if (port := _gpu_fact(case, gpu, "root_port")) is None:
-            return not_applicable("Which PCIe root port each GPU is below is not known.")
-        ports[port].append(gpu)
-    together = {port: gpus for port, gpus in ports.items() if len(gpus) > 1}
-    if not together:
+    if None in ports.values():
+        return not_applicable("Which PCIe root port each GPU is below is not known.")
+    below = [[gpu for gpu, other in ports.items() if other == port] for port in ports.values()]
+    gpus = next((each for each in below if len(each) > 1), None)
+    if gpus is None:
         return passed("Each GPU has a separate link to the host.")
     if few := few_copies(row, limits):
         return few
-    share = row.part(row.transfer_seconds)
-    port, gpus = next(iter(together.items()))
+    share, port = row.part(row.transfer_seconds), ports[gpus[0]]
     listed = " and ".join(f"GPU {gpu}" for gpu in gpus)
     detail = (
         f"{listed} are below one PCIe root port, {port}: their copies share one link to the host, and take "
@@ -239,11 +234,11 @@ def unbalanced_split(case: Case, limits: Limits) -> Finding:
     most, mean = max(busy.values()), sum(busy.values()) / len(busy)
     if not mean:
         return not_applicable("The GPUs' kernels and copies took no time that could be measured.")
-    evidence = [row.figure(f"{row.strategy}: GPU {gpu}", seconds) for gpu, seconds in busy.items()]
     over = most / mean
     if over < limits["ratio"]:
         return passed(f"The busiest GPU takes {units.ratio(over)} the mean time.")
     longest = max(busy, key=lambda gpu: busy[gpu])
+    evidence = [row.figure(f"{row.strategy}: GPU {gpu}", seconds) for gpu, seconds in busy.items()]
     detail = (
         f"GPU {longest} is busy for {units.seconds(most)} of a frame of {row.strategy}, {units.ratio(over)} "
         f"the mean of {len(busy)} GPUs: kernels, and copies in proportion to their bytes. The frame ends "

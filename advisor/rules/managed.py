@@ -28,13 +28,13 @@ def page_fault_migration(case: Case, limits: Limits) -> Finding:
     if resident is None:
         return not_applicable("No strategy with buffers in device memory has figures to compare with.")
     waiting = managed.device_seconds - resident.device_seconds
-    evidence = [managed.kernels(), resident.kernels()]
     if managed.part(waiting) < limits["share"]:
-        lost = f"Kernels lose only {units.seconds(waiting)} of a {units.seconds(managed.seconds)} frame"
-        fast = "Kernels on managed memory are as fast as on device memory"
-        waited = f"{lost} to missing pages" if waiting > 0 else fast
-        return passed(f"{waited}{' (predicted)' if managed.predicted else ''}.")
-    better = case.proposal(case.rows.values(), managed)
+        waited = "Kernels on managed memory are as fast as on device memory"
+        if waiting > 0:
+            frame = f"a {units.seconds(managed.seconds)} frame"
+            waited = f"Kernels lose only {units.seconds(waiting)} of {frame} to missing pages"
+        return passed(f"{waited}{' (predicted)' * managed.predicted}.")
+    evidence = [managed.kernels(), resident.kernels()]
     pages = "pages not in device memory (faults, or reads over the link)"
     if waiting >= _FAULT_SECONDS:
         pages = "faults, which migrate the pages last used by the CPU a few at a time"
@@ -46,7 +46,7 @@ def page_fault_migration(case: Case, limits: Limits) -> Finding:
     touched = sum(b.bytes for b in shared(case.workload) if case.workload.touching(b, "device"))
     if touched and waiting >= _FAULT_SECONDS:
         evidence += [managed.figure("managed: migration rate", touched / waiting, "bytes_per_second")]
-    if better is None:
+    if (better := case.proposal(case.rows.values(), managed)) is None:
         return passed(f"{cause} But no other strategy is clearly faster.")
     title = None if "prefetched" in better.movements else "Avoid managed memory that faults page by page"
     return case.swap(managed, better, cause, evidence, title=title, inferred=True)
@@ -69,33 +69,28 @@ def ping_pong_migration(case: Case, limits: Limits) -> Finding:
     # Over a coherent link no page has to move at all, and what moves whole does so ten times slower than
     # copies: the two changes of any shared buffer count.
     least = 2 if whole or case.device.memory_class == "coherent" else limits["changes"]
-    changes = {buffer.name: changes_of_side(buffer, case.workload) for buffer in shared(case.workload)}
-    often = [buffer for buffer in shared(case.workload) if changes[buffer.name] >= least]
+    changes = [(buffer, changes_of_side(buffer, case.workload)) for buffer in shared(case.workload)]
+    often = [(buffer, count) for buffer, count in changes if count >= least]
     if not often:
-        most = max(changes.values(), default=0)
+        most = max((count for _, count in changes), default=0)
         return passed(f"A buffer changes sides at most {most} times per frame: one round trip.")
-    moved = sum(buffer.bytes * changes[buffer.name] for buffer in often)
+    named = ", ".join(f"{b.name} ({units.size(b.bytes)}) {count} times" for b, count in often)
+    cause = f"Buffers change sides in each frame: {named}."
+    better = case.proposal((row for row in case.rows.values() if not MANAGED.has(row)), managed)
+    if better is None:
+        return passed(f"{cause} But no other strategy is clearly faster: {managed.takes} a frame.")
+    moves = "whole buffers move" if whole else "the touched pages migrate, by faults or prefetch"
+    moved = sum(b.bytes * count for b, count in often)
     evidence = [
-        *(managed.figure(f"side changes of {b.name} per frame", changes[b.name], "count") for b in often),
+        *(managed.figure(f"side changes of {b.name} per frame", count, "count") for b, count in often),
         managed.figure("maximum bytes that change sides per frame", moved, "bytes"),
         managed.kernels(),
+        better.kernels(),
     ]
-    named = ", ".join(f"{b.name} ({units.size(b.bytes)}) {changes[b.name]} times" for b in often)
-    cause = f"Buffers change sides in each frame: {named}."
-    others = [row for row in case.rows.values() if not MANAGED.has(row)]
-    better = case.proposal(others, managed)
-    if better is not None:
-        moves = "whole buffers move" if whole else "the touched pages migrate, by faults or prefetch"
-        cause = f"{cause} At each change {moves}."
-        return case.swap(managed, better, cause, [*evidence, better.kernels()])
-    return passed(f"{cause} But no other strategy is clearly faster: {managed.takes} a frame.")
+    return case.swap(managed, better, f"{cause} At each change {moves}.", evidence)
 
 
 TRACED_TURNS = Traced((MANAGED.example,), migrations)
-
-
-_ATTACHED = "managed-prefetch"
-_PLAIN = "managed"
 
 
 def prefetch_unsupported(case: Case, _: Limits) -> Finding:
@@ -104,9 +99,9 @@ def prefetch_unsupported(case: Case, _: Limits) -> Finding:
         return not_applicable("concurrentManagedAccess is not known, so neither is support for prefetching.")
     if concurrent:
         return not_applicable("Prefetching is supported: concurrentManagedAccess is 1.")
-    attached, plain, chosen = case.rows.get(_ATTACHED), case.rows.get(_PLAIN), case.chosen
+    attached, plain, chosen = case.rows.get("managed-prefetch"), case.rows.get(_SUBJECT), case.chosen
     if attached is None or plain is None:
-        return case.without(_PLAIN if attached else _ATTACHED)
+        return case.without(_SUBJECT if attached else "managed-prefetch")
     fact = f"On {case.device.name} cudaMemPrefetchAsync returns an error (concurrentManagedAccess is 0)."
     if not attached.beats(plain):
         times = f"{units.times(attached.over(plain))} the time of plain managed memory"

@@ -11,7 +11,6 @@ from advisor import stats, units
 from advisor.profiles.conclusions import Advice, Evidence, Gain, Unit
 from advisor.profiles.schema import (
     BufferRecord,
-    Device,
     Measured,
     MemoryClass,
     Predicted,
@@ -21,10 +20,9 @@ from advisor.profiles.schema import (
 )
 from advisor.profiles.traces import Direction, StrategyTrace
 from advisor.strategies.placement import Movement, Placement
-from advisor.strategies.planning import plan
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy
 from advisor.strategies.registry import shared as shared
-from advisor.strategies.schedule import Step, doubled, stage_uses
+from advisor.strategies.schedule import doubled, stage_uses
 from advisor.verdicts.scores import bytes_of, seconds_of
 
 _ratio = lru_cache(maxsize=512)(stats.ratio_interval)
@@ -159,7 +157,6 @@ class Row:
 
     @property
     def in_place(self) -> bool:
-        """Both sides use the same bytes where they lie."""
         return self.movements == {"in-place"}
 
     @property
@@ -194,19 +191,14 @@ class Row:
         """This time over the other's. Predicted: as drawn, else from the two ranges, the widest it can be."""
         if self.rounds and other.rounds:
             return _ratio(self.rounds, other.rounds).around(self.seconds / other.seconds)
-        widest = self.interval[0] / other.interval[1], self.interval[1] / other.interval[0]
-        low, high = self._drawn(other) or widest
+        low, high = self.interval[0] / other.interval[1], self.interval[1] / other.interval[0]
+        # Where frames overlap, the draws count the latency, `seconds` the time between frames.
+        if not (self.overlaps or other.overlaps):
+            mine, its = (r.result.over if isinstance(r.result, Predicted) else {} for r in (self, other))
+            least, most = its.get(self.strategy, (0.0, 0.0))
+            low, high = (1 / most, 1 / least) if least and most else (low, high)
+            low, high = mine.get(other.strategy, (low, high))
         return stats.Ratio(self.seconds / other.seconds, low, high)
-
-    def _drawn(self, other: Row) -> tuple[float, float] | None:
-        """Nothing where frames overlap: the draws count the latency, `seconds` the time between frames."""
-        if self.overlaps or other.overlaps:
-            return None
-        own, others = (row.result.over if isinstance(row.result, Predicted) else {} for row in (self, other))
-        if other.strategy in own:
-            return own[other.strategy]
-        low, high = others.get(self.strategy, (None, None))
-        return (1 / high, 1 / low) if low and high else None
 
     def beats(self, other: Row) -> bool:
         """Clearly faster when measured; likely, by more than the equivalence margin, when predicted.
@@ -215,9 +207,8 @@ class Row:
         plain; measured intervals may not.
         """
         ratio = self.over(other)
-        if self.predicted or other.predicted:
-            return ratio.value < 1 / (1 + stats.EQUIVALENCE)
-        return ratio.high < 1
+        likely = self.predicted or other.predicted
+        return ratio.value < 1 / (1 + stats.EQUIVALENCE) if likely else ratio.high < 1
 
     def no_slower(self, other: Row) -> bool:
         """Equal within the margin or better; measured rows to the end of their interval."""
@@ -268,7 +259,7 @@ class Row:
     def stages(self, names: Sequence[str] = ()) -> Evidence:
         """Time of some host stages, of all where none is named."""
         label = ", ".join(names) or "host stages"
-        return self.figure(f"{self.strategy}: {label}", self.spent(names or list(self.host_stages)))
+        return self.figure(f"{self.strategy}: {label}", self.spent(names or self.host_stages))
 
     def spent(self, stages: Iterable[str]) -> float:
         return sum(self.host_stages.get(stage, 0.0) for stage in stages)
@@ -317,17 +308,6 @@ def placements(known: Strategy | None, workload: WorkloadRecord) -> dict[str, Pl
     """How that strategy places each buffer that both sides use; nothing for one not known here."""
     placed = known.placements(workload) if known else {}
     return {buffer.name: placed[buffer.name] for buffer in shared(workload) if known}
-
-
-def moves(name: str, workload: WorkloadRecord, device: Device) -> tuple[Step, ...]:
-    """The copies, or prefetches, of a steady frame under that strategy; none for one not known here."""
-    known = strategy_named(name)
-    if known is None:
-        return ()
-    placed = known.placements(workload)
-    traits = {buffer: placement.traits(device) for buffer, placement in placed.items()}
-    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits).steady
-    return tuple(step for step in steps if step.action in ("to-device", "to-host", "to-peer"))
 
 
 def in_order(workload: WorkloadRecord) -> list[StageRecord]:
@@ -384,8 +364,7 @@ def pageable_bytes(traced: StrategyTrace) -> float | None:
 def migrations(traced: StrategyTrace) -> Iterator[Evidence]:
     directions: Mapping[Direction, str] = {"to-device": "the GPU", "to-host": "the host"}
     for direction, side in directions.items():
-        moved = traced.migrated_bytes(direction)
-        if moved is not None:
+        if (moved := traced.migrated_bytes(direction)) is not None:
             yield _figure(traced, f"migrated to {side}", moved, "bytes")
     for who, faults in zip(("CPU", "GPU"), traced.faults(), strict=True):
         if faults is not None:

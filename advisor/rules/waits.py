@@ -5,8 +5,7 @@ from __future__ import annotations
 from advisor import units
 from advisor.profiles.conclusions import Evidence
 from advisor.profiles.schema import WRONG_RESULTS
-from advisor.profiles.traces import Wait
-from advisor.rules.base import Case, Finding, Limits, Row, advice, not_applicable, passed
+from advisor.rules.base import Case, Finding, Limits, advice, not_applicable, passed
 from advisor.rules.rows import fastness, placements, strategy_named
 from advisor.strategies.registry import BASELINE
 
@@ -18,35 +17,24 @@ def implicit_wait(case: Case, limits: Limits) -> Finding:
         return passed("No device stage waits for the GPU.")
     count = sum(wait.count for wait in waits)
     spared, row = count * limits["seconds"], case.baseline
-    evidence = (
-        Evidence(label="waits in a frame", value=count, unit="count"),
-        row.figure("minimum time of these waits", spared),
-        row.frame(),
-    )
+    waited = f"Device stages wait for the GPU {count:g} {'time' if count == 1 else 'times'}"
+    calls = ", ".join(f"{wait.call} in {wait.stage} ({wait.line})" for wait in waits)
     if row.part(spared) < limits["share"]:
-        return passed(
-            f"Device stages wait for the GPU {_times(count)}, {units.percent(row.part(spared))} of a frame "
-            f"of {units.seconds(row.seconds)}: {_lines(waits)}."
-        )
+        frame = f"a frame of {units.seconds(row.seconds)}"
+        return passed(f"{waited}, {units.percent(row.part(spared))} of {frame}: {calls}.")
     unpredicted = " (not part of the predicted time)" if row.predicted else ""
     advised = " ".join(dict.fromkeys(wait.write for wait in waits))
     return advice(
-        f"Device stages wait for the GPU {_times(count)} in a frame: {_lines(waits)}. Each copies a value to "
-        f"the host and returns when all earlier work is done: at least {units.seconds(limits['seconds'])}, "
-        f"during which nothing is launched{unpredicted}. {advised}",
-        *evidence,
+        f"{waited} in a frame: {calls}. Each copies a value to the host and returns when all earlier work is "
+        f"done: at least {units.seconds(limits['seconds'])}, during which nothing is launched{unpredicted}. "
+        f"{advised}",
+        Evidence(label="waits in a frame", value=count, unit="count"),
+        row.figure("minimum time of these waits", spared),
+        row.frame(),
         saved=spared,
         lines=tuple(dict.fromkeys(wait.line for wait in waits)),
         inferred=True,
     )
-
-
-def _times(count: float) -> str:
-    return f"{count:g} {'time' if count == 1 else 'times'}"
-
-
-def _lines(waits: tuple[Wait, ...]) -> str:
-    return ", ".join(f"{wait.call} in {wait.stage} ({wait.line})" for wait in waits)
 
 
 def host_bound_frame(case: Case, limits: Limits) -> Finding:
@@ -55,30 +43,23 @@ def host_bound_frame(case: Case, limits: Limits) -> Finding:
     if not subject.parts_seconds:
         return not_applicable("No part of a frame was timed separately.")
     share = subject.part(subject.host_seconds)
+    most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
     if share < limits["share"]:
-        reason = (
-            f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
-            f"{' as predicted' if subject.predicted else ''}: the placement of the data matters."
-        )
-        return passed(reason)
+        return passed(f"{most}{' as predicted' * subject.predicted}: the placement of the data matters.")
     if best is not subject and subject.over(best).low > 1 / limits["share"]:
-        most = f"Host stages are {units.percent(share)} of a frame of {subject.strategy}"
         return passed(f"{most}, but {best.strategy} makes them faster too.")
     beside = subject.parts_seconds - subject.host_seconds
-    stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in _longest(subject))
+    longest = sorted(subject.host_stages.items(), key=lambda item: -item[1])[:3]
+    stages = ", ".join(f"{name} {units.seconds(seconds)}" for name, seconds in longest)
     return advice(
         f"The CPU's own stages are {units.percent(share)} of a frame of {subject.strategy} ({stages}"
         f"{', as predicted' if subject.predicted else ''}). Even if kernels, copies and waits took no "
         f"time, a frame would be at most {units.ratio(1 / share)} as fast, so the memory strategy makes "
         "little difference. Speed up these stages, move them to the GPU, or overlap frames.",
-        *(subject.figure(f"{subject.strategy}: {name}", seconds) for name, seconds in _longest(subject)),
+        *(subject.figure(f"{subject.strategy}: {name}", seconds) for name, seconds in longest),
         subject.figure(f"{subject.strategy}: kernels, copies and waits", beside),
-        lines=case.lines(stages=[name for name, _ in _longest(subject)]),
+        lines=case.lines(stages=[name for name, _ in longest]),
     )
-
-
-def _longest(row: Row) -> list[tuple[str, float]]:
-    return sorted(row.host_stages.items(), key=lambda item: -item[1])[:3]
 
 
 def missing_synchronisation(case: Case, _: Limits) -> Finding:

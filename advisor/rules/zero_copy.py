@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from advisor import units
@@ -224,17 +225,15 @@ def _span(row: Row, stages: list[str]) -> str:
     return f"{units.seconds(row.spent(stages))}{' (predicted)' if row.predicted else ''}"
 
 
-_SYSTEM = "system"
-
-
 def system_memory_available(case: Case, _: Limits) -> Finding:
-    system, baseline = case.rows[_SYSTEM], case.baseline
+    system, baseline = case.rows["system"], case.baseline
     others = [row for row in case.rows.values() if row not in (system, baseline)]
     rival = case.chosen if case.chosen in others else fastest(others)
+    reach = f"Kernels reach pageable memory, but {{}}: {system.takes} a frame, {{}}."
     if not system.beats(baseline):
-        return _kept("copies are not slower", system, baseline)
+        return passed(reach.format("copies are not slower", baseline.takes))
     if rival is not None and not system.no_slower(rival):
-        return _kept("explicitly allocated memory is faster, or may be", system, rival)
+        return passed(reach.format("explicitly allocated memory is faster, or may be", rival.takes))
     cause = (
         f"Kernels on {case.device.name} can use the address of a NumPy array directly: no copies, no "
         "page-locking, no special allocation."
@@ -243,26 +242,22 @@ def system_memory_available(case: Case, _: Limits) -> Finding:
     return case.swap(baseline, system, cause, evidence)
 
 
-def _kept(why: str, system: Row, other: Row) -> Finding:
-    return passed(f"Kernels reach pageable memory, but {why}: {system.takes} a frame, {other.takes}.")
-
-
 def write_combined_read(case: Case, limits: Limits) -> Finding:
     if any(row.predicted for row in case.of(WRITE_COMBINED)):
         return not_applicable("The model assumes that the CPU never reads write-combined memory.")
-    pairs = [pair for pair in case.twins() if _stages(case, pair[0])]
+    pairs = [(row, plain, stages) for row, plain in case.twins() if (stages := _stages(case, row))]
     if not pairs:
         return not_applicable(
             "No buffer that the host only writes has figures both with and without write-combining."
         )
-    combined, plain = max(pairs, key=lambda pair: _slowdown(case, *pair))
-    stages = _stages(case, combined)
+    slowdowns = [row.spent(stages) / (plain.spent(stages) or math.inf) for row, plain, stages in pairs]
+    slowdown = max(slowdowns)
+    combined, plain, stages = pairs[slowdowns.index(slowdown)]
     # What these stages were seen to read of the memory that they say they only write.
     accesses = [t for t in case.traffic.traffic if t.stage in stages and t.buffer in combined.write_combined]
     read = sum(t.bytes_read for t in accesses if t.source == "traced")
     evidence = [combined.stages(stages), plain.stages(stages)]
     evidence += [combined.figure("reads of write-combined memory by the CPU", read, "bytes")] if read else []
-    slowdown = _slowdown(case, combined, plain)
     if slowdown < limits["slowdown"]:
         took = f"{units.ratio(slowdown)} the time they take on plain page-locked memory ({combined.strategy})"
         return passed(f"The stages that write write-combined memory take {took}.")
@@ -285,12 +280,6 @@ def _stages(case: Case, combined: Row) -> Sequence[str]:
     buffers = [b for b in case.workload.buffers if b.name in combined.write_combined]
     hosts = [stage.name for stage in case.workload.frame_stages("host")]
     return [stage for stage in hosts if any(stage in buffer.access for buffer in buffers)]
-
-
-def _slowdown(case: Case, combined: Row, plain: Row) -> float:
-    """Time of these stages over the same on plain memory."""
-    stages = _stages(case, combined)
-    return combined.spent(stages) / plain.spent(stages) if plain.spent(stages) else 0.0
 
 
 def write_combined_without_gain(case: Case, _: Limits) -> Finding:
