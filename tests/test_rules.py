@@ -215,6 +215,6 @@ ANY = Kind("managed", lambda row: row.places(lambda placed: placed.managed), "No
 def test_what_a_rule_requires_it_declares(requires: Any, fields: Any, why: str):
     rule = replace(RULES[0], requires=requires, judge=lambda case, limits: passed("Asked."))
     (case,) = cases(profile(**fields))
-    found = apply(rule, case)
+    found = apply(rule, case, {})
     assert found.outcome == ("not-applicable" if why else "pass")
     assert (why or "Asked.") in found.detail

@@ -29,7 +29,7 @@ from advisor.model.machines import Machine
 from advisor.model.simulate import predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences
 from advisor.profiles.crossings import SHARED, Crossing, Origin, Place, ScriptRun, SourceFile
-from advisor.rules.advise_lines import advise_lines
+from advisor.rules.advise import advise_lines
 from advisor.rules.lines import likely_seconds
 from advisor.strategies.syntax import loader_lines
 from advisor.verdicts.ceilings import ceilings

@@ -1,4 +1,5 @@
-"""All that follows from a profile's figures: predictions for target devices, the advice, and the verdict.
+"""All that follows from a profile's figures: predictions for target devices, the advice on strategies or on
+a script's lines, and the verdict.
 
 Pure functions of a profile; nothing runs.
 """
@@ -11,10 +12,13 @@ from dataclasses import replace
 from advisor.devices.catalogue import load, names, of_device
 from advisor.devices.entries import CatalogueEntry
 from advisor.errors import UsageError
+from advisor.model.machines import Machine
 from advisor.model.measured import entry_of
 from advisor.model.mixing import best_mix
 from advisor.model.predict import predict, with_estimates
+from advisor.model.simulate import predict_crossings
 from advisor.profiles.conclusions import Advice, Preferences, Recommendation
+from advisor.profiles.crossings import Ceiling, LineAdvice, ScriptRun
 from advisor.profiles.schema import (
     Device,
     Failed,
@@ -28,12 +32,21 @@ from advisor.profiles.schema import (
     Trace,
     WorkloadRecord,
 )
-from advisor.rules.advise_lines import conclude_lines
 from advisor.rules.base import Case, Finding, Kind, Limits, Reads, Row, Rule, not_applicable
+from advisor.rules.lines import LineCase, likely_seconds
 from advisor.rules.registry import RULES, limits
 from advisor.rules.rows import shared, strategy_named
 from advisor.strategies.mixes import Mix, numbered, strategies_of
 from advisor.strategies.registry import STRATEGIES, Strategy
+from advisor.verdicts.ceilings import (
+    Scope,
+    ceiling_of,
+    ceilings,
+    is_little,
+    path_seconds,
+    scopes,
+    spared_seconds,
+)
 from advisor.verdicts.measured import recommend
 from advisor.verdicts.predicted import by_time
 from advisor.verdicts.scores import timed_again
@@ -111,7 +124,7 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
     profile = profile.model_copy(update={"recommendation": chosen})
     silenced, wanted = silences(profile), profile.preferences
     advice = tuple(
-        apply(rule, case, limits=limits(rule, wanted), silenced_by=silenced.get(rule.id, ""))
+        apply(rule, case, limits(rule, wanted), silenced.get(rule.id, ""))
         for case in cases(profile)
         for rule in rules
         if rule.judge and (profile.workload.gpus > 1 or not rule.text.several_gpus)
@@ -124,15 +137,13 @@ def advise(profile: Profile, rules: Sequence[Rule] = RULES) -> Profile:
     return profile.model_copy(update={"advice": advice})
 
 
-def apply(rule: Rule, case: Case, *, limits: Limits | None = None, silenced_by: str = "") -> Advice:
+def apply(rule: Rule, case: Case, limits: Limits, silenced_by: str = "") -> Advice:
     """The rule's conclusion on the case. One that raises becomes an `error`, so that the others still speak.
-
-    limits: values in place of the thresholds' defaults. silenced_by: who silenced it; it is not asked then.
-    """
+    silenced_by: who silenced it; it is not asked then."""
     if silenced_by:
         return rule.advice(case.device.name, outcome="silenced", detail=f"Silenced by {silenced_by}.")
     try:
-        finding = _judge(rule, case, {**{t.name: t.default for t in rule.text.thresholds}, **(limits or {})})
+        finding = _judge(rule, case, limits)
     except Exception as problem:
         detail = f"This rule failed. This is a bug in advisor: {type(problem).__name__}: {problem}"
         return rule.advice(case.device.name, outcome="error", detail=detail)
@@ -167,11 +178,15 @@ def conclude(
 
     A script has no strategies: its lines are predicted and advised.
     """
-    if profile.script is not None:
-        entry = like_device(profile) if profile.device.kind == "cuda" else None
-        run = conclude_lines(profile.script, profile.device.name, entry, targets, profile.preferences)
-        return profile.model_copy(update={"script": run})
-    return advise(predict_targets(profile, targets, strategies))
+    if profile.script is None:
+        return advise(predict_targets(profile, targets, strategies))
+    predicted = [predict_crossings(profile.script, target) for target in targets]
+    each = (*ceilings(profile.script), *(ceiling for _, by_target in predicted for ceiling in by_target))
+    figures = {"predictions": tuple(prediction for prediction, _ in predicted), "ceilings": each}
+    run = profile.script.model_copy(update=figures)
+    entry = like_device(profile) if profile.device.kind == "cuda" else None
+    advice = advise_lines(run, profile.device.name, entry, targets, profile.preferences)
+    return profile.model_copy(update={"script": run.model_copy(update={"advice": advice})})
 
 
 def predict_targets(
@@ -253,3 +268,74 @@ def like_device(profile: Profile) -> CatalogueEntry | None:
     """The device's entry, or that of one like it."""
     like_it = (entry for entry in map(load, names()) if entry.memory_class == profile.device.memory_class)
     return entry_of(profile.device) or next(like_it, None)
+
+
+def advise_lines(
+    run: ScriptRun,
+    device: str,
+    entry: CatalogueEntry | None,
+    targets: Sequence[CatalogueEntry],
+    wanted: Preferences,
+) -> tuple[LineAdvice, ...]:
+    """Advice on lines for the measured device, or without times for each one that was predicted.
+
+    entry: the measured device's, or one like it. Nothing is said where memory is not the problem.
+    """
+    measured = any(c.of_seconds and c.seconds > 0 for c in run.ceilings if not c.predicted)
+    machines = {device: entry} if measured else {target.name: target for target in targets}
+    return tuple(
+        LineAdvice(place=run.crossings[i].place, crossing=i, advice=advice)
+        for name, target in machines.items()
+        for i, case in _cases(run, name if not measured else None, Machine(target) if target else None)
+        if (advice := _strongest(case, name, wanted)) is not None
+    )
+
+
+def _cases(
+    run: ScriptRun, predicted_for: str | None, machine: Machine | None
+) -> Iterator[tuple[int, LineCase]]:
+    files = {source.file: "\n".join((*source.lines, "")) for source in run.sources}
+    for scope in scopes(run):
+        ceiling = ceiling_of(run, scope, predicted_for)
+        if ceiling is None or is_little(ceiling):
+            continue
+        beside = _beside(scope, ceiling)
+        for i, crossing in scope.crossings:
+            seconds = likely_seconds(crossing, machine)
+            if not ceiling.predicted:
+                spared = spared_seconds(crossing)
+                seconds = None if spared is None else spared / crossing.count
+            if seconds is not None:
+                source = files.get(crossing.place.file, "")
+                yield i, LineCase(crossing, scope, ceiling, seconds, machine, source, beside.get(i, 0.0))
+
+
+def _beside(scope: Scope, ceiling: Ceiling) -> dict[int, float]:
+    """Cost of copies from or to pageable memory to other lines of a frame, where that was measured.
+
+    Downloads have it, if there are some: on an H200 one of 2 MiB made other lines take 300 µs longer, into
+    page-locked memory nothing.
+    """
+    if ceiling.predicted:
+        return {}
+    others = ((i, c) for i, c in scope.crossings if c.kind != "wait")
+    own = {i: (path_seconds(c) or 0.0) / scope.frames for i, c in others}
+    rest = max(0.0, ceiling.copy_seconds - sum(own.values()))
+    staged = [(i, c.kind) for i, c in scope.crossings if c.memory == "pageable" and i in own]
+    kind = "download" if any(kind == "download" for _, kind in staged) else "upload"
+    shares = {i: own[i] for i, each in staged if each == kind}
+    return {i: rest * share / sum(shares.values()) for i, share in shares.items() if share}
+
+
+def _strongest(case: LineCase, device: str, wanted: Preferences) -> Advice | None:
+    """The advice that gains most, and enough of a frame, or of all that memory can change where frames were
+    not timed: what spares a copy goes before what makes it faster."""
+    whole, most, strongest = case.ceiling.of_seconds or case.ceiling.seconds, 0.0, None
+    for rule in RULES:
+        if rule.judge_line is None or rule.id in wanted.ignored:
+            continue
+        finding = rule.judge_line(case, values := limits(rule, wanted))
+        gained = (finding and finding.gain and finding.gain.seconds_per_frame) or 0.0
+        if finding and gained > most and gained >= values["line_share"] * whole:
+            most, strongest = gained, rule.concluded(device, finding)
+    return strongest

@@ -135,7 +135,6 @@ class Finding:
     variants: Mapping[str, str] = field(default_factory=dict)
     """The snippet for other libraries, by the library's name."""
     lines: tuple[str, ...] = ()
-    """Where the user's code declares what it speaks of."""
     inferred: bool = False
     """The effect was measured, its cause is the likeliest one."""
 

@@ -47,7 +47,7 @@ def likely_seconds(crossing: Crossing, machine: Machine | None, memory: str = ""
 
 @dataclass(frozen=True)
 class LineCase:
-    """One crossing on one device. Made by `advisor.rules.advise_lines`."""
+    """One crossing on one device. Made by `advisor.rules.advise`."""
 
     crossing: Crossing
     scope: Scope
@@ -55,7 +55,6 @@ class LineCase:
     seconds: float
     """The part of one occurrence that memory can change."""
     machine: Machine | None = None
-    """The model of the device; None where nothing is known of it."""
     source: str = ""
     """The file of the line; empty where it was not saved."""
     beside_seconds: float = 0.0
@@ -98,7 +97,6 @@ class LineCase:
 
     @property
     def size(self) -> float:
-        """Bytes of one occurrence."""
         return self.crossing.bytes / self.crossing.count
 
     @property

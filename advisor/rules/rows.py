@@ -331,8 +331,6 @@ _SEEN = "recorded by nsys, per frame"
 
 @dataclass(frozen=True)
 class Traced:
-    """The part of a trace that bears on a rule."""
-
     strategies: tuple[str, ...]
     """It is about the first of these that was traced."""
     evidence: Callable[[StrategyTrace], Iterator[Evidence]]

@@ -58,7 +58,7 @@ _PINNED = {
     "empty_like": "empty_like_pinned",
     "zeros_like": "zeros_like_pinned",
 }
-"""NumPy's allocating functions and those of cupyx with the same arguments."""
+"""NumPy's allocating functions and those of cupyx with the same arguments; what others make is registered."""
 _TORCH_ALLOCATING = ("empty", "zeros", "ones", "full", "rand", "randn", "tensor", "arange", "eye")
 """torch functions that take pin_memory=True."""
 _MAKING = (ast.Call, ast.BinOp, ast.UnaryOp)
@@ -79,7 +79,6 @@ class Change:
     line: int
     origin: int | None = None
     loop: int | None = None
-    """The line of the loop whose iterations are frames."""
     uploads: tuple[tuple[str, int], ...] = ()
     """File and line of other uploads of the same array: what is page-locked is waited for there too."""
     name: str = ""
@@ -131,7 +130,16 @@ def _lock(edits: SourceEdits, change: Change) -> None:
         statement, array, value = _assigned(edits, change.origin, (ast.Name, ast.Attribute), _MAKING)
         if is_inside(edits.tree, statement, change.loop):
             raise CannotWrite(f"line {change.origin} makes a new array in each frame")
-        _page_lock(edits, statement, array, value if isinstance(value, ast.Call) else None)
+        call = value if isinstance(value, ast.Call) else None
+        pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy")) if call else None
+        if call and pinned and not {"like", "device", None} & {word.arg for word in call.keywords}:
+            edits.replace(call.func, f"{edits.imported('cupyx')}.{pinned}")
+        else:
+            cupy, weakref = alias_of(edits.tree, "cupy"), edits.imported("weakref")
+            data, runtime = f"{array}.ctypes.data", f"{cupy}.cuda.runtime"
+            locking = f"{runtime}.hostRegister({data}, {array}.nbytes, 0)  # page-locked"
+            lifting = f"{weakref}.finalize({array}, {runtime}.hostUnregister, {data})"
+            edits.insert(line_after(statement), edits.indentation(statement), locking, lifting)
         lines |= upload_lines(edits.tree, statement, array)
     elif change.origin_file == change.file:
         raise CannotWrite("the line that allocates the array was not seen")
@@ -146,8 +154,13 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
         raise CannotWrite(f"the file does not show which line makes what line {change.line} uploads")
     if change.library == "numba" and re.search(r"\bstream\b", edits.source):
         raise CannotWrite("the file copies in a stream")
+    torch = [n for n in ast.walk(edits.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+    apart = {ast.unparse(n.targets[0]) for n in torch if ast.unparse(n.value).startswith("torch.")}
     for name, statement in arrays.items():
-        _require_waits(edits, name)
+        # A call that does not wait may copy that tensor if it names what not only PyTorch's functions set.
+        for call in (c for c in calls_in(edits.tree) if any(w.arg == "non_blocking" for w in c.keywords)):
+            if names_of(call) - (apart - {name}) - {"torch"}:
+                raise CannotWrite(f"line {call.lineno} may copy it asynchronously")
         value = statement.value
         after = line_after(statement)
         indentation = edits.indentation(statement)
@@ -166,28 +179,6 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
             runtime = f"{alias_of(edits.tree, 'torch')}.cuda.cudart()"
             locking = f"{runtime}.cudaHostRegister({name}.data_ptr(), {name}.nbytes, 0)  # page-locked"
             edits.insert(after, indentation, locking)
-
-
-def _require_waits(edits: SourceEdits, name: str) -> None:
-    """Raises `CannotWrite` where a call that does not wait may copy that tensor: where it names what not only
-    PyTorch's functions set."""
-    torch = [n for n in ast.walk(edits.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
-    apart = {ast.unparse(n.targets[0]) for n in torch if ast.unparse(n.value).startswith("torch.")} - {name}
-    for call in calls_in(edits.tree):
-        if any(word.arg == "non_blocking" for word in call.keywords) and names_of(call) - apart - {"torch"}:
-            raise CannotWrite(f"line {call.lineno} may copy it asynchronously")
-
-
-def _page_lock(edits: SourceEdits, statement: ast.stmt, array: str, call: ast.Call | None) -> None:
-    """Page-locks with cupyx's function of the same name if there is one, else by registering the array."""
-    pinned = _PINNED.get(imported_name(edits.tree, call.func, "numpy")) if call else None
-    if call and pinned and not {"like", "device", None} & {word.arg for word in call.keywords}:
-        edits.replace(call.func, f"{edits.imported('cupyx')}.{pinned}")
-        return
-    cupy, weakref = alias_of(edits.tree, "cupy"), edits.imported("weakref")
-    locking = f"{cupy}.cuda.runtime.hostRegister({array}.ctypes.data, {array}.nbytes, 0)  # page-locked"
-    lifting = f"{weakref}.finalize({array}, {cupy}.cuda.runtime.hostUnregister, {array}.ctypes.data)"
-    edits.insert(line_after(statement), edits.indentation(statement), locking, lifting)
 
 
 def _block(edits: SourceEdits, line: int, array: str) -> None:

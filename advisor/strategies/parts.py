@@ -91,22 +91,18 @@ def region_of(key: Any, shape: tuple[int, ...]) -> Region:
     keys[place : place + 1] = [slice(None)] * missing
     bounds = []
     for part, length in zip(keys, shape, strict=True):
+        whole = isinstance(part, (int, np.integer)) and not isinstance(part, bool)
         if isinstance(part, slice) and part.step in (None, 1):
             bounds.append(part.indices(length)[:2])
-        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool) and -length <= part < length:
+        elif whole and -length <= part < length:
             bounds.append((int(part) % length, int(part) % length + 1))
         else:
-            raise ValueError(f"{text}: {_written(part)} {_wrong(part)} a dimension of length {length}")
+            wrong = "is out of range for" if whole else "is neither an integer nor a slice of"
+            wrong = "has a step, which is not supported, in" if isinstance(part, slice) else wrong
+            raise ValueError(f"{text}: {_written(part)} {wrong} a dimension of length {length}")
     if any(stop <= start for start, stop in bounds):
         raise ValueError(f"{text} selects nothing of the shape {shape}")
     return Region(tuple(bounds), shape)
-
-
-def _wrong(part: Any) -> str:
-    if isinstance(part, slice):
-        return "has a step, which is not supported, in"
-    whole = isinstance(part, (int, np.integer)) and not isinstance(part, bool)
-    return "is out of range for" if whole else "is neither an integer nor a slice of"
 
 
 def _written(part: Any) -> str:

@@ -52,7 +52,6 @@ class Alternation:
     tell_end: Callable[[], float] = lambda: math.inf
     """Called at the first frame, gives the time on the clock after which no further one begins."""
     frames: float = math.inf
-    """Expected number of frames of the loop."""
     blocks: list[TrialBlock] = field(default_factory=list)
     _end: float | None = None
 

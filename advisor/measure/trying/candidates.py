@@ -138,12 +138,10 @@ def _gain(kind: ChangeKind, advice: Advice) -> float | None:
 
 def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[Suggestion]:
     """Changes for one crossing, the one that spares more first."""
-    name = _name(crossing.place)
-    place = script.loops[loop].place
-    up = crossing.kind == "upload"
-    repeats = crossing.repeats
     if crossing.kind not in ("upload", "download"):
         return
+    name, place = _name(crossing.place), script.loops[loop].place
+    up, repeats = crossing.kind == "upload", crossing.repeats
     if up and repeats and _LEAST_REPEATS <= repeats.compared == repeats.same:
         yield ("hoist", None, f"upload {name} once")
     if up and crossing.library == "torch" and crossing.memory == "pinned" and not crossing.non_blocking:
@@ -155,11 +153,16 @@ def _suggested(script: ScriptRun, crossing: Crossing, loop: int) -> Iterator[Sug
         if each_frame or (crossing.library == "torch" and each_frame is None):
             yield ("reuse", None, f"reuse {name}")
         return
-    loader = _loader(script, crossing, place) if crossing.library == "torch" else None
+    if crossing.library == "torch":
+        text = _source(script, place)
+        upload = crossing.place.line if crossing.place.file == place.file else 0
+        lines = loader_lines(text, place.line, upload)
+        if len(lines) == 1:  # of several it may be any
+            loader = _place(place.file, text, lines[0])
+            yield ("pin-memory", loader, f"pin the loader's memory, line {loader.line}")
+            return
     origin = _origin(script, crossing, place)
-    if loader:
-        yield ("pin-memory", loader, f"pin the loader's memory, line {loader.line}")
-    elif origin and not each_frame:
+    if origin and not each_frame:
         yield ("lock", origin, f"page-lock {_name(origin)} of line {origin.line}")
 
 
@@ -182,14 +185,6 @@ def _source(script: ScriptRun, place: Place) -> str:
     """The file of a line; empty where there is none."""
     file = next((s for s in script.sources if s.file == place.file), None)
     return "\n".join(file.lines) if file else ""
-
-
-def _loader(script: ScriptRun, crossing: Crossing, loop: Place) -> Place | None:
-    """The line that makes the DataLoader whose batches are uploaded; None where it may be one of several."""
-    text = _source(script, loop)
-    upload = crossing.place.line if crossing.place.file == loop.file else 0
-    lines = loader_lines(text, loop.line, upload)
-    return _place(loop.file, text, lines[0]) if len(lines) == 1 else None
 
 
 def _place(file: str, text: str, line: int) -> Place:

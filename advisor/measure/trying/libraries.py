@@ -111,7 +111,6 @@ class CupyCopies:
         self.module.cuda.runtime.deviceSynchronize()
 
     def clone(self, array: Any) -> Any:
-        """A copy on the GPU."""
         return array.copy()
 
     def flat(self, array: Any) -> Any:

@@ -111,7 +111,6 @@ class Session:
     _left: dict[str, tuple[TrialOutcome, str]] = field(default_factory=dict)
     """Changes that left the trials, each with its outcome and why."""
     _alone: set[str] = field(default_factory=set)
-    """Changes tried in separate processes."""
     _unchanged: Equality | None = None
     _ran_twice: bool = False
     _all_compared: bool = False
@@ -120,7 +119,6 @@ class Session:
     """Why trials ended before all was tried."""
     _patch: Patch | None = None
     _written: tuple[str, ...] = ()
-    """Names of the changes that are in the patch."""
 
     def trials(self, most: float) -> Trials:
         """most: seconds of a frame that memory can change. A script that fails unchanged ends them."""
@@ -159,7 +157,6 @@ class Session:
 
     @property
     def _lines(self) -> list[Change]:
-        """Changes of single lines."""
         return [each.change for each in self.suggested if each.change.kind != "allocator"]
 
     @property

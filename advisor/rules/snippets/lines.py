@@ -32,7 +32,6 @@ class UserLine:
     statement: ast.stmt | None = None
     """The statement that crosses, or the only one."""
     crossing: ast.Call | None = None
-    """The call that crosses."""
     copied: ast.expr | None = None
     """What that copies, or asks for a value."""
 
@@ -122,7 +121,6 @@ class UserLine:
         return self.with_call(f"{inner}, device={device})") if device else ""
 
     def with_operand(self, other: str) -> str:
-        """The line that copies something else."""
         return self.with_call(self.call.replace(self.operand, other, 1)) if self.operand else ""
 
 
