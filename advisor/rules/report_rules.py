@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from advisor import units
 from advisor.profiles.conclusions import Evidence, Unit
-from advisor.profiles.programs import SMALL, Flow, GpuTrace, Managed
+from advisor.profiles.programs import SMALL, Flow, GpuTrace, HostTime, Managed
 from advisor.rules.base import Finding, Limits, advice, not_applicable
 from advisor.rules.registry import by_id
 
@@ -77,9 +77,9 @@ def _of(gpu: GpuTrace, seconds: float) -> str:
     return f"{units.seconds(seconds / gpu.units)} of {what} ({units.percent(seconds / gpu.seconds)})"
 
 
-def _by(*places: str | None) -> str:
+def _by(calls: Iterable[Flow | HostTime]) -> str:
     """Where the calls come from, if the report has backtraces."""
-    names = list(dict.fromkeys(filter(None, places)))
+    names = list(dict.fromkeys(each.where for each in calls if each.where))
     return f" {CALLED}{', '.join(names)}." if names else ""
 
 
@@ -102,7 +102,7 @@ def pageable_transfer(gpu: GpuTrace, limit: Limits) -> Finding:
         seconds >= limit["share"] * gpu.seconds,
         f"{_moved(flows, gpu)} from or to pageable memory take {_of(gpu, seconds)}, with the GPU idle in "
         f"their calls: {', '.join(rates)}. The driver stages them, and the host waits."
-        f"{_by(*(flow.where for flow in flows))}",
+        f"{_by(flows)}",
         f"Copies of pageable memory above 64 KiB take {_of(gpu, seconds)}.",
         _figure("copies from and to pageable memory, and the GPU idle in their calls", seconds, gpu),
         saved=saved,
@@ -133,7 +133,7 @@ def small_transfers(gpu: GpuTrace, limit: Limits) -> Finding:
         gpu,
         saved >= limit["share"] * gpu.seconds and count >= 2 * gpu.units,
         f"{count / gpu.units:.3g} copies{_a_frame(gpu)} of {mean} on average{own}: "
-        f"{_of(gpu, spent)}. One copy in each direction would do.{_by(*(f.where for f in flows))}",
+        f"{_of(gpu, spent)}. One copy in each direction would do.{_by(flows)}",
         f"Copies of at most {units.size(SMALL)} cost {_of(gpu, spent)}.",
         _figure("copies of at most 64 KiB", count, gpu, "count"),
         _figure("they and their calls", spent, gpu),
@@ -212,10 +212,8 @@ def pin_per_frame(gpu: GpuTrace, limit: Limits) -> Finding:
         ("allocation", "allocations and frees", "cudaMalloc and cudaFree"),
     ):
         for each in (each for each in gpu.host or () if each.work == work):
-            evidence += [
-                _figure(name, each.count, gpu, "count"),
-                _figure(f"time in {name}", each.seconds, gpu),
-            ]
+            calls_a_frame = _figure(name, each.count, gpu, "count")
+            evidence += [calls_a_frame, _figure(f"time in {name}", each.seconds, gpu)]
             seldom = each.count < limit["calls"] * gpu.units
             if not seldom or (each.count >= _REPEATED and each.seconds >= _LONG * gpu.seconds):
                 often.append(each)
@@ -226,7 +224,7 @@ def pin_per_frame(gpu: GpuTrace, limit: Limits) -> Finding:
         gpu,
         locks or (bool(often) and saved >= _LONG * gpu.seconds),
         f"Each frame makes {' and '.join(makes)}, {_of(gpu, saved)}. Do it once, before the frames."
-        + _by(*(each.where for each in often)),
+        f"{_by(often)}",
         "No frame page-locks memory, and allocations take little of it.",
         *evidence,
         saved=saved,
@@ -248,11 +246,7 @@ def page_fault_migration(gpu: GpuTrace, limit: Limits) -> Finding:
         f"Migrations by page faults cost at most {_of(gpu, seconds)}.",
         _figure("migrations that no prefetch asked for", moved.seconds * moved.by_fault(), gpu),
         _figure("at most, with what they stop", seconds, gpu),
-        *(
-            _figure(f"page faults by the {who}", count, gpu, "count")
-            for who, count in faults
-            if count is not None
-        ),
+        *(_figure(f"page faults by the {who}", n, gpu, "count") for who, n in faults if n is not None),
         saved=seconds,
     )
 
@@ -283,8 +277,7 @@ def implicit_wait(gpu: GpuTrace, limit: Limits) -> Finding:
         gpu,
         behind >= limit["share"] * gpu.seconds,
         f"The host waits for the GPU {each} times a frame, and the GPU is idle until it is given more: "
-        f"{_of(gpu, behind)}, not counting the longest such gap of each frame."
-        + _by(call.where if call else None),
+        f"{_of(gpu, behind)}, not counting the longest such gap of each frame." + _by([call] if call else []),
         f"The host waits {each} times a frame, and the GPU is not idle behind more.",
         _figure("calls that wait for the GPU", waits, gpu, "count"),
         _figure("GPU idle behind them, but for the longest", behind, gpu),
@@ -317,7 +310,7 @@ def peer_access_off(gpu: GpuTrace, limit: Limits) -> Finding:
         best < _SLOW * link.bytes_per_second and seconds >= limit["share"] * gpu.seconds,
         f"{_moved(flows, gpu)}{_a_frame(gpu)} go to another GPU at {rates} ({link.source}): probably they "
         "are staged in host memory. See whether the GPUs can reach each other (`nvidia-smi topo -m`), and "
-        f"enable peer access (`cudaDeviceEnablePeerAccess`).{_by(*(flow.where for flow in flows))}",
+        f"enable peer access (`cudaDeviceEnablePeerAccess`).{_by(flows)}",
         f"The fastest copy to another GPU runs at {rates} ({link.source}).",
         _figure("copies to other GPUs, beside no kernel", seconds, gpu),
         saved=sum(flow.spared(link.bytes_per_second) for flow in flows),
