@@ -167,11 +167,8 @@ class Calibration:
         )
 
     def toml(self) -> str:
+        """The entry's file, with comments: method, versions, missing figures."""
         assert self.entry is not None
-        return write(self.entry, self._comments())
-
-    def _comments(self) -> list[str]:
-        """The file's comments: method, versions, missing figures."""
         gpu = next((run.gpu for run in self.runs if run.device.kind == "cuda"), {})
         driver = ", ".join(f"{key} {version}" for key, version in gpu.items() if key.startswith("cuda"))
         lines = [
@@ -183,16 +180,14 @@ class Calibration:
         if self.device is not None:
             lines.append("The memory rate is measured, not the specified peak, so achievable_share is 1.")
         lines += self.warnings
-        for reason, keys in self.missing_by_reason().items():
-            lines.append(f"Missing: {', '.join(keys)}: {reason}.")
-        return lines
+        lines += (f"Missing: {', '.join(keys)}: {why}." for why, keys in self.missing_by_reason().items())
+        return write(self.entry, lines)
 
 
 def calibrate(
     request: Request, progress: Progress, launch: Launch | None = None, clock: Clock = time.monotonic
 ) -> Calibration:
-    """Measures and assembles. Raises `UsageError`; `NothingMeasured` with too few figures for an entry."""
-    request.check()
+    """Measures and assembles. Raises `NothingMeasured` with too few figures for an entry."""
     with scratch() as folder:
         run = launch or ProcessLauncher(TIMEOUT, worker="advisor.calibration.calibrations")
         measured = _measure(request, progress, run, folder, clock)
@@ -252,11 +247,8 @@ def entry_of(measured: Calibration, device: Device, name: str | None) -> Catalog
     """The entry of a measured GPU. Raises `NothingMeasured` where what every entry needs is missing."""
     source = f"CUDA on this device, read by advisor {__version__} on {measured.date}"
     reported = {key: device.attributes.get(attribute, 0) for key, attribute in _REPORTED.items()}
-    figures = {
-        key: Figure(value=float(value), source=source)
-        for key, value in reported.items()
-        if isinstance(value, (int, float)) and value > 0
-    } | measured.figures()
+    known = {key: v for key, v in reported.items() if isinstance(v, (int, float)) and v > 0}
+    figures = {key: Figure(value=float(v), source=source) for key, v in known.items()} | measured.figures()
     if memory := figures.get(MEMORY):
         # 1, and the range of the measured rate: the model takes the rate itself as exact.
         low = min(_rounded((memory.low or memory.value) / memory.value), 1.0)
@@ -288,16 +280,10 @@ def entry_of(measured: Calibration, device: Device, name: str | None) -> Catalog
 
 
 def merged(base: CatalogueEntry, measured: Calibration, name: str | None) -> CatalogueEntry:
-    """A device of the catalogue with the CPU measured here in place of its own.
-
-    Other figures of its CPU are left out, unless that CPU is part of the device.
-    """
+    """A device of the catalogue with the CPU measured here in place of its own. Other figures of its CPU are
+    left out, unless that CPU is part of the device."""
     part_of_device = bool(base.attributes["integrated"].value)
-    others = {
-        key: figure
-        for key, figure in base.figures
-        if figure is not None and (part_of_device or not key.startswith("host_"))
-    }
+    others = {key: each for key, each in base.figures if part_of_device or not key.startswith("host_")}
     figures = Figures(**{**others, **measured.figures()})
     return base.model_copy(update={"name": name or f"{base.name} (this host)", "figures": figures})
 
@@ -306,16 +292,12 @@ def write(entry: CatalogueEntry, comments: Sequence[str] = ()) -> str:
     """TOML that `advisor.devices.catalogue.load` reads as an equal entry, the comments as lines on top."""
     lines = [f"# {in_a_line(comment)}".rstrip() for comment in comments]
     lines += ["", f"name = {toml_string(entry.name)}", f"memory_class = {toml_string(entry.memory_class)}"]
-    lines += ["", "[attributes]"]
-    for key, attribute in entry.attributes.items():
-        value = toml_string(attribute.value) if isinstance(attribute.value, str) else str(attribute.value)
-        lines.append(f"{key} = {{ value = {value}, source = {toml_string(attribute.source)} }}")
-    lines += ["", "[figures]"]
-    for key, figure in entry.figures:
-        if figure is not None:
-            values = ((name, getattr(figure, name)) for name in ("value", "low", "high"))
-            numbers = ", ".join(f"{name} = {value!r}" for name, value in values if value is not None)
-            lines.append(f"{key} = {{ {numbers}, source = {toml_string(figure.source)} }}")
+    for title, parts in (("attributes", entry.attributes), ("figures", dict(entry.figures))):
+        lines += ["", f"[{title}]"]
+        for key, part in parts.items():
+            values = part.model_dump(exclude_none=True) if part else {}
+            cells = (f"{k} = {toml_string(v) if isinstance(v, str) else repr(v)}" for k, v in values.items())
+            lines += [f"{key} = {{ {', '.join(cells)} }}"] * bool(values)
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -324,10 +306,7 @@ def _rounded(value: float) -> float:
 
 
 def check(request: Request, out: Path | None, *, force: bool) -> None:
-    """Makes sure, before anything is measured, that it makes sense and the file can be written.
-
-    Raises `UsageError`.
-    """
+    """Raises `UsageError`, before anything is measured, for what contradicts itself or cannot be written."""
     request.check()
     if out is not None and request.backend != "cuda" and request.base is None:
         step = f"Name the card this CPU hosts (--base {_CARD}), or omit --out to print the figures."
@@ -336,7 +315,7 @@ def check(request: Request, out: Path | None, *, force: bool) -> None:
 
 
 def require_free(out: Path | None, *, force: bool) -> None:
-    """Makes sure that an entry can be written there. Raises `UsageError`."""
+    """Raises `UsageError` where an entry cannot be written."""
     if out is None:
         return
     if out.suffix != ".toml":
@@ -370,7 +349,6 @@ def give(calibration: Calibration, out: Path | None) -> str:
 
 
 def remarks(calibration: Calibration, out: Path | None) -> str:
-    missing = calibration.missing_by_reason().items()
     last = wrote(out)
     if calibration.entry is None:
         last = (
@@ -380,6 +358,7 @@ def remarks(calibration: Calibration, out: Path | None) -> str:
     elif out is None:
         last = "  next: save it with --out mine.toml, and predict with it: --target mine.toml"
     cautions = (f"warning: {caution}" for caution in calibration.warnings)
+    missing = calibration.missing_by_reason().items()
     lost = (f"missing: {', '.join(keys)}\n    {reason}" for reason, keys in missing)
     return "\n".join([*cautions, *lost, last])
 

@@ -44,7 +44,7 @@ PAGE_LOCKED_KEYS = keys(PINNED, WRITE_COMBINED)
 
 def measure_plain(bench: Bench) -> None:
     """Pageable memory, and the size of the cache beyond which it was measured."""
-    _measure_kind(bench, PLAIN, lambda arena, size: arena.pageable(size))
+    _measure_kind(bench, PLAIN, Arena.pageable)
     if bench.sizes.host_cache is None:
         bench.leave_out(["host_cache_bytes"], "Linux does not report the CPU cache sizes")
 
@@ -52,7 +52,7 @@ def measure_plain(bench: Bench) -> None:
 def measure_page_locked(bench: Bench) -> None:
     """Page-locked and write-combined memory. On Jetsons before Xavier the first is uncached on the CPU."""
     uncached = bench.backend.device().memory_class == "tegra"
-    _measure_kind(bench, PINNED, lambda arena, size: arena.pinned(size), alone=uncached)
+    _measure_kind(bench, PINNED, Arena.pinned, alone=uncached)
     for what in ("read", "write") if uncached else ():
         reading = bench.readings.get(f"{PINNED}_{what}_bytes_per_second")
         if reading:
@@ -109,8 +109,8 @@ COPY_KEYS = (*copy_keys("pinned"), *copy_keys("pageable"))
 
 
 def measure_copies(bench: Bench) -> None:
-    _measure_copies(bench, "pinned", lambda arena, size: arena.pinned(size))
-    _measure_copies(bench, "pageable", lambda arena, size: arena.pageable(size))
+    _measure_copies(bench, "pinned", Arena.pinned)
+    _measure_copies(bench, "pageable", Arena.pageable)
 
 
 def sizes(largest: int) -> list[int]:
@@ -301,10 +301,8 @@ def _prefetches(bench: Bench, pointer: int, host: Array) -> None:
 
 
 def _first_less_second(bench: Bench, work: Work, prepare: Work) -> list[float]:
-    """By the host's clock: a pass over pages that are elsewhere, less one over pages that are there.
-
-    Raises `ValueError` where the two do not differ.
-    """
+    """By the host's clock: a pass over pages that are elsewhere, less one over pages that are there. Raises
+    `ValueError` where the two do not differ."""
 
     def timed() -> float:
         first = bench.host_seconds(work, prepare)

@@ -65,10 +65,7 @@ class Queries:
 
 @contextlib.contextmanager
 def opened(module: Any = None) -> Iterator[Any]:
-    """NVML, initialised; closed again at the end. `module` stands in for pynvml.
-
-    Raises `Unreachable`.
-    """
+    """NVML, initialised; closed again at the end. `module` stands in for pynvml. Raises `Unreachable`."""
     try:
         nvml = module or importlib.import_module("pynvml")
         nvml.nvmlInit()

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -127,10 +129,8 @@ def given_rates(entry: CatalogueEntry, *, inferred: bool = False) -> dict[str, F
 
 @dataclass(frozen=True)
 class Output:
-    """Output of a program: its name, the device it names, rates by figure of an entry.
-
-    `pageable_beyond`: seconds that a byte to or from pageable memory takes beyond one of page-locked memory.
-    """
+    """Output of a program: its name, the device it names, rates by figure of an entry. `pageable_beyond`:
+    seconds that a byte to or from pageable memory takes beyond one of page-locked memory."""
 
     program: str
     device: str | None
@@ -195,21 +195,15 @@ _TESTCASES = {
 
 def _nvbandwidth(text: str, lines: Sequence[str]) -> Iterable[tuple[str, float]]:
     """The first GPU's column of each testcase; its host memory is page-locked."""
-    start = text.find("{")
-    rows = dict(_tables(lines)) if start < 0 else _saved_tables(text[start:])
+    rows = dict(_tables(lines))
+    if (start := text.find("{")) >= 0:
+        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            cases = json.loads(text[start:])["nvbandwidth"]["testcases"]
+            with_rates = [case for case in cases if case.get("bandwidth_matrix")]
+            rows = {case["name"]: str(case["bandwidth_matrix"][0][0]) for case in with_rates}
     for name, figure in _TESTCASES.items():
         if name in rows and (rate := _gigabytes(rows[name])):
             yield figure, rate
-
-
-def _saved_tables(text: str) -> dict[str, str]:
-    """The first cell of each testcase, by its name, in the JSON of nvbandwidth."""
-    try:
-        cases = json.loads(text)["nvbandwidth"]["testcases"]
-        with_rates = [case for case in cases if case.get("bandwidth_matrix")]
-        return {case["name"]: str(case["bandwidth_matrix"][0][0]) for case in with_rates}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
 
 
 def _tables(lines: Sequence[str]) -> Iterable[tuple[str, str]]:
@@ -237,48 +231,42 @@ def _gigabytes(value: object, scale: float = 1e9) -> float | None:
 
 
 def _bandwidth_test(lines: Iterable[str]) -> dict[str, float]:
-    """The rate of the largest size, by direction and kind of memory, of both its forms of output.
-
-    Of several cards it prints the sum of rates that it measured one after another.
-    """
+    """The rate of the largest size, by direction and kind of memory, of both its forms of output. Of several
+    cards it prints the sum of rates that it measured one after another."""
     rates: dict[str, tuple[int, float]] = {}
-    direction = memory = unit = ""
-    count = 1
+    direction = memory = unit = cards = ""
     for line in lines:
         if title := re.match(r"(\w+ to \w+) Bandwidth(?:, (\d{1,3}) Device)?", line):
-            direction, memory, unit, count = title[1], "", "", int(title[2] or 1)
+            direction, memory, unit, cards = title[1], "", "", title[2]
         elif kind := re.match("(PINNED|PAGEABLE) Memory Transfers", line):
             memory = kind[1]
         elif line.startswith("Write-Combined"):
             memory = ""
         elif header := re.match(r"Transfer Size \(Bytes\)\s+Bandwidth\((GB|MB)/s\)", line):
             unit = header[1]
-        elif direction in _DIRECTIONS and memory and unit and (row := re.fullmatch(_ROW, line)):
-            each = _gigabytes(row[2], _UNITS[unit] / max(count, 1))
-            _largest(rates, _DIRECTIONS[direction], memory, int(row[1]), each)
-        elif row := re.match(_CSV_ROW, line):
-            way, kind_of, rate, its_unit, size, cards = row.groups()
-            each = _gigabytes(rate, _UNITS[its_unit] / max(int(cards or 1), 1))
-            _largest(rates, _DIRECTIONS[way], kind_of.upper(), int(size), each)
+        elif row := re.fullmatch(_ROW, line) or re.match(_CSV_ROW, line):
+            each = {"way": direction, "memory": memory, "unit": unit, "cards": cards, **row.groupdict()}
+            key, size = _FIGURES.get((each["way"], each["memory"])), int(each["size"])
+            scale = _UNITS.get(each["unit"], 0.0) / max(int(each["cards"] or 1), 1)
+            rate = _gigabytes(each["rate"], scale)
+            if key and rate and size >= rates.get(key, (0, 0.0))[0]:
+                rates[key] = size, rate
     return {figure: rate for figure, (_, rate) in rates.items()}
 
 
-_DIRECTIONS = {"Host to Device": True, "Device to Host": False, "H2D": True, "D2H": False}
-"""Whether it goes up."""
-_ROW = r"(\d{1,18})\s+([\d.]{1,40})"
+_FIGURES = {
+    (way, memory): RATES[f"{kind}_{up_or_down}"]
+    for up_or_down, ways in (("up", ("Host to Device", "H2D")), ("down", ("Device to Host", "D2H")))
+    for kind, memories in (("pinned", ("PINNED", "Pinned")), ("pageable", ("PAGEABLE", "Paged")))
+    for way, memory in product(ways, memories)
+}
+"""By the direction and the kind of memory, as either form has them."""
+_ROW = r"(?P<size>\d{1,18})\s+(?P<rate>[\d.]{1,40})"
 _CSV_ROW = (
-    r"bandwidthTest-(H2D|D2H)-(Pinned|Paged), Bandwidth = ([\d.]{1,40}) (GB|MB)/s,.*?Size = (\d{1,18}) bytes"
-    r"(?:, NumDevsUsed = (\d{1,3}))?"
+    r"bandwidthTest-(?P<way>H2D|D2H)-(?P<memory>Pinned|Paged), Bandwidth = (?P<rate>[\d.]{1,40}) "
+    r"(?P<unit>GB|MB)/s,.*?Size = (?P<size>\d{1,18}) bytes(?:, NumDevsUsed = (?P<cards>\d{1,3}))?"
 )
 _UNITS = {"GB": 1e9, "MB": 1e6}
-
-
-def _largest(
-    rates: dict[str, tuple[int, float]], up: bool, memory: str, size: int, rate: float | None
-) -> None:
-    figure = RATES[f"{'pinned' if memory == 'PINNED' else 'pageable'}_{'up' if up else 'down'}"]
-    if rate is not None and size >= rates.get(figure, (0, 0.0))[0]:
-        rates[figure] = size, rate
 
 
 _NUMBER = r"\d{1,18}(\.\d{1,18})?"
@@ -318,11 +306,8 @@ def _unified_memory_perf(lines: Iterable[str]) -> Output:
 def load_targets(
     names: Sequence[str], system: System = "linux", host: str | None = None
 ) -> tuple[CatalogueEntry, ...]:
-    """The catalogue's entries of these names or files, each once, with that operating system and that host's
-    copy rates; names may be separated by commas.
-
-    Raises `UsageError` or `FileProblem`.
-    """
+    """The catalogue's entries of these names (which commas may separate) or files, each once, with that
+    operating system and that host's copy rates. Raises `UsageError` or `FileProblem`."""
     each = (p.strip() for name in names for p in ([name] if name.endswith(".toml") else name.split(",")))
     entries = tuple(under(load(name), system) for name in dict.fromkeys(each))
     if host is None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured
 from advisor.profiles.reading import load
-from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.schema import Measured, Profile, Result
 
 NAME = "profile.json"
 QUICKEST = 0.05
@@ -70,8 +70,14 @@ def gather(directory: Path, conclude: Callable[[Profile], Profile]) -> History:
             # The message alone: the error itself carries what was read.
             reason = problem.message.removeprefix(f"{path} ")
             left_out.append(LeftOut(name, reason, isinstance(problem, NothingMeasured)))
+    if not left_out and not entries:
+        step = f"Keep one for each commit, such as {directory}/COMMIT/{NAME}."
+        raise FileProblem(f"there is no {NAME} below {directory}", next_step=step)
     if not entries:
-        raise _nothing(directory, left_out)
+        raise (NothingMeasured if all(each.script for each in left_out) else FileProblem)(
+            f"no {NAME} below {directory} can be used. {left_out[0].file}: {left_out[0].reason}",
+            next_step="Profile a workload again: advisor profile FILE --out DIR.",
+        )
     ordered = sorted(entries, key=lambda entry: (entry.time, entry.profile.created, entry.file))
     return History(tuple(ordered), tuple(left_out))
 
@@ -94,41 +100,27 @@ def _entry(path: Path, name: str, conclude: Callable[[Profile], Profile]) -> Ent
     profile = load(path)
     if profile.script is not None:
         raise NothingMeasured("this is a profile of a script; a history needs profiles of workloads")
-    time, concluded = _time(profile), conclude(profile)
-    rows = [
-        _reduced(row, on_cpu=profile.device.kind == "cpu") if isinstance(row, Measured) else row
-        for row in concluded.results
-    ]
+    written = profile.commit.committed if profile.commit else profile.created
+    try:
+        time = datetime.fromisoformat(written.replace("Z", "+00:00"))
+        time = time.replace(tzinfo=time.tzinfo or timezone.utc).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise FileProblem(f"has a time that cannot be read: {written}") from None
+    concluded = conclude(profile)
+    rows = (_reduced(row, on_cpu=profile.device.kind == "cpu") for row in concluded.results)
     reduced = {"results": tuple(rows), "blocks": (), "windows": (), "traffic": None}
     return Entry(name, concluded.model_copy(update=reduced), time)
 
 
-def _reduced(row: Measured, *, on_cpu: bool) -> Measured:
+def _reduced(row: Result, *, on_cpu: bool) -> Result:
     """Without what a history does not tell, so that a thousand fit into memory. On a CPU with the frames that
     other programs slowed least, up to the median: at a load of 3 to 7 on two cores medians of the same code
     lay within a factor of 1.8, these within 1.6."""
+    if not isinstance(row, Measured):
+        return row
     changes: dict[str, object] = {"frame_seconds": (), "frames_per_round": (), "timeline": None}
-    if on_cpu and (frames := sorted(row.frame_seconds)):
+    if on_cpu:
+        frames = sorted(row.frame_seconds)
         quick = frames[int(QUICKEST * len(frames))]
         changes |= {"median_seconds": quick, "interval_seconds": (frames[0], row.median_seconds)}
     return row.model_copy(update=changes)
-
-
-def _time(profile: Profile) -> datetime:
-    """When the code was made. Raises `FileProblem` where that is no time."""
-    written = profile.commit.committed if profile.commit else profile.created
-    try:
-        time = datetime.fromisoformat(written.replace("Z", "+00:00"))
-        return time.replace(tzinfo=time.tzinfo or timezone.utc).astimezone(timezone.utc)
-    except (ValueError, OverflowError):
-        raise FileProblem(f"has a time that cannot be read: {written}") from None
-
-
-def _nothing(directory: Path, left_out: Sequence[LeftOut]) -> AdvisorError:
-    if not left_out:
-        step = f"Keep one for each commit, such as {directory}/COMMIT/{NAME}."
-        return FileProblem(f"there is no {NAME} below {directory}", next_step=step)
-    return (NothingMeasured if all(each.script for each in left_out) else FileProblem)(
-        f"no {NAME} below {directory} can be used. {left_out[0].file}: {left_out[0].reason}",
-        next_step="Profile a workload again: advisor profile FILE --out DIR.",
-    )

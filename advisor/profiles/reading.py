@@ -81,7 +81,17 @@ def parse(text: str | bytes, name: str) -> Profile:
         raise _damaged(name, first_error(problem)) from None
     if conflict := next(contradictions(read), None):
         raise _damaged(name, ": ".join(conflict))
-    return _harmless(read)
+    # Anybody can have written the file: without secrets and control characters. Masking takes long: beyond
+    # `_MOST_MASKED` characters that may hold secrets, such texts are left out.
+    known, budget = secrets.secret_values((), read.workload.parameters), _MOST_MASKED
+
+    def masked(text: str) -> str:
+        nonlocal budget
+        budget -= len(text) if secrets.may_hold_secrets(text) else 0
+        return secrets.mask(text, known) if budget >= 0 else secrets.MASK
+
+    profile: Profile = cleaned(read, Masking(masked))
+    return profile
 
 
 def _too_large(value: Any, where: str) -> str | None:
@@ -116,22 +126,6 @@ def read_back(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.name == "profile.json":
             require_readable(path.read_bytes(), str(path))
-
-
-def _harmless(read: Profile) -> Profile:
-    """The profile without secrets and control characters: anybody can have written the file.
-
-    Beyond `_MOST_MASKED` characters that may hold secrets, such texts are left out, since masking takes long.
-    """
-    known, budget = secrets.secret_values((), read.workload.parameters), _MOST_MASKED
-
-    def masked(text: str) -> str:
-        nonlocal budget
-        budget -= len(text) if secrets.may_hold_secrets(text) else 0
-        return secrets.mask(text, known) if budget >= 0 else secrets.MASK
-
-    profile: Profile = cleaned(read, Masking(masked))
-    return profile
 
 
 def _damaged(name: str, what: str) -> FileProblem:
