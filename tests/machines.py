@@ -8,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from advisor.profiles.files import read_toml
+
 MHZ = 1_000_000
 GPU_ADDRESS = "0000:3b:00.0"
 
@@ -98,90 +100,9 @@ def make_tree(root: Path, files: Mapping[str, str | int]) -> Path:
     return root
 
 
-def _cpu(cores: int, now: int, highest: int, governor: str) -> dict[str, str | int]:
-    folder = "sys/devices/system/cpu/cpu{}/cpufreq/{}"
-    return {
-        folder.format(core, name): value
-        for core in range(cores)
-        for name, value in (
-            ("scaling_governor", governor),
-            ("scaling_cur_freq", now if core == 1 else 102_000),
-            ("scaling_max_freq", highest),
-        )
-    }
+def board_files(name: str) -> dict[str, str | int]:
+    """The files of a board, `nano`, `orin` or `thor`, or of its power monitors."""
+    return dict(_BOARDS[name])
 
 
-def _mode(number: int, name: str, **caps: int) -> str:
-    lines = "".join(f"{key.replace('__', ' ')} {value}\n" for key, value in caps.items())
-    return f"< POWER_MODEL ID={number} NAME={name} >\n{lines}"
-
-
-def nano() -> dict[str, str | int]:
-    """A Nano on Jetson Linux R32, as an ordinary user sees it: its memory clock belongs to root."""
-    modes = [
-        _mode(
-            0, "MAXN", CPU_ONLINE__CORE_0=1, CPU_ONLINE__CORE_3=1, GPU__MAX_FREQ=921_600_000, EMC__MAX_FREQ=0
-        ),
-        _mode(
-            1, "5W", CPU_ONLINE__CORE_0=1, CPU_ONLINE__CORE_3=0, GPU__MAX_FREQ=640_000_000, EMC__MAX_FREQ=0
-        ),
-    ]
-    return {
-        "etc/nv_tegra_release": "# R32 (release), REVISION: 7.1, GCID: 29818004, BOARD: t210ref",
-        "etc/nvpmodel.conf": "# comment\n" + "\n".join(modes) + "< PM_CONFIG DEFAULT=0 >",
-        "var/lib/nvpmodel/status": "pmode:0000 fmode:quiet",
-        "proc/device-tree/model": "NVIDIA Jetson Nano Developer Kit\0",
-        "proc/device-tree/serial-number": "1421019012345\0",
-        "sys/class/devfreq/57000000.gpu/cur_freq": 76_800_000,
-        "sys/class/thermal/cooling_device0/type": "pwm-fan",
-        "sys/class/thermal/cooling_device0/cur_state": 3,
-        **_cpu(4, 1_479_000, 1_479_000, "schedutil"),
-    }
-
-
-def orin() -> dict[str, str | int]:
-    """An Orin Nano with the Super modes on R36, where the strongest mode is number 2; as root sees it."""
-    modes = [
-        _mode(0, "15W", CPU_ONLINE__CORE_0=1, GPU__MAX_FREQ=612_000_000, EMC__MAX_FREQ=2_133_000_000),
-        _mode(1, "25W", CPU_ONLINE__CORE_0=1, GPU__MAX_FREQ=918_000_000, EMC__MAX_FREQ=3_199_000_000),
-        _mode(2, "MAXN_SUPER", CPU_ONLINE__CORE_0=1, GPU__MAX_FREQ=-1, EMC__MAX_FREQ=-1),
-    ]
-    alerts = {
-        f"sys/class/thermal/cooling_device{i}/{name}": value
-        for i, device in enumerate(["cpufreq-cpu0", "pwm-fan", "cpu-throttle-alert", "gpu-throttle-alert"])
-        for name, value in (("type", device), ("cur_state", 0))
-    }
-    events = {f"sys/class/hwmon/hwmon3/oc{i}_event_cnt": count for i, count in ((1, 0), (2, 15), (3, 37))}
-    return {
-        "etc/nv_tegra_release": "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic",
-        "etc/nvpmodel.conf": "\n".join(modes) + "\n< PM_CONFIG DEFAULT=1 >",
-        "var/lib/nvpmodel/status": "pmode:0002",
-        "proc/device-tree/model": "NVIDIA Jetson Orin Nano Developer Kit\0",
-        "proc/device-tree/compatible": "nvidia,p3768-0000+p3767-0005\0nvidia,tegra234\0",
-        "sys/class/devfreq/15340000.vic/cur_freq": 115_200_000,
-        "sys/class/devfreq/17000000.gpu/cur_freq": 306_000_000,
-        "sys/class/hwmon/hwmon1/name": "ina3221",
-        "sys/class/hwmon/hwmon3/name": "soctherm_oc",
-        **alerts,
-        **events,
-        **_cpu(6, 1_728_000, 1_728_000, "schedutil"),
-    }
-
-
-def thor() -> dict[str, str | int]:
-    """A Thor on R38: new names of clocks, and the memory clock open to all."""
-    modes = [_mode(0, "MAXN", GPU__MAX_FREQ=-1), _mode(1, "120W", GPU__MAX_FREQ=1_386_000_000)]
-    return {
-        "etc/nv_tegra_release": "# R38 (release), REVISION: 2.1, GCID: 42061081, BOARD: generic",
-        "etc/nvpmodel.conf": "\n".join(modes),
-        "var/lib/nvpmodel/status": "pmode:0001",
-        "proc/device-tree/model": "NVIDIA Jetson AGX Thor Developer Kit\0",
-        "sys/class/devfreq/bwmgr/cur_freq": 4_266_000_000,
-        "sys/class/devfreq/gpu-gpc-0/cur_freq": 1_386_000_000,
-        "sys/class/devfreq/gpu-nvd-0/cur_freq": 999_000_000,
-        "sys/class/thermal/cooling_device8/type": "gpu-throttle-alert",
-        "sys/class/thermal/cooling_device8/cur_state": 1,
-        "sys/class/thermal/cooling_device12/type": "devfreq-gpu-gpc-0",
-        "sys/class/thermal/cooling_device12/cur_state": 18,
-        **_cpu(14, 1_200_000, 2_601_000, "schedutil"),
-    }
+_BOARDS = read_toml(Path(__file__).parent / "data" / "boards.toml")

@@ -13,7 +13,7 @@ from builders import cuda_device, final_block, measured
 from every import every
 from fakes import FakeClock, RecordingBackend, final_process, job
 from field import InProcess
-from machines import FakeNvml, h200, make_tree, nano, nvml_error, orin, thor
+from machines import FakeNvml, board_files, h200, make_tree, nvml_error
 from running import REPOSITORY, FakeSession, cpu_settings
 from test_contest import settings
 
@@ -47,7 +47,7 @@ def test_the_counter_of_a_card_in_joules(tmp_path: Path) -> None:
     assert nvml.open == 0, "closed again"
 
 
-@pytest.mark.parametrize("board", [{}, orin()], ids=["card", "board without monitors"])
+@pytest.mark.parametrize("board", [{}, board_files("orin")], ids=["card", "board without monitors"])
 @pytest.mark.parametrize(
     ("nvml", "reason"),
     [
@@ -76,56 +76,21 @@ def test_without_a_gpu_the_choice_is_by_time_and_says_so(tmp_path: Path) -> None
     assert prediction.recommendation.steps[0] == profile.notes[0]
 
 
-# Rails: labels and figures as boards of these kinds give them, idle
-
-
-def monitor(number: int, chip: str = "ina3221", **channels: tuple[int, int]) -> dict[str, str | int]:
-    """A monitor's channels in order: millivolts and milliamperes by label."""
-    folder = f"sys/class/hwmon/hwmon{number}"
-    files: dict[str, str | int] = {f"{folder}/name": chip}
-    for channel, (label, (volts, amperes)) in enumerate(channels.items(), start=1):
-        files |= {
-            f"{folder}/in{channel}_label": label,
-            f"{folder}/in{channel}_input": volts,
-            f"{folder}/curr{channel}_input": amperes,
-        }
-    return files
-
-
-ORIN_NX = monitor(1, VDD_IN=(5064, 952), VDD_CPU_GPU_CV=(5064, 152), VDD_SOC=(5064, 296)) | {
-    "sys/class/hwmon/hwmon1/in7_label": "sum of shunt voltages",
-    "sys/class/hwmon/hwmon1/in7_input": 1400,
-}
-AGX_ORIN = {
-    **monitor(2, VDD_GPU_SOC=(19064, 168), VDD_CPU_CV=(19064, 32), VIN_SYS_5V0=(4968, 953)),
-    **monitor(4, NC=(0, 0), VDDQ_VDD2_1V8AO=(4968, 80)),
-}
-THOR = monitor(3, VDD_GPU=(12000, 500), VDD_CPU_SOC_MSS=(12000, 700), VIN_SYS_5V0=(5000, 900)) | {
-    "sys/class/hwmon/hwmon5/name": "ina238",
-    "sys/class/hwmon/hwmon5/power1_input": 27_500_000,
-}
-_NANO = "sys/bus/i2c/drivers/ina3221x/6-0040/iio:device0"
-NANO = {
-    f"{_NANO}/{name}{number}{end}": value
-    for number, (rail, milliwatts) in enumerate(
-        [("POM_5V_IN", 2150), ("POM_5V_GPU", 80), ("POM_5V_CPU", 440)]
-    )
-    for name, end, value in (("rail_name_", "", rail), ("in_power", "_input", milliwatts))
-}
+# Rails
 
 
 @pytest.mark.parametrize(
     ("board", "files", "rails", "watts"),
     [
-        (orin(), ORIN_NX, ("VDD_IN",), 5.064 * 0.952),
+        (board_files("orin"), board_files("orin-nx-rails"), ("VDD_IN",), 5.064 * 0.952),
         (
-            orin(),
-            AGX_ORIN,
+            board_files("orin"),
+            board_files("agx-orin-rails"),
             ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0", "VDDQ_VDD2_1V8AO"),
             19.064 * 0.2 + 4.968 * 1.033,
         ),
-        (thor(), THOR, ("VIN",), 27.5),
-        (nano(), NANO, ("POM_5V_IN",), 2.15),
+        (board_files("thor"), board_files("thor-rails"), ("VIN",), 27.5),
+        (board_files("nano"), board_files("nano-rails"), ("POM_5V_IN",), 2.15),
     ],
     ids=["orin nx", "agx orin", "thor", "nano"],
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from machines import FakeNvml, h200, make_tree, nvml_error, nvml_process, orin, thor
+from machines import FakeNvml, board_files, h200, make_tree, nvml_error, nvml_process
 from rendering import Accepted
 
 from advisor.devices.environment import cautions, command_line, environment, finished
@@ -70,7 +70,7 @@ def run(
     return finished(before, address, machine=Machine(root, done or begun), **more)
 
 
-THOR = {**thor(), "proc/cpuinfo": "Model: Thor"}
+THOR = {**board_files("thor"), "proc/cpuinfo": "Model: Thor"}
 STRANGER = two_gpus(nvmlDeviceGetComputeRunningProcesses=[nvml_process(10**7)])
 HOT = two_gpus(nvmlDeviceGetViolationStatus={1: SimpleNamespace(violationTime=10**12)})
 NO_NVML = FakeNvml(failing={"nvmlInit": nvml_error("LibraryNotFound")})
@@ -81,7 +81,7 @@ SITUATIONS: dict[str, tuple[dict[str, str | int], FakeNvml, str | None]] = {
     "it was too hot": (PC, HOT, CUDA_ADDRESS),
     "no NVML": (PC, NO_NVML, CUDA_ADDRESS),
     "no measured GPU": (THOR, two_gpus(), None),
-    "an integrated GPU": (orin(), INTEGRATED, "0000:00:00.0"),
+    "an integrated GPU": (board_files("orin"), INTEGRATED, "0000:00:00.0"),
     "a Jetson": (THOR, NO_NVML, "0000:01:00.0"),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from machines import MHZ, make_tree, nano, orin, thor
+from machines import MHZ, board_files, make_tree
 from rendering import Accepted
 
 from advisor.devices.host import gpu_numa_node, host_state, is_tegra, tegra_state
@@ -111,8 +111,10 @@ def board(root: Path, files: dict[str, str | int]) -> TegraState:
 
 def test_boards_of_three_generations_and_one_in_a_container(tmp_path: Path, accepted: Accepted) -> None:
     """In a container a board is known by its device tree alone."""
-    inside = {name: text for name, text in orin().items() if name == "proc/device-tree/compatible"}
-    boards = {"nano": nano(), "orin": orin(), "thor": thor(), "container": inside}
+    inside = {
+        name: text for name, text in board_files("orin").items() if name == "proc/device-tree/compatible"
+    }
+    boards = {**{name: board_files(name) for name in ("nano", "orin", "thor")}, "container": inside}
     states = [board(tmp_path / name, files) for name, files in boards.items()]
     accepted("".join(f"{state.model_dump_json(indent=1)}\n" for state in states), "boards.json")
 
@@ -125,7 +127,7 @@ def test_boards_of_three_generations_and_one_in_a_container(tmp_path: Path, acce
     ],
 )
 def test_the_power_mode_in_use_and_the_strongest(tmp_path: Path, status: str, mode: str | None) -> None:
-    state = board(tmp_path, {**orin(), "var/lib/nvpmodel/status": status})
+    state = board(tmp_path, {**board_files("orin"), "var/lib/nvpmodel/status": status})
     assert (state.power_mode, state.best_power_mode) == (mode, mode and "MAXN_SUPER")
     assert ("power_mode" in state.absent) == (mode is None)
 
@@ -147,7 +149,7 @@ def test_the_strongest_mode_has_the_fewest_caps_and_the_most_cores(
     first: tuple[int, int, int], second: tuple[int, int, int], best: str, tmp_path: Path
 ) -> None:
     modes = MODE.format(0, "A", *first) + MODE.format(1, "B", *second)
-    assert board(tmp_path, {**thor(), "etc/nvpmodel.conf": modes}).best_power_mode == best
+    assert board(tmp_path, {**board_files("thor"), "etc/nvpmodel.conf": modes}).best_power_mode == best
 
 
 def test_class_folders_are_links(tmp_path: Path) -> None:
@@ -168,8 +170,8 @@ def test_the_gpu_clock_by_any_name_but_no_nonsense(tmp_path: Path, name: str) ->
 
 
 def test_any_file_may_be_missing(tmp_path: Path) -> None:
-    whole = board(tmp_path, orin())
-    for missing, content in orin().items():
+    whole = board(tmp_path, board_files("orin"))
+    for missing, content in board_files("orin").items():
         (tmp_path / missing).unlink()
         state = tegra_state(root=tmp_path)
         assert set(state.absent) <= {*TegraState.model_fields}

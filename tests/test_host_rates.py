@@ -17,50 +17,13 @@ from advisor.errors import UsageError
 from advisor.model.machines import Machine, describe_one
 from advisor.model.predict import predict
 
-BANDWIDTH_TEST = """\
-[CUDA Bandwidth Test] - Starting...
-Running on...
-
- Device 0: NVIDIA GeForce RTX 3060
- Range Mode
-
- Host to Device Bandwidth, 1 Device(s)
- PINNED Memory Transfers
-   Transfer Size (Bytes)        Bandwidth(GB/s)
-   1024                         0.4
-   32000000                     12.8
-
- Device to Host Bandwidth, 1 Device(s)
- PAGEABLE Memory Transfers
-   Transfer Size (Bytes)        Bandwidth(MB/s)
-   32000000                     6100.5
-
- Device to Device Bandwidth, 1 Device(s)
- PINNED Memory Transfers
-   Transfer Size (Bytes)        Bandwidth(GB/s)
-   32000000                     316.2
-
-Result = PASS
-"""
+BANDWIDTH_TEST, NVBANDWIDTH, UNIFIED_MEMORY_PERF, TRANSFERS = (
+    (DATA / "benchmarks" / f"{name}.txt").read_text(encoding="utf-8")
+    for name in ("bandwidthTest", "nvbandwidth", "UnifiedMemoryPerf", "UnifiedMemoryPerf-transfers")
+)
 CSV = (
     "bandwidthTest-H2D-Paged, Bandwidth = 5.9 GB/s, Time = 0.00542 s, Size = 32000000 bytes, NumDevsUsed = 1"
 )
-NVBANDWIDTH = """\
-nvbandwidth Version: v0.4
-Device 0: NVIDIA H100 80GB HBM3 (00000000:18:00)
-
-Running host_to_device_memcpy_ce.
-memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
-           0         1
- 0     55.50     55.51
-
-SUM host_to_device_memcpy_ce 111.0
-
-Running device_to_host_memcpy_sm.
-memcpy SM CPU(row) <- GPU(column) bandwidth (GB/s)
-           0
- 0     48.10
-"""
 CASE = {"name": "device_to_host_memcpy_ce", "bandwidth_matrix": [["25.5"]]}
 TWO_CARDS = BANDWIDTH_TEST.replace(" Range", " Device 1: NVIDIA GeForce RTX 3060\n Range").replace(
     ", 1 D", ", 2 D"
@@ -68,25 +31,6 @@ TWO_CARDS = BANDWIDTH_TEST.replace(" Range", " Device 1: NVIDIA GeForce RTX 3060
 WRITE_COMBINED = BANDWIDTH_TEST.replace(
     "PINNED Memory Transfers", "PINNED Memory Transfers\n Write-Combined ..."
 )
-UNIFIED_MEMORY_PERF = """\
-GPU Device 0: "Turing" with compute capability 7.5
-
-GPU Launch and Transfer Calls Time For matrixMultiplyPerf
-
-Printing Average of 20 measurements in (ms)
-4096     0.100   0.100   0.100   0.100   9.900   0.100   0.100   0.100
-
-Overall Time For matrixMultiplyPerf
-
-Printing Average of 20 measurements in (ms)
-Size_KB  UMhint  UMhntAs  UMeasy   0Copy MemCopy CpAsync CpHpglk CpPglAs
-4        0.210   0.264    0.333   0.014   0.033   0.026   0.037   0.024
-1024     1.100   1.000    2.000   3.000   1.630   1.600   1.020   1.000
-4096     5.100   5.000    9.000   9.000   7.520   7.500   5.100   5.000
-
-Printing Standard Deviation as % of average of 20 measurements
-4096     1.100   1.000    1.000   1.000   9.500   1.500   1.100   1.000
-"""
 
 
 def rates(text: str) -> dict[str, float]:
@@ -114,21 +58,7 @@ def test_the_samples_columns_tell_what_pageable_memory_takes_beyond() -> None:
 
 def test_the_samples_tables_of_transfers_tell_all_four_rates() -> None:
     """At 4 MiB two matrices up in 0.70 and 1.40 ms, one down in 0.33 and 0.84; CpAsync returns early."""
-    transfers = """\
-CPU to GPU Transfer Calls Time For matrixMultiplyPerf
-
-Printing Average of 20 measurements in (ms)
-Size_KB  UMhint  UMhntAs  UMeasy   0Copy MemCopy CpAsync CpHpglk CpPglAs
-1024     0.900   0.400    0.000   0.000   0.900   0.300   0.200   0.010
-4096     2.100   1.400    0.000   0.000   1.400   1.200   0.700   0.010
-
-GPU to CPU Transfer Calls Time For matrixMultiplyPerf
-
-Printing Average of 20 measurements in (ms)
-4096     2.100   1.400    0.000   0.000   0.840   1.200   0.330   0.010
-
-"""
-    assert rates(transfers + UNIFIED_MEMORY_PERF) == {
+    assert rates(TRANSFERS + UNIFIED_MEMORY_PERF) == {
         "pageable_up": 5.99,
         "pinned_up": 11.98,
         "pageable_down": 4.99,
