@@ -89,6 +89,8 @@ TABS = Patch(text="--- a/s.py\n+++ b/s.py\n+\ty = 1\n", lines=1, equal=True, spe
     [
         ({"trials": (FASTER,), "patch": NOT_WRITTEN}, "the loop does nothing else", 1),
         ({"trials": (FASTER,), "reason": ENDED}, ENDED, 1),
+        ({"trials": (FASTER,), "reason": ENDED}, "has no patch: its text was not yet run and timed", 1),
+        ({"trials": (UNDECIDED,), "reason": ENDED}, "Nothing was proved by then", 1),
         ({"trials": (IN_PATCH,), "patch": patch(equal=True)}, "Line 10: code", 0),
         ({"trials": (IN_PATCH,), "patch": patch()}, "Line 10: code", 1),
         ({"trials": (IN_PATCH,), "patch": TABS}, "+\ty = 1", 1),
@@ -152,6 +154,9 @@ def test_predicted_figures_never_stand_as_measured() -> None:
     assert all(table.predicted for table in tables)
     assert [c.head for c in tables[0].columns if c.basis == "predicted"] == [CARD.name]
     assert "time" not in [c.head for c in tables[0].columns]
+    nowhere = blocks_of(page_of(of(played(upload(), upload(loop=None)))), blocks.Table, "lines")
+    heads = [[column.head for column in table.columns] for table in nowhere]
+    assert heads == [["per frame", "from"], ["in all", "from"]], "nothing was timed or predicted"
     page = page_of(of(script_run(), "orin-nano"))
     tables = [table for table in blocks_of(page, blocks.Table, "predicted") if table.kind == "lines"]
     assert [table.predicted for table in tables] == [True]

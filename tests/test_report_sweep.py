@@ -30,14 +30,15 @@ from rendering import Accepted, blocks
 from test_device_comparison import clear, tie, unclear
 from test_report import TRACEBACK, broken
 from test_report_escaping import everywhere
+from test_report_view import host_only
 
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, ProfileSet, combine
 from advisor.report.blocks import Banners
-from advisor.report.charts import LABEL_GAP, compact, line_chart, styles, value_axis
+from advisor.report.charts import LABEL_GAP, LOW, compact, line_chart, styles, value_axis
 from advisor.report.pages import page_of, render
-from advisor.report.sweep_page import best_cell, sweep_verdict
+from advisor.report.sweep_page import best_cell, listed, sweep_verdict
 from advisor.sweep import parse_sweep
 from advisor.verdicts.tracks import Optima, Stop, changes, runs, tracks
 
@@ -197,6 +198,9 @@ SENTENCES: dict[str, ProfileSet] = {
     "what cannot be told speaks for nobody": over(A, unclear("a", "b"), B),
     "nothing can be told": over(unclear("a", "b"), unclear("a", "b")),
     "nothing is recommended": over(None, None),
+    "all failed and are predicted": sweep_of(Point(1, broken()), Point(2, broken())),
+    "no device stage": sweep_of(Point(1, host_only(cpu_profile())), Point(2, host_only(cpu_profile()))),
+    "one was run": sweep_of(*(at_n(n, clear("pinned"), results=(measured("pinned", 0.02),)) for n in (1, 2))),
     "interrupted": sweep_of(at_n(1, A), at_n(4, B, notes=("Interrupted after 1 of 6 measurements.",))),
     "the first has no figures later": sweep_of(at_n(1, A, results=BOTH), at_n(4, B, results=B_ALONE)),
     "predicted changes are likely": cpu_sweep(),
@@ -267,6 +271,14 @@ def test_compact_values(value: Any, text: str) -> None:
     assert compact(value) == text
 
 
+@every(
+    ("values", "text"),
+    [((1, 4, 16), "1 to 16"), ((4, 1, 16), "4, 1 and 16"), (("a", "b", "c"), "a, b and c")],
+)
+def test_a_range_is_of_numbers_in_their_order(values: Any, text: str) -> None:
+    assert listed(values) == text
+
+
 @every("last", [1.0, 5.0, 10.0])
 def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
     seconds = {name: (1.0, last + i / 1e4) for i, name in enumerate("abcdefgh")} | {"top": (10.0, 10.0)}
@@ -275,7 +287,7 @@ def test_labels_at_the_ends_do_not_cover_one_another(last: float) -> None:
         for at, name in enumerate(seconds)
     ]
     looks = styles(list(seconds))
-    alone, made = (line_chart("t", "n", drawn, looks) for drawn in (stops[:1], stops))
+    alone, made = (line_chart("t", "n", drawn, looks, height=LOW) for drawn in (stops[:1], stops))
     assert [line.strategy for line in alone.lines] == ["a", "b"], "the two fastest"
     assert alone.note.endswith("The table also has 7 other strategies.")
     places = sorted(line.label_at * made.height for line in made.lines)

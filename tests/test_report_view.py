@@ -21,7 +21,6 @@ from builders import (
     profile,
     recommendation,
     skipped,
-    sweep_of,
     vector_add_workload,
 )
 from every import every
@@ -174,21 +173,6 @@ def test_excerpt_is_the_users_own_frame_and_the_error() -> None:
 def host_only(run: Profile) -> Profile:
     stages = tuple(s for s in vector_add_workload().stages if s.side == "host")
     return altered(run, "workload", stages=stages)
-
-
-def over(*made: Profile | None) -> ProfileSet:
-    failing = Point(0, status="failed", reason="E: no", detail=TRACEBACK)
-    points = (Point(i, run) if run else replace(failing, value=i) for i, run in enumerate(made, 1))
-    return sweep_of(*points)
-
-
-def test_sweeps_recommend_nothing_that_a_value_does_not() -> None:
-    assert "No recommendation: the workload failed" in render(page_of(over(broken(), broken())), "txt")
-    assert "on the device to confirm" not in render(page_of(over(broken(), broken())), "txt")
-    text = render(page_of(over(host_only(cpu_profile()), host_only(cpu_profile()))), "txt")
-    assert "No stage of a frame runs on the device" in text
-    alone = profile(results=(measured("pinned", 0.02),), recommendation=recommendation())
-    assert "Only `pinned` was run: nothing was compared" in render(page_of(over(alone, alone)), "txt")
 
 
 @every("kind", ["sweep", "workloads", "devices"])

@@ -10,6 +10,7 @@ from browser.browsing import BROKEN, HOSTILE, NEEDS_A_BROWSER, WIDE, visit
 from builders import (
     advice,
     all_strategies,
+    altered,
     catalogue_device,
     cpu_profile,
     failed,
@@ -27,7 +28,6 @@ from test_device_comparison import hostile as hostile_devices
 from test_device_comparison import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
-from test_report_escaping import everywhere
 from test_report_sweep import cpu_sweep, gpu_sweep, hostile_sweep
 
 from advisor.profiles.reading import load
@@ -45,15 +45,28 @@ pytestmark = NEEDS_A_BROWSER
 H200 = Path(__file__).parents[1] / "data" / "h200-vector_add.json"
 
 
+MARKS = "\u202e\u200f\u061c\u2067\ufeff"
+TEXTS = (
+    "{{ 7 * 7 }}{% raw %}{# ",
+    "<svg onload=\"document.title='taken'\"><use href=x></svg>",
+    "\"'`=onmouseover=alert(1)//",
+    "</script><script>document.title='taken'</script></style></title>",
+    f"{MARKS}a\u05d0b",
+)
+
+
 def hostile_profile() -> Profile:
     """Markup and endless names wherever they hurt most."""
     endless = "endless" * 2_000
+    rows = measured(HOSTILE, 0.04), measured(endless, 0.02), failed(endless, HOSTILE, HOSTILE)
+    first = advice(HOSTILE, endless, title=endless, detail=HOSTILE, snippet=endless)
     return profile(
+        workload=altered(vector_add_workload(), "", name=TEXTS[0]),
         device=profile().device.model_copy(update={"name": HOSTILE}),
-        results=(measured(HOSTILE, 0.04), measured(endless, 0.02), failed(endless, HOSTILE, HOSTILE)),
+        results=(*rows, *(failed(text, text, text) for text in TEXTS)),
         recommendation=recommendation(endless, tied_with=(endless,), reason=HOSTILE, next_step=endless),
-        advice=(advice(HOSTILE, endless, title=endless, detail=HOSTILE, snippet=endless),),
-        notes=(endless,),
+        advice=(first, *(advice(text, title=text, detail=text, snippet=text) for text in TEXTS)),
+        notes=(endless, *TEXTS),
     )
 
 
@@ -100,6 +113,9 @@ def test_page_fits_its_window_is_drawn_and_nothing_comes_alive(
                 assert "hostile" in name or all(seen.ask(DRAWN, kind) for kind in CHARTS)
         assert seen.complaints == []
         assert seen.ask("document.title") != "taken"
+        assert seen.ask("document.querySelectorAll('script, img, iframe, object, embed, form').length") == 1
+        assert not set(seen.ask("document.body.innerText")) & set(MARKS)
+        assert "49" not in seen.ask("document.querySelector('h1').innerText")
 
 
 def test_a_notebooks_frame_shows_the_report_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
@@ -144,42 +160,6 @@ def test_predicted_bars_have_stripes_and_measured_ones_have_none(browser: Browse
             assert any("hatch-" in fill for fill in fills) == hatched
             assert bool(stripes) == hatched, "a page has the patterns that it uses"
             assert "none" not in stripes
-
-
-PARTS = """() => Object.fromEntries(
-  ["script", "img", "iframe", "object", "embed", "form", "input", "link", "svg", "section", "article"].map(
-    (tag) => [tag, document.querySelectorAll(tag).length]))"""
-MARKS = "\u202e\u200f\u061c\u2067\ufeff"
-
-
-@pytest.fixture(scope="module")
-def plain_parts(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with visit(browser, shown(everywhere("plain"), "html"), tmp_path_factory.mktemp("plain")) as seen:
-        return seen.ask(PARTS)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        HOSTILE,
-        "<svg onload=\"document.title='taken'\"><use href=x></svg>",
-        "{{ 7 * 7 }}{% raw %}{# ",
-        "\"'`=onmouseover=alert(1)//",
-        "</script><script>document.title='taken'</script></style></title>",
-        "<b>" * 40_000,
-        f"{MARKS}a\u05d0b",
-    ],
-    ids=["script", "svg", "template", "attribute", "end tags", "long", "marks"],
-)
-def test_whatever_a_profile_says_is_text(
-    text: str, plain_parts: Any, browser: Browser, tmp_path: Path
-) -> None:
-    with visit(browser, shown(everywhere(text), "html"), tmp_path) as seen:
-        assert seen.ask(PARTS) == plain_parts
-        assert seen.ask("document.title") != "taken"
-        assert seen.complaints == []
-        assert not set(seen.ask("document.body.innerText")) & set(MARKS)
-        assert "49" not in seen.ask("document.querySelector('h1').innerText")
 
 
 def test_policy_stops_a_script_that_got_in_all_the_same(browser: Browser, tmp_path: Path) -> None:
