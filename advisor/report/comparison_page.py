@@ -229,7 +229,8 @@ def _table(device: ComparedDevice, name: str, comparison: Comparison) -> blocks.
         tag = f"recommended in {' and '.join(tags)}" if tags else ""
         rows.append(replace(cells, tag=tag, rank=_OUTCOMES.index(each.outcome)))
     title = f"Predicted time per frame on {name}:" * predicted
-    return blocks.Table("comparison", "strategy", columns, tuple(rows), caption, title, predicted=predicted)
+    table = blocks.Table("comparison", "strategy", columns, tuple(rows), caption, title, predicted=predicted)
+    return replace(table, label=f"Ratios on {name}")
 
 
 def _bytes(row: Compared) -> str:

@@ -180,7 +180,7 @@ def section(series: Series, name: str, number: int) -> Section:
         if lasting:
             around.append(blocks.Item((words.name(entry.label),), "", _conditions(lasting)))
     inside = filled(
-        _steps(series) if series.changes else None,
+        _steps(series, name) if series.changes else None,
         table,
         blocks.Prose(legend(table), forms="md txt"),
         blocks.Items(tuple(_memory(series)), "Changes of memory", label="memory"),
@@ -224,7 +224,7 @@ def _conditions(around: Sequence[Condition]) -> str:
     return words.listing(dict.fromkeys(texts))
 
 
-def _steps(series: Series) -> blocks.Table:
+def _steps(series: Series, name: str) -> blocks.Table:
     steps = [(change, name, step) for change in series.changes for name, step in change.steps.items()]
     steps.sort(key=lambda each: -each[0].at)
     rows = []
@@ -237,8 +237,8 @@ def _steps(series: Series) -> blocks.Table:
         blocks.Column("commit", figures=False),
     )
     caption = "Changes, latest first: time after divided by time before."
-    predicted = _is_predicted(series)
-    return blocks.Table("steps", "strategy", heads, tuple(rows), caption, "Changes:", predicted=predicted)
+    table = blocks.Table("steps", "strategy", heads, tuple(rows), caption, "Changes:", f"Changes, {name}")
+    return replace(table, predicted=_is_predicted(series))
 
 
 def _table(series: Series, name: str) -> blocks.Table:
@@ -251,7 +251,7 @@ def _table(series: Series, name: str) -> blocks.Table:
     rows = kept_rows(rows, MOST_ROWS)
     title = f"{_what(series)}, {name}:"
     table = blocks.Table("history", "commit", heads, rows, caption, title, predicted=_is_predicted(series))
-    return replace(table, brief_notes=False, left_out="strategy")
+    return replace(table, label=f"Times, {name}", brief_notes=False, left_out="strategy")
 
 
 _INTERVAL = {

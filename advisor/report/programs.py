@@ -256,7 +256,7 @@ def _copies(gpu: GpuTrace, flows: Sequence[Flow], title: str) -> Table:
     table = Table(
         "copies", "direction and host memory", (*map(Column, heads), *called), tuple(rows), title, title
     )
-    return replace(table, label=title or "Other copies", codes=False)
+    return replace(table, label="" if title else "Other copies", codes=False)
 
 
 def _host(gpu: GpuTrace) -> Iterator[Fact]:

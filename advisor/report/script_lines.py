@@ -250,5 +250,6 @@ def _compared_table(each: ComparedFrames) -> blocks.Table:
     heads = ("BASE", "HEAD", "time BASE", "time HEAD")
     shown = columns(Column("", figures=False), *heads[: 4 if timed else 2])
     caption = "What crosses in a frame. Lines are matched by file and text."
-    title = f"{_frames_name(each)}, per frame:"
-    return blocks.Table("lines", "line", shown, tuple(rows), caption, title, left_out="column")
+    name = _frames_name(each)
+    table = blocks.Table("lines", "line", shown, tuple(rows), caption, f"{name}, per frame:", label=name)
+    return replace(table, left_out="column")

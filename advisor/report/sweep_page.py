@@ -332,7 +332,8 @@ def _table(track: Track, parameter: str) -> Table:
     table = Table(
         "sweep", parameter, heads, tuple(point_rows(track.points, rows)), caption, title, codes=False
     )
-    return replace(table, predicted=predicted, brief_notes=False, left_out="strategy", whole=True)
+    table = replace(table, predicted=predicted, label=f"Times on {device}")
+    return replace(table, brief_notes=False, left_out="strategy", whole=True)
 
 
 def _chart(track: Track, parameter: str, looks: dict[str, Style], height: int) -> LineChart:

@@ -145,9 +145,8 @@ def by_gpu(profile: schema.Profile) -> Iterator[Block]:
         Column("energy per frame above idle", brief="energy"),
     )
     filled = _with_figures(columns, tuple(rows))
-    yield Table(
-        "gpus", "strategy and GPU", *filled, title="By GPU, energy above idle power:", brief_notes=False
-    )
+    title = "By GPU, energy above idle power:"
+    yield Table("gpus", "strategy and GPU", *filled, title=title, label="By GPU", brief_notes=False)
 
 
 def _with_figures(

@@ -180,11 +180,11 @@ def _between(low: float, high: float, write: Callable[[float, int], str]) -> str
     return f"{first} to {texts[1]}" if first_unit == second_unit else " to ".join(texts)
 
 
-def places(lines: Iterable[str], most: int = 5) -> str:
+def places(lines: Iterable[str]) -> str:
     """camera.py:12, 13 and 20; filters.py:4."""
     by_file = grouped(lines, lambda line: line.rpartition(":")[0])
     numbers = {file: [line.rpartition(":")[2] for line in same] for file, same in by_file.items()}
-    return "; ".join(f"{file}:{listing(each, limit=most)}" for file, each in numbers.items())
+    return "; ".join(f"{file}:{listing(each, limit=5)}" for file, each in numbers.items())
 
 
 def created(text: str) -> str:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser.browsing import NEEDS_A_BROWSER, visit
-from browser.test_report_browser import H200, PROFILES, TRACEBACK
+from browser.test_report_browser import H200, PAGES, TRACEBACK, three_devices
 from builders import advice, failed, profile, recommendation, skipped
 from rendering import shown
-from test_report_compare import gpu
 from test_report_sweep import cpu_sweep
 
 from advisor.profiles.reading import load
-from advisor.report.comparison_page import comparison_page
 from advisor.report.pages import page_of, render
 
 if TYPE_CHECKING:
@@ -128,22 +126,19 @@ def test_on_paper_the_answer_comes_first_and_what_is_folded_stays_folded(
         assert len(seen.page.pdf()) > 20_000
 
 
-PAGES = {
-    **{name: lambda make=make: shown(make(), "html") for name, make in PROFILES.items() if name != "hostile"},
-    "broken": lambda: shown(
-        profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",)), "html"
-    ),
-    "sweep": lambda: render(page_of(cpu_sweep()), "html"),
-    "comparison": lambda: render(comparison_page(*gpu()), "html"),
+AUDITED = {
+    **{name: page for name, page in PAGES.items() if "hostile" not in name},
+    "sweep of three devices": lambda: page_of(three_devices()),
+    "broken": lambda: page_of(profile(results=(failed(detail=TRACEBACK), skipped()), notes=("cut short",))),
 }
 
 
 @pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed: pip install -e '.[dev]'")
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", AUDITED)
 def test_axe_finds_nothing(name: str, browser: Browser, tmp_path: Path) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    page = PAGES[name]()
+    page = render(AUDITED[name](), "html")
     for theme in ("light", "dark"):
         options = {"width": 820, "color_scheme": theme, "bypass_csp": True}
         with visit(browser, page, tmp_path, **options) as seen:
