@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -58,17 +58,6 @@ def settle() -> None:
         encoding = getattr(sys.stderr, "encoding", None)
         raw = io.BufferedWriter(_Messages(2, "w", closefd=False))
         sys.stderr = io.TextIOWrapper(raw, encoding=encoding, errors="replace", line_buffering=True)
-
-
-def only_format(out: Path | None, formats: Sequence[str]) -> str | None:
-    """The one form that goes to stdout; None where files are written. Raises `UsageError` for several."""
-    if out is None or str(out) != STDOUT:
-        return None
-    if len(formats) > 1:
-        raise UsageError(
-            f"--out - takes one format, not {', '.join(formats)}", next_step="Add --format md, for example."
-        )
-    return formats[0]
 
 
 def put(text: str) -> None:
@@ -196,7 +185,14 @@ class Output:
 
     @property
     def form(self) -> str | None:
-        return only_format(self.out, self.wanted)
+        """The one form that goes to stdout; None where files are written."""
+        wanted = self.wanted
+        if self.out is None or str(self.out) != STDOUT:
+            return None
+        if len(wanted) > 1:
+            wrong = f"--out - takes one format, not {', '.join(wanted)}"
+            raise UsageError(wrong, next_step="Add --format md, for example.")
+        return wanted[0]
 
     def reserved(self, kind: str) -> AbstractContextManager[object]:
         """Makes sure, before a long run, that the files of such a page can be written."""
@@ -223,15 +219,32 @@ class Output:
         else:
             names = pages.names(page.kind, self.wanted)
             with outputs.output_directory(directory, names, aside=aside) as folder:
-                if aside:
-                    make_room(folder, self.quiet)
-                paths = pages.write(page, folder, self.wanted)
-                if printed:
-                    show(page, paths, details=self.details, quiet=self.quiet)
-                else:
-                    say_written(paths, quiet=self.quiet)
+                self.write(page, folder, aside=aside, printed=printed)
         if directory is not None:
             summarize(page)
+
+    def write(
+        self,
+        page: Page,
+        folder: Path,
+        *,
+        aside: bool = True,
+        printed: bool = True,
+        further: Mapping[str, str] | None = None,
+    ) -> list[Path]:
+        """Writes a page and further texts by file name, prints the page, and says where they are."""
+        from advisor.profiles import outputs
+        from advisor.report import pages
+
+        previous = outputs.set_aside(folder) if aside else None
+        if previous and not self.quiet:
+            say(f"the previous report is in {previous}", written=True)
+        paths = pages.write(page, folder, self.wanted)
+        paths += [outputs.write(folder, name, content) for name, content in (further or {}).items()]
+        if printed:
+            print(text(page, details=self.details, quiet=self.quiet))
+        say_written(paths, quiet=self.quiet)
+        return paths
 
 
 def show(page: Page, paths: Sequence[Path], *, details: bool, quiet: bool) -> None:
@@ -303,15 +316,6 @@ def read_trace(file: Path, nsys: Path | None, frame: str | None, source: OptionS
         return summary
     preferences = configuration.preferences(configuration.places(source), Preferences())
     return summary.model_copy(update={"program": judged(summary.program, preferences)})
-
-
-def make_room(directory: Path, quiet: bool) -> None:
-    """Moves the report of another run out of the way, and says where it is."""
-    from advisor.profiles.outputs import set_aside
-
-    previous = set_aside(directory)
-    if previous and not quiet:
-        say(f"the previous report is in {previous}", written=True)
 
 
 def require_figures(result: Profile) -> None:

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.cli import options
 from advisor.cli.console import (
+    Output,
     began,
     interruptible,
     launcher,
     machine,
-    make_room,
-    only_format,
     put,
     require_figures,
     say,
     say_written,
-    show,
     summarize,
 )
 from advisor.errors import INTERRUPTED, AdvisorError, NothingMeasured, UsageError, WorkloadError
@@ -55,12 +53,11 @@ def profile(**values: Any) -> None:
     _require_recording(values, script=bool(script))
     sources = configuration.places(source, script=bool(script))
     merged = configuration.merged(sources)
-    wanted = configuration.parse_formats(merged.formats)
+    output = Output(merged.out, merged.formats, merged.details, merged.quiet)
     sweeps = parse_sweep(merged.sweep)
-    form = only_format(merged.out, wanted)
     if merged.save:
         outputs.baseline_folder(merged.save)
-    _require_one(merged, targets, swept=bool(sweeps), printed=form is not None)
+    _require_one(merged, targets, swept=bool(sweeps), printed=output.form is not None)
     command = command_line(sys.argv[1:])
     settings = configuration.settings_here(
         sources, say, command=command, script=bool(script), machine=machine()
@@ -69,13 +66,13 @@ def profile(**values: Any) -> None:
         say("--trace nsys has no effect: nothing runs on a GPU")
     timed = replace(settings, began=began())
     if len(targets) > 1:
-        _profile_workloads(targets, settings)
+        _profile_workloads(targets, settings, output)
     elif sweeps:
-        _profile_sweep(sweeps, settings)
-    elif form:
-        _profile_to_stdout(timed, form)
+        _profile_sweep(sweeps, settings, output)
+    elif output.form:
+        _profile_to_stdout(timed, output.form)
     else:
-        _profile_once(timed, wanted)
+        _profile_once(timed, output)
 
 
 def _refuse(holds: object, message: str, next_step: str) -> None:
@@ -145,50 +142,32 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
         raise
 
 
-def _profile_once(settings: Settings, wanted: tuple[str, ...]) -> None:
+def _profile_once(settings: Settings, output: Output) -> None:
     from advisor import pipeline
     from advisor.measure.progress import make_progress
     from advisor.profiles import outputs, reading
     from advisor.report import pages
 
-    merged = settings.options
+    merged, names = settings.options, _names(settings, output.wanted)
     with (
-        outputs.output_directory(merged.out, _names(settings, "report", wanted), aside=True) as directory,
+        outputs.output_directory(merged.out, names, aside=True) as directory,
         _telling_what_is_kept(directory / pipeline.PARTIAL),
     ):
         with make_progress(quiet=merged.quiet) as progress:
             result = pipeline.profile(settings, progress, keep_in=directory, launcher=launcher(settings))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
-        page = pages.page_of(result)
-        make_room(directory, merged.quiet)
-        paths = [*pages.write(page, directory, wanted), *_patch(result, settings, directory)]
-        show(page, paths, details=merged.details, quiet=merged.quiet)
-        reading.read_back(paths)
+        page, patch = pages.page_of(result), result.trials.patch if result.trials else None
+        equal = {_patch_name(settings): patch.exact} if patch and patch.holds else {}
+        reading.read_back(output.write(page, directory, further=equal))
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
-        _save(result, merged)
+        with outputs.output_directory(outputs.baseline_folder(merged.save), ["profile.json"]) as directory:
+            say_written([outputs.write(directory, "profile.json", result.to_json())], quiet=merged.quiet)
     if merged.apply and merged.tries:
         _apply(result)
     elif merged.apply:
         _apply_to_function(result, merged.apply)
     _end(result, page)
-
-
-def _save(result: Profile, merged: Options) -> None:
-    from advisor.profiles import outputs
-
-    with outputs.output_directory(outputs.baseline_folder(merged.save), ["profile.json"]) as directory:
-        say_written([outputs.write(directory, "profile.json", result.to_json())], quiet=merged.quiet)
-
-
-def _patch(result: Profile, settings: Settings, directory: Path) -> list[Path]:
-    """Writes the patch of a script's trials, if its results were compared and equal."""
-    from advisor.profiles import outputs
-
-    patch = result.trials.patch if result.trials else None
-    if patch is None or not patch.holds:
-        return []
-    return [outputs.write(directory, _patch_name(settings), patch.exact)]
 
 
 def _patch_name(settings: Settings) -> str:
@@ -270,7 +249,7 @@ def _end(result: Profile, page: Page) -> None:
     require_figures(result)
 
 
-def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
+def _names(settings: Settings, wanted: Sequence[str]) -> list[str]:
     from advisor import pipeline
     from advisor.nsys import capturing
     from advisor.report import pages
@@ -278,7 +257,7 @@ def _names(settings: Settings, kind: str, wanted: Sequence[str]) -> list[str]:
     traced = settings.strategies if settings.options.keep_nsys else ()
     reports = (f"{capturing.FOLDER}/{strategy.name}.nsys-rep" for strategy in traced)
     patches = [_patch_name(settings)] if settings.options.tries else []
-    return [*pages.names(kind, wanted), pipeline.PARTIAL, *reports, *patches]
+    return [*pages.names("report", wanted), pipeline.PARTIAL, *reports, *patches]
 
 
 def is_script(target: str, arguments: Sequence[str]) -> bool:
@@ -293,36 +272,31 @@ def is_script(target: str, arguments: Sequence[str]) -> bool:
     return script
 
 
-def _run_several(planned: ProfileSet, steps: Sequence[Step]) -> tuple[ProfileSet, list[AdvisorError]]:
+def _run_several(
+    planned: ProfileSet, steps: Sequence[Step], output: Output
+) -> tuple[ProfileSet, list[AdvisorError]]:
     """Runs all of them, writes and prints their page. Exit code 130 where Ctrl-C ended it."""
-    from advisor.configuration import parse_formats
     from advisor.measure.progress import Labelled, make_progress
     from advisor.profiles import outputs
     from advisor.report import pages
     from advisor.sweep import Runner
 
-    settings = steps[0].settings
-    merged, wanted = settings.options, parse_formats(settings.options.formats)
-    noun = "value" if planned.kind == "sweep" else "workload"
-    inside = [f"{step.directory}/{name}" for step in steps for name in _names(settings, "report", wanted)]
+    settings, wanted = steps[0].settings, output.wanted
+    noun, out = "value" if planned.kind == "sweep" else "workload", settings.options.out
+    inside = [f"{step.directory}/{name}" for step in steps for name in _names(settings, wanted)]
     names = [*pages.names(planned.kind, wanted), *inside]
     results: ProfileSet | None = None
 
     def done() -> str:
-        return (
-            f"finished {noun}s are in {merged.out}"
-            if results and results.has_figures
-            else f"no {noun} was finished"
-        )
+        finished = results and results.has_figures
+        return f"finished {noun}s are in {out}" if finished else f"no {noun} was finished"
 
-    with interruptible(done), outputs.output_directory(merged.out, names, aside=True) as directory:
-        with make_progress(quiet=merged.quiet) as progress:
+    with interruptible(done), outputs.output_directory(out, names, aside=True) as directory:
+        with make_progress(quiet=output.quiet) as progress:
             runner = Runner(Labelled(progress, limits=True), directory, wanted, launcher(settings))
             results, problems = runner.run(steps, planned)
         page = pages.page_of(results)
-        make_room(directory, merged.quiet)
-        paths = pages.write(page, directory, wanted)
-    show(page, paths, details=merged.details, quiet=merged.quiet)
+        output.write(page, directory)
     summarize(page)
     if results.interrupted:
         say(f"interrupted: {done()}", written=True)
@@ -330,19 +304,19 @@ def _run_several(planned: ProfileSet, steps: Sequence[Step]) -> tuple[ProfileSet
     return results, problems
 
 
-def _profile_sweep(sweeps: Sequence[Sweep], settings: Settings) -> None:
+def _profile_sweep(sweeps: Sequence[Sweep], settings: Settings, output: Output) -> None:
     """One profile for each value. If all values fail, the first one's error is raised."""
     from advisor.profiles.sweeps import ProfileSet
     from advisor.sweep import steps_of
 
     name, parameters = settings.workload or settings.file.stem, tuple(each.parameter for each in sweeps)
     planned = ProfileSet(name, parameters, (), settings.command)
-    results, problems = _run_several(planned, tuple(steps_of(sweeps, settings)))
+    results, problems = _run_several(planned, tuple(steps_of(sweeps, settings)), output)
     if not results.has_figures:
         raise next(iter(problems), NothingMeasured("no value could be measured or predicted"))
 
 
-def _profile_workloads(targets: Sequence[str], settings: Settings) -> None:
+def _profile_workloads(targets: Sequence[str], settings: Settings, output: Output) -> None:
     """One profile for each workload, FILE::NAME. The exit code is the highest of all."""
     from advisor.profiles.sweeps import ProfileSet
     from advisor.sweep import Step
@@ -354,7 +328,7 @@ def _profile_workloads(targets: Sequence[str], settings: Settings) -> None:
         label = name if names.count(name) == 1 else f"{file.stem}.{name}"
         steps.append(Step(label, label, replace(settings, file=file, workload=name)))
     planned = ProfileSet("", ("workload",), (), settings.command, kind="workloads")
-    results, problems = _run_several(planned, steps)
+    results, problems = _run_several(planned, steps, output)
     codes = [problem.exit_code for problem in problems]
     for each in results.profiles:
         try:

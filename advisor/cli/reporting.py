@@ -167,13 +167,10 @@ def doctor(
     Exit code 0 if `advisor profile` works (without a GPU, it predicts), 4 if there is a GPU but it cannot be
     measured.
     """
-    import sys
-
     from advisor.doctor import examine, gather
-    from advisor.errors import NothingMeasured
     from advisor.report.pages import doctor_page
 
     checkup = examine((AROUND.get().facts or gather)(gpu or 0, nsys))
     put(checkup.model_dump_json(indent=1) if as_json else text(doctor_page(checkup), details=details))
     if not checkup.ready:
-        sys.exit(NothingMeasured.exit_code)
+        raise typer.Exit(NothingMeasured.exit_code)

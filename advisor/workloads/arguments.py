@@ -36,12 +36,6 @@ def integer_of(value: object, what: str, least: int, most: int | None, next_step
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
-def every_of(every: object, stage: str) -> int:
-    """The number itself. Raises `WorkloadError` for what is no count of frames."""
-    next_step = "every=10 runs it in frames 0, 10, 20 and so on."
-    return integer_of(every, f"stage {stage!r}: every", 1, None, next_step)
-
-
 def form_of(arrays: object, stage: str) -> ArrayForm | None:
     """The form that `arrays=` names. Raises `WorkloadError` for any other value."""
     for form in FORMS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -46,13 +46,12 @@ def form_of(wanted: Any, who: str, parameter: str) -> ArrayForm | None:
     home = str(getattr(wanted, "__module__", "")).partition(".")[0]
     if wanted is Any or isinstance(wanted, TypeVar) or home in ("numpy", "cupy"):
         return None
-    if home in ("torch", "numba"):
-        return "torch" if home == "torch" else "numba"
-    if wanted is int:
-        return "pointer"
+    forms: dict[str, ArrayForm] = {"torch": "torch", "numba": "numba"}
+    if form := "pointer" if wanted is int else forms.get(home):
+        return form
+    kind = getattr(wanted, "__name__", wanted)
     raise WorkloadError(
-        f"{who} takes buffer {parameter!r} as {getattr(wanted, '__name__', wanted)!s}, "
-        "which is not a supported array type",
+        f"{who} takes buffer {parameter!r} as {kind!s}, which is not a supported array type",
         next_step=f"Write {parameter}: In[torch.Tensor] or In[int], or name the form: {FORMS_EXPLAINED}",
     )
 
@@ -83,13 +82,10 @@ def _evaluate(function: StageFunction, text: str, where: str) -> Any:
     plain = inspect.unwrap(function)
     problem: NameError | None = None
     with suppress(Exception):
-        closure = inspect.getclosurevars(plain).nonlocals
-        scope = {**getattr(plain, "__globals__", {}), **closure}
-        try:
-            return eval(text, scope)
-        except NameError:
+        own = {**getattr(plain, "__globals__", {}), **inspect.getclosurevars(plain).nonlocals}
+        for scope in (own, {**sys.modules, **vars(definition), **own}):
             try:
-                return eval(text, {**sys.modules, **vars(definition), **scope})
+                return eval(text, scope)
             except NameError as unknown:
                 problem = unknown
     if problem is not None and ":" in text:
@@ -214,9 +210,9 @@ def bind(workload: Workload) -> BoundWorkload:
     setup = tuple(_bind(stage, "setup", workload, names) for stage in workload.setup)
     frame = tuple(_bind(stage, "frame", workload, names) for stage in workload.frame_stages)
     check = None if workload.check is None else _bind_check(workload.check, workload, (*setup, *frame))
-    _require_fitting_stages(workload, (*setup, *frame))
     bound = BoundWorkload(workload, setup, frame, check)
-    _require_flags(bound)
+    for wrong, step in (*_misfits(bound), *_endless(bound)):
+        raise WorkloadError(wrong, next_step=step)
     return bound
 
 
@@ -225,86 +221,70 @@ def _bind(stage: Stage, phase: Phase, workload: Workload, others: set[str]) -> B
     name = next(name for name in names if name not in others)
     others.add(name)
     if phase == "setup" and stage.every > 1:
-        raise WorkloadError(
-            f"stage {name!r} of set-up has every={stage.every}, but set-up runs only once",
-            next_step="Omit every=, or list the stage in frame=[...].",
-        )
+        wrong = f"stage {name!r} of set-up has every={stage.every}, but set-up runs only once"
+        raise WorkloadError(wrong, next_step="Omit every=, or list the stage in frame=[...].")
     own = _parameters(stage.function, name, workload.buffers, None, stage.arrays, stage.side)
     for buffer in own.access:
         if workload.buffers[buffer].scratch and stage.side == "host":
-            raise WorkloadError(
-                f"host stage {name!r} uses buffer {buffer!r}, which is scratch and never leaves the device",
-                next_step="Remove scratch=True, or use the buffer only in device stages.",
+            wrong = (
+                f"host stage {name!r} uses buffer {buffer!r}, which is scratch and never leaves the device"
             )
+            step = "Remove scratch=True, or use the buffer only in device stages."
+            raise WorkloadError(wrong, next_step=step)
     for buffer in stage.passes:
         if buffer not in own.access:
-            raise WorkloadError(
-                f"passes of stage {name!r} names {buffer!r}, which the stage does not take",
-                next_step=f"It takes: {', '.join(own.access) or 'no buffer'}.",
-            )
+            wrong = f"passes of stage {name!r} names {buffer!r}, which the stage does not take"
+            raise WorkloadError(wrong, next_step=f"It takes: {', '.join(own.access) or 'no buffer'}.")
     twin = Parameters()
     if stage.cpu is not None:
         twin = _parameters(stage.cpu, f"{name} (cpu)", workload.buffers, own, side=stage.side)
         if (twin.access, twin.parts) != (own.access, own.parts):
-            raise WorkloadError(
-                f"the CPU twin of stage {name!r} takes {twin}, the stage itself {own}",
-                next_step="Both must take the same buffers with the same annotations.",
-            )
+            wrong = f"the CPU twin of stage {name!r} takes {twin}, the stage itself {own}"
+            step = "Both must take the same buffers with the same annotations."
+            raise WorkloadError(wrong, next_step=step)
     return BoundStage(stage=stage, name=name, phase=phase, twin=twin, **vars(own))
 
 
-def _require_fitting_stages(workload: Workload, stages: tuple[BoundStage, ...]) -> None:
-    """Some stage writes each length, and one GPU alone uses each scratch buffer."""
-    written = {name for stage in stages for name in stage.use.writes()}
-    for name, buffer in workload.buffers.items():
+def _misfits(bound: BoundWorkload) -> Iterator[tuple[str, str]]:
+    """Lengths that no stage writes, and scratch buffers of several GPUs, each with the next step."""
+    written = {name for stage in bound.stages for name in stage.use.writes()}
+    for name, buffer in bound.workload.buffers.items():
         if buffer.valid is not None and buffer.valid not in written:
-            raise WorkloadError(
-                f"no stage writes buffer {buffer.valid!r}, which says how much of buffer {name!r} is valid",
-                next_step=f"Write it in a stage: {buffer.valid}[0] = n, annotated {buffer.valid}: Out.",
+            wrong = (
+                f"no stage writes buffer {buffer.valid!r}, which says how much of buffer {name!r} is valid"
             )
-        gpus = {stage.stage.gpu for stage in stages if name in stage.access}
+            yield wrong, f"Write it in a stage: {buffer.valid}[0] = n, annotated {buffer.valid}: Out."
+        gpus = sorted({stage.stage.gpu for stage in bound.stages if name in stage.access})
         if buffer.scratch and len(gpus) > 1:
-            raise WorkloadError(
-                f"buffer {name!r} is scratch, which never leaves its device, but stages on GPU "
-                f"{' and '.join(map(str, sorted(gpus)))} use it",
-                next_step="Remove scratch=True, or declare a buffer for each GPU.",
-            )
+            which = f"stages on GPU {' and '.join(map(str, gpus))} use it"
+            wrong = f"buffer {name!r} is scratch, which never leaves its device, but {which}"
+            yield wrong, "Remove scratch=True, or declare a buffer for each GPU."
 
 
-def _require_flags(bound: BoundWorkload) -> None:
-    """Each loop ends by a buffer that its own stages write and that the host can read as a number."""
+def _endless(bound: BoundWorkload) -> Iterator[tuple[str, str]]:
+    """Loops whose buffer their own stages do not write, or the host cannot read as a number."""
     buffers = bound.workload.buffers
     for loop in bound.loops:
-        what, buffer = f"repeat until {loop.until!r}", buffers.get(loop.until)
-        body = [stage for stage in bound.frame if stage.stage.loop == loop]
-        if buffer is None:
-            raise WorkloadError(
-                f"{what}: there is no buffer {loop.until!r}{nearest(loop.until, buffers)}",
-                next_step=f"Buffers: {', '.join(buffers)}. Add "
-                f'"{loop.until}": Buffer(1, np.bool_), and write it in a stage of the loop.',
-            )
+        what, named = f"repeat until {loop.until!r}", f"buffer {loop.until!r}"
+        if (buffer := buffers.get(loop.until)) is None:
+            new = f'"{loop.until}": Buffer(1, np.bool_), and write it in a stage of the loop.'
+            near = nearest(loop.until, buffers)
+            yield f"{what}: there is no {named}{near}", f"Buffers: {', '.join(buffers)}. Add {new}"
+            continue
         if any(isinstance(stage.parts.get(loop.until), Region) for stage in bound.stages):
-            raise WorkloadError(
-                f"{what}: a stage annotates buffer {loop.until!r} with a slice, but the host reads all of it",
-                next_step="Remove the slice.",
-            )
+            wrong = f"a stage annotates {named} with a slice, but the host reads all of it"
+            yield f"{what}: {wrong}", "Remove the slice."
         if buffer.scratch:
-            raise WorkloadError(
-                f"{what}: the host reads buffer {loop.until!r}, which is scratch and never leaves the device",
-                next_step="Remove scratch=True.",
-            )
+            wrong = f"the host reads {named}, which is scratch and never leaves the device"
+            yield f"{what}: {wrong}", "Remove scratch=True."
         if buffer.element.kind not in "biuf":
-            raise WorkloadError(
-                f"{what}: buffer {loop.until!r} has the dtype {buffer.element}, which is not a number",
-                next_step="Write Buffer(1, np.bool_).",
-            )
+            wrong = f"{named} has the dtype {buffer.element}, which is not a number"
+            yield f"{what}: {wrong}", "Write Buffer(1, np.bool_)."
+        body = [stage for stage in bound.frame if stage.stage.loop == loop]
         if not any(loop.until in stage.use.writes() for stage in body):
-            raise WorkloadError(
-                f"{what}: no stage of the loop writes buffer {loop.until!r}, so it would always run "
-                f"{loop.at_most} iterations",
-                next_step=f"Write it in one of {', '.join(stage.name for stage in body)}, annotated Out or "
-                "InOut.",
-            )
+            wrong = f"no stage of the loop writes {named}, so it would always run {loop.at_most} iterations"
+            where = ", ".join(stage.name for stage in body)
+            yield f"{what}: {wrong}", f"Write it in one of {where}, annotated Out or InOut."
 
 
 def _bind_check(function: StageFunction, workload: Workload, stages: tuple[BoundStage, ...]) -> BoundStage:
@@ -332,10 +312,9 @@ def _parameters(
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        raise WorkloadError(
-            f"stage {stage!r} is {function!r}, whose parameters cannot be read",
-            next_step="Wrap it in a plain Python function with named parameters.",
-        ) from None
+        wrong = f"stage {stage!r} is {function!r}, whose parameters cannot be read"
+        step = "Wrap it in a plain Python function with named parameters."
+        raise WorkloadError(wrong, next_step=step) from None
     modes, parts, forms = dict[str, AccessMode](), dict[str, Part](), dict[str, ArrayForm]()
     for parameter in parameters:
         name = parameter.name
@@ -357,18 +336,15 @@ def _require_possible(
     """Raises `WorkloadError` for a parameter that nothing can be given for."""
     name = parameter.name
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-        raise WorkloadError(
-            f"{who} takes {parameter}; stages are called with buffers by name",
-            next_step=f"Name the buffers it uses: {', '.join(buffers)}.",
-        )
+        wrong = f"{who} takes {parameter}; stages are called with buffers by name"
+        raise WorkloadError(wrong, next_step=f"Name the buffers it uses: {', '.join(buffers)}.")
     if name == "gpu" and side == "host":
         step = "Remove the parameter; `gpus` is the number of GPUs, in every stage."
         raise WorkloadError(f"host {who} takes 'gpu', but it runs on no GPU", next_step=step)
     if name not in (*buffers, *RESERVED) and parameter.default is parameter.empty:
-        raise WorkloadError(
-            f"{who} takes {name!r}, which is not a buffer{nearest(name, (*buffers, *RESERVED))}",
-            next_step=f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}.",
-        )
+        wrong = f"{who} takes {name!r}, which is not a buffer{nearest(name, (*buffers, *RESERVED))}"
+        step = f"Buffers: {', '.join(buffers)}. Also available by name: {', '.join(RESERVED)}."
+        raise WorkloadError(wrong, next_step=step)
 
 
 def _mode(

@@ -32,15 +32,7 @@ from advisor.workloads.arguments import Access as Access
 from advisor.workloads.arguments import In as In
 from advisor.workloads.arguments import InOut as InOut
 from advisor.workloads.arguments import Out as Out
-from advisor.workloads.arguments import (
-    dtype_of,
-    every_of,
-    form_of,
-    function_of,
-    integer_of,
-    require_plain,
-    shape_of,
-)
+from advisor.workloads.arguments import dtype_of, form_of, function_of, integer_of, require_plain, shape_of
 
 StageFunction: TypeAlias = Callable[..., object]
 _MOST_SUMMARY = 300
@@ -123,8 +115,7 @@ def host(function: StageFunction, *, arrays: str | None = None, every: int = 1) 
     buffer's memory. every: it runs, and what it needs is moved, only in frames 0, every, 2 * every, ...
     Raises `WorkloadError` for another form, and for an `every` that is not 1 or more.
     """
-    form = form_of(arrays, _name(function))
-    return Stage(function_of(function, "host"), "host", arrays=form, every=every_of(every, _name(function)))
+    return _stage(function, "host", arrays, every)
 
 
 def device(
@@ -147,25 +138,24 @@ def device(
     non-finite figures.
     """
     if passes is not None and not isinstance(passes, Mapping):
-        raise WorkloadError(
-            f"device({_name(function)}): passes is {passes!r}; it must map buffers to numbers",
-            next_step='Write passes={"image": 8}.',
-        )
+        wrong = f"device({_name(function)}): passes is {passes!r}; it must map buffers to numbers"
+        raise WorkloadError(wrong, next_step='Write passes={"image": 8}.')
     for name, value in (*(passes or {}).items(), ("flops", 0 if flops is None else flops)):
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < math.inf:
             what = "operations of a frame" if name == "flops" else "times that the kernel reads the buffer"
-            raise WorkloadError(
-                f"device({_name(function)}): {name} is {value!r}; it must be a number, 0 or more",
-                next_step=f"Give the number of {what}, or omit it.",
-            )
+            wrong = f"device({_name(function)}): {name} is {value!r}; it must be a number, 0 or more"
+            raise WorkloadError(wrong, next_step=f"Give the number of {what}, or omit it.")
     twin = None if cpu is None else function_of(cpu, "device(cpu=...)")
-    form = form_of(arrays, _name(function))
-    often = every_of(every, _name(function))
+    stage = _stage(function, "device", arrays, every)
     step = "gpu=1 is the workload's second GPU; --gpus says which device that is."
-    where = integer_of(gpu, f"stage {_name(function)!r}: gpu", 0, MOST_GPUS - 1, step)
-    return Stage(
-        function_of(function, "device"), "device", twin, dict(passes or {}), flops, form, often, gpu=where
-    )
+    number = integer_of(gpu, f"stage {_name(function)!r}: gpu", 0, MOST_GPUS - 1, step)
+    return replace(stage, cpu=twin, passes=dict(passes or {}), flops=flops, gpu=number)
+
+
+def _stage(function: StageFunction, side: Side, arrays: str | None, every: int) -> Stage:
+    name, step = _name(function), "every=10 runs it in frames 0, 10, 20 and so on."
+    form, often = form_of(arrays, name), integer_of(every, f"stage {name!r}: every", 1, None, step)
+    return Stage(function_of(function, side), side, arrays=form, every=often)
 
 
 @dataclass(frozen=True)
@@ -211,19 +201,17 @@ class Workload:
                     what = f"{part}[{index}] is {_name(stage)}, which is not a stage"
                     raise WorkloadError(what, next_step=_WRAP)
         if not self.frame:
-            raise WorkloadError(
-                "frame=[] has no stage", next_step="List the stages of one frame: frame=[host(f), device(g)]."
-            )
+            step = "List the stages of one frame: frame=[host(f), device(g)]."
+            raise WorkloadError("frame=[] has no stage", next_step=step)
         number = len(self.setup) + len(self.frame_stages)
         join = "Join stages that follow one another on the same side; write what repeats as repeat([...])."
         _require_number(number, MOST_STAGES, "stages", join)
         _require_frames(self.frame_stages)
         used = {s.gpu for s in (*self.setup, *self.frame_stages) if s.side == "device"}
         if missing := sorted(set(range(max(used, default=-1) + 1)) - used):
-            raise WorkloadError(
-                f"device stages run on GPU {', '.join(map(str, sorted(used)))}, but none on GPU {missing[0]}",
-                next_step="Number the GPUs from 0 without gaps; --gpus chooses the devices.",
-            )
+            wrong = f"device stages run on GPU {', '.join(map(str, sorted(used)))}"
+            step = "Number the GPUs from 0 without gaps; --gpus chooses the devices."
+            raise WorkloadError(f"{wrong}, but none on GPU {missing[0]}", next_step=step)
         if self.check is not None:
             function_of(self.check, "check=")
 
@@ -274,25 +262,21 @@ def workload(function: Callable[..., object]) -> Definition:
 
 def _require_number(number: int, most: int, what: str, next_step: str) -> None:
     if number > most:
-        raise WorkloadError(
-            f"the workload has {number} {what}; at most {most} can be profiled", next_step=next_step
-        )
+        wrong = f"the workload has {number} {what}; at most {most} can be profiled"
+        raise WorkloadError(wrong, next_step=next_step)
 
 
 def _require_frames(frame: Sequence[Stage]) -> None:
     """Some stage runs in every frame, and the period of all stages is short enough."""
     every = [stage.every for stage in frame]
+    listed, period = f"every is {', '.join(map(str, every))}", math.lcm(*every)
     if min(every) > 1:
-        raise WorkloadError(
-            f"no stage runs in every frame: every is {', '.join(map(str, every))}",
-            next_step="A frame is what the program repeats most often: divide them all by the smallest.",
-        )
-    if math.lcm(*every) > MOST_PERIOD:
-        raise WorkloadError(
-            f"every is {', '.join(map(str, every))}: all stages run together only every "
-            f"{math.lcm(*every)} frames; the maximum is {MOST_PERIOD}",
-            next_step="Choose numbers that are multiples of each other.",
-        )
+        step = "A frame is what the program repeats most often: divide them all by the smallest."
+        raise WorkloadError(f"no stage runs in every frame: {listed}", next_step=step)
+    if period > MOST_PERIOD:
+        wrong = f"all stages run together only every {period} frames; the maximum is {MOST_PERIOD}"
+        step = "Choose numbers that are multiples of each other."
+        raise WorkloadError(f"{listed}: {wrong}", next_step=step)
 
 
 def _require_buffers(buffers: object) -> None:
@@ -306,10 +290,8 @@ def _require_buffers(buffers: object) -> None:
                 next_step="A stage gets a buffer by naming a parameter after it.",
             )
         if name in RESERVED:
-            raise WorkloadError(
-                f"a buffer cannot be named {name!r}: that parameter name is reserved",
-                next_step=f"Reserved names: {', '.join(RESERVED)}.",
-            )
+            wrong = f"a buffer cannot be named {name!r}: that parameter name is reserved"
+            raise WorkloadError(wrong, next_step=f"Reserved names: {', '.join(RESERVED)}.")
         _require_size(name, buffer)
     for name, buffer in buffers.items():
         if buffer.valid is not None:
@@ -329,10 +311,8 @@ def _require_length(name: str, buffer: Buffer, buffers: Mapping[str, Buffer]) ->
     if length.valid is not None:
         raise WorkloadError(f"{what}, which has a valid= of its own", next_step=_LENGTH)
     if length.scratch and not buffer.scratch:
-        raise WorkloadError(
-            f"{what}, which is scratch, but the host must know how much of {name!r} to move",
-            next_step=f"Remove scratch=True from {buffer.valid!r}.",
-        )
+        wrong = f"which is scratch, but the host must know how much of {name!r} to move"
+        raise WorkloadError(f"{what}, {wrong}", next_step=f"Remove scratch=True from {buffer.valid!r}.")
 
 
 def _require_size(name: str, buffer: Buffer) -> None:
@@ -345,10 +325,8 @@ def _require_size(name: str, buffer: Buffer) -> None:
     try:
         np.empty((0,) * len(buffer.dimensions), np.uint8)
     except ValueError as problem:  # 32 or 64, by NumPy's version
-        raise WorkloadError(
-            f"buffer {name!r} has {len(buffer.dimensions)} dimensions: {problem}",
-            next_step="Merge dimensions of the shape.",
-        ) from None
+        wrong = f"buffer {name!r} has {len(buffer.dimensions)} dimensions: {problem}"
+        raise WorkloadError(wrong, next_step="Merge dimensions of the shape.") from None
     if buffer.external and buffer.scratch:
         step = "external data arrives on the host; scratch data never leaves the device."
         raise WorkloadError(f"buffer {name!r} cannot be both external and scratch", next_step=step)
@@ -356,10 +334,8 @@ def _require_size(name: str, buffer: Buffer) -> None:
     if min(buffer.dimensions) < 1:
         raise ImpossibleBuffer(f"{what}; every dimension must be 1 or more", next_step="Correct the shape.")
     if buffer.nbytes >= 1 << 63:
-        raise ImpossibleBuffer(
-            f"{what} and dtype {buffer.element}: {buffer.nbytes} bytes; the most is 2**63 - 1",
-            next_step="Choose a smaller shape.",
-        )
+        wrong = f"{what} and dtype {buffer.element}: {buffer.nbytes} bytes; the most is 2**63 - 1"
+        raise ImpossibleBuffer(wrong, next_step="Choose a smaller shape.")
 
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -403,20 +379,17 @@ def repeat(stages: Sequence[Stage], *, until: str, at_most: int) -> Repeat:
         raise WorkloadError(f"repeat was given {stages!r}; it must be a list of stages", next_step=_WRITE)
     for index, stage in enumerate(stages):
         if isinstance(stage, Repeat):
-            raise WorkloadError(
-                f"element {index} of a repeat is another repeat, and loops cannot be nested",
-                next_step="Write the inner loop as a Python loop inside one stage.",
-            )
+            wrong = f"element {index} of a repeat is another repeat, and loops cannot be nested"
+            raise WorkloadError(wrong, next_step="Write the inner loop as a Python loop inside one stage.")
         if not isinstance(stage, Stage):
-            raise WorkloadError(
-                f"element {index} of a repeat is {stage!r}, which is not a stage", next_step=_WRITE
-            )
+            wrong = f"element {index} of a repeat is {stage!r}, which is not a stage"
+            raise WorkloadError(wrong, next_step=_WRITE)
         if stage.every > 1:
-            raise WorkloadError(
-                f"stage {stage.name!r} has every={stage.every} and is in a repeat, whose stages run in every "
-                "iteration of every frame",
-                next_step="Omit every=, or list the stage in the frame outside of the repeat.",
+            wrong = (
+                f"stage {stage.name!r} has every={stage.every} and is in a repeat, whose stages run in every"
             )
+            step = "Omit every=, or list the stage in the frame outside of the repeat."
+            raise WorkloadError(f"{wrong} iteration of every frame", next_step=step)
     if not isinstance(until, str):
         raise WorkloadError(f"repeat: until is {until!r}; it must be a buffer's name", next_step=_WRITE)
     step = "It is the number of iterations after which your program gives up."

@@ -16,6 +16,7 @@ from advisor.profiles.outputs import require_new
 from advisor.profiles.programs import GpuTrace, ProgramTrace
 
 _TAKEN = {"numpy", "cupy", "torch", "numba", "advisor", "parts", "cuda", "onnxruntime", "cv2"}
+_WRITABLE = "Choose a directory you can write to."
 
 
 def examples(package: Path = PACKAGE) -> dict[str, Path]:
@@ -34,19 +35,17 @@ def write(file: Path, *, like: str | None = None, text: str | None = None, force
     require_name(file)
     starter = template("starter.py").replace("starter.py", file.name)
     starter = starter.replace("def starter(", f"def {function_name(file)}(")
-    texts = _like(file, like) if like else {file: text or starter}
+    texts = _example(file, like) if like else {file: text or starter}
     require_new(texts, force=force)
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, text)
     except OSError as problem:
-        raise UsageError(
-            f"{problem.filename or file} cannot be written: {problem.strerror or problem}",
-            next_step="Choose a directory you can write to.",
-        ) from None
+        wrong = f"{problem.filename or file} cannot be written: {problem.strerror or problem}"
+        raise UsageError(wrong, next_step=_WRITABLE) from None
     except FileProblem as problem:
-        raise UsageError(problem.message, next_step="Choose a directory you can write to.") from None
+        raise UsageError(problem.message, next_step=_WRITABLE) from None
     return list(texts)
 
 
@@ -70,7 +69,7 @@ def function_name(file: Path) -> str:
     return name if name.isidentifier() and not keyword.iskeyword(name) else f"workload_{name}"
 
 
-def _like(file: Path, name: str) -> dict[Path, str]:
+def _example(file: Path, name: str) -> dict[Path, str]:
     """The example under its new name, and the files of parts/ that it speaks of under their own."""
     known = examples()
     if name not in known:

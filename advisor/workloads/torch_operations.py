@@ -8,7 +8,7 @@ operator has one operation for each element.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -44,37 +44,29 @@ def torch_operations(report: Callable[[Operation], None]) -> Iterator[None]:
     if not hasattr(sys.modules.get("torch"), "Tensor"):
         yield
         return
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry
 
     class Mode(TorchDispatchMode):  # type: ignore[misc, no-untyped-call, unused-ignore]
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-        ) -> Any:
-            return _called(self, func, args, kwargs or {}, report)
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            packet, kwargs = func._overloadpacket, kwargs or {}
+            if packet not in flop_registry:
+                with self:
+                    parts = func.decompose(*args, **kwargs)
+                if parts is not NotImplemented:
+                    return parts
+            result = func(*args, **kwargs)
+            if operation := _operation(func, args, kwargs, result):
+                # The CPU's attention is the GPU's, by another name.
+                on_gpu = getattr(packet, "__name__", "").removesuffix("_for_cpu")
+                count = flop_registry.get(packet) or flop_registry.get(getattr(torch.ops.aten, on_gpu, None))
+                flops = float(count(*args, **kwargs, out_val=result)) if count else operation.flops
+                report(replace(operation, flops=flops))
+            return result
 
     with Mode():  # type: ignore[no-untyped-call, unused-ignore]
         yield
-
-
-def _called(mode: Any, func: Any, args: Any, kwargs: Any, report: Callable[[Operation], None]) -> Any:
-    import torch
-    from torch.utils.flop_counter import flop_registry
-
-    packet = func._overloadpacket
-    if packet not in flop_registry:
-        with mode:
-            parts = func.decompose(*args, **kwargs)
-        if parts is not NotImplemented:
-            return parts
-    result = func(*args, **kwargs)
-    operation = _operation(func, args, kwargs, result)
-    if operation is not None:
-        # The CPU's attention is the GPU's, by another name.
-        on_gpu = getattr(packet, "__name__", "").removesuffix("_for_cpu")
-        count = flop_registry.get(packet) or flop_registry.get(getattr(torch.ops.aten, on_gpu, None))
-        flops = operation.flops if count is None else float(count(*args, **kwargs, out_val=result))
-        report(replace(operation, flops=flops, key=_key(operation.name, args)))
-    return result
 
 
 def _operation(func: Any, args: Any, kwargs: Any, result: Any) -> Operation | None:
@@ -97,7 +89,7 @@ def _operation(func: Any, args: Any, kwargs: Any, result: Any) -> Operation | No
         return None
     pointwise = torch.Tag.pointwise in func.tags and name not in _FILLS
     flops = float(max((t.numel() for t in written), default=0)) if pointwise else 0.0
-    return Operation(name, [_memory(t) for t in read], [_memory(t) for t in written], flops)
+    return Operation(name, list(map(_memory, read)), list(map(_memory, written)), flops, _key(name, args))
 
 
 def _key(name: str, args: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -116,7 +108,7 @@ def _key(name: str, args: Sequence[Any]) -> tuple[Any, ...] | None:
     return None
 
 
-def _tensors(value: Any) -> Iterable[Any]:
+def _tensors(value: Any) -> Iterator[Any]:
     import torch
 
     if isinstance(value, torch.Tensor):
