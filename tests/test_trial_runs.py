@@ -23,6 +23,7 @@ from advisor.measure.trying.candidates import Candidate, allocator_candidates, c
 from advisor.measure.trying.results import Results
 from advisor.measure.trying.session import MOST_PROCESSES, RunTrial, Session, try_script
 from advisor.measure.trying.worker import TimeUp, TrialJob, TrialRun, preloaded, run_trial
+from advisor.profiles import outputs
 from advisor.profiles.conclusions import PAGE_LOCKED, Evidence
 from advisor.profiles.crossings import Ceiling, LineAdvice, Place, ScriptRun
 from advisor.profiles.redaction import anonymous
@@ -384,8 +385,7 @@ def test_a_program_that_differs_from_itself_is_never_called_equal(
     assert (bool(patch.text), bool(patch.speedup), bool(patch.reason)) == (True, True, not proved)
     assert {trial.outcome for trial in tried.trials} == {"faster" if proved else "open"}
     result, settings = Profile.model_construct(trials=tried, script=None), asked("camera.py")
-    written = profiling._patch(result, settings, tmp_path)
-    assert [file.name for file in written] == ["camera.patch"] * bool(proved)
+    assert [*profiling._patch(result, settings)] == ["camera.patch"] * bool(proved)
     if not proved:
         with pytest.raises(UsageError, match=re.escape(f"with equal results to apply: {patch.reason}")):
             profiling._apply(result)
@@ -414,7 +414,8 @@ def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path)
     tried = Trials(patch=Patch(text=text, lines=2, equal=True, speedup=1.5), seconds=1.0)
     masked = anonymous(profile(trials=tried), include_host=False)
     assert "ghp_" not in masked.to_json()
-    (file,) = profiling._patch(masked, asked("x.py"), tmp_path)
+    ((name, exact),) = profiling._patch(masked, asked("x.py")).items()
+    file = outputs.write(tmp_path, name, exact)
     loaded = Patch.model_validate_json(masked.trials.patch.model_dump_json())
     assert (file.read_bytes().decode(), loaded.exact) == (text, loaded.text)
 

@@ -156,9 +156,8 @@ def _profile_once(settings: Settings, output: Output) -> None:
         with make_progress(quiet=merged.quiet) as progress:
             result = pipeline.profile(settings, progress, keep_in=directory, launcher=launcher(settings))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
-        page, patch = pages.page_of(result), result.trials.patch if result.trials else None
-        equal = {_patch_name(settings): patch.exact} if patch and patch.holds else {}
-        reading.read_back(output.write(page, directory, further=equal))
+        page = pages.page_of(result)
+        reading.read_back(output.write(page, directory, further=_patch(result, settings)))
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
         with outputs.output_directory(outputs.baseline_folder(merged.save), ["profile.json"]) as directory:
@@ -168,6 +167,12 @@ def _profile_once(settings: Settings, output: Output) -> None:
     elif merged.apply:
         _apply_to_function(result, merged.apply)
     _end(result, page)
+
+
+def _patch(result: Profile, settings: Settings) -> dict[str, str]:
+    """The patch of a script's trials by its file's name, if its results were compared and equal."""
+    patch = result.trials.patch if result.trials else None
+    return {_patch_name(settings): patch.exact} if patch and patch.holds else {}
 
 
 def _patch_name(settings: Settings) -> str:

@@ -46,8 +46,8 @@ def read(path: Path, frame: str | None = None) -> FileTrace:
     with opened(path) as database:
         about = database.settings("META_DATA_EXPORT")
         notes = _notes(database, about.get("EXPORT_SCHEMA_VERSION", ""))
-        parts = [about.get("EXPORT_PRODUCT_NAME"), about.get("EXPORT_PRODUCT_VERSION")]
-        tool = " ".join(part for part in parts if part) or None
+        parts = (about.get("EXPORT_PRODUCT_NAME"), about.get("EXPORT_PRODUCT_VERSION"))
+        tool = " ".join(filter(None, parts)) or None
         frames = steady_frames(database) if frame is None else []
         trace = FileTrace(
             tool=tool,
@@ -58,17 +58,11 @@ def read(path: Path, frame: str | None = None) -> FileTrace:
             f"Rows of {table} skipped: {count} (no start, size or kind, or an end before the start)."
             for table, count in database.unusable.items()
         ]
-        if frame and trace.program:
-            notes += _without_range(trace.program, frame)
+        for gpu in trace.program.gpus if frame and trace.program else ():
+            if gpu.frames is None or gpu.frames.source != "nvtx":
+                what = "its frames are what repeats" if gpu.frames else "nothing repeats, so it has no frames"
+                notes.append(f"{gpu.label}: its process has no NVTX range {quoted(frame or '')}; {what}.")
         return trace.model_copy(update={"notes": tuple(notes)})
-
-
-def _without_range(program: ProgramTrace, frame: str) -> Iterator[str]:
-    """GPUs whose process has no range of that name, and what their frames are instead."""
-    for gpu in program.gpus:
-        if gpu.frames is None or gpu.frames.source != "nvtx":
-            instead = "its frames are what repeats" if gpu.frames else "nothing repeats, so it has no frames"
-            yield f"{gpu.label}: its process has no NVTX range {quoted(frame)}; {instead}."
 
 
 def _notes(database: Database, version: str) -> list[str]:
@@ -133,7 +127,7 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
     calls = {process: each for process, each in read_calls(database).items() if not each.unnamed}
     works, gpus = read_work(database), []
     devices, places = _devices(database), [(work.process, work.device) for work in works]
-    for (process, device), elsewhere in zip(places, _elsewhere(works), strict=True):
+    for (process, device), elsewhere in zip(places, list(_elsewhere(works)), strict=True):
         named = (frame, ranges[process]) if frame and process in ranges else None
         alone = [each for each, _ in places].count(process) == 1
         # Its work is given away, and its memory free for the next.
@@ -148,14 +142,12 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
     )
 
 
-def _elsewhere(works: Sequence[GpuWork]) -> list[Intervals]:
+def _elsewhere(works: Sequence[GpuWork]) -> Iterator[Intervals]:
     """When other GPUs of its process worked, for each GPU; without gaps below 10 µs, to save memory."""
-    unions = []
     for work in works:
         others = [each for each in works if each.process == work.process and each is not work]
         pieces = [piece for each in others for piece in each.busy()]
-        unions.append(union([(begins, ends + _GAP) for begins, ends in pieces]))
-    return unions
+        yield union([(begins, ends + _GAP) for begins, ends in pieces])
 
 
 def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:

@@ -176,7 +176,11 @@ class GpuFigures:
         lengths, called = copies["end"] - copies["start"], copies["call"]
         lasted, large = union([(copies["start"], copies["end"])]), (copies["bytes"] >= LARGE) & (lengths > 0)
         rates = copies["bytes"] / np.maximum(lengths, 1)
-        known = np.unique(called[called > 0])
+        known, staging = np.unique(called[called > 0]), 0.0
+        if memory == "pageable" and self.calls is not None:
+            # The GPU's idle time in the calls, in which the host fills or empties a buffer.
+            mine = np.isin(self.calls.columns["call"], known) & self.calls.of("copies")
+            staging = seconds(self.idle, union([self.calls.intervals(mine)]))
         return Flow(
             kind=way,
             memory=memory,
@@ -186,18 +190,10 @@ class GpuFigures:
             bytes=int(copies["bytes"].sum(dtype=np.int64)),
             seconds=length(lasted),
             hidden_seconds=seconds(lasted, self.kernels),
-            staging_seconds=self._staging(known) if memory == "pageable" else 0.0,
+            staging_seconds=staging,
             best_bytes_per_second=float(rates[large].max()) * 1e9 if large.any() else None,
-            where=origin(self.database, copies["call"], self.work.process),
+            where=origin(self.database, called, self.work.process),
         )
-
-    def _staging(self, called: Integers) -> float:
-        """The GPU's idle time in the calls of these copies, in which the host fills or empties a buffer."""
-        if self.calls is None:
-            return 0.0
-        columns = self.calls.columns
-        at = np.flatnonzero(np.isin(columns["call"], called) & (columns["work"] == WORKS.index("copies")))
-        return seconds(self.idle, union([self.calls.intervals(at)]))
 
     def _managed(self) -> Managed | None:
         """Migrations; None where none of this GPU were recorded."""
@@ -259,14 +255,13 @@ class GpuFigures:
 
     def _host(self, calls: Calls) -> dict[str, object]:
         """The host's CUDA calls in the window, and what the GPU's idle time was spent in."""
-        columns = calls.columns
-        begun = starting(columns["start"], self.window)
-        of = {work: begun[columns["work"][begun] == number] for number, work in enumerate(WORKS)}
+        begun = starting(calls.columns["start"], self.window)
+        of = {work: begun[calls.of(work)[begun]] for work in WORKS}
         heavy = [self._host_time(calls, work, at) for work, at in of.items() if len(at)]
         light = list(self._light(calls.light))
         in_calls = seconds(self.idle, union([calls.intervals()]))
         outside = length(self.idle) - seconds(self.idle, union([calls.intervals(), self.elsewhere]))
-        waits, gaps = self._waits(columns, begun)
+        waits, gaps = self._waits(calls, begun)
         work = calls.intervals(calls.of("page-locking", "allocation", "copies"))
         waiting = [calls.intervals(calls.of("waits")), gaps]
         # Waits and what is behind them count only while no other GPU works.
@@ -284,15 +279,10 @@ class GpuFigures:
         }
 
     def _host_time(self, calls: Calls, work: HostWork, at: Integers) -> HostTime:
-        lasted = union([calls.intervals(at)])
-        where = origin(self.database, calls.columns["call"][at], self.work.process)
-        return HostTime(
-            work=work,
-            count=len(at),
-            seconds=length(lasted),
-            idle_seconds=seconds(lasted, self.idle),
-            where=None if work == "copies" else where,
-        )
+        lasted, called = union([calls.intervals(at)]), calls.columns["call"][at]
+        where = None if work == "copies" else origin(self.database, called, self.work.process)
+        idle = seconds(lasted, self.idle)
+        return HostTime(work=work, count=len(at), seconds=length(lasted), idle_seconds=idle, where=where)
 
     def _light(self, calls: Columns) -> Iterator[HostTime]:
         """Calls that launch work or do something else, added up over threads."""
@@ -307,14 +297,13 @@ class GpuFigures:
             if count:
                 yield HostTime(work=work, count=int(count), seconds=lasted / 1e9, idle_seconds=idled / 1e9)
 
-    def _waits(self, columns: Columns, at: Integers) -> tuple[int, Intervals]:
+    def _waits(self, calls: Calls, at: Integers) -> tuple[int, Intervals]:
         """Calls that wait for the GPU, and the idle time that begins while they wait, but for the longest of
         each frame: one wait at its end is needed."""
         # Copies to the host whose call returns when they are done wait too; blocking uploads are copies.
         called = self.work.copies.get("call", NOTHING)[self.copied(DOWN)]
-        downloads = np.isin(columns["call"][at], called[called > 0])
-        waiting = columns["work"][at] == WORKS.index("waits")
-        ends = columns["end"][at[waiting | (downloads & (columns["blocking"][at] == 1))]]
+        downloads = np.isin(calls.columns["call"], called[called > 0]) & (calls.columns["blocking"] == 1)
+        ends = calls.columns["end"][at[(calls.of("waits") | downloads)[at]]]
         begins, stops = self.idle
         if not len(begins) or not len(ends):
             return len(ends), (NOTHING, NOTHING)

@@ -118,7 +118,7 @@ def _sequences(
     if calls is not None:
         waits = calls.of("waits")
         waited = {name: column[waits] for name, column in calls.columns.items()}
-        yield "all work", _events([*parts, (waited, np.full(len(waits), 2), WAIT)])
+        yield "all work", _events([*parts, (waited, np.full(int(waits.sum()), 2), WAIT)])
     if parts:
         yield "all work", _events(parts)
     orders: tuple[tuple[FrameSource, Integers, Integers], ...] = (

@@ -28,18 +28,7 @@ from advisor.nsys.work import (
     read_work,
     timeline,
 )
-from advisor.profiles.traces import (
-    Activity,
-    Allocations,
-    Copies,
-    Kernels,
-    Migrations,
-    RangeTrace,
-    StrategyTrace,
-    Synchronizations,
-    Timeline,
-    track,
-)
+from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace, Timeline, track
 
 _ON_HOST = ("host:", "host-copy", "synchronize")
 """Steps that the host itself does; the calls of the others return at once, or their work is the GPU's."""
@@ -53,8 +42,6 @@ _UNSEEN = (
     "managed memory was allocated, but nsys recorded no migration: none occurred, or nsys cannot record "
     "them here"
 )
-_Rows = dict[int, tuple[int, int, float]]
-"""Count, bytes and seconds by kind."""
 _FAULTS = {"cpu_page_faults": Tables.CPU_FAULTS, "gpu_page_faults": Tables.GPU_FAULTS}
 _TABLES = {**_FAULTS, "kernels": Tables.KERNELS, "allocations": Tables.MEMORY}
 
@@ -130,15 +117,17 @@ class _StepSums:
         self._work(calls)
         self._waits(calls)
         self._faults()
+        self._described = self._descriptions()
 
     def _work(self, calls: dict[int, Calls]) -> None:
         for work in self.works:
             own = calls.get(work.process)
-            for kind, columns in (("copies", work.copies), ("kernels", work.kernels), ("moved", work.moved)):
+            kinds = {"copies": work.copies, "kernels": work.kernels, "migrations": work.moved}
+            for kind, columns in kinds.items():
                 for begin in range(0, len(columns.get("start", ())), BLOCK):
                     part = {name: column[begin : begin + BLOCK] for name, column in columns.items()}
                     moments, lasted = part["start"], part["end"] - part["start"]
-                    if kind != "moved" and own is not None:
+                    if kind != "migrations" and own is not None:
                         moments = own.began(part["call"], moments)
                     key = part["name"] + 1 if kind == "kernels" else part["kind"]
                     self._add(kind, work.process, moments, key, lasted, part.get("bytes", lasted))
@@ -168,7 +157,7 @@ class _StepSums:
         for process, mine in calls.items():
             at = mine.of("waits")
             begins, ends = mine.intervals(at)
-            self._add("waits", process, begins, mine.columns["name"][at], ends - begins, begins)
+            self._add("synchronizations", process, begins, mine.columns["name"][at], ends - begins, begins)
 
     def _faults(self) -> None:
         columns, around = ("start", "globalPid", "numberOfPageFaults"), self._around.format('"start"')
@@ -181,7 +170,30 @@ class _StepSums:
                     zeros = np.zeros(int(at.sum()), np.int64)
                     self._add(kind, process, block["start"][at], zeros, zeros, counts[at])
 
-    def _rows(self, kind: str, steps: Collection[int]) -> _Rows:
+    def _descriptions(self) -> dict[str, dict[int, dict[str, str | None]]]:
+        """What each key of a figure stands for, in the fields of its record."""
+        database, kernels, waits = self._database, self._sums["kernels"], self._sums["synchronizations"]
+        strings = database.strings([key - 1 for _, key in kernels] + [key for _, key in waits])
+        waited = {key: _WAITED_FOR.search(strings[key]) for _, key in waits}
+        return {
+            "copies": {
+                number: {"kind": way, "source": source, "destination": target}
+                for work in self.works
+                for number, way, source, target in copy_kinds(database, work.copies)
+            },
+            "migrations": {
+                number: {"direction": way, "cause": cause}
+                for work in self.works
+                for number, way, cause in move_kinds(database, work.moved)
+            },
+            "kernels": {key: {"name": strings.get(key - 1, "unnamed")} for _, key in kernels},
+            "synchronizations": {
+                key: {"kind": f"{_WAITS.get(one[1] if one else '', 'context')} sync"}
+                for key, one in waited.items()
+            },
+        }
+
+    def _rows(self, kind: str, steps: Collection[int]) -> dict[int, tuple[int, int, float]]:
         """Count, bytes and seconds by key, the longest first."""
         rows: dict[int, Integers] = {}
         for (step, key), sums in self._sums[kind].items():
@@ -192,39 +204,16 @@ class _StepSums:
 
     def activity(self, steps: Collection[int], absent: Container[str]) -> Activity:
         """The sums of some steps as one record; None for what is absent."""
-        figures = {
-            "copies": tuple(self._copies(self._rows("copies", steps))),
-            "migrations": tuple(self._migrations(self._rows("moved", steps))),
-            "kernels": tuple(self._kernels(self._rows("kernels", steps))),
-            "synchronizations": tuple(self._synchronizations(self._rows("waits", steps))),
-            **{kind: self._rows(kind, steps).get(0, (0, 0, 0.0))[1] for kind in _FAULTS},
-        }
+        figures: dict[str, object] = {}
+        for figure, described in self._described.items():
+            sized = figure in ("copies", "migrations")
+            figures[figure] = tuple(
+                {**described[key], "count": count, "seconds": lasted, **({"bytes": size} if sized else {})}
+                for key, (count, size, lasted) in self._rows(figure, steps).items()
+                if key in described
+            )
+        figures |= {kind: self._rows(kind, steps).get(0, (0, 0, 0.0))[1] for kind in _FAULTS}
         return Activity.model_validate({name: each for name, each in figures.items() if name not in absent})
-
-    def _copies(self, rows: _Rows) -> Iterator[Copies]:
-        kinds = {kind[0]: kind for work in self.works for kind in copy_kinds(self._database, work.copies)}
-        for number, (count, size, took) in rows.items():
-            _, kind, source, target = kinds[number]
-            yield Copies(kind=kind, source=source, destination=target, count=count, bytes=size, seconds=took)
-
-    def _migrations(self, rows: _Rows) -> Iterator[Migrations]:
-        kinds = {kind[0]: kind for work in self.works for kind in move_kinds(self._database, work.moved)}
-        for number, (count, size, lasted) in rows.items():
-            if number in kinds:
-                _, way, cause = kinds[number]
-                yield Migrations(direction=way, cause=cause, count=count, bytes=size, seconds=lasted)
-
-    def _kernels(self, rows: _Rows) -> Iterator[Kernels]:
-        names = self._database.strings([number - 1 for number in rows])
-        for number, (count, _, lasted) in rows.items():
-            yield Kernels(name=names.get(number - 1, "unnamed"), count=count, seconds=lasted)
-
-    def _synchronizations(self, rows: _Rows) -> Iterator[Synchronizations]:
-        names = self._database.strings(list(rows))
-        for number, (count, _, lasted) in rows.items():
-            waited = _WAITED_FOR.search(names[number])
-            word = _WAITS.get(waited[1] if waited else "", "context")
-            yield Synchronizations(kind=f"{word} sync", count=count, seconds=lasted)
 
     def idle_share(self, frames: Sequence[Frame]) -> float | None:
         """The share of the frames in which no GPU did anything; None where none was seen to work."""

@@ -7,8 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from advisor.nsys.database import (
     COPY_KINDS,
@@ -167,11 +169,11 @@ class Calls:
     unnamed: bool
     """Whether the report lacks names of calls, which may be any call."""
 
-    def of(self, *works: HostWork) -> Integers:
-        """Positions of the calls of these kinds."""
-        return np.flatnonzero(np.isin(self.columns["work"], [WORKS.index(work) for work in works]))
+    def of(self, *works: HostWork) -> npt.NDArray[np.bool_]:
+        """Which of the calls are of these kinds."""
+        return np.isin(self.columns["work"], [WORKS.index(work) for work in works])
 
-    def intervals(self, at: Integers | slice = slice(None)) -> Intervals:
+    def intervals(self, at: npt.NDArray[Any] | slice = slice(None)) -> Intervals:
         return self.columns["start"][at], self.columns["end"][at]
 
     def began(self, ids: Integers, otherwise: Integers) -> Integers:
