@@ -120,10 +120,8 @@ class _Comparison:
         if outputs.is_baseline(base):
             base, head = outputs.baseline_folder(str(base)), head or OPTIONS["out"].default
         if head is None and not base.exists():
-            raise FileProblem(
-                f"{base} is neither a profile nor a saved baseline",
-                next_step="Save one of that name: advisor profile FILE --save NAME.",
-            )
+            wrong = f"{base} is neither a profile nor a saved baseline"
+            raise FileProblem(wrong, next_step="Save one of that name: advisor profile FILE --save NAME.")
         if head is None:
             raise UsageError(
                 "compare takes two profiles, BASE and HEAD",
@@ -132,9 +130,8 @@ class _Comparison:
         needless = [OPTIONS[n].key for n, value in self.values.items() if value not in (None, False, [])]
         needless += ["against"] if self.against is not None else []
         if needless:
-            raise UsageError(
-                f"--{needless[0]} has no effect without --run", next_step="Add --run, or omit it."
-            )
+            wrong = f"--{needless[0]} has no effect without --run"
+            raise UsageError(wrong, next_step="Add --run, or omit it.")
         return base, head
 
 

@@ -294,9 +294,8 @@ def require_report(is_given: bool, *, frame: str | None, nsys: Path | None) -> N
     """Raises `UsageError` for options that have no effect without a report of Nsight Systems."""
     for name, value in (("--frame", frame), ("--nsys", nsys)):
         if value is not None and not is_given:
-            raise UsageError(
-                f"{name} has no effect without a report of Nsight Systems", next_step=f"Omit {name}."
-            )
+            wrong = f"{name} has no effect without a report of Nsight Systems"
+            raise UsageError(wrong, next_step=f"Omit {name}.")
 
 
 def read_trace(file: Path, nsys: Path | None, frame: str | None, source: OptionSource) -> FileTrace:
@@ -334,6 +333,5 @@ def require_figures(result: Profile) -> None:
             detail=failed[0].detail if wrong else "",
         )
     if not any(r.status == "predicted" for p in result.predictions for r in p.results):
-        raise NothingMeasured(
-            "no strategy could be measured or predicted", next_step="The report lists the reason for each."
-        )
+        wrong = "no strategy could be measured or predicted"
+        raise NothingMeasured(wrong, next_step="The report lists the reason for each.")

@@ -188,9 +188,8 @@ def devices_import(
     entry = load(base) if base else named(output.device)
     if entry is None:
         device = f"{output.device!r}, which is not in the catalogue" if output.device else "no card"
-        raise UsageError(
-            f"the output names {device}", next_step="Name it with --base; `advisor devices` lists the cards."
-        )
+        wrong = f"the output names {device}"
+        raise UsageError(wrong, next_step="Name it with --base; `advisor devices` lists the cards.")
     figures = output.figures(entry)
     imported = host_rates.with_rates(entry, figures).model_copy(
         update={"name": name or f"{entry.name} (your host)"}

@@ -188,9 +188,8 @@ def _apply(result: Profile) -> None:
     patch = result.trials.patch if result.trials else None
     if patch is None or not patch.holds:
         reason = f": {patch.reason}" if patch and patch.reason else ""
-        raise UsageError(
-            f"there is no patch with equal results to apply{reason}", next_step="See the report's trials."
-        )
+        wrong = f"there is no patch with equal results to apply{reason}"
+        raise UsageError(wrong, next_step="See the report's trials.")
     try:
         apply(patch.texts)
     except CannotWrite as reason:

@@ -317,10 +317,8 @@ def read_report(path: Path, nsys: Path | None, scratch: Path, frame: str | None 
     export it, and `UsageError` where it has no such range.
     """
     if path.suffix == ".qdstrm":
-        raise FileProblem(
-            f"{path} is not a report yet: nsys collected it and did not import it",
-            next_step=f"Import it where it was recorded: QdstrmImporter -i {path.name}",
-        )
+        wrong = f"{path} is not a report yet: nsys collected it and did not import it"
+        raise FileProblem(wrong, next_step=f"Import it where it was recorded: QdstrmImporter -i {path.name}")
     export = path
     if path.suffix in (".nsys-rep", ".qdrep"):
         if not path.is_file():

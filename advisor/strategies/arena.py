@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -94,9 +93,7 @@ class Arena:
     def __enter__(self) -> Arena:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
         with suppress(Exception) if error else nullcontext():  # the first error says what happened
             self._cleanup.close()
 

@@ -68,8 +68,7 @@ class Backend(Protocol):
     def enter(self) -> None:
         """The first half of `current`, for code that must not lose time."""
 
-    def leave(self) -> None:
-        """The second half of `current`."""
+    def leave(self) -> None: ...
 
     def reach_peers(self, gpus: Sequence[int]) -> None:
         """Lets this GPU reach the memory of those of the workload that it can reach."""
@@ -85,7 +84,6 @@ class Backend(Protocol):
 
     def malloc(self, nbytes: int) -> int: ...
     def free(self, pointer: int) -> None: ...
-
     def host_alloc(self, nbytes: int, *flags: HostFlag) -> int: ...
     def free_host(self, pointer: int) -> None: ...
 
@@ -110,7 +108,7 @@ class Backend(Protocol):
 
     @property
     def discards(self) -> bool:
-        """Managed memory can come to a side without its contents."""
+        """Whether it can `discard`."""
 
     def discard(self, pointer: int, nbytes: int, side: Side) -> None:
         """Brings managed memory to a side without its contents, which nobody needs."""

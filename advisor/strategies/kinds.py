@@ -22,44 +22,39 @@ class Staged(Placement):
     to the host as cupy.asnumpy does it, into pageable memory."""
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        """A host array and device arrays of CuPy's pool; every move makes a new one, as the calls do."""
+        """A host array that all GPUs share, and device arrays of CuPy's pool; every move makes a new one, as
+        the calls do."""
         arena.staging(layout.nbytes)
         begun = layout.at(arena.backend, arena.pageable(layout.nbytes), None)
-        on_host = {"host": begun.host}
-        return on_each(gpus, lambda gpu: self._staged(arena.on(gpu), begun, on_host, layout))
+        on_host: dict[str, Any] = {"host": begun.host}
 
-    @staticmethod
-    def _staged(arena: Arena, begun: Placed, on_host: dict[str, Any], layout: Layout) -> Placed:
-        """On the GPU of the arena; all GPUs share what the host has."""
-        backend = arena.backend
-        arrays = {"device": arena.pool_array(layout.shape, layout.dtype)}
+        def on(gpu: int) -> Placed:
+            backend, on_gpu = arena.on(gpu).backend, arena.on(gpu).pool_array(layout.shape, layout.dtype)
+            arrays = {"device": on_gpu}
 
-        def to_device(stream: Any) -> Any:
-            del stream
-            arrays["device"] = backend.upload(on_host["host"])
-            return arrays["device"]
+            def to_device(_: Any) -> Any:
+                arrays["device"] = backend.upload(on_host["host"])
+                return arrays["device"]
 
-        def to_host(stream: Any) -> Any:
-            del stream
-            on_host["host"] = backend.download(arrays["device"])
-            return on_host["host"]
+            def to_host(_: Any) -> Any:
+                on_host["host"] = backend.download(arrays["device"])
+                return on_host["host"]
 
-        def move_part(side: Side, part: Bounds, stream: Any) -> None:
-            """`device[:n] = cupy.asarray(host[:n])`, and the other way round."""
-            del stream
-            index = index_of(part)
-            if not on_host["host"][index].size:
-                backend.synchronize()
-            elif side == "device":
-                with backend.current():
-                    arrays["device"][index] = backend.upload(on_host["host"][index])
-            else:
-                on_host["host"][index] = backend.download(arrays["device"][index])
+            def move_part(side: Side, part: Bounds, _: Any) -> None:
+                """`device[:n] = cupy.asarray(host[:n])`, and the other way round."""
+                index = index_of(part)
+                if not on_host["host"][index].size:
+                    backend.synchronize()
+                elif side == "device":
+                    with backend.current():
+                        arrays["device"][index] = backend.upload(on_host["host"][index])
+                else:
+                    on_host["host"][index] = backend.download(arrays["device"][index])
 
-        moved = replace(
-            begun, to_device=to_device, to_host=to_host, move_part=move_part, by_host=True, remade=True
-        )
-        return replace(moved, device=arrays["device"])
+            moves = {"to_device": to_device, "to_host": to_host, "move_part": move_part}
+            return replace(begun, device=on_gpu, by_host=True, remade=True, **moves)
+
+        return on_each(gpus, on)
 
 
 class ManagedPrefetch(Placement):
@@ -72,9 +67,8 @@ class ManagedPrefetch(Placement):
         backend, placed = arena.backend, super()._reached(arena, host, layout)
         attaching = flag_is_off(backend.device(), "concurrent_managed_access")
 
-        def move(side: Side, part: Bounds, stream: Any) -> None:
+        def move(side: Side, part: Bounds, _: Any) -> None:
             """From its first to its last byte: pages hold what lies between rows, too."""
-            del stream
             spans = layout.spans(part)
             if attaching and spans:
                 backend.attach(host, side)

@@ -196,29 +196,23 @@ def _require_fits(one: Mix, workload: WorkloadRecord, device: Device) -> None:
     listed = f"Buffers that CPU and GPU, or several GPUs, share: {', '.join(placed) or 'none'}."
     used = registry.sides(workload)
     for buffer, placement in one.chosen:
-        option = f"--placement {buffer}={placement}"
+        wrong, step = "", listed
         if buffer not in used:
-            raise UsageError(
-                f"{option}: there is no buffer {buffer!r}{nearest(buffer, placed)}", next_step=listed
-            )
-        if buffer not in placed:
+            wrong = f"there is no buffer {buffer!r}{nearest(buffer, placed)}"
+        elif buffer not in placed:
             only = {"host": "the CPU", "device": "the GPU"}[next(iter(used[buffer]), "host")]
-            raise UsageError(
-                f"{option}: only {only} uses the buffer {buffer!r}, so it stays there", next_step=listed
-            )
-        if PLACEMENTS[placement].between_gpus and buffer not in registry.crossing(workload):
-            raise UsageError(
-                f"{option}: no GPU reads what another one writes of the buffer {buffer!r}",
-                next_step=f"Use {buffer}=pinned, which is the same there.",
-            )
-        if device.kind == "cuda" and (refused := PLACEMENTS[placement].unavailable(device)):
+            wrong = f"only {only} uses the buffer {buffer!r}, so it stays there"
+        elif PLACEMENTS[placement].between_gpus and buffer not in registry.crossing(workload):
+            wrong = f"no GPU reads what another one writes of the buffer {buffer!r}"
+            step = f"Use {buffer}=pinned, which is the same there."
+        elif device.kind == "cuda":
+            wrong = PLACEMENTS[placement].unavailable(device) or ""
             step = "Choose another placement; see `advisor strategies`."
-            raise UsageError(f"{option}: {refused}", next_step=step)
+        if wrong:
+            raise UsageError(f"--placement {buffer}={placement}: {wrong}", next_step=step)
     if same := uniform(one.assigned(workload), pipelined=one.pipelined):
-        raise UsageError(
-            f"--placement: every shared buffer has the placement of {same}, so this is not a mix",
-            next_step=f"Run that strategy: --strategy {same}.",
-        )
+        wrong = f"--placement: every shared buffer has the placement of {same}, so this is not a mix"
+        raise UsageError(wrong, next_step=f"Run that strategy: --strategy {same}.")
 
 
 def uniform(placements: Mapping[str, str], *, pipelined: bool = False) -> str | None:

@@ -232,16 +232,42 @@ class Placement:
 
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
         """Allocates the buffer, for the host and those GPUs of the workload. Raises `AllocationFailed`."""
-        host = self._host_memory(arena.on(gpus[0]), layout.nbytes)
+        first, nbytes = arena.on(gpus[0]), layout.nbytes
+        if self.registered:
+            host = first.registered(nbytes, mapped="mapped" in self.host_flags)
+        elif self.locks:
+            host = first.pinned(nbytes, *self.host_flags)
+        else:
+            host = first.managed(nbytes) if self.managed else first.pageable(nbytes)
         placed = on_each(gpus, lambda gpu: self._reached(arena.on(gpu), host, layout))
         return self._crossing(placed, arena, layout, gpus)
 
     def _reached(self, arena: Arena, host: int, layout: Layout) -> Placed:
         """How the GPU of the arena gets at a buffer with that host memory."""
-        backend = arena.backend
-        if self._is_copied:
-            return _two_memories(arena, host, layout, blocking=not self.locks)
-        return layout.at(backend, host, backend.host_device_pointer(host) if self.locks else host)
+        backend, nbytes = arena.backend, layout.nbytes
+        if not self._is_copied:
+            return layout.at(backend, host, backend.host_device_pointer(host) if self.locks else host)
+        device, blocking = arena.device(nbytes), not self.locks
+        to_device: Mover = partial(backend.copy_to_device, device, host, nbytes)
+        to_host: Mover = partial(backend.copy_to_host, host, device, nbytes)
+
+        def waiting(move: Mover) -> Mover:
+            def moved(stream: Any) -> None:
+                move(stream)
+                backend.synchronize()
+
+            return moved
+
+        def move_part(side: Side, part: Bounds, stream: Any) -> None:
+            for span in layout.spans(part):
+                backend.copy_span(span, side, host, device, stream)
+            if blocking:
+                backend.synchronize()
+
+        if blocking:
+            to_device, to_host = waiting(to_device), waiting(to_host)
+        arrays = replace(layout.at(backend, host, device), device_pointer=device, by_host=blocking)
+        return replace(arrays, to_device=to_device, to_host=to_host, move_part=move_part)
 
     def _crossing(self, placed: Placed, arena: Arena, layout: Layout, gpus: Sequence[int]) -> Placed:
         """With the way to each GPU from the others: a copy on the stream of the GPU that needs it."""
@@ -261,43 +287,10 @@ class Placement:
     def _is_copied(self) -> bool:
         return self.host_kind != self.device_kind
 
-    def _host_memory(self, arena: Arena, nbytes: int) -> int:
-        if self.registered:
-            return arena.registered(nbytes, mapped="mapped" in self.host_flags)
-        if self.locks:
-            return arena.pinned(nbytes, *self.host_flags)
-        return arena.managed(nbytes) if self.managed else arena.pageable(nbytes)
-
 
 def on_each(gpus: Sequence[int], place: Callable[[int], Placed]) -> Placed:
     first, *others = gpus
     return replace(place(first), others={gpu: place(gpu) for gpu in others})
-
-
-def _two_memories(arena: Arena, host: int, layout: Layout, *, blocking: bool) -> Placed:
-    """Host memory with a twin in device memory, and the copies between them."""
-    backend, nbytes = arena.backend, layout.nbytes
-    device = arena.device(nbytes)
-    to_device: Mover = partial(backend.copy_to_device, device, host, nbytes)
-    to_host: Mover = partial(backend.copy_to_host, host, device, nbytes)
-
-    def waiting(move: Mover) -> Mover:
-        def moved(stream: Any) -> None:
-            move(stream)
-            backend.synchronize()
-
-        return moved
-
-    def move_part(side: Side, part: Bounds, stream: Any) -> None:
-        for span in layout.spans(part):
-            backend.copy_span(span, side, host, device, stream)
-        if blocking:
-            backend.synchronize()
-
-    if blocking:
-        to_device, to_host = waiting(to_device), waiting(to_host)
-    arrays = replace(layout.at(backend, host, device), device_pointer=device, by_host=blocking)
-    return replace(arrays, to_device=to_device, to_host=to_host, move_part=move_part)
 
 
 def flag_is_off(device: Device, attribute: str) -> bool:

@@ -42,7 +42,13 @@ def _planned(
 ) -> Plan:
     """Kept, since a report asks for the same plan of many sizes of the buffers."""
     cells = Cells.among(stage.parts for stage in (*setup, *frame))
-    first_stages, stages = ([_in_cells(stage, cells) for stage in part] for part in (setup, frame))
+
+    def in_cells(stage: StageUse) -> StageUse:
+        """As it touches cells, with the lengths that it goes by."""
+        lengths = {buffer: part for buffer, part in stage.parts.items() if isinstance(part, str)}
+        return replace(stage, access=cells.touched(stage.access, stage.parts), parts=lengths)
+
+    first_stages, stages = (list(map(in_cells, part)) for part in (setup, frame))
     several = any(stage.gpu for stage in (*first_stages, *stages))
     tracker = _Tracker(traits=cells.each(dict(placed)), streams=Streams() if several else None)
     length = schedule.frames_of_a_period(stages)
@@ -84,12 +90,6 @@ def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:
         else:
             boxes = cells.boxes(each.name for each in row)
             yield from (replace(step, part=box, overwritten=False) for box in boxes)
-
-
-def _in_cells(stage: StageUse, cells: Cells) -> StageUse:
-    """The stage as it touches cells, with the lengths that it goes by."""
-    lengths = {buffer: part for buffer, part in stage.parts.items() if isinstance(part, str)}
-    return replace(stage, access=cells.touched(stage.access, stage.parts), parts=lengths)
 
 
 @dataclass(kw_only=True)

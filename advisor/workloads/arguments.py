@@ -69,10 +69,8 @@ def dtype_of(dtype: npt.DTypeLike) -> np.dtype[Any]:
         element = None
     unusable = element is None or element.hasobject or element.itemsize == 0 or element.subdtype is not None
     if dtype is None or element is None or unusable:
-        raise WorkloadError(
-            f"the dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects",
-            next_step="Write Buffer(1024, np.float32), for example.",
-        )
+        wrong = f"the dtype is {dtype!r}; it must be a NumPy dtype of fixed size without objects"
+        raise WorkloadError(wrong, next_step="Write Buffer(1024, np.float32), for example.")
     return element
 
 

@@ -285,10 +285,8 @@ def _require_buffers(buffers: object) -> None:
         raise WorkloadError(f"buffers is {buffers!r}; it must map names to Buffer(...)", next_step=step)
     for name, buffer in buffers.items():
         if not isinstance(name, str) or not is_name(name) or not isinstance(buffer, Buffer):
-            raise WorkloadError(
-                f"buffers[{name!r}] is {buffer!r}; names must be Python identifiers, values Buffer(...)",
-                next_step="A stage gets a buffer by naming a parameter after it.",
-            )
+            wrong = f"buffers[{name!r}] is {buffer!r}; names must be Python identifiers, values Buffer(...)"
+            raise WorkloadError(wrong, next_step="A stage gets a buffer by naming a parameter after it.")
         if name in RESERVED:
             wrong = f"a buffer cannot be named {name!r}: that parameter name is reserved"
             raise WorkloadError(wrong, next_step=f"Reserved names: {', '.join(RESERVED)}.")

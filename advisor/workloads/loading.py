@@ -70,13 +70,17 @@ def prepare(path: Path, name: str | None, assignments: Mapping[str, str]) -> Cal
 
 
 def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mapping[str, Value]) -> Loaded:
-    bound = bind(_call(path, definition, parameters))
+    bound, shown = bind(_call(path, definition, parameters)), dict(parameters)
+    for key, value in parameters.items():
+        if isinstance(value, str):  # that of a secret stays, so that the parent knows what to mask
+            masked = masked_and_bounded(value, _LONGEST, of_process(()))
+            shown[key] = bounded(value, _LONGEST) if is_secret(key) else masked
     record = WorkloadRecord(
         name=definition.name,
         file=relative(path),
         sha256=hashlib.sha256(source).hexdigest(),
         summary=definition.summary,
-        parameters={k: _shown(k, v) if isinstance(v, str) else v for k, v in parameters.items()},
+        parameters=shown,
         buffers=bound.buffer_records(),
         stages=tuple(stage.record() for stage in bound.stages),
         ignore=tuple(bound.workload.ignore),
@@ -84,13 +88,6 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
     unused = unused_parameters(definition.function, list(parameters))
     notes = (f"Workload {definition.name!r} does not use its parameter {name!r}." for name in unused)
     return Loaded(bound, record, (*cautions(bound), *notes))
-
-
-def _shown(name: str, value: str) -> str:
-    """A text's value: that of a secret stays, so that the parent knows what to mask."""
-    if is_secret(name):
-        return bounded(value, _LONGEST)
-    return masked_and_bounded(value, _LONGEST, of_process(()))
 
 
 def check_sweep(
@@ -110,10 +107,8 @@ def check_sweep(
         try:
             require_host_memory(_loaded(path, source, definition, parameters).bound)
         except ImpossibleBuffer as problem:
-            raise ImpossibleBuffer(
-                f"{' '.join(map('--sweep {}={}'.format, at, chosen))}: {problem.message}",
-                next_step=problem.next_step,
-            ) from None
+            wrong = f"{' '.join(map('--sweep {}={}'.format, at, chosen))}: {problem.message}"
+            raise ImpossibleBuffer(wrong, next_step=problem.next_step) from None
         except AdvisorError:
             continue
 
@@ -174,9 +169,8 @@ def _source(path: Path) -> bytes:
             next_step="Give the path of a Python file with a @workload function.",
         ) from None
     except OSError as problem:
-        raise FileProblem(
-            f"{path} cannot be read: {problem.strerror}", next_step="Give the path of a Python file."
-        ) from None
+        wrong = f"{path} cannot be read: {problem.strerror}"
+        raise FileProblem(wrong, next_step="Give the path of a Python file.") from None
     if len(source) > LARGEST_SOURCE:
         step = "Load data from a file of its own, and import what is generated."
         raise WorkloadError(f"{path} has more than {LARGEST_SOURCE / 1e6:g} MB of source", next_step=step)
@@ -204,7 +198,14 @@ def _import(path: Path) -> ModuleType:
     except AdvisorError as problem:
         raise _placed(problem, path) from None
     except BaseException as problem:  # sys.exit too, and what test libraries derive from it
-        raise _import_error(path, problem) from None
+        if not isinstance(problem, SyntaxError) or not Path(problem.filename or path).is_file():
+            raise user_error(f"importing {path}", problem, path) from None
+        line = f"line {problem.lineno}: " if problem.lineno else ""
+        raise WorkloadError(
+            f"{problem.filename or path} is not valid Python: {line}{problem.msg}",
+            next_step="Fix the file, or check the Python version.",
+            detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
+        ) from None
     return module
 
 
@@ -216,24 +217,11 @@ def _placed(problem: AdvisorError, path: Path) -> AdvisorError:
     return problem.with_traceback(None)
 
 
-def _import_error(path: Path, problem: BaseException) -> WorkloadError:
-    if isinstance(problem, SyntaxError) and Path(problem.filename or path).is_file():
-        line = f"line {problem.lineno}: " if problem.lineno else ""
-        return WorkloadError(
-            f"{problem.filename or path} is not valid Python: {line}{problem.msg}",
-            next_step="Fix the file, or check the Python version.",
-            detail="".join(traceback.format_exception_only(type(problem), problem)).rstrip(),
-        )
-    return user_error(f"importing {path}", problem, path)
-
-
 def _pick(path: Path, name: str | None, module: ModuleType) -> Definition:
     definitions = {d.name: d for d in vars(module).values() if isinstance(d, Definition)}
     own = {n: d for n, d in definitions.items() if d.function.__module__ == module.__name__} or definitions
     if not own:
-        from advisor.workloads.starters import (
-            template,  # with the catalogue of devices, which no worker needs
-        )
+        from advisor.workloads.starters import template  # with the catalogue, which no worker needs
 
         raise WorkloadError(
             f"{path} has no function marked with @workload",
@@ -263,10 +251,8 @@ def _call(path: Path, definition: Definition, parameters: Mapping[str, Value]) -
     except BaseException as problem:
         raise user_error(f"workload {definition.name!r}", problem, path) from None
     if not isinstance(result, Workload):
-        raise WorkloadError(
-            f"workload {definition.name!r} returned {type(result).__name__}, not a Workload",
-            next_step="End it with: return Workload(buffers={...}, frame=[...]).",
-        )
+        wrong = f"workload {definition.name!r} returned {type(result).__name__}, not a Workload"
+        raise WorkloadError(wrong, next_step="End it with: return Workload(buffers={...}, frame=[...]).")
     return result
 
 

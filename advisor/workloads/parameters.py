@@ -37,10 +37,8 @@ def resolve(definition: Definition, assignments: Mapping[str, str]) -> dict[str,
         if name in assignments:
             values[name] = _parse(name, assignments[name], annotation)
         elif default is inspect.Parameter.empty:
-            raise UsageError(
-                f"parameter {name!r} of workload {definition.name!r} has no default",
-                next_step=f"Give it with --set {name}=VALUE.",
-            )
+            wrong = f"parameter {name!r} of workload {definition.name!r} has no default"
+            raise UsageError(wrong, next_step=f"Give it with --set {name}=VALUE.")
         else:
             values[name] = default
     return values
@@ -84,10 +82,8 @@ def parse_number(text: str) -> int | float:
 
 def _require(definition: Definition, name: str, declared: typing.Collection[str]) -> None:
     if name not in declared:
-        raise UsageError(
-            f"workload {definition.name!r} has no parameter {name!r}{nearest(name, declared)}",
-            next_step=f"It has: {', '.join(declared) or 'none'}.",
-        )
+        wrong = f"workload {definition.name!r} has no parameter {name!r}{nearest(name, declared)}"
+        raise UsageError(wrong, next_step=f"It has: {', '.join(declared) or 'none'}.")
 
 
 def _declared(definition: Definition) -> dict[str, tuple[Any, Any]]:
@@ -101,10 +97,8 @@ def _declared(definition: Definition) -> dict[str, tuple[Any, Any]]:
     declared = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise WorkloadError(
-                f"workload {definition.name!r} takes {parameter}; its parameters must have plain names",
-                next_step="Write each parameter as name: type = default.",
-            )
+            wrong = f"workload {definition.name!r} takes {parameter}; its parameters must have plain names"
+            raise WorkloadError(wrong, next_step="Write each parameter as name: type = default.")
         annotation = _usable(definition, name, hints.get(name, parameter.annotation), parameter.default)
         declared[name] = (annotation, parameter.default)
     return declared
@@ -125,23 +119,17 @@ def _usable(definition: Definition, name: str, annotation: Any, default: Any) ->
         step = "Parameters can be int, float, bool, str or a Literal of these."
         raise WorkloadError(f"{what} is annotated {annotation!r}", next_step=step)
     if isinstance(default, int) and default.bit_length() > _MOST_BITS:
-        raise WorkloadError(
-            f"{what} has a default of {default.bit_length():,} bits", next_step="Give a value below 2**63."
-        )
-    if default is not inspect.Parameter.empty and not _fits(annotation, default):
-        raise WorkloadError(
-            f"{what} has the default {default!r}, which is not {_wanted(annotation)}",
-            next_step="Numbers must be finite. Fix the default or the annotation.",
-        )
-    return annotation
-
-
-def _fits(annotation: Any, value: object) -> bool:
+        wrong = f"{what} has a default of {default.bit_length():,} bits"
+        raise WorkloadError(wrong, next_step="Give a value below 2**63.")
     try:
-        TypeAdapter(annotation).validate_python(value, strict=True)
+        TypeAdapter(annotation).validate_python(default, strict=True)
+        fits = type(default) is not float or math.isfinite(default)
     except ValidationError:
-        return False
-    return type(value) is not float or math.isfinite(value)
+        fits = default is inspect.Parameter.empty
+    if not fits:
+        wrong = f"{what} has the default {default!r}, which is not {_wanted(annotation)}"
+        raise WorkloadError(wrong, next_step="Numbers must be finite. Fix the default or the annotation.")
+    return annotation
 
 
 def _wanted(annotation: Any) -> str:

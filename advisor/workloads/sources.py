@@ -52,10 +52,8 @@ def source(workload: object) -> Iterator[str]:
             path.write_text(text, encoding="utf-8")
             yield f"{path}::{function.__name__}"
     else:
-        raise UsageError(
-            f"{function.__name__} has no source text, so worker processes cannot run it",
-            next_step="Write it to a file and pass the file.",
-        )
+        wrong = f"{function.__name__} has no source text, so worker processes cannot run it"
+        raise UsageError(wrong, next_step="Write it to a file and pass the file.")
 
 
 def _function(workload: object) -> Any:
@@ -69,10 +67,8 @@ def _function(workload: object) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isfunction(function) or "<locals>" in function.__qualname__:
-        raise UsageError(
-            f"{workload.name} is defined inside another function, so worker processes cannot import it",
-            next_step="Define it at the top level of a file or cell.",
-        )
+        wrong = f"{workload.name} is defined inside another function, so worker processes cannot import it"
+        raise UsageError(wrong, next_step="Define it at the top level of a file or cell.")
     return function
 
 
@@ -83,10 +79,8 @@ def _as_file(function: Any) -> str:
     """
     scope, called = function.__globals__, function.__name__
     if _source(called, function) is None:
-        raise UsageError(
-            f"the source of {called} is not at the top level of its cell",
-            next_step="Define it at the top level of a cell, or write it to a file.",
-        )
+        wrong = f"the source of {called} is not at the top level of its cell"
+        raise UsageError(wrong, next_step="Define it at the top level of a cell, or write it to a file.")
     lines, blocks, lost, written = list[str](), list[str](), list[str](), set[str]()
 
     def write(name: str, value: Any) -> None:

@@ -54,10 +54,8 @@ def require_name(file: Path) -> None:
     if file.suffix != ".py" or not file.stem:
         raise UsageError(f"{file} does not end in .py", next_step=f"Write {file}.py, for example.")
     if file.stem in _TAKEN or file.stem in sys.stdlib_module_names:
-        raise UsageError(
-            f"{file.name} would hide the module {file.stem!r} from other imports",
-            next_step="Choose another name.",
-        )
+        wrong = f"{file.name} would hide the module {file.stem!r} from other imports"
+        raise UsageError(wrong, next_step="Choose another name.")
 
 
 def template(name: str) -> str:
