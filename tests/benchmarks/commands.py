@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.frame_loop import WORKLOAD
-from tests.benchmarks.timing import alternate, command, paired_ratio, show
+from tests.benchmarks.timing import alternate, at_most, command, paired_ratio, show
 
 YARDSTICK = ["-c", "import typer, rich"]
 
@@ -25,17 +25,9 @@ def run() -> None:
         show(f"{what}: ratio to `import typer, rich`", figure, "<= 1.5", met=low <= 1.5)
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
-        seconds = command(
-            ["-m", "advisor", "profile", str(WORKLOAD), "--no-gpu", "--quiet", "--out", str(out)]
-        )
-        show(
-            "advisor profile workloads/vector_add.py, no GPU",
-            f"{seconds:.1f} s",
-            "<= 60 s",
-            met=seconds <= 60,
-        )
-        times = [command(["-m", "advisor", "report", str(out / "profile.json"), "--quiet"]) for _ in range(5)]
-        seconds = median(times)
-        show("advisor report, start-up included", f"{seconds:.2f} s", "<= 1.5 s", met=seconds <= 1.5)
-        size = (out / "report.html").stat().st_size / 1e3
-        show("report.html", f"{size:.0f} KB", "<= 300 KB", met=size <= 300)
+        profile = ["-m", "advisor", "profile", str(WORKLOAD), "--no-gpu", "--quiet", "--out", str(out)]
+        at_most("advisor profile workloads/vector_add.py, no GPU", command(profile), 60)
+        report = ["-m", "advisor", "report", str(out / "profile.json"), "--quiet"]
+        seconds = median(command(report) for _ in range(5))
+        at_most("advisor report, start-up included", seconds, 1.5, "{:.2f} s")
+        at_most("report.html", (out / "report.html").stat().st_size / 1e3, 300, "{:.0f} KB")

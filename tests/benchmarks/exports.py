@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.nsys.exports import read
-from tests.benchmarks.timing import peak_megabytes, show
+from tests.benchmarks.timing import at_most, peak_megabytes, show
 
 GOAL_MEGABYTES = 500.0
 ROWS = 2_850_000
@@ -38,13 +38,8 @@ _LAUNCH = {
 def run() -> None:
     """Builds each file, then reads it in a process of its own; the seconds are the processor's."""
     _read("an export", _build, 20)
-    frames = _read("a program's report", _build_program, 15)
-    show(
-        "reading a program's report: frames",
-        str(frames),
-        f"== {PROGRAM_FRAMES}",
-        met=frames == PROGRAM_FRAMES,
-    )
+    what, frames = "reading a program's report: frames", _read("a program's report", _build_program, 15)
+    show(what, str(frames), f"== {PROGRAM_FRAMES}", met=frames == PROGRAM_FRAMES)
 
 
 def _read(what: str, build: Callable[[Path], None], goal: float) -> int:
@@ -55,9 +50,8 @@ def _read(what: str, build: Callable[[Path], None], goal: float) -> int:
         command = [sys.executable, "-m", "tests.benchmarks.exports", str(path)]
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     seconds, megabytes = float(told[0]), float(told[1])
-    show(what, f"{seconds:.1f} s", f"<= {goal:.0f} s", met=seconds <= goal)
-    most = f"<= {GOAL_MEGABYTES:.0f} MB"
-    show(f"{what}: memory", f"{megabytes:.0f} MB", most, met=megabytes <= GOAL_MEGABYTES)
+    at_most(what, seconds, goal)
+    at_most(f"{what}: memory", megabytes, GOAL_MEGABYTES, "{:.0f} MB")
     return int(told[2])
 
 

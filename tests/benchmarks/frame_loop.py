@@ -22,7 +22,7 @@ from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, Strategy
 from advisor.workloads.binding import BoundWorkload
 from advisor.workloads.loading import load
-from tests.benchmarks.timing import Times, alternate, paired_ratio, show
+from tests.benchmarks.timing import Times, alternate, at_most, paired_ratio, show
 
 WORKLOAD = Path(__file__).parents[2] / "workloads" / "vector_add.py"
 TOGETHER = 10
@@ -43,23 +43,17 @@ def small(name: BackendName) -> None:
         hand = median(times[1]) / (TOGETHER if strategy.pipelined else 1)
         most = MOST_ADDED_ON_CPU / hand if name == "cpu" else 0.05
         ratio, low, high = paired_ratio(times)
-        show(
-            f"frame loop, {strategy.name}, 2^10: ratio to a hand-written loop",
-            f"{ratio:.3f} ({low:.3f} to {high:.3f}) of {hand * 1e6:.0f} µs",
-            f"<= {1 + most:.2f}",
-            met=ratio <= 1 + most,
+        what = f"frame loop, {strategy.name}, 2^10: ratio to a hand-written loop"
+        at_most(
+            what, ratio, round(1 + most, 2), "{:.3f}", f" ({low:.3f} to {high:.3f}) of {hand * 1e6:.0f} µs"
         )
 
 
 def large(name: BackendName) -> None:
     for strategy, backend in _available(name):
         ratio, low, high = paired_ratio(compare(strategy, backend, 1 << 24, repeats=200))
-        show(
-            f"frame loop, {strategy.name}, 2^24: ratio to a hand-written loop",
-            f"{ratio:.4f} ({low:.4f} to {high:.4f})",
-            "upper end <= 1.01",
-            met=high <= 1.01,
-        )
+        what = f"frame loop, {strategy.name}, 2^24: ratio to a hand-written loop"
+        show(what, f"{ratio:.4f} ({low:.4f} to {high:.4f})", "upper end <= 1.01", met=high <= 1.01)
 
 
 def _available(name: BackendName) -> Iterator[tuple[Strategy, Backend]]:

@@ -118,12 +118,8 @@ def duel(name: str, reports: Path) -> None:
     )
     best = again.recommendation
     regret = 0.0 if best is None or best.strategy == said.strategy else (best.bound or 0.0)
-    show(
-        f"{name}: {said.strategy} against {rival}",
-        f"{told(best)}; regret {regret:.1%}",
-        "<= 5 %",
-        met=regret <= 0.05,
-    )
+    what = f"{name}: {said.strategy} against {rival}"
+    show(what, f"{told(best)}; regret {regret:.1%}", "<= 5 %", met=regret <= 0.05)
 
 
 def runs_agree(name: str, reports: Path, runs: int = 4) -> None:
@@ -136,12 +132,8 @@ def runs_agree(name: str, reports: Path, runs: int = 4) -> None:
     times = first.measured()
     known = [times[strategy].median_seconds for strategy in chosen if strategy in times]
     apart = max(known) / min(known) - 1 if known else float("inf")
-    show(
-        f"{name}: {runs + 1} runs choose {', '.join(sorted(chosen))}",
-        f"{apart:.1%} apart",
-        "<= 5 %",
-        met=apart <= 0.05,
-    )
+    what = f"{name}: {runs + 1} runs choose {', '.join(sorted(chosen))}"
+    show(what, f"{apart:.1%} apart", "<= 5 %", met=apart <= 0.05)
 
 
 def profiled(out: Path, arguments: tuple[str, ...]) -> tuple[float, Profile]:

@@ -27,12 +27,8 @@ def run(name: str, reports: Path) -> None:
     found = _profiled(name, reports / f"mixes-{name}", "auto", AUTO_SECONDS)
     if name == "embedding_lookup":
         gain = _gain(found)
-        show(
-            f"{name}: {_chosen(found)} over the best uniform strategy",
-            f"{gain:.2f}",
-            f">= {GAIN}",
-            met=gain >= GAIN,
-        )
+        what = f"{name}: {_chosen(found)} over the best uniform strategy"
+        show(what, f"{gain:.2f}", f">= {GAIN}", met=gain >= GAIN)
         _duels(found, reports)
     if name not in EXHAUSTIVE:
         show(f"{name}: {_chosen(found)}", _told(found), "a choice", met=_chosen(found) != "nothing")

@@ -11,7 +11,7 @@ from rendering import shown
 
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Measured, Profile
-from tests.benchmarks.timing import command, show
+from tests.benchmarks.timing import at_most, command
 from tests.browser.browsing import CHROMIUM, PLAYWRIGHT, chromium
 
 SAMPLE = Path(__file__).parents[1] / "data" / "h200-vector_add.json"
@@ -30,10 +30,9 @@ def run() -> None:
         out = Path(name)
         arguments = ["-m", "advisor", "report", str(SAMPLE), "--quiet", "--out", str(out)]
         seconds = median(command(arguments) for _ in range(REPEATS))
-        show("advisor report, 13 strategies of an H200", f"{seconds:.2f} s", "<= 1.5 s", met=seconds <= 1.5)
+        at_most("advisor report, 13 strategies of an H200", seconds, 1.5, "{:.2f} s")
         full = shown(with_frames(sample, 3_000), "html")
-        size = len(full.encode()) / 1e3
-        show("report.html, 3,000 frames of each strategy", f"{size:.0f} KB", "<= 400 KB", met=size <= 400)
+        at_most("report.html, 3,000 frames of each strategy", len(full.encode()) / 1e3, 400, "{:.0f} KB")
         _first_paint(full, out)
         _huge(sample, out)
 
@@ -65,13 +64,12 @@ def _first_paint(html: str, out: Path) -> None:
             tab.goto(page.as_uri())
             times.append(float(tab.evaluate(PAINT)))
             tab.close()
-    show(what, f"{median(times):.0f} ms", "<= 300 ms", met=median(times) <= 300)
+    at_most(what, median(times), 300, "{:.0f} ms")
 
 
 def _huge(sample: Profile, out: Path) -> None:
     """As many frames as are read: a profile holds at most 4,000,000 values."""
     file = out / "huge.json"
     with_frames(sample, 300_000).save(file)
-    size = file.stat().st_size / 1e6
     seconds = command(["-m", "advisor", "report", str(file), "--quiet", "--out", str(out)])
-    show(f"advisor report, a profile of {size:.0f} MB", f"{seconds:.1f} s", "<= 10 s", met=seconds <= 10)
+    at_most(f"advisor report, a profile of {file.stat().st_size / 1e6:.0f} MB", seconds, 10)

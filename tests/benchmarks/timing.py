@@ -66,6 +66,12 @@ def kept_in(path: Path) -> Iterator[None]:
 _KEPT: list[Path] = []
 
 
+def at_most(what: str, value: float, limit: float, form: str = "{:.1f} s", note: str = "") -> None:
+    """A line for a figure with a limit, in the limit's unit."""
+    unit = form.partition("}")[2]
+    show(what, form.format(value) + note, f"<= {limit:g}{unit}", met=value <= limit)
+
+
 def show(what: str, figure: str, goal: str, *, met: bool) -> None:
     line = f"{what:<58} {figure:>12}  {goal:<18} {'ok' if met else 'MISSED'}"
     print(line, flush=True)
