@@ -77,10 +77,6 @@ def compare(
     with output.reserved("compare"):
         page, rulings, interrupted = (_run if run else _compare_reports if reports else _compare)(request)
     output.show(page)
-    _end(rulings, strict=strict, quiet=quiet, interrupted=interrupted)
-
-
-def _end(rulings: Sequence[Ruling], *, strict: bool, quiet: bool, interrupted: bool) -> None:
     failing = ("failed", "inconclusive") if strict else ("failed",)
     for ruling in rulings:
         if ruling.status != "passed" and not quiet:
@@ -123,10 +119,8 @@ class _Comparison:
             wrong = f"{base} is neither a profile nor a saved baseline"
             raise FileProblem(wrong, next_step="Save one of that name: advisor profile FILE --save NAME.")
         if head is None:
-            raise UsageError(
-                "compare takes two profiles, BASE and HEAD",
-                next_step="To run two versions of a workload: advisor compare --run FILE --against REV.",
-            )
+            step = "To run two versions of a workload: advisor compare --run FILE --against REV."
+            raise UsageError("compare takes two profiles, BASE and HEAD", next_step=step)
         needless = [OPTIONS[n].key for n, value in self.values.items() if value not in (None, False, [])]
         needless += ["against"] if self.against is not None else []
         if needless:

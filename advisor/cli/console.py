@@ -326,11 +326,11 @@ def require_figures(result: Profile) -> None:
         return
     failed = [row for row in result.results if row.status == "failed"]
     if failed:
-        wrong = all(row.reason.startswith(RAISED) for row in failed)
-        raise (WorkloadError if wrong else NothingMeasured)(
+        raised = all(row.reason.startswith(RAISED) for row in failed)
+        raise (WorkloadError if raised else NothingMeasured)(
             f"the workload failed under every strategy. {failed[0].strategy}: {failed[0].reason}",
             next_step=failed[0].next_step or "The report has the output of each process.",
-            detail=failed[0].detail if wrong else "",
+            detail=failed[0].detail if raised else "",
         )
     if not any(r.status == "predicted" for p in result.predictions for r in p.results):
         wrong = "no strategy could be measured or predicted"

@@ -11,8 +11,6 @@ from advisor.cli import options
 from advisor.cli.console import AROUND, interruptible, machine, read_trace, require_report, say
 from advisor.errors import AdvisorError, UsageError
 
-_CPU_ALONE = ("measure the CPU", "measures only the CPU")
-
 devices = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 
 
@@ -150,7 +148,7 @@ def devices_calibrate(
     if host and gpu is not None:
         raise UsageError("--gpu and --host contradict each other", next_step="Give only one of them.")
     tell = (lambda _: None) if quiet else say
-    backend = choose_backend(gpu, host, tell, _CPU_ALONE, machine())
+    backend = choose_backend(gpu, host, tell, ("measure the CPU", "measures only the CPU"), machine())
     request = calibrations.Request(
         backend=backend, gpu=gpu or 0, base=load(base) if base else None, name=name
     )
@@ -191,12 +189,10 @@ def devices_import(
         wrong = f"the output names {device}"
         raise UsageError(wrong, next_step="Name it with --base; `advisor devices` lists the cards.")
     figures = output.figures(entry)
-    imported = host_rates.with_rates(entry, figures).model_copy(
-        update={"name": name or f"{entry.name} (your host)"}
-    )
-    text = calibrations.write(
-        imported, [f"Made by `advisor devices import` from the output of {output.program}."]
-    )
+    named_so = {"name": name or f"{entry.name} (your host)"}
+    imported = host_rates.with_rates(entry, figures).model_copy(update=named_so)
+    made_by = f"Made by `advisor devices import` from the output of {output.program}."
+    text = calibrations.write(imported, [made_by])
     if out is None:
         print(text.rstrip("\n"))
         return

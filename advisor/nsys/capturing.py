@@ -119,9 +119,7 @@ def find(given: Path | None = None, *, root: Path = Path("/")) -> Nsys:
             problems.append(str(problem))
     if answering:
         return max(answering, key=lambda nsys: nsys.version)
-    raise NsysFailed(
-        problems[0] if problems else "nsys was not found on PATH or in its usual install directories"
-    )
+    raise NsysFailed((*problems, "nsys was not found on PATH or in its usual install directories")[0])
 
 
 def _with_version(path: Path) -> Nsys:

@@ -128,10 +128,8 @@ class Frame:
 
 def steady_frames(database: Database) -> list[Frame]:
     """The steady frames of every strategy; where a process had first frames alone, its last of those."""
-    frames: list[Frame] = []
-    for _, ranges in groupby(_ours(database), key=lambda r: r.thread):
-        frames += _frames(list(ranges))
-    return frames
+    by_thread = groupby(_ours(database), key=lambda r: r.thread)
+    return [frame for _, ranges in by_thread for frame in _frames(list(ranges))]
 
 
 def recurring(database: Database) -> tuple[tuple[str, int], ...]:

@@ -51,8 +51,8 @@ class Staged(Placement):
                 else:
                     on_host["host"][index] = backend.download(arrays["device"][index])
 
-            moves = {"to_device": to_device, "to_host": to_host, "move_part": move_part}
-            return replace(begun, device=on_gpu, by_host=True, remade=True, **moves)
+            placed = replace(begun, device=on_gpu, by_host=True, remade=True)
+            return replace(placed, to_device=to_device, to_host=to_host, move_part=move_part)
 
         return on_each(gpus, on)
 

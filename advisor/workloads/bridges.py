@@ -131,11 +131,11 @@ class TorchBridge(Bridge):
             try:
                 self._torch.cuda.init()
             except Exception as problem:
-                raise WorkloadError(
-                    f"a device stage takes PyTorch tensors, but this PyTorch cannot use the GPU: {problem}",
-                    next_step="Install a build of PyTorch for your CUDA (pytorch.org), or profile with "
-                    "--no-gpu.",
-                ) from None
+                wrong = (
+                    f"a device stage takes PyTorch tensors, but this PyTorch cannot use the GPU: {problem}"
+                )
+                step = "Install a build of PyTorch for your CUDA (pytorch.org), or profile with --no-gpu."
+                raise WorkloadError(wrong, next_step=step) from None
             self._device = torch.device("cuda", torch.cuda.current_device())
             self._stream = self._torch.cuda.ExternalStream(backend.stream.ptr, device=self._device)
 

@@ -41,11 +41,9 @@ class Source:
 
     def excerpt(self, line: int) -> str:
         """The line between its neighbours, numbered as in the file, marked."""
-        lines = self.text.splitlines()
-        nearby = range(max(line - 1 - _AROUND, 0), min(line + _AROUND, len(lines)))
-        return "\n".join(
-            f"{'>' if i == line - 1 else ' '} {self.first_line + i:4d} | {lines[i]}" for i in nearby
-        )
+        lines = [*enumerate(self.text.splitlines(), 1)][max(line - 1 - _AROUND, 0) : line + _AROUND]
+        first = self.first_line - 1
+        return "\n".join(f"{'>' if i == line else ' '} {first + i:4d} | {text}" for i, text in lines)
 
 
 def find_source(source: str, caller: str) -> Source:
@@ -76,18 +74,16 @@ def find_source(source: str, caller: str) -> Source:
 
 def does_not_compile(source: Source, name: str, log: str) -> WorkloadError:
     """The compiler's first error in the user's terms: file, line, what is wrong; the whole log below."""
-    first = _ERROR.search(log)
+    wrong, first = f"kernel {name!r} does not compile", _ERROR.search(log)
     if not first:
-        return WorkloadError(
-            f"kernel {name!r} does not compile", next_step="The compiler's log is below.", detail=log
-        )
+        return WorkloadError(wrong, next_step="The compiler's log is below.", detail=log)
     file, line, reason = first[1], int(first[2]), first[3]
     if Path(file).suffix in (".h", ".hpp", ".cuh", ".inl"):
         where, excerpt = f"{Path(file).name}, line {line}", ""
     else:
         where, excerpt = source.place(line), source.excerpt(line)
     return WorkloadError(
-        f"kernel {name!r} does not compile: {where}: {reason}",
+        f"{wrong}: {where}: {reason}",
         next_step="Fix the source. Line numbers in the compiler's log start at its first line.",
         detail=f"{excerpt}\n\n{log.strip()}".strip(),
     )
@@ -163,9 +159,8 @@ def as_scalar(signature: Signature, index: int, value: Any) -> np.generic:
     if parameter.dtype is None:
         if isinstance(value, np.generic):
             return value
-        raise signature.refused(
-            index, f"is {value!r}, whose size is not known", "Give a NumPy scalar: np.int32(n)."
-        )
+        step = "Give a NumPy scalar: np.int32(n)."
+        raise signature.refused(index, f"is {value!r}, whose size is not known", step)
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise signature.refused(index, f"is a {type(value).__name__}, not a number", LOOK)
     kind = parameter.dtype.kind
@@ -175,11 +170,8 @@ def as_scalar(signature: Signature, index: int, value: Any) -> np.generic:
     if kind in "iu":
         limits = np.iinfo(parameter.dtype)
         if not limits.min <= int(value) <= limits.max:
-            raise signature.refused(
-                index,
-                f"is {int(value)}, and the type holds {limits.min} to {limits.max}",
-                "Use a wider type in the kernel.",
-            )
+            wrong = f"is {int(value)}, and the type holds {limits.min} to {limits.max}"
+            raise signature.refused(index, wrong, "Use a wider type in the kernel.")
     number: np.generic = parameter.dtype.type(value)
     return number
 
@@ -237,25 +229,18 @@ class Kernel:
         shared: int = 0,
     ) -> None:
         """Launches the kernel; returns before it has run."""
-        kinds = (getattr(getattr(each, "device", None), "type", "") for each in arguments)
-        if any(
-            isinstance(each, np.ndarray) or kind == "cpu" for each, kind in zip(arguments, kinds, strict=True)
-        ):
+        kinds = [getattr(getattr(each, "device", None), "type", "") for each in arguments]
+        if "cpu" in kinds or any(isinstance(each, np.ndarray) for each in arguments):
             raise KernelNeedsGpu(f"kernel {self.name!r} runs only on a GPU")
         device = self._device()
         signature = self._signature
         if signature and len(arguments) != len(signature.parameters):
-            raise WorkloadError(
-                f"kernel {self.name!r} was given {len(arguments)} arguments; its signature has "
-                f"{len(signature.parameters)}",
-                next_step=f"Call it as {signature}.",
-            )
+            wrong = f"was given {len(arguments)} arguments; its signature has {len(signature.parameters)}"
+            raise WorkloadError(f"kernel {self.name!r} {wrong}", next_step=f"Call it as {signature}.")
         values = tuple(self._argument(index, argument) for index, argument in enumerate(arguments))
         threads = self._extent("block", block)
-        if math.prod(threads) > MOST_THREADS:
-            raise self._wrong_shape(
-                f"block={block!r} has {math.prod(threads)} threads", "At most 1024 are allowed."
-            )
+        if (count := math.prod(threads)) > MOST_THREADS:
+            raise self._wrong_shape(f"block={block!r} has {count} threads", "At most 1024 are allowed.")
         blocks = self._extent("grid", grid) if grid is not None else self._blocks(arguments, size, threads)
         if device not in self._compiled:  # CuPy keeps it on disk for the next process
             self._compiled[device] = self._compile()
