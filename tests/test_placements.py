@@ -15,7 +15,7 @@ from fakes import ON_DEVICE, FakeCudaError, RecordingBackend
 from advisor.measure.backends import CpuBackend
 from advisor.profiles.schema import Device
 from advisor.strategies.arena import AllocationFailed, Arena, ReusedAllocations
-from advisor.strategies.kinds import DeviceOnly, External, HostOnly
+from advisor.strategies.kinds import DEVICE_ONLY, HOST_ONLY, External
 from advisor.strategies.mixes import PLACEMENTS as PLACED
 from advisor.strategies.parts import WHOLE
 from advisor.strategies.placement import Layout, Placement
@@ -28,8 +28,8 @@ EVERY: list[Placement] = [
     *SHARED,
     *(External.before(placement) for placement in SHARED if not placement.takes_foreign_memory),
     replace(PLACED["managed-advised"], hints=("prefer-device", "accessed-by-host")),
-    HostOnly(),
-    DeviceOnly(),
+    HOST_ONLY,
+    DEVICE_ONLY,
 ]
 CPU = Device(name="CPU", kind="cpu")
 
@@ -82,8 +82,8 @@ FACTS: dict[str, Facts] = {
 }
 CASES: list[tuple[Placement, Facts]] = [
     *((by_name(name).placement, facts) for name, facts in FACTS.items()),
-    (HostOnly(), Facts([], "pageable", ALONE)),
-    (DeviceOnly(), Facts([MALLOC], "device", ALONE)),
+    (HOST_ONLY, Facts([], "pageable", ALONE)),
+    (DEVICE_ONLY, Facts([MALLOC], "device", ALONE)),
 ]
 FREES = {
     "malloc": "free",

@@ -22,7 +22,7 @@ from advisor.errors import UsageError
 from advisor.measure.jobs import ReferenceRun, Sample
 from advisor.profiles.schema import AccessMode, Device, MemoryClass, Side, WorkloadRecord
 from advisor.strategies.arena import AllocationFailed
-from advisor.strategies.kinds import DeviceOnly, External, HostOnly
+from advisor.strategies.kinds import DEVICE_ONLY, HOST_ONLY, External
 from advisor.strategies.mixes import PLACEMENTS as PLACED
 from advisor.strategies.placement import Placement, require_memory
 from advisor.strategies.planning import plan
@@ -105,11 +105,11 @@ def test_hints_follow_from_the_annotations(
 @every("strategy", NAMES)
 def test_buffers_of_one_side_stay_there(strategy: str) -> None:
     on_device = workload({"k": "device", "h": "host"}, k="inout")
-    assert place(strategy, on_device) == DeviceOnly()
+    assert place(strategy, on_device) == DEVICE_ONLY
     on_host = workload({"k": "device", "h": "host"}, h="out")
-    assert place(strategy, on_host) == HostOnly()
+    assert place(strategy, on_host) == HOST_ONLY
     untouched = workload({"k": "device"})
-    assert place(strategy, untouched) == HostOnly()
+    assert place(strategy, untouched) == HOST_ONLY
 
 
 @every("strategy", NAMES)
@@ -213,8 +213,8 @@ def require(placements: list[Placement], *, free: int | None = 100, available: i
 
 
 PINNED, MANAGED = PLACED["pinned"], PLACED["managed"]
-ON_GPU = [PLACED["pageable"], PINNED, DeviceOnly(), MANAGED, External.before(MANAGED)]
-ON_HOST = [PLACED["zero-copy"], HostOnly(), External.before(PLACED["zero-copy"])]
+ON_GPU = [PLACED["pageable"], PINNED, DEVICE_ONLY, MANAGED, External.before(MANAGED)]
+ON_HOST = [PLACED["zero-copy"], HOST_ONLY, External.before(PLACED["zero-copy"])]
 FITS = ""
 
 
@@ -227,8 +227,8 @@ FITS = ""
         ([PINNED] * 3, {"free": None}, FITS),
         ([MANAGED] * 3, {"oversubscribe": True}, FITS),
         ([PINNED] * 3, {"oversubscribe": True}, "120 MiB"),
-        ([MANAGED] * 3 + [DeviceOnly()] * 2, {"oversubscribe": True}, FITS),
-        ([MANAGED] * 3 + [DeviceOnly()] * 3, {"oversubscribe": True}, "120 MiB"),
+        ([MANAGED] * 3 + [DEVICE_ONLY] * 2, {"oversubscribe": True}, FITS),
+        ([MANAGED] * 3 + [DEVICE_ONLY] * 3, {"oversubscribe": True}, "120 MiB"),
         ([PINNED] * 3, {"integrated": 1, "available": 150}, FITS),  # what the system could free counts
         ([PINNED] * 4, {"integrated": 1, "available": 150}, "160 MiB of device memory; 150 MiB are free"),
         ([PINNED] * 3, {"available": 150}, "100 MiB are free"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,13 @@ class Marked:
     alike: float
     begins: Integers
     ends: Integers
-    first: int
-    """The first steady one."""
+
+    @cached_property
+    def first(self) -> int:
+        """The first steady one: of the first third, those longer than frames usually are warm up."""
+        lengths = self.ends - self.begins
+        usual = lengths <= _WARM * np.median(lengths)
+        return int(np.argmax(np.append(usual[: len(lengths) // 3], True)))
 
     @property
     def steady(self) -> Intervals:
@@ -50,7 +56,7 @@ def by_ranges(name: str, ranges: Intervals, work: GpuWork) -> Marked:
         whole = np.median(gaps) < np.median(ends - begins)
         reached = begins[1:] if whole else np.minimum(ends[:-1], begins[1:])
         ends = np.append(reached, ends[-1])
-    return Marked("nvtx", name, _alike(work, begins), begins, ends, _warm(begins, ends))
+    return Marked("nvtx", name, _alike(work, begins), begins, ends)
 
 
 def _alike(work: GpuWork, begins: Integers) -> float:
@@ -74,9 +80,8 @@ def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads:
             continue
         firsts, lasts, alike = frames
         begins, ends = events.begins[firsts], _ends(events, firsts, lasts, busy)
-        marked = Marked(source, source, alike, begins, ends, _warm(begins, ends))
         if seconds((begins, ends), busy) >= _COVERED * length(busy):
-            return marked
+            return Marked(source, source, alike, begins, ends)
     return None
 
 
@@ -90,16 +95,6 @@ def _ends(events: Events, firsts: Integers, lasts: Integers, busy: Intervals) ->
     # Kernels and downloads follow the uploads by which the last frame was found.
     ends[-1] = max(ends[-1], min(int(busy[1][-1]), int(begins[-1]) + usual))
     return np.maximum(ends, begins + 1)
-
-
-def _warm(begins: Integers, ends: Integers) -> int:
-    """How many of the first frames, a third at most, take longer than frames usually do."""
-    lengths = ends - begins
-    longer = lengths > _WARM * np.median(lengths)
-    first = 0
-    while first < len(lengths) // 3 and longer[first]:
-        first += 1
-    return first
 
 
 def _sequences(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.profiles.schema import BufferRecord, Device, MemoryKind, Side, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies.arena import Arena
 from advisor.strategies.backend import Hint
 from advisor.strategies.parts import WHOLE, Bounds, index_of, overlapping
@@ -129,33 +129,17 @@ class ManagedAdvised(ManagedPrefetch):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OneSided(Placement):
+class OneSided(Placement):
+    """malloc for the host alone; for GPUs cudaMalloc on one or, between which it crosses, on several."""
+
     not_on_cpu: str = ""
 
     def traits(self, device: Device) -> Traits:
         return Traits(moves="copies" if self.between_gpus else "never", peer=self.between_gpus)
 
-
-@dataclass(frozen=True, kw_only=True)
-class HostOnly(_OneSided):
-    """malloc."""
-
-    host_kind: MemoryKind = "pageable"
-    device_kind: MemoryKind = "pageable"
-
     def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
-        del gpus
-        return layout.at(arena.backend, arena.pageable(layout.nbytes), None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceOnly(_OneSided):
-    """cudaMalloc, on one GPU or, between which it crosses, on several."""
-
-    host_kind: MemoryKind = "device"
-    device_kind: MemoryKind = "device"
-
-    def place(self, arena: Arena, layout: Layout, gpus: Sequence[int] = (0,)) -> Placed:
+        if self.host_kind == "pageable":
+            return layout.at(arena.backend, arena.pageable(layout.nbytes), None)
 
         def on(gpu: int) -> Placed:
             at = arena.on(gpu)
@@ -163,6 +147,10 @@ class DeviceOnly(_OneSided):
             return replace(layout.at(at.backend, None, pointer), device_pointer=pointer)
 
         return self._crossing(on_each(gpus, on), arena, layout, gpus)
+
+
+HOST_ONLY = OneSided(host_kind="pageable", device_kind="pageable")
+DEVICE_ONLY = OneSided(host_kind="device", device_kind="device")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ def _planned(
 
     first_stages, stages = (list(map(in_cells, part)) for part in (setup, frame))
     several = any(stage.gpu for stage in (*first_stages, *stages))
-    tracker = _Tracker(traits=cells.each(dict(placed)), streams=Streams() if several else None)
+    tracker = _Tracker(traits=cells.each(dict(placed)), several=several)
     length = schedule.frames_of_a_period(stages)
     tracker.lengths = dict(chain(*(stage.parts.items() for stage in (*first_stages, *stages))))
     before = tracker.run(first_stages)
@@ -95,8 +95,9 @@ def _in_boxes(steps: Iterable[Step], cells: Cells) -> Iterator[Step]:
 @dataclass(kw_only=True)
 class _Tracker(State):
     traits: Mapping[str, Traits]
-    streams: Streams | None = None
-    """Only with several GPUs; with one there is nothing to keep in order."""
+    several: bool
+    """Whether stages run on several GPUs."""
+    streams: Streams = field(default_factory=Streams)
     lengths: Mapping[str, Part] = field(default_factory=dict)
     """By buffer, the buffer that holds its length."""
     steps: list[Step] = field(default_factory=list)
@@ -126,11 +127,7 @@ class _Tracker(State):
             else:
                 self._repeated(loop, list(body))
         self._synchronize(self.in_flight)
-        return tuple(self._in_order())
-
-    def _in_order(self) -> list[Step]:
-        """The steps, with marks where the stream of another GPU waits."""
-        return self.streams.marked(self.steps) if self.streams else self.steps
+        return tuple(self.streams.marked(self.steps))
 
     def _in_a_row(self, stages: Iterable[StageUse]) -> None:
         for stage in stages:
@@ -146,9 +143,9 @@ class _Tracker(State):
     def _repeated(self, loop: Loop, body: Sequence[StageUse]) -> None:
         """The first iteration, and one that may follow any other: what is where, and under way, before it
         holds after the first iteration as well as after a later one, and so does what is left behind."""
-        if self.streams:
+        if self.several:
             self._synchronize(self.in_flight)
-        before = self._in_order()
+        before = self.streams.marked(self.steps)
         first = self._iteration(loop, body)
         began = after = self.copy()
         while True:
@@ -169,9 +166,9 @@ class _Tracker(State):
         self._in_a_row(body)
         look = self._own(StageUse("", "host", {loop.until: "in"}))
         self._host(look, Step("until", loop.until))
-        if self.streams:
+        if self.several:
             self._synchronize(self.in_flight)
-        return self._in_order()
+        return self.streams.marked(self.steps)
 
     def newest(self, name: str) -> set[Place]:
         """The places whose stages would find the newest contents."""
@@ -226,7 +223,7 @@ class _Tracker(State):
         for name in moving:
             self._to_device(name, stage)
         used = ([self._memory(n, stage.place) for n in names] for names in (stage.reads(), stage.writes()))
-        self._give(Step("device", stage.name, gpu=stage.gpu), *used)
+        self.streams.add(self.steps, Step("device", stage.name, gpu=stage.gpu), *used)
         self.in_flight.add(stage.gpu)
         for names, pending in ((stage.reads(), self.being_read), (stage.writes(), self.being_written)):
             for name in names:
@@ -238,7 +235,8 @@ class _Tracker(State):
         traits = self.traits[name]
         gpu = min(schedule.gpu_of(at) for at in self.current[name] if at != "host")
         step = Step("to-host", name, stage.access[name] == "out", self._part(name, stage), gpu=gpu)
-        self._give(step, [self._memory(name, schedule.place_of("device", gpu))], [self._memory(name, "host")])
+        origin = self._memory(name, schedule.place_of("device", gpu))
+        self.streams.add(self.steps, step, [origin], [self._memory(name, "host")])
         if traits.blocking:
             self._settle(gpu)
         else:
@@ -252,20 +250,13 @@ class _Tracker(State):
         if crosses:
             step = replace(step, action="to-peer", source=min(map(schedule.gpu_of, places)))
         origin = schedule.place_of("device", step.source) if crosses else "host"
-        self._give(step, [self._memory(name, origin)], [self._memory(name, stage.place)])
+        self.streams.add(self.steps, step, [self._memory(name, origin)], [self._memory(name, stage.place)])
         if crosses or traits.staged_uploads:
             return
         if traits.blocking:
             self._settle(stage.gpu)
         else:
             schedule.add(self.being_read, name, stage.gpu)
-
-    def _give(self, step: Step, reads: Sequence[Memory], writes: Sequence[Memory]) -> None:
-        """Gives a GPU something to do, which reads and writes those memories."""
-        if self.streams:
-            self.streams.add(self.steps, step, reads, writes)
-        else:
-            self.steps.append(step)
 
     def _memory(self, name: str, place: Place) -> Memory:
         return name, place if self.traits[name].moves == "copies" else ""
@@ -331,11 +322,6 @@ class _Tracker(State):
 
     def _settle(self, gpu: int) -> set[int]:
         """The host has waited for that GPU; those that are done with it."""
-        if self.streams is None:
-            self.in_flight.clear()
-            self.being_read.clear()
-            self.being_written.clear()
-            return {gpu}
         done = self.streams.settle(gpu)
         self.in_flight -= done
         for pending in (self.being_read, self.being_written):

@@ -6,7 +6,7 @@ CONTRIBUTING.md has the steps to add one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -14,7 +14,7 @@ from advisor.errors import UsageError, nearest
 from advisor.profiles.files import read_toml
 from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies import kinds
-from advisor.strategies.kinds import DeviceOnly, External, HostOnly
+from advisor.strategies.kinds import DEVICE_ONLY, HOST_ONLY, External
 from advisor.strategies.placement import Placement
 from advisor.strategies.planning import plan
 from advisor.strategies.schedule import Traits, obstacle, stage_uses
@@ -58,12 +58,12 @@ class Strategy:
 
     def _place(self, buffer: BufferRecord, workload: WorkloadRecord, sides: set[Side]) -> Placement:
         if sides == {"device"} and len(gpus_of(buffer, workload)) == 1:
-            return DeviceOnly()
+            return DEVICE_ONLY
         if sides <= {"host"}:
-            return HostOnly()
+            return HOST_ONLY
         placement = self._chosen(buffer).adapted(buffer, workload)
         if sides == {"device"}:
-            return DeviceOnly(between_gpus=True) if placement.between_gpus else placement
+            return replace(DEVICE_ONLY, between_gpus=True) if placement.between_gpus else placement
         if buffer.external and not placement.takes_foreign_memory:
             return External.before(placement)
         return placement
