@@ -26,7 +26,7 @@ from advisor.nsys import exports
 from advisor.profiles import files, outputs
 from advisor.profiles.base import cleaned
 from advisor.profiles.redaction import Masking, without_home
-from advisor.profiles.schema import LATE, Device, Measured, Profile
+from advisor.profiles.schema import LATE, Device, Profile
 from advisor.profiles.secrets import mask, of_process
 from advisor.profiles.traces import NoTrace, NsysTrace, StrategyTrace
 from advisor.strategies.mixes import Mix, strategies_of
@@ -200,13 +200,19 @@ def traced(
     if complete.device.kind == "cpu" and settings.options.nsys is None:
         return complete.model_copy(update={"trace": NsysTrace(reason=NO_GPU_TO_TRACE)})
     # The baseline and the fastest first, since the time may not reach all.
-    frames = sorted(complete.measured().values(), key=lambda r: (r.strategy != BASELINE, r.median_seconds))
+    measured = sorted(complete.measured().values(), key=lambda r: (r.strategy != BASELINE, r.median_seconds))
     # With the mixes that a search found: a worker knows their short names from the settings alone.
     known = {strategy.name for strategy in settings.strategies}
     mixes = (each for each in strategies_of(complete).values() if isinstance(each, Mix))
     new = tuple(mix for mix in mixes if mix.name not in known)
     settings = replace(settings, strategies=(*settings.strategies, *new))
-    jobs = [_capture(settings, row, scratch) for row in frames]
+    jobs = []
+    for row in measured:
+        # The set-up and a few steady frames, of long ones fewer, in what that takes without a tool.
+        frames = max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))
+        timed = {"frames": frames, "seconds": row.setup_seconds + 2 * frames * row.median_seconds}
+        job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
+        jobs.append(job.model_copy(update=timed))
     try:
         trace = captures(jobs, complete.device, progress)
     except KeyboardInterrupt:
@@ -214,14 +220,6 @@ def traced(
         trace = NsysTrace(reason="interrupted")
         return complete.model_copy(update={"trace": trace, "notes": (*complete.notes, note)})
     return complete.model_copy(update={"trace": trace})
-
-
-def _capture(settings: Settings, row: Measured, scratch: Path) -> Job:
-    """The set-up and a few steady frames, of long ones fewer, in what that takes without a tool."""
-    job = job_of(settings, "capture", row.strategy, scratch, f"capture-{row.strategy}")
-    frames = max(2, min(MOST_FRAMES, int(FRAMES_SECONDS / row.median_seconds)))
-    seconds = row.setup_seconds + 2 * frames * row.median_seconds
-    return job.model_copy(update={"frames": frames, "seconds": seconds})
 
 
 @dataclass(frozen=True)

@@ -101,16 +101,15 @@ _SHARE_OF_LINK = 0.8
 on PCIe 4, 55 to 57 of 63 on PCIe 5 (advisor/model/defaults.toml)."""
 
 _WAYS = ("to-device", "to-host")
-_PCIE = {"PCIe 3 x16": 15.75e9, "PCIe 4 x16": 31.5e9, "PCIe 5 x16": 63e9}
-"""Bytes per second in one direction, as specified."""
-_CARDS: Mapping[str, tuple[str, ...]] = {
-    "PCIe 3 x16": ("V100-PCIE-16GB", "V100-PCIE-32GB", "V100-SXM2-32GB"),
-    "PCIe 4 x16": ("A100-PCIE-40GB", "A30", "A40", "RTX 3080 Ti", "RTX 3090 Ti"),
-    "PCIe 5 x16": ("H100 NVL", "H200 NVL"),
+_LINKS: Mapping[str, tuple[float, tuple[str, ...]]] = {
+    "PCIe 3 x16": (15.75e9, ("V100-PCIE-16GB", "V100-PCIE-32GB", "V100-SXM2-32GB")),
+    "PCIe 4 x16": (31.5e9, ("A100-PCIE-40GB", "A30", "A40", "RTX 3080 Ti", "RTX 3090 Ti")),
+    "PCIe 5 x16": (63e9, ("H100 NVL", "H200 NVL")),
 }
-"""Cards without an entry in the catalogue whose link is certain, by NVIDIA's data sheets and product briefs
-(A40: PB-09976-001, A100: PB-10137-001; the RTX 3080 Ti and 3090 Ti have the GA102 of the RTX 3090). Not here:
-an A10G, whose boards no data sheet describes, and GH200 144G, whose link is not PCIe."""
+"""Bytes per second in one direction, as specified, and cards without an entry in the catalogue whose link is
+certain, by NVIDIA's data sheets and product briefs (A40: PB-09976-001, A100: PB-10137-001; the RTX 3080 Ti
+and 3090 Ti have the GA102 of the RTX 3090). Not here: an A10G, whose boards no data sheet describes, and
+GH200 144G, whose link is not PCIe."""
 
 
 def program(database: Database, frame: str | None = None) -> ProgramTrace:
@@ -187,8 +186,8 @@ def _links(name: str | None) -> dict[str, Link]:
     entry = named(name)
     if entry is None:
         card = re.sub(r"^(NVIDIA |Tesla |GeForce )+", "", name or "")
-        link = next((link for link, cards in _CARDS.items() if card in cards), None)
-        return _specified(_PCIE[link], link) if link else {}
+        certain = (_specified(rate, link) for link, (rate, cards) in _LINKS.items() if card in cards)
+        return next(certain, {})
     links = {}
     if (specified := entry.figures.link_bytes_per_second) and entry.memory_class != "coherent":
         links = _specified(specified.value, f"the link of {entry.name}")

@@ -177,11 +177,9 @@ def require_placements(chosen: Mapping[str, str], called: str) -> None:
     """Raises `UsageError` for a name that is no placement's; `called` is what the option is called."""
     for buffer, placement in chosen.items():
         if placement not in PLACEMENTS:
-            raise UsageError(
-                f"{called} {buffer}={placement}: there is no placement {placement!r}"
-                f"{nearest(placement, list(PLACEMENTS), 2)}",
-                next_step=f"Choose from {', '.join(PLACEMENTS)}.",
-            )
+            near = nearest(placement, list(PLACEMENTS), 2)
+            wrong = f"{called} {buffer}={placement}: there is no placement {placement!r}{near}"
+            raise UsageError(wrong, next_step=f"Choose from {', '.join(PLACEMENTS)}.")
 
 
 def require_fits(strategies: Iterable[object], workload: WorkloadRecord, device: Device) -> None:

@@ -46,12 +46,8 @@ class Source:
         return "\n".join(f"{'>' if i == line else ' '} {first + i:4d} | {text}" for i, text in lines)
 
 
-def find_source(source: str, caller: str) -> Source:
-    """The source that `advisor.kernel` was given: CUDA text, or the path of a file beside the caller's.
-
-    caller: the file that asks. Raises `FileProblem` for a file that cannot be read.
-    """
-    asking = Path(caller)
+def _found(source: str, asking: Path) -> Source:
+    """CUDA text, or the path of a file beside the one that asks."""
     if "\n" in source or "__global__" in source:
         with suppress(OSError, UnicodeDecodeError):
             before, inside, _ = asking.read_text(encoding="utf-8").partition(source)
@@ -70,23 +66,6 @@ def find_source(source: str, caller: str) -> Source:
     except (OSError, UnicodeDecodeError) as problem:
         step, why = "Give a CUDA source file.", getattr(problem, "strerror", problem)
         raise FileProblem(f"advisor.kernel: {path} cannot be read: {why}", next_step=step) from None
-
-
-def does_not_compile(source: Source, name: str, log: str) -> WorkloadError:
-    """The compiler's first error in the user's terms: file, line, what is wrong; the whole log below."""
-    wrong, first = f"kernel {name!r} does not compile", _ERROR.search(log)
-    if not first:
-        return WorkloadError(wrong, next_step="The compiler's log is below.", detail=log)
-    file, line, reason = first[1], int(first[2]), first[3]
-    if Path(file).suffix in (".h", ".hpp", ".cuh", ".inl"):
-        where, excerpt = f"{Path(file).name}, line {line}", ""
-    else:
-        where, excerpt = source.place(line), source.excerpt(line)
-    return WorkloadError(
-        f"{wrong}: {where}: {reason}",
-        next_step="Fix the source. Line numbers in the compiler's log start at its first line.",
-        detail=f"{excerpt}\n\n{log.strip()}".strip(),
-    )
 
 
 _BITS = {"char": 8, "short": 16, "int": 32, "long": 64, "long long": 64}
@@ -139,18 +118,6 @@ def read_signatures(source: str) -> dict[str, Signature]:
         parameters = tuple(_parameter(text) for text in texts if text not in ("", "void"))
         signatures[kernel["name"]] = Signature(kernel["name"], parameters)
     return signatures
-
-
-def pick_signature(signatures: dict[str, Signature], name: str, where: str) -> Signature | None:
-    """The kernel of that name (`scale<float>` is `scale`); None where no kernel could be read at all.
-
-    Raises `WorkloadError` with the nearest name.
-    """
-    plain = name.partition("<")[0].rpartition("::")[2].strip()
-    if not signatures or plain in signatures:
-        return signatures.get(plain)
-    step = f"Its __global__ functions: {', '.join(signatures)}."
-    raise WorkloadError(f"{where} has no kernel {name!r}{nearest(plain, signatures)}", next_step=step)
 
 
 def as_scalar(signature: Signature, index: int, value: Any) -> np.generic:
@@ -212,8 +179,13 @@ class Kernel:
         self.name = name
         self._source = source
         self._options = options
-        where = "the source" if source.file is None else source.file.name
-        self._signature = pick_signature(read_signatures(source.text), name, where)
+        signatures = read_signatures(source.text)
+        plain = name.partition("<")[0].rpartition("::")[2].strip()  # scale<float> is scale
+        if signatures and plain not in signatures:
+            where = "the source" if source.file is None else source.file.name
+            step = f"Its __global__ functions: {', '.join(signatures)}."
+            raise WorkloadError(f"{where} has no kernel {name!r}{nearest(plain, signatures)}", next_step=step)
+        self._signature = signatures.get(plain)
         self._compiled: dict[int, Any] = {}
 
     @property
@@ -305,8 +277,23 @@ class Kernel:
         try:
             module.compile()
         except cupy.cuda.compiler.CompileException as problem:
-            raise does_not_compile(self._source, self.name, str(problem)) from None
+            raise self._not_compiled(str(problem)) from None
         return module.get_function(self.name)
+
+    def _not_compiled(self, log: str) -> WorkloadError:
+        """The compiler's first error in the user's terms: file, line, what is wrong; the whole log below."""
+        wrong, first = f"kernel {self.name!r} does not compile", _ERROR.search(log)
+        if not first:
+            return WorkloadError(wrong, next_step="The compiler's log is below.", detail=log)
+        file, line = Path(first[1]), int(first[2])
+        where, excerpt = self._source.place(line), self._source.excerpt(line)
+        if file.suffix in (".h", ".hpp", ".cuh", ".inl"):
+            where, excerpt = f"{file.name}, line {line}", ""
+        return WorkloadError(
+            f"{wrong}: {where}: {first[3]}",
+            next_step="Fix the source. Line numbers in the compiler's log start at its first line.",
+            detail=f"{excerpt}\n\n{log.strip()}".strip(),
+        )
 
 
 def kernel(source: str, name: str, *, options: Sequence[str] = ()) -> Kernel:
@@ -315,5 +302,5 @@ def kernel(source: str, name: str, *, options: Sequence[str] = ()) -> Kernel:
     options: of NVRTC, as "-DTILE=32". Compiled at the first call, for the GPU that is present. Raises
     `FileProblem` for a file that cannot be read, `WorkloadError` for a name that the source does not have.
     """
-    caller = sys._getframe(1).f_code.co_filename
-    return Kernel(find_source(source, caller), name, tuple(options))
+    asking = Path(sys._getframe(1).f_code.co_filename)
+    return Kernel(_found(source, asking), name, tuple(options))
