@@ -85,10 +85,8 @@ def _next_step(problem: OSError) -> str:
 
 
 def _run() -> NoReturn:
-    """Runs the command and flushes its output; a reader that went away has an exit code of its own.
-
-    Click would exit with 1, the code of a failed gate, and leaves another stdout behind.
-    """
+    """Runs the command and flushes its output; a reader that went away has an exit code of its own. Click
+    would exit with 1, the code of a failed gate, and leaves another stdout behind."""
     stdout, code = sys.stdout, None
     try:
         code = app(prog_name="advisor", standalone_mode=False) or 0
@@ -107,10 +105,8 @@ def _run() -> NoReturn:
 
 
 def _usage(wrong: Exception) -> int:
-    """Prints Click's message about wrong options, without secrets, and returns its exit code.
-
-    Raises any other error again. Typer does not export the base class of Click's errors.
-    """
+    """Prints Click's message about wrong options, without secrets, and returns its exit code. Raises any
+    other error again. Typer does not export the base class of Click's errors."""
     show, code = getattr(wrong, "show", None), getattr(wrong, "exit_code", None)
     if isinstance(wrong, AdvisorError) or show is None or not isinstance(code, int):
         raise wrong

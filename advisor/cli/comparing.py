@@ -107,9 +107,7 @@ class _Comparison:
 
     def without_run(self) -> tuple[Path, Path]:
         """BASE's and HEAD's file. A baseline is compared with the last report, if nothing else is named.
-
-        Raises `UsageError` without HEAD, and for what only a run of versions has.
-        """
+        Raises `UsageError` without HEAD, and for what only a run of versions has."""
         from advisor.profiles import outputs
 
         base, head = self.base, self.head

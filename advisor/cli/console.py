@@ -42,11 +42,9 @@ class _Messages(io.FileIO):
 
 
 def settle() -> None:
-    """Gives the program the streams that it was started without; errors on stderr are no errors.
-
-    Without one, the next file that is opened would take its number. What is written to a closed stdout fails
-    as on a full disk; Python would not report it.
-    """
+    """Gives the program the streams that it was started without; errors on stderr are no errors. Without one,
+    the next file that is opened would take its number. What is written to a closed stdout fails as on a full
+    disk; Python would not report it."""
     for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -71,10 +69,8 @@ def put(text: str) -> None:
 
 
 def flush() -> None:
-    """Flushes stdout. Raises OSError, such as `BrokenPipeError`, if it cannot be written.
-
-    The rest is then dropped: Python would try again at its end, and exit with 120.
-    """
+    """Flushes stdout. Raises OSError, such as `BrokenPipeError`, if it cannot be written. The rest is then
+    dropped: Python would try again at its end, and exit with 120."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -124,10 +120,8 @@ def launcher(settings: Settings) -> Launcher | None:
 
 
 def began() -> float:
-    """On `time.monotonic`, when the command's time began: starting Python and its imports are in it.
-
-    The kernel counts a process's start from its own (proc(5), `stat`, field 22).
-    """
+    """On `time.monotonic`, when the command's time began: starting Python and its imports are in it. The
+    kernel counts a process's start from its own (proc(5), `stat`, field 22)."""
     if (start := AROUND.get().began) is not None:
         return start
     now = time.monotonic()
@@ -140,11 +134,9 @@ def began() -> float:
 
 
 def say(text: str, *, written: bool = False, most: int | None = None) -> None:
-    """Prints a message to stderr, without secrets, names and what a terminal would obey.
-
-    If it has the path of a file that was `written`, the path stays one that can be opened. most:
-    characters, if it may hold what the user gave; secrets are masked before it is cut.
-    """
+    """Prints a message to stderr, without secrets, names and what a terminal would obey. If it has the path
+    of a file that was `written`, the path stays one that can be opened. most: characters, if it may hold what
+    the user gave; secrets are masked before it is cut."""
     from advisor.profiles.redaction import here
 
     redactor = here(include_host=written)
@@ -164,10 +156,8 @@ def text(page: Page, *, details: bool, quiet: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command's page goes, in which forms, and how much of it is printed.
-
-    Raises `UsageError` for unknown forms, and for several on stdout.
-    """
+    """Where a command's page goes, in which forms, and how much of it is printed. Raises `UsageError` for
+    unknown forms, and for several on stdout."""
 
     out: Path | None
     formats: str

@@ -131,10 +131,8 @@ def _with_version(path: Path) -> Nsys:
 
 
 def run(command: Sequence[str], seconds: float = _LOOK_SECONDS) -> str:
-    """Output of a command of nsys. Raises `NsysFailed` when it fails, or does not end in time.
-
-    It runs in a session of its own; what it started ends with it. A collision is tried again once.
-    """
+    """Output of a command of nsys. Raises `NsysFailed` when it fails, or does not end in time. It runs in a
+    session of its own; what it started ends with it. A collision is tried again once."""
     try:
         return _ran(command, seconds)
     except NsysFailed as problem:

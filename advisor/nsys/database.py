@@ -162,11 +162,9 @@ class Database:
         return iter(self._run(query, parameters))
 
     def blocks(self, table: str, columns: Sequence[str], where: str = "") -> Iterator[dict[str, Integers]]:
-        """Integer columns of a table in blocks of rows; `UNKNOWN` for NULL, and for a column it has not.
-
-        Rows without a start, a size or a kind, or with an end before the start, are
-        left out and counted in `unusable`. Raises ValueError for more than `MOST_ROWS`.
-        """
+        """Integer columns of a table in blocks of rows; `UNKNOWN` for NULL, and for a column it has not. Rows
+        without a start, a size or a kind, or with an end before the start, are left out and counted in
+        `unusable`. Raises ValueError for more than `MOST_ROWS`."""
         there = self._columns.get(table, frozenset())
         full = self._full.get(table, frozenset())
         chosen = [

@@ -66,10 +66,8 @@ def read(path: Path, frame: str | None = None) -> FileTrace:
 
 
 def _notes(database: Database, version: str) -> list[str]:
-    """Limits of the reading: a newer schema, tables whose columns are not those that are known.
-
-    Raises `FileProblem` where a newer version holds nothing that is known.
-    """
+    """Limits of the reading: a newer schema, tables whose columns are not those that are known. Raises
+    `FileProblem` where a newer version holds nothing that is known."""
     notes: list[str] = []
     major = version.partition(".")[0]
     if major.isdecimal() and int(major) > KNOWN_SCHEMA:
@@ -113,10 +111,8 @@ GH200 144G, whose link is not PCIe."""
 
 
 def program(database: Database, frame: str | None = None) -> ProgramTrace:
-    """The work of each GPU in the export. `frame`: the NVTX range that is one frame, if any is.
-
-    Raises `UsageError` where no range has that name.
-    """
+    """The work of each GPU in the export. `frame`: the NVTX range that is one frame, if any is. Raises
+    `UsageError` where no range has that name."""
     names = recurring(database)
     ranges = ranges_of(database, frame) if frame else {}
     if frame and not ranges:

@@ -260,9 +260,7 @@ def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Al
 
 def origin(database: Database, calls: Integers, process: int) -> str | None:
     """The function that most of these calls came from: the first of their backtraces outside of libraries.
-
-    None where the report has no backtraces. The export holds functions and modules, no source lines.
-    """
+    None where the report has no backtraces. The export holds functions and modules, no source lines."""
     if not (
         database.has("CUDA_CALLCHAINS", "id", "symbol", "module", "stackDepth")
         and database.has(Tables.CALLS, "callchainId", "correlationId", "globalTid")

@@ -38,11 +38,9 @@ Held = tuple[int, Give]
 
 
 class ReusedAllocations:
-    """Memory that one arena gave back and the next may take, so that buffers alike lie in the same place.
-
-    On an H200 blocks of frames differ by 5 to 12 % with the place, and by 1.5 to 4 % in one place. Managed
-    memory is never on it: where its pages are and what was advised of them would come along.
-    """
+    """Memory that one arena gave back and the next may take, so that buffers alike lie in the same place. On
+    an H200 blocks of frames differ by 5 to 12 % with the place, and by 1.5 to 4 % in one place. Managed
+    memory is never on it: where its pages are and what was advised of them would come along."""
 
     def __init__(self) -> None:
         self._held: dict[Hashable, list[Held]] = {}
@@ -216,11 +214,9 @@ def nodes(root: Path = ROOT) -> tuple[int, ...]:
 def chosen_node(
     wanted: str, pci_bus_id: str | None, root: Path = ROOT, *, permitted: Callable[[], bool] | None = None
 ) -> int | None:
-    """The node for `local`, `remote` or a number; None: leave it to the system.
-
-    `permitted` tells whether a thread may set its policy; without it the kernel is asked.
-    Raises ValueError, with the nodes there are, when the machine cannot do what is asked.
-    """
+    """The node for `local`, `remote` or a number; None: leave it to the system. `permitted` tells whether a
+    thread may set its policy; without it the kernel is asked. Raises ValueError, with the nodes there are,
+    when the machine cannot do what is asked."""
     there, permitted = nodes(root), permitted or may_set_policy
     known = ", ".join(map(str, there))
     local = gpu_numa_node(pci_bus_id, root=root) if pci_bus_id else None

@@ -177,11 +177,9 @@ def wait_for_all(backend: Backend) -> None:
 
 
 def ordinary_memory(nbytes: int) -> tuple[int, Array]:
-    """Memory of NumPy's allocator, and what to hold on to. Raises MemoryError.
-
-    It is on pages of its own, since a page can be registered only once. Each is touched here first, so that
-    strategies do not differ in where their memory lies.
-    """
+    """Memory of NumPy's allocator, and what to hold on to. Raises MemoryError. It is on pages of its own,
+    since a page can be registered only once. Each is touched here first, so that strategies do not differ in
+    where their memory lies."""
     page = mmap.PAGESIZE
     memory = np.empty(-(-nbytes // page) * page + page - 1, np.uint8)
     first = -int(memory.ctypes.data) % page

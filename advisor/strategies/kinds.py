@@ -155,11 +155,9 @@ DEVICE_ONLY = OneSided(host_kind="device", device_kind="device")
 
 @dataclass(frozen=True, kw_only=True)
 class External(Placement):
-    """Another placement behind foreign memory: the host copies between the two before and after.
-
-    This is the copy that `np.copyto(managed, image)` hides: the data has to get into memory of the right
-    kind, and that costs a pass over it on the CPU.
-    """
+    """Another placement behind foreign memory: the host copies between the two before and after. This is the
+    copy that `np.copyto(managed, image)` hides: the data has to get into memory of the right kind, and that
+    costs a pass over it on the CPU."""
 
     inner: Placement
 

@@ -47,11 +47,9 @@ class Length:
 
 @dataclass
 class Placed:
-    """A buffer in memory. A side that cannot reach it has None; one that needs no copy has no mover.
-
-    Its arrays are others after a move that makes new ones (`remade`); everything else stays.
-    copy_in and copy_out are there where host stages use foreign memory: the host's copies to and from it.
-    """
+    """A buffer in memory. A side that cannot reach it has None; one that needs no copy has no mover. Its
+    arrays are others after a move that makes new ones (`remade`); everything else stays. copy_in and copy_out
+    are there where host stages use foreign memory: the host's copies to and from it."""
 
     host: Array | None
     device: Any
@@ -116,11 +114,9 @@ _ONE_MEMORY: tuple[MemoryClass, ...] = ("tegra", "tegra-io-coherent", "tegra-coh
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """One way to place a buffer, stated as facts; the memory belongs to the arena.
-
-    How it is allocated and scheduled follows from the facts. Rules, the model and snippets ask for them
-    too, buffer by buffer, never for a strategy's name.
-    """
+    """One way to place a buffer, stated as facts; the memory belongs to the arena. How it is allocated and
+    scheduled follows from the facts. Rules, the model and snippets ask for them too, buffer by buffer, never
+    for a strategy's name."""
 
     host_kind: MemoryKind
     """The kind of memory that host stages work on."""
@@ -174,11 +170,9 @@ class Placement:
         return "migrated" if own.device_kind == "pageable" and memory_class == "discrete-hmm" else "in-place"
 
     def gpu_caches(self, memory_class: MemoryClass | None) -> bool:
-        """Whether the GPU's caches serve what kernels read again; over a link they serve no host memory.
-
-        CUDA for Tegra, "Memory Types" and, of Thor, 3.2 and 4.1: before Thor page-locked memory is not
-        cached; on Thor registered and pageable memory is, managed and other page-locked memory is not.
-        """
+        """Whether the GPU's caches serve what kernels read again; over a link they serve no host memory. CUDA
+        for Tegra, "Memory Types" and, of Thor, 3.2 and 4.1: before Thor page-locked memory is not cached; on
+        Thor registered and pageable memory is, managed and other page-locked memory is not."""
         own = self.own
         if own.device_kind == "device" or memory_class == "coherent":
             return True
@@ -189,10 +183,8 @@ class Placement:
         return self.movement(memory_class) != "in-place"
 
     def cpu_caches(self, memory_class: MemoryClass | None) -> bool:
-        """Whether the CPU's caches hold what host stages touch.
-
-        CUDA for Tegra, "Memory Types": not page-locked memory before compute capability 7.2.
-        """
+        """Whether the CPU's caches hold what host stages touch. CUDA for Tegra, "Memory Types": not
+        page-locked memory before compute capability 7.2."""
         return not (memory_class == "tegra" and self.host_kind == "pinned")
 
     def traits(self, device: Device) -> Traits:
@@ -305,11 +297,9 @@ def require_memory(
     oversubscribe: bool,
     available: Callable[[], int] = lambda: int(psutil.virtual_memory().available),
 ) -> None:
-    """Holds the bytes that buffers need on the device against what is free there.
-
-    `oversubscribe` lifts the limit for managed memory, which can be moved out; nothing lifts it for the
-    rest. `available` tells the bytes that the system could free. Raises `AllocationFailed` with the figures.
-    """
+    """Holds the bytes that buffers need on the device against what is free there. `oversubscribe` lifts the
+    limit for managed memory, which can be moved out; nothing lifts it for the rest. `available` tells the
+    bytes that the system could free. Raises `AllocationFailed` with the figures."""
     free = backend.free_memory()
     if free is None:
         return

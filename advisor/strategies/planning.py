@@ -22,10 +22,8 @@ from advisor.strategies.schedule import Memory, Place, Places, Plan, StageUse, S
 
 
 def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[str, Traits]) -> Plan:
-    """The steps of set-up, of the first and of the steady frame.
-
-    Raises `WorkloadError` when a stage reads a buffer that nothing has written yet.
-    """
+    """The steps of set-up, of the first and of the steady frame. Raises `WorkloadError` when a stage reads a
+    buffer that nothing has written yet."""
     # What migrates on request comes in whole pages, so that of a column all that lies between comes too.
     pages = {name for name, trait in traits.items() if trait.moves == "prefetches" and not trait.foreign}
 

@@ -121,10 +121,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """Set-up, the first frame (which also moves what set-up wrote), and every frame after it.
-
-    Frames differ where stages run in some only: then frame i has the steps of `period[i % len(period)]`.
-    """
+    """Set-up, the first frame (which also moves what set-up wrote), and every frame after it. Frames differ
+    where stages run in some only: then frame i has the steps of `period[i % len(period)]`."""
 
     setup: tuple[Step, ...]
     first: tuple[Step, ...]
@@ -217,10 +215,8 @@ def renewed_each_frame(frame: Sequence[StageUse]) -> list[str]:
 
 
 def doubled(frame: Sequence[StageUse]) -> list[str]:
-    """Buffers of which overlapping frames need two: renewed each frame, and touched by the host.
-
-    What only kernels touch is safe alone: kernels of successive frames run in order.
-    """
+    """Buffers of which overlapping frames need two: renewed each frame, and touched by the host. What only
+    kernels touch is safe alone: kernels of successive frames run in order."""
     on_host = {name for stage in frame if stage.side == "host" for name in stage.access}
     on_host |= {name for stage in frame for name in stage.lengths()}
     return [name for name in renewed_each_frame(frame) if name in on_host]
@@ -328,11 +324,9 @@ class _Use:
 
 @dataclass
 class Streams:
-    """The steps that GPUs were given, each GPU's in order, since the host waited for it last.
-
-    A step that touches what another GPU has written, or overwrites what another reads, comes after that: its
-    stream waits for a mark behind the other's step, and the host for nothing.
-    """
+    """The steps that GPUs were given, each GPU's in order, since the host waited for it last. A step that
+    touches what another GPU has written, or overwrites what another reads, comes after that: its stream waits
+    for a mark behind the other's step, and the host for nothing."""
 
     uses: defaultdict[Memory, list[_Use]] = field(default_factory=lambda: defaultdict(list))
     after: dict[tuple[int, int], int] = field(default_factory=dict)

@@ -38,11 +38,9 @@ def annotated(function: StageFunction, annotation: Any, where: str) -> tuple[Acc
 
 
 def form_of(wanted: Any, who: str, parameter: str) -> ArrayForm | None:
-    """The form of `In[wanted]`: a tensor's class, a Numba array's, or int for the address.
-
-    None for the bare `In` and for NumPy's and CuPy's own arrays. Told by the module's name, so that no
-    library is imported. Raises `WorkloadError` for a type that names no form.
-    """
+    """The form of `In[wanted]`: a tensor's class, a Numba array's, or int for the address. None for the bare
+    `In` and for NumPy's and CuPy's own arrays. Told by the module's name, so that no library is imported.
+    Raises `WorkloadError` for a type that names no form."""
     home = str(getattr(wanted, "__module__", "")).partition(".")[0]
     if wanted is Any or isinstance(wanted, TypeVar) or home in ("numpy", "cupy"):
         return None
@@ -74,11 +72,9 @@ def part_of(key: Any, buffer: Buffer, where: str) -> Part | None:
 
 
 def _evaluate(function: StageFunction, text: str, where: str) -> Any:
-    """A string annotation in the scope of its function; names of our own that a local import hides, too.
-
-    A name that only annotations use is not in the closure: it may be a library that is imported already.
-    Raises `WorkloadError` for a part that needs a name that is not known here.
-    """
+    """A string annotation in the scope of its function; names of our own that a local import hides, too. A
+    name that only annotations use is not in the closure: it may be a library that is imported already. Raises
+    `WorkloadError` for a part that needs a name that is not known here."""
     plain = inspect.unwrap(function)
     problem: NameError | None = None
     with suppress(Exception):

@@ -140,11 +140,9 @@ class TorchBridge(Bridge):
             self._stream = self._torch.cuda.ExternalStream(backend.stream.ptr, device=self._device)
 
     def wrap(self, array: Any) -> Any:
-        """from_numpy; on the GPU as_tensor, which asks CUDA where the memory is.
-
-        CUDA knows nothing of pageable memory that a coherent GPU reaches, so that as_tensor refuses it;
-        DLPack takes CuPy's word for it.
-        """
+        """from_numpy; on the GPU as_tensor, which asks CUDA where the memory is. CUDA knows nothing of
+        pageable memory that a coherent GPU reaches, so that as_tensor refuses it; DLPack takes CuPy's word
+        for it."""
         if not self.on_gpu:
             return self.wrap_host(array)
         try:
@@ -265,10 +263,8 @@ class StageBridges:
 
 
 def require_libraries(bound: BoundWorkload, backend: Backend) -> None:
-    """Loads every library that a stage asks for and asks it for its dtypes, before anything is placed.
-
-    So that the time to import it is no strategy's set-up. Raises `WorkloadError`.
-    """
+    """Loads every library that a stage asks for and asks it for its dtypes, before anything is placed. So
+    that the time to import it is no strategy's set-up. Raises `WorkloadError`."""
     dtypes = {name: buffer.element for name, buffer in bound.workload.buffers.items()}
     for stage in bound.stages:
         StageBridges(stage, backend).probe(dtypes)

@@ -53,11 +53,9 @@ class Loaded:
 
 
 def load(path: Path, name: str | None, assignments: Mapping[str, str]) -> Loaded:
-    """Imports the file, picks the workload, calls it with its parameters and binds its stages.
-
-    Raises `FileProblem` for a missing file, `WorkloadError` for a wrong one (with the user's own traceback
-    as detail where the user's code raised), `UsageError` for a wrong setting.
-    """
+    """Imports the file, picks the workload, calls it with its parameters and binds its stages. Raises
+    `FileProblem` for a missing file, `WorkloadError` for a wrong one (with the user's own traceback as detail
+    where the user's code raised), `UsageError` for a wrong setting."""
     return prepare(path, name, assignments)()
 
 
@@ -93,10 +91,8 @@ def _loaded(path: Path, source: bytes, definition: Definition, parameters: Mappi
 def check_sweep(
     path: Path, name: str | None, assignments: Mapping[str, str], swept: Mapping[str, Sequence[str]]
 ) -> None:
-    """Imports the file and reads every value of the swept parameters; raises as `load` does.
-
-    Also for a value with which a buffer cannot be. What else is wrong with a value costs its row.
-    """
+    """Imports the file and reads every value of the swept parameters; raises as `load` does. Also for a value
+    with which a buffer cannot be. What else is wrong with a value costs its row."""
     source = _source(path)
     definition = _pick(path, name, _import(path))
     for parameter, values in swept.items():
@@ -178,10 +174,8 @@ def _source(path: Path) -> bytes:
 
 
 def _import(path: Path) -> ModuleType:
-    """Runs the file as a module of its own, with its folder on the path for its neighbours.
-
-    `from . import helper` finds them too, in a package made up for the folder.
-    """
+    """Runs the file as a module of its own, with its folder on the path for its neighbours. `from . import
+    helper` finds them too, in a package made up for the folder."""
     folder = ModuleType(f"{MODULE_PREFIX}folder")
     folder.__path__ = [str(path.parent.resolve())]
     sys.modules[folder.__name__] = folder

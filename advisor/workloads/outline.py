@@ -54,10 +54,8 @@ def relative(path: Path) -> str:
 
 def imported_early(path: Path) -> list[str]:
     """Libraries that the file imports and that take seconds to import: one process does so for all workers.
-
     None where the file has to do with variables of the environment, which a library may read when it is
-    imported, and none that lies beside the file under that name.
-    """
+    imported, and none that lies beside the file under that name."""
     tree = _tree(path)
     names = {last_name(node) for node in ast.walk(tree) if isinstance(node, ast.expr)}
     names |= {a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}
@@ -90,9 +88,7 @@ def workloads(path: Path) -> tuple[str, ...]:
 
 def targets(target: str) -> tuple[str, ...]:
     """FILE::NAME of each workload of FILE, or of the files in a folder; the target itself where it is one.
-
-    Raises `WorkloadError` for a folder without any, and for more than `MOST_WORKLOADS`.
-    """
+    Raises `WorkloadError` for a folder without any, and for more than `MOST_WORKLOADS`."""
     path = Path(target)
     if not target or "::" in target or not path.exists():
         return (target,)
@@ -127,10 +123,8 @@ _MOST_FILES = 200
 
 def is_script(file: Path, name: str | None, arguments: Sequence[str]) -> bool:
     """A file without @workload that is given arguments, or that imports CuPy, PyTorch or Numba, by itself or
-    through modules and packages beside it; not FILE::NAME.
-
-    A file that cannot be read or understood is none: loading it as a workload says why.
-    """
+    through modules and packages beside it; not FILE::NAME. A file that cannot be read or understood is none:
+    loading it as a workload says why."""
     tree = _tree(file)
     if name is not None or not tree.body:
         return False

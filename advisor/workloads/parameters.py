@@ -25,10 +25,8 @@ _PLAIN = {kind.__name__: kind for kind in (int, float, bool, str)}
 
 
 def resolve(definition: Definition, assignments: Mapping[str, str]) -> dict[str, Value]:
-    """The values of all parameters: what was set, else the defaults.
-
-    Raises `WorkloadError` when the signature is not usable, `UsageError` when a setting is not.
-    """
+    """The values of all parameters: what was set, else the defaults. Raises `WorkloadError` when the
+    signature is not usable, `UsageError` when a setting is not."""
     declared = _declared(definition)
     for name in assignments:
         _require(definition, name, declared)

@@ -33,9 +33,7 @@ _GIVE = "Give a file, FILE::NAME, or the function marked with @workload."
 @contextmanager
 def source(workload: object) -> Iterator[str]:
     """FILE or FILE::NAME; of a function in a notebook's cell a file made of its source, while it is needed.
-
-    Raises `UsageError` where no process but this one could run it.
-    """
+    Raises `UsageError` where no process but this one could run it."""
     if isinstance(workload, (str, Path)):
         yield str(workload)
         return
@@ -73,10 +71,8 @@ def _function(workload: object) -> Any:
 
 
 def _as_file(function: Any) -> str:
-    """The text of a file that defines the function as the notebook does.
-
-    Raises `UsageError` where it uses something that only the notebook's process has.
-    """
+    """The text of a file that defines the function as the notebook does. Raises `UsageError` where it uses
+    something that only the notebook's process has."""
     scope, called = function.__globals__, function.__name__
     if _source(called, function) is None:
         wrong = f"the source of {called} is not at the top level of its cell"
