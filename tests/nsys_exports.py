@@ -159,25 +159,11 @@ class Export:
         self.range("frame", 10_000_000, 20_000_000, payload=3)
         return self
 
-    def range(
-        self,
-        name: str,
-        begin: int,
-        end: int | None,
-        payload: int | None = None,
-        domain: int = 1,
-        thread: int = THREAD,
-    ) -> None:
-        self.add(
-            "NVTX_EVENTS",
-            start=begin,
-            end=end,
-            eventType=EVENT_TYPES["NvtxPushPopRange"] + self.shift,
-            textId=self.string(name),
-            globalTid=thread,
-            domainId=domain,
-            int64Value=payload,
-        )
+    def range(self, name: str, begin: int, end: int | None, payload: int | None = None, **at: int) -> None:
+        """at: its thread and domain, if they are not the first."""
+        kind, text = EVENT_TYPES["NvtxPushPopRange"] + self.shift, self.string(name)
+        place = {"start": begin, "end": end, "globalTid": THREAD, "domainId": 1, **at}
+        self.add("NVTX_EVENTS", eventType=kind, textId=text, int64Value=payload, **place)
 
     def call(self, begin: int, correlation: int, thread: int = THREAD) -> None:
         values = {"start": begin, "end": begin + 1, "correlationId": correlation, "globalTid": thread}
@@ -186,18 +172,11 @@ class Export:
     def copy(
         self, begin: int, end: int, nbytes: int, kind: str, source: str, target: str, **more: Any
     ) -> None:
-        memory = "ENUM_CUDA_MEM_KIND"
-        self.add(
-            "CUPTI_ACTIVITY_KIND_MEMCPY",
-            start=begin,
-            end=end,
-            bytes=nbytes,
-            globalPid=PROCESS,
-            copyKind=self.number("ENUM_CUDA_MEMCPY_OPER", f"_KIND_{kind}"),
-            srcKind=self.number(memory, source),
-            dstKind=self.number(memory, target),
-            **{"migrationCause": None, **more},
-        )
+        number = self.number("ENUM_CUDA_MEMCPY_OPER", f"_KIND_{kind}")
+        ends = (self.number("ENUM_CUDA_MEM_KIND", memory) for memory in (source, target))
+        kinds = dict(zip(("copyKind", "srcKind", "dstKind"), (number, *ends), strict=True))
+        values = {"start": begin, "end": end, "bytes": nbytes, "globalPid": PROCESS, "migrationCause": None}
+        self.add("CUPTI_ACTIVITY_KIND_MEMCPY", **{**values, **kinds, **more})
 
     def migration(self, begin: int, end: int, nbytes: int, direction: str, cause: str) -> None:
         number = self.number("ENUM_CUDA_UNIF_MEM_MIGRATION", cause)
@@ -220,14 +199,9 @@ class Export:
         self.add("CUDA_UM_CPU_PAGE_FAULT_EVENTS", start=begin, globalPid=PROCESS)
 
     def allocation(self, nbytes: int, kind: str, *, freed: bool = False) -> None:
-        operation = "_DEALLOCATION" if freed else "_ALLOCATION"
-        self.add(
-            "CUDA_GPU_MEMORY_USAGE_EVENTS",
-            globalPid=PROCESS,
-            bytes=nbytes,
-            memKind=self.number("ENUM_CUDA_MEM_KIND", kind),
-            memoryOperationType=self.number("ENUM_CUDA_DEV_MEM_EVENT_OPER", operation),
-        )
+        operation = self.number("ENUM_CUDA_DEV_MEM_EVENT_OPER", "_DEALLOCATION" if freed else "_ALLOCATION")
+        values = {"memKind": self.number("ENUM_CUDA_MEM_KIND", kind), "memoryOperationType": operation}
+        self.add("CUDA_GPU_MEMORY_USAGE_EVENTS", globalPid=PROCESS, bytes=nbytes, **values)
 
     def _enumerations(self) -> None:
         for table, rows in ENUMS.items():

@@ -119,7 +119,7 @@ class Program:
         self.ready[0, "stream"] = begin
 
     def range(self, name: str, begin: int) -> None:
-        self.export.range(name, begin, self.now, domain=0)
+        self.export.range(name, begin, self.now, domainId=0)
 
 
 @dataclass(frozen=True)

@@ -45,17 +45,10 @@ esac
 RUNS = '"$@"; code=$?; echo report >"$report.nsys-rep"; exit $code'
 
 
-def fake(
-    directory: Path,
-    does: str = RUNS,
-    *,
-    version: str = "2023.4.4.54",
-    more: str = "",
-    export: Path | str = "",
-) -> Path:
+def fake(directory: Path, does: str = RUNS, **given: Path | str) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / "nsys"
-    path.write_text(SCRIPT.format(does=does, version=version, more=more, export=export))
+    path, given = directory / "nsys", {"version": "2023.4.4.54", "more": "", "export": "", **given}
+    path.write_text(SCRIPT.format(does=does, **given))
     path.chmod(0o755)
     return path
 

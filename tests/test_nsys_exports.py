@@ -173,7 +173,7 @@ def test_ranges_of_each_thread_that_calls_cuda_but_none_inside_another(tmp_path:
     for index, begin in enumerate(begins):
         thread = THREAD + index % 2
         for offset, end, on in ((0, 8, thread), (1, 2, thread), (0, 9, THREAD + 7)):
-            export.range("step", begin + offset * MS, begin + end * MS, thread=on)
+            export.range("step", begin + offset * MS, begin + end * MS, globalTid=on)
         export.call(begin + MS, correlation=index + 1, thread=thread)
         export.kernel(begin + 3 * MS, begin + 4 * MS, "add", correlation=index + 1)
     with opened(export.done()) as database:
