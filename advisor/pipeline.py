@@ -250,17 +250,13 @@ def _targets(settings: Settings, profile: Profile) -> tuple[CatalogueEntry, ...]
 def _version_run(
     final: VersionFinal, versions: Versions, labels: tuple[str, str], notes: tuple[str, ...]
 ) -> VersionRun:
-    judged = final.judged()
-    steps = final.loop.steps
+    judged, steps, entry = final.judged(), final.loop.steps, final.entry
     hide = here(include_host=versions.head.options.include_host).hide
     return VersionRun(
         judged=judged,
         question=versions.question,
-        rows={
-            name: (final.row(BASE, name, judged), final.row(HEAD, name, judged))
-            for name in final.entry.strategies
-        },
-        changes={name: changes(steps, final.entry, name, judged.seconds.get(name)) for name in judged.ratios},
+        rows={n: (final.row(BASE, n, judged), final.row(HEAD, n, judged)) for n in entry.strategies},
+        changes={name: changes(steps, entry, name, judged.seconds.get(name)) for name in judged.ratios},
         versions=labels,
         apart=final.why_apart,
         left={name: hide(problem.message) for name, problem in final.loop.left.items()},
@@ -318,9 +314,8 @@ def _screening_order(measurement: Measurement, context: RunContext) -> list[str]
 def _mix_estimate(profile: Profile, settings: Settings) -> tuple[Likely | None, str]:
     """Predicted times of mixes, calibrated with the screening, and why none can gain enough; nothing of an
     unknown device."""
-    target = like_device(profile)
     placing = [s for s in settings.strategies if isinstance(s, Strategy) and not isinstance(s, Mix)]
-    mixes = outlook(profile, target, placing) if target else None
+    mixes = outlook(profile, target, placing) if (target := like_device(profile)) else None
     if mixes is None:
         return None, ""
     least = profile.preferences.indifference
@@ -329,10 +324,8 @@ def _mix_estimate(profile: Profile, settings: Settings) -> tuple[Likely | None, 
 
 
 def _ended(context: RunContext, measured: Run) -> RunContext:
-    place = measured.description.gpu.get("pci_bus_id")
-    after = finished(
-        context.environment, None if place is None else str(place), under_load=measured.gpu_states
-    )
+    place, states = measured.description.gpu.get("pci_bus_id"), measured.gpu_states
+    after = finished(context.environment, None if place is None else str(place), under_load=states)
     return replace(context, environment=after)
 
 

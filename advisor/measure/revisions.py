@@ -214,14 +214,15 @@ class Repository:
 
 def differences(git: Git, *, untracked: bool) -> Differences:
     """Files of the working tree with that top folder, and of the submodules in it."""
-    files: list[str] = []
-    unknown: list[str] = []
+    known: dict[str, bool] = {}
+    problem = ""
     try:
         for name, certain in _different(git, "normal" if untracked else "no"):
-            (files if certain else unknown).append(os.fsencode(name).decode(errors="replace"))
+            known[os.fsencode(name).decode(errors="replace")] = certain
     except Unanswered as unanswered:
-        return Differences(tuple(files), tuple(unknown), unanswered.reason)
-    return Differences(tuple(files), tuple(unknown))
+        problem = unanswered.reason
+    files, unknown = (tuple(name for name, sure in known.items() if sure is kind) for kind in (True, False))
+    return Differences(files, unknown, problem)
 
 
 def _different(git: Git, untracked: str) -> Iterator[tuple[str, bool]]:
@@ -273,10 +274,9 @@ def repository(file: Path, seconds: float = 30.0) -> Repository:
         raise UsageError("git is not installed", next_step=_TWO_FILES) from None
     except Refused as refused:
         if "dubious ownership" in refused.said:
-            raise UsageError(
-                f"git does not trust the repository of {file}: another user owns it",
-                next_step=f"git config --global --add safe.directory {real.parent}",
-            ) from None
+            wrong = f"git does not trust the repository of {file}: another user owns it"
+            step = f"git config --global --add safe.directory {real.parent}"
+            raise UsageError(wrong, next_step=step) from None
     except ValueError:  # what git names is no folder around the file
         pass
     raise UsageError(f"{file} is not in a git repository", next_step=_TWO_FILES)
@@ -287,19 +287,22 @@ def base_of(repo: Repository, against: str | None) -> Base:
 
     Raises `UsageError` where there is none.
     """
-    commit, label = _named(repo, against) if against is not None else _merge_base(repo)
-    if repo.git.answer("rev-parse", "--verify", "--quiet", f"{commit}:{repo.file.as_posix()}") is not None:
+    if against is None:
+        commit, label = _merge_base(repo)
+    else:
+        commit = repo.commit(against) or ""
+        if not commit:
+            step = "List branches and tags with `git branch -a`, `git tag`."
+            raise repo.without(f"git knows no revision {against!r}", step)
+        label = commit[:10] if commit.startswith(against) else f"{against}, {commit[:10]}"
+    name = repo.file.as_posix()
+    if repo.git.answer("rev-parse", "--verify", "--quiet", f"{commit}:{name}") is not None:
         return Base(commit, label, repo.file)
-    renamed = _renamed(repo, commit)
-    return Base(commit, label, None if renamed is None else Path(renamed))
-
-
-def _named(repo: Repository, against: str) -> tuple[str, str]:
-    commit = repo.commit(against)
-    if commit is None:
-        step = "List branches and tags with `git branch -a`, `git tag`."
-        raise repo.without(f"git knows no revision {against!r}", step)
-    return commit, f"{against}, {commit[:10]}" if not commit.startswith(against) else commit[:10]
+    # What the file was called then, where git takes it for the same.
+    options = ("--cached", "--find-renames", "--diff-filter=R", "--name-status", "-z")
+    parts = (repo.git.answer("diff-index", *options, commit) or "").split("\0")
+    renamed = dict(zip(parts[2::3], parts[1::3], strict=False))
+    return Base(commit, label, Path(renamed[name]) if name in renamed else None)
 
 
 def _merge_base(repo: Repository) -> tuple[str, str]:
@@ -353,8 +356,8 @@ def _write(repo: Repository, tree: Path, index: Path, commit: str, label: str) -
             yield from _unchanged(repo, git, tree, listed)
     except Unanswered as unanswered:
         step = _TWO_FILES
-        promisors = ("config", "--get-regexp", r"^remote\..*\.promisor$")
-        if isinstance(unanswered, Refused) and repo.git.answer(*promisors):
+        is_partial = ("config", "--get-regexp", r"^remote\..*\.promisor$")
+        if isinstance(unanswered, Refused) and repo.git.answer(*is_partial):
             step = f"The clone is partial. Fetch the files: git archive {commit[:10]} > /dev/null"
         raise FileProblem(f"git could not check out {label}: {unanswered.reason}", next_step=step) from None
     index.unlink(missing_ok=True)
@@ -380,16 +383,6 @@ def _unchanged(repo: Repository, git: Git, tree: Path, listed: str) -> Iterator[
 
 def _listed(names: Sequence[str]) -> str:
     return printable(listed(names, _SHOWN))
-
-
-def _renamed(repo: Repository, commit: str) -> str | None:
-    """What the file was called then, where git takes it for the same."""
-    listed = repo.git.answer(
-        "diff-index", "--cached", "--find-renames", "--diff-filter=R", "--name-status", "-z", commit
-    )
-    parts = (listed or "").split("\0")
-    pairs = zip(parts[1::3], parts[2::3], strict=False)
-    return next((old for old, new in pairs if new == repo.file.as_posix()), None)
 
 
 _DEPENDENCIES = re.compile(

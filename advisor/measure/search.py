@@ -125,13 +125,10 @@ class MixSearch:
         now, tried = self.best_uniform, {self.best_uniform}
         second = [self._named(mixes.alike(self.workload, name)) for name in starts[1:]]
         while True:
-            near = [
-                placed
-                for name in (now, *second)
-                for placed in (*mixes.changes(self.names[name], self.choices), self.names[name])
-            ]
-            new = [name for name in self._ordered(near) if name not in tried]
-            candidates = [name for name in new if name not in self.loop.left][:CANDIDATES]
+            starting = [self.names[name] for name in (now, *second)]
+            near = [each for placed in starting for each in (*mixes.changes(placed, self.choices), placed)]
+            known = {*tried, *self.loop.left}
+            candidates = [name for name in self._ordered(near) if name not in known][:CANDIDATES]
             if not candidates:
                 return ""
             if self.clock() + 2 * self._starting > self.deadline:
@@ -211,8 +208,8 @@ class MixSearch:
         """Each mix against the best uniform strategy, with an end that holds for all at once."""
         blocks, failed = self.loop.blocks, self.loop.left
         rounds = {name: sum(block.contestant == name for block in blocks) for name in self.names}
-        names = [n for n, count in rounds.items() if count and n != self.best_uniform and n not in failed]
-        mixed = [name for name in names if len(set(self.names[name].values())) > 1]
+        ran = [name for name, count in rounds.items() if count and name not in failed]
+        mixed = [name for name in ran if len(set(self.names[name].values())) > 1]
         if not mixed or not rounds[self.best_uniform]:
             return ()
         pairs = paired(scores(blocks, "time"), [self.best_uniform, *mixed])

@@ -89,14 +89,9 @@ class CpuBackend:
     def upload(self, array: Array) -> Array:
         return array.copy()
 
-    def download(self, array: Array) -> Array:
-        return array.copy()
-
+    download = upload
     malloc_managed = malloc
-
-    @property
-    def discards(self) -> bool:
-        return False
+    discards = False
 
     def host_device_pointer(self, pointer: int) -> int:
         return pointer
@@ -186,10 +181,10 @@ def choose_backend(
     if no_gpu and gpu is not None:
         raise UsageError("--gpu and --no-gpu contradict each other", next_step="Omit one of them.")
     if gpu is not None:
-        if there.gpus() == 0:
-            step = f"Check the driver with nvidia-smi, or omit the number to {without[0]} without a GPU."
-            raise NothingMeasured(f"there is no GPU {gpu}: the CUDA driver reports none", next_step=step)
-        return "cuda"
+        if there.gpus():
+            return "cuda"
+        step = f"Check the driver with nvidia-smi, or omit the number to {without[0]} without a GPU."
+        raise NothingMeasured(f"there is no GPU {gpu}: the CUDA driver reports none", next_step=step)
     if no_gpu or there.gpus() == 0:
         return "cpu"
     if there.cupy():

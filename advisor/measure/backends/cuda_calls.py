@@ -49,9 +49,10 @@ class Driver:
 
     def device(self) -> Device:
         """Without the attributes that an old driver does not know."""
-        known = {name: self._attribute(number) for name, number in ATTRIBUTES.items()}
         attributes: dict[str, int | float | str | bool] = {
-            name: value for name, value in known.items() if value is not None
+            name: value
+            for name, number in ATTRIBUTES.items()
+            if (value := self._attribute(number)) is not None
         }
         attributes["compute_capability"] = f"{self._attribute(_MAJOR)}.{self._attribute(_MINOR)}"
         attributes["total_global_mem"] = self._number("cuDeviceTotalMem_v2", self._device, of=ctypes.c_size_t)
@@ -108,14 +109,11 @@ class ManagedCalls:
         self._prefetch = getattr(runtime, "cudaMemPrefetchAsync_v2", runtime.cudaMemPrefetchAsync)
         self._advise = getattr(runtime, "cudaMemAdvise_v2", runtime.cudaMemAdvise)
         self._discard: Any = getattr(runtime, "cudaMemDiscardAndPrefetchBatchAsync", None)
+        self.discards = self._discard is not None
         self._places = {"host": self._location("host", gpu), "device": self._location("device", gpu)}
 
     def prefetch(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
         self._require(self._prefetch(pointer, nbytes, self._places[side], 0, stream))
-
-    @property
-    def discards(self) -> bool:
-        return self._discard is not None
 
     def discard(self, pointer: int, nbytes: int, side: Side, stream: int) -> None:
         self._require(self._discard([pointer], [nbytes], 1, [self._places[side]], [0], 1, 0, stream))
@@ -129,13 +127,12 @@ class ManagedCalls:
     def advise(self, pointer: int, nbytes: int, hint: Hint) -> None:
         """cudaMemAdvise; read-mostly ignores the place."""
         advice = self._runtime.cudaMemoryAdvise
-        call, place = {
-            "read-mostly": (advice.cudaMemAdviseSetReadMostly, "device"),
-            "prefer-device": (advice.cudaMemAdviseSetPreferredLocation, "device"),
-            "accessed-by-device": (advice.cudaMemAdviseSetAccessedBy, "device"),
-            "accessed-by-host": (advice.cudaMemAdviseSetAccessedBy, "host"),
-        }[hint]
-        self._require(self._advise(pointer, nbytes, call, self._places[place]))
+        call = {
+            "read-mostly": advice.cudaMemAdviseSetReadMostly,
+            "prefer-device": advice.cudaMemAdviseSetPreferredLocation,
+        }.get(hint, advice.cudaMemAdviseSetAccessedBy)
+        place = self._places["host" if hint == "accessed-by-host" else "device"]
+        self._require(self._advise(pointer, nbytes, call, place))
 
     def _location(self, side: Side, gpu: int) -> Any:
         kinds = self._runtime.cudaMemLocationType
@@ -145,8 +142,7 @@ class ManagedCalls:
         return place
 
     def _require(self, outcome: tuple[Any, ...]) -> None:
-        error = outcome[0]
-        if error != self._runtime.cudaError_t.cudaSuccess:
+        if (error := outcome[0]) != self._runtime.cudaError_t.cudaSuccess:
             raise ManagedCallFailed(f"{error.name} ({int(error)})")
 
 
