@@ -72,6 +72,8 @@ class Truth:
     breaks: frozenset[str] = frozenset()
     """Contestants that fail beside the other version; where it is `always`, by themselves too."""
     always: bool = False
+    fails: tuple[str, ...] = ()
+    """Versions, or strategies of them, that fail when they are screened."""
 
 
 @dataclass
@@ -137,14 +139,16 @@ class ChargingLauncher(FakeLauncher):
     generator: np.random.Generator
     truth: Truth
     compiled: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.sessions: list[SimulatedSession] = []
-        super().__init__(
-            lambda job: Ended(sample(FRAME.get(job.strategy, OTHERS)), "finished"),
-            device=self.truth.costs.device,
-            compiled=self.compiled,
-        )
+        super().__init__(self.screened, device=self.truth.costs.device, compiled=self.compiled)
+
+    def screened(self, job: Job) -> Ended:
+        if {job.file[:4], f"{job.file[:4]} {job.strategy}"} & {*self.truth.fails}:
+            return Ended(Problem(cause="raised", message="oh"), "finished")
+        return Ended(sample(FRAME.get(job.strategy, OTHERS)), "finished")
 
     def session(self, job: FinalJob) -> SimulatedSession:
         self.sessions.append(SimulatedSession(job, self.clock, self.generator, self.truth))
@@ -166,6 +170,7 @@ def simulated(
     question: Question = CHANGED,
     *,
     apart: bool = False,
+    recommendations: bool = False,
     **so: Any,
 ) -> tuple[VersionFinal, ChargingLauncher]:
     """The final of `compare --run --max-seconds` of a HEAD slower by that share, and what ran its processes;
@@ -178,7 +183,7 @@ def simulated(
     strategies = STRATEGIES if on_gpu else choose((BASELINE,))
     made = replace(made, strategies=strategies, began=clock())
     clock.advance(costs.server)
-    versions = Versions(made, replace(made, file=Path("HEAD.py")), (), question)
+    versions = Versions(made, replace(made, file=Path("HEAD.py")), (), question, "", recommendations)
     measurement = VersionMeasurement(versions, launcher, Silent(), folder / f"{seed}", clock=clock)
     for version in (HEAD, BASE):
         with measurement.version(version) as each:
@@ -190,7 +195,7 @@ def simulated(
     final = measurement.final()
     with suppress(KeyboardInterrupt):
         final.run(measurement.deadline, Silent())
-    measurement.uncompared(final)
+    launcher.notes = measurement.uncompared(final)
     assert all(session.closed for session in launcher.sessions)
     return final, launcher
 

@@ -24,7 +24,7 @@ from running import REPOSITORY, asked
 from simulated_versions import CARD, CHANGED, CPU, SLOW_CARD, simulated
 
 from advisor import api, stats
-from advisor.errors import NothingMeasured, NothingToCompare, WorkloadError
+from advisor.errors import AdvisorError, NothingMeasured, NothingToCompare, WorkloadError
 from advisor.measure.contest import VersionFinal
 from advisor.measure.jobs import FinalJob, FinalRound
 from advisor.measure.launcher import Ended
@@ -261,6 +261,29 @@ def test_versions_share_processes(tmp_path: Path) -> None:
     assert changes(final.loop.steps, final.entry, "pinned")[0].seconds == pytest.approx(0.0024, rel=0.01)
     gains = {name: gain.value for name, gain in final.judged().gains.items()}
     assert gains == pytest.approx({"pageable": 1 / 1.2, "pinned": 0.020 / 0.0144})
+
+
+SCREENINGS: dict[str, dict[str, Any]] = {
+    "all is well": {},
+    "one strategy fails in BASE": {"fails": ("BASE pinned",)},
+    "each fails in one version": {"fails": ("BASE pageable", "HEAD pinned", "HEAD managed")},
+    "HEAD fails": {"fails": ("HEAD",)},
+    "BASE fails": {"fails": ("BASE",)},
+    "no time for all": {"seconds": 13.0},
+    "a gate on recommendations": {"recommendations": True},
+}
+
+
+def test_what_screening_leaves_out_is_told_or_ends_the_comparison(tmp_path: Path, accepted: Accepted) -> None:
+    told = []
+    for name, so in SCREENINGS.items():
+        try:
+            final, launcher = simulated(tmp_path / name, 0, 0.2, Noise(0.0, 0.0, 0.0), **so)
+            ran = {job.strategy for job in launcher.jobs if job.task == "measure" and job.file[:4] == BASE}
+            told += [f"{name}: {len(ran)} in BASE, {' and '.join(final.entry.strategies)}", *launcher.notes]
+        except AdvisorError as error:
+            told += [f"{name}: {type(error).__name__}: {error}"]
+    accepted("\n".join([*told, ""]), "versions-screened.txt")
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["breaks in company", "compiled extension"])
