@@ -154,7 +154,6 @@ def _choices(kind: Any) -> tuple[str, ...]:
 FILE = "advisor.toml"
 FORMATS = ("html", "md", "json", "csv")
 KEYS = {option.key: name for name, option in OPTIONS.items() if option.file}
-"""The keys of the files, and the options that they are."""
 
 
 def command_line(**options: Any) -> OptionSource:

@@ -83,9 +83,7 @@ class Facts:
     nsys: Nsys | str
     """The program, or why there is none."""
     counters_for_root: bool | None
-    """Whether the driver keeps the GPU's counters for root."""
     links: tuple[GpuLinks, ...] = ()
-    """The GPUs as NVML lists them, and how they are joined."""
 
 
 def gather(gpu: int = 0, nsys: Path | None = None, *, machine: host.Machine = host.THIS_MACHINE) -> Facts:

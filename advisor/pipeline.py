@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -39,7 +39,6 @@ from advisor.model.mixing import outlook
 from advisor.model.predict import predict
 from advisor.nsys.capturing import FOLDER, Captures, NsysCaptures, traced
 from advisor.profiles import outputs, secrets
-from advisor.profiles.crossings import ScriptRun
 from advisor.profiles.figures import Method
 from advisor.profiles.files import scratch
 from advisor.profiles.redaction import anonymous, here, without_environment
@@ -85,49 +84,47 @@ def profile(
     What is measured so far is kept in `keep_in` after each process, as a whole profile. Raises
     `AdvisorError` when it cannot be loaded or run at all.
     """
-    if settings.began is None:
-        settings = replace(settings, began=time.monotonic())
+    began = time.monotonic() if settings.began is None else settings.began
+    settings = replace(settings, began=began)
+
+    def left() -> float:
+        return began + settings.options.max_seconds - CONCLUDING_SECONDS - time.monotonic()
+
     context = RunContext(commit=commit_of(settings.file))
     if settings.arguments is not None:
-        complete = _recorded(settings, context)
-        hidden = anonymous(complete, include_host=settings.options.include_host)
-        concluded = conclude(hidden, _targets(settings, hidden))
-        if settings.options.tries and complete.script is not None and not was_interrupted(complete):
-            concluded = _tried(settings, complete.script, concluded, progress)
-        return _published(concluded, settings)
+        return _published(_script_profile(settings, context, progress), settings)
     with scratch() as folder, _launching(settings, launcher) as launch:
         run = _measured(settings, launch, progress, folder, context, keep_in)
         complete = _assembled(settings, run, _ended(context, run))
         if "nsys" in settings.options.trace and not was_interrupted(complete):
             reports = keep_in / FOLDER if settings.options.keep_nsys else None
-            tools = captures or NsysCaptures(settings.options.nsys, reports, left=_left(settings))
+            tools = captures or NsysCaptures(settings.options.nsys, reports, left=left)
             complete = traced(complete, settings, progress, folder, tools)
     hidden = anonymous(complete, include_host=settings.options.include_host)
     concluded = conclude(hidden, _targets(settings, hidden), settings.strategies)
     return _published(with_headlines(concluded), settings)
 
 
-def _tried(settings: Settings, script: ScriptRun, concluded: Profile, progress: Progress) -> Profile:
-    """With what changes of the script's lines gave, also those measured before Ctrl-C. script: with its files
-    as they are named here."""
+def _script_profile(settings: Settings, context: RunContext, progress: Progress) -> Profile:
+    """What the script's lines move, and with `--try` what changes of them gave, also before Ctrl-C."""
+    secrets.remember(secrets.secret_values(settings.arguments or (), {}))
+    with scratch() as folder:
+        description, recorded, notes = record(settings, folder)
+    state, script = recorded.gpu_state, recorded.script
+    run = Run(description, None, (), notes=notes, gpu_states=(state,) if state else ())
+    complete = _assembled(settings, run, _ended(context, run)).model_copy(update={"script": script})
+    hidden = anonymous(complete, include_host=settings.options.include_host)
+    concluded = conclude(hidden, _targets(settings, hidden))
+    if not settings.options.tries or script is None or was_interrupted(complete):
+        return concluded
     try:
         with scratch() as folder:
             trials = try_script(settings, script, concluded.script, progress, folder)
     except KeyboardInterrupt:
         trials = Trials(reason=INTERRUPTED, seconds=0.0)
     notes = (*concluded.notes, *([INTERRUPTED] if trials.reason == INTERRUPTED else []))
-    complete = concluded.model_copy(update={"trials": trials, "notes": notes})
-    return anonymous(complete, include_host=settings.options.include_host)
-
-
-def _recorded(settings: Settings, context: RunContext) -> Profile:
-    secrets.remember(secrets.secret_values(settings.arguments or (), {}))
-    with scratch() as folder:
-        description, recorded, notes = record(settings, folder)
-    state = recorded.gpu_state
-    run = Run(description, None, (), notes=notes, gpu_states=(state,) if state else ())
-    complete = _assembled(settings, run, _ended(context, run))
-    return complete.model_copy(update={"script": recorded.script})
+    tried = concluded.model_copy(update={"trials": trials, "notes": notes})
+    return anonymous(tried, include_host=settings.options.include_host)
 
 
 def _published(profile: Profile, settings: Settings) -> Profile:
@@ -154,11 +151,6 @@ def _measured(
             measurement.search(*_mix_estimate(_assembled(settings, measurement.run(), context), settings))
         measurement.final()
     return measurement.run()
-
-
-def _left(settings: Settings) -> Callable[[], float]:
-    end = (settings.began or time.monotonic()) + settings.options.max_seconds - CONCLUDING_SECONDS
-    return lambda: end - time.monotonic()
 
 
 def compare_versions(

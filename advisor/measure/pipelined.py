@@ -205,9 +205,7 @@ class _Queue:
 class _Turn:
     begin: Callable[[int], None]
     and_next: Callable[[int], None]
-    """Ends it, and begins the next one."""
     alone: Callable[[int], None]
-    """Ends it."""
 
 
 def cut(steady: Actions) -> tuple[Actions, Actions, Actions]:

@@ -82,7 +82,6 @@ class _Checks:
     results: KeptResults
     seconds: float
     frames: int = 0
-    """Those whose results were kept."""
     counts: tasks.Counts = field(default_factory=dict)
     capped: dict[str, int] = field(default_factory=dict)
     nan: dict[str, int] = field(default_factory=dict)

@@ -216,19 +216,15 @@ def _tick(
     run: Callable[[], object], meters: Sequence[Meter], clock: Clock
 ) -> tuple[int, float, tuple[float, ...]]:
     """How often it ran, the moment, and the joules of each meter."""
-    ran, before, begin = 0, _counts(meters), clock()
+    ran, before, begin = 0, tuple(meter.joules() for meter in meters), clock()
     while True:
         start = clock()
         while clock() < start + _LOOK_SECONDS:
             run()
             ran += 1
-        joules, now = _counts(meters), clock()
+        joules, now = tuple(meter.joules() for meter in meters), clock()
         if joules != before or now >= begin + LONGEST_TICK:
             return ran, now, joules
-
-
-def _counts(meters: Sequence[Meter]) -> tuple[float, ...]:
-    return tuple(meter.joules() for meter in meters)
 
 
 @contextmanager

@@ -52,7 +52,6 @@ class Origin:
     call: StageCall | None = None
     frame: int = 0
     place: str = ""
-    """File and line in the stage's file that raised."""
     entered: bool = False
     """Python code ran in it: a call of compiled code that raises at once leaves no line of it."""
     locked: tuple[str, ...] = ()
@@ -109,7 +108,6 @@ class LoopCount:
     """The iteration under way, from 1 on."""
     ended: bool = False
     frames: list[int] = field(default_factory=list)
-    """The iterations of each frame so far."""
     end: float = inf
     """By the clock, when the time of the whole run is over."""
 
