@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from every import every
-from fakes import FakeClock, FakeRanges, RecordingBackend, bench, job
+from fakes import FakeClock, RecordingBackend, attempted, bench
 from rendering import Accepted
 from test_frames import FRESH
 
 from advisor import Workload
 from advisor.errors import NothingMeasured
-from advisor.measure import footprint, tasks, worker
 from advisor.measure.backends.cuda_calls import ManagedCallFailed
-from advisor.measure.frames import Ranges
-from advisor.measure.jobs import Description, Outcome, Problem, Sample
-from advisor.measure.placed_workload import place
-from advisor.measure.reference import reference
+from advisor.measure.jobs import Description, Problem, Sample
 from advisor.measure.tasks import MOST_SPANS
 from advisor.measure.tasks import timeline as timeline_of
 from advisor.profiles.traces import Span, Timeline, lanes
-from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES
-from advisor.workloads.loading import load
 
 SOURCE = """
 from advisor import Buffer, In, InOut, Out, Workload, device, host, workload
@@ -65,27 +59,16 @@ class Leaving(RecordingBackend):
             self.left = "it left another stream current"
 
 
-def did(task: str, file: Path, strategy: str, backend: RecordingBackend, **changes: Any) -> Outcome:
-    """The outcome of a task, as a worker runs it."""
-    asked = job(
-        task=task, file=str(file), strategy=strategy, reference=str(file.parent / "results"), **changes
-    )
-    loaded = load(file, None, asked.assignments)
-    ranges = cast(Ranges, FakeRanges())
-    if task == "reference":
-        return reference(
-            asked, cast(Backend, backend), lambda again=False: place(asked, loaded, backend, ranges)
-        )
-    before = footprint.read(backend)
-    with place(asked, loaded, backend, ranges) as run:
-        return tasks.measure(asked, loaded, backend, run, before)
+def left(task: str, file: Path, strategy: str, backend: RecordingBackend, **changes: Any) -> Any:
+    """What a worker leaves of a task."""
+    return attempted(file, strategy, file.parent, backend=backend, task=task, **changes)
 
 
 def measured(file: Path, strategy: str, backend: RecordingBackend | None = None, **changes: Any) -> Sample:
-    did("reference", file, "pageable", RecordingBackend(), assignments=changes.get("assignments", {}))
+    left("reference", file, "pageable", RecordingBackend(), assignments=changes.get("assignments", {}))
     backend = backend or RecordingBackend(haste="lazy")
-    sample = did("measure", file, strategy, backend, **changes)
-    assert isinstance(sample, Sample)
+    sample = left("measure", file, strategy, backend, **changes)
+    assert isinstance(sample, Sample), sample
     assert not backend.live
     return sample
 
@@ -142,34 +125,24 @@ def test_the_hints_that_were_given_are_told(file: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "strategy", "at"),
     [
-        ("reference", "pageable", 1),
-        ("reference", "pageable", 3),
+        *(("reference", "pageable", at) for at in (1, 3)),
+        *(("measure", strategy, 7) for strategy in ("pinned", "pinned-pipelined")),
         ("measure", "pinned", 1),
-        ("measure", "pinned", 7),
-        ("measure", "pinned-pipelined", 7),
     ],
 )
 def test_a_state_left_behind_ends_a_process_however_late(
     task: str, strategy: str, at: int, file: Path
 ) -> None:
-    did("reference", file, "pageable", RecordingBackend())
+    left("reference", file, "pageable", RecordingBackend())
     backend = Leaving(at)
-    with pytest.raises(tasks.StateLeft, match="another stream"):
-        did(task, file, strategy, backend, seconds=1.0 if task == "reference" else 0.01)
+    problem = left(task, file, strategy, backend, seconds=1.0 if task == "reference" else 0.01)
+    assert (problem.cause, "another stream" in problem.message) == ("state", True)
     assert not backend.live
-
-
-def attempt(file: Path, backend: RecordingBackend, **changes: str) -> Outcome:
-    """What a worker leaves, on that backend."""
-    places = {"directory": str(file.parent), "reference": str(file.parent / "results")}
-    return worker.attempt(
-        job(file=str(file), **{**places, **changes}), lambda name, gpu: cast(Backend, backend)
-    )
 
 
 def test_the_description_comes_before_the_first_frame(file: Path) -> None:
     backend = RecordingBackend(fail_at=1)
-    outcome = attempt(file, backend, task="reference")
+    outcome = left("reference", file, "pageable", backend)
     assert isinstance(outcome, Problem)
     text = (file.parent / "description.json").read_text(encoding="utf-8")
     described = Description.model_validate_json(text)
@@ -201,7 +174,7 @@ FAILURES: dict[str, RecordingBackend] = {
 def test_a_devices_failure_and_a_changed_state_are_no_bugs_of_ours(file: Path, accepted: Accepted) -> None:
     told = ""
     for cause, backend in FAILURES.items():
-        outcome = attempt(file, backend, strategy="managed-prefetch")
+        outcome = left("measure", file, "managed-prefetch", backend)
         assert isinstance(outcome, Problem)
         told += f"{outcome.cause}: {outcome.message}\n  next: {outcome.next_step}\n"
         assert outcome.cause == cause
