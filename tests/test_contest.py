@@ -162,3 +162,14 @@ def test_strategies_that_the_time_does_not_reach_are_skipped(tmp_path: Path) -> 
     reasons = [row.reason for row in result.rows if isinstance(row, Skipped)]
     assert ["--max-seconds" in reason for reason in reasons] == [True] * 2
     assert launcher.finals == []
+
+
+@pytest.mark.parametrize("how", ["leaves", "dies"])
+def test_a_final_that_all_leave_has_no_blocks(how: str, tmp_path: Path) -> None:
+    clock, fails = FakeClock(), dict.fromkeys((*SECONDS, "pinned (again)"), how)
+    launcher = FakeLauncher(screened, session=lambda made: FakeSession(made, SECONDS, fails, clock.advance))
+    result, samples = ran(launcher, tmp_path, clock, max_seconds=40.0)
+    assert (result.final, result.blocks, {*samples.values()}) == (None, (), {"frames"})
+    left = [row.outside for row in result.rows if isinstance(row, Measured) and row.strategy != "managed"]
+    assert len(left) == 3
+    assert all(why.startswith("left the final: ") for why in left)

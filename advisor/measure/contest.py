@@ -134,11 +134,12 @@ class Contest:
         """One process that takes a window of each contestant that did not leave, as many as end before the
         deadline: those measured to the end first, what may break the process last."""
         loop, deadline = self.windows, self.loop.deadline
-        each = WINDOW_SECONDS + 2 * LONGEST_TICK + pace.process_seconds
-        if self.clock() + IDLE_SECONDS + LONGEST_TICK + each > deadline:
-            return
         here = [row.strategy for row in self.entered if row.strategy not in self.loop.left]
         names = sorted(here, key=lambda name: (name in self.loop.alone, name in self.loop.dropped))
+        each = WINDOW_SECONDS + 2 * LONGEST_TICK + pace.process_seconds
+        in_time = self.clock() + IDLE_SECONDS + LONGEST_TICK + each <= deadline
+        if not (in_time and names and self.loop.blocks):
+            return
         loop.processes = 1 + max(block.process for block in self.loop.blocks)
         with closing(loop):
             going = loop.open(names)
