@@ -9,7 +9,7 @@ import types
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -56,8 +56,7 @@ class FakeClock:
         self.now += seconds
 
 
-class FakeCudaError(RuntimeError):
-    """What a call fails with."""
+class FakeCudaError(RuntimeError): ...
 
 
 class DeviceArray:
@@ -127,16 +126,16 @@ class Work:
     after: Mark | None = None
 
 
+@dataclass(eq=False)
 class FakeStream:
     """Work in order. An eager stream does it as soon as it may, a lazy one when somebody waits for it."""
 
-    def __init__(self, name: str, ptr: int, backend: RecordingBackend, *, lazy: bool) -> None:
-        self.name = name
-        self.ptr = ptr
-        self.lazy = lazy
-        self.seconds = 0.0
-        self.queue: deque[Work] = deque()
-        self.gpu = backend
+    name: str
+    ptr: int
+    gpu: RecordingBackend
+    lazy: bool
+    seconds: float = 0.0
+    queue: deque[Work] = field(default_factory=deque)
 
     def synchronize(self) -> None:
         self.gpu.synchronize()
@@ -355,7 +354,7 @@ class RecordingBackend:
 
     def _require_managed(self, pointer: int, nbytes: int) -> None:
         managed = [(at, at + size) for at, (kind, size) in self.live.items() if kind == "managed"]
-        assert any(begin <= pointer and pointer + nbytes <= end for begin, end in managed)
+        assert any(begin <= pointer <= end - nbytes for begin, end in managed)
 
     def host_device_pointer(self, pointer: int) -> int:
         self._call("host_device_pointer", pointer)
@@ -406,10 +405,12 @@ class RecordingBackend:
         return self._stream(f"stream {len(self._streams)}", lazy=self._haste in ("lazy", "lazy copies"))
 
     def timestamp(self, stream: Any = None) -> Mark:
-        self.marks["timed"] += 1
-        return self._mark(stream)
+        return self.mark(stream, kind="timed")
 
-    def _mark(self, stream: Any) -> Mark:
+    def mark(self, stream: Any = None, again: Mark | None = None, *, kind: str = "plain") -> Mark:
+        self.marks[kind] += 1
+        if again is not None:
+            again.used_again = True
         mark = Mark(stream or self.stream)
         assert mark.stream.gpu is self, "an event is of another GPU than the stream"
 
@@ -418,12 +419,6 @@ class RecordingBackend:
 
         self.submit("mark", reach, mark.stream)
         return mark
-
-    def mark(self, stream: Any = None, again: Mark | None = None) -> Mark:
-        if again is not None:
-            again.used_again = True
-        self.marks["plain"] += 1
-        return self._mark(stream)
 
     def hold(self, seconds: float) -> None:
         self._call("hold", seconds)
@@ -468,7 +463,7 @@ class RecordingBackend:
         self._progress()
 
     def _stream(self, name: str, *, lazy: bool) -> FakeStream:
-        self._streams.append(FakeStream(name, 7 + len(self._streams), self, lazy=lazy))
+        self._streams.append(FakeStream(name, 7 + len(self._streams), self, lazy))
         return self._streams[-1]
 
     def _progress(self) -> None:
@@ -511,11 +506,11 @@ class RecordingBackend:
         assert kind not in ("pinned", "registered"), "not mapped"
 
 
-class FakeRanges:
+class FakeRanges(Ranges):
     """Records what was open at each push; `depth` must come back to 0."""
 
     def __init__(self, *, listening: bool = True) -> None:
-        self.listening = listening
+        self._frame = listening or None
         self.stack: list[Any] = []
         self.seen: list[tuple[Any, ...]] = []
 
@@ -535,14 +530,6 @@ class FakeRanges:
 
     def push_frame(self, index: int) -> None:
         self.push(f"frame {index}")
-
-    @contextmanager
-    def strategy(self, name: str) -> Iterator[None]:
-        self.push(f"strategy:{name}")
-        try:
-            yield
-        finally:
-            self.pop()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -589,9 +576,7 @@ def bench(
     """
     backend = backend or RecordingBackend()
     ranges, loaded = FakeRanges(listening=listening), loaded_from(workload)
-    with place(
-        job(strategy=strategy, seed=seed, **options), loaded, backend, cast(Ranges, ranges), clock=clock
-    ) as run:
+    with place(job(strategy=strategy, seed=seed, **options), loaded, backend, ranges, clock=clock) as run:
         yield Bench(backend=backend, ranges=ranges, **vars(run))
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from every import every
-from fakes import EVERY_HASTE, FakeClock, FakeRanges, Haste, RecordingBackend, bench
+from fakes import EVERY_HASTE, FakeClock, Haste, RecordingBackend, bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixing import in_order
 from test_pipelined import SETUP, frames, logged
 
 from advisor.measure.backends import CpuBackend
-from advisor.measure.frames import LEAST_HELD, Ranges
+from advisor.measure.frames import LEAST_HELD
 from advisor.strategies.registry import STRATEGIES
 from advisor.strategies.schedule import StageUse
 from advisor.workloads.definition import Buffer, In, InOut, Out, Workload, device, host
@@ -239,8 +239,3 @@ def test_contents_that_are_overwritten_are_discarded_and_results_are_the_same(ha
         run.start(4)
         for name, placed in run.placed.items():
             assert np.array_equal(want[name], placed.host)
-
-
-def test_the_fake_ranges_have_the_real_ones_methods() -> None:
-    public = {name for name in vars(Ranges) if not name.startswith("_")} | {"push", "pop"}
-    assert public <= set(dir(FakeRanges()))
