@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pytest
 from builders import MIB, cuda_device, footprint, measured, predicted, prediction, profile
 from rendering import Accepted
 
@@ -100,19 +101,24 @@ def on(where: str | Device, *results: Any, **fields: Any) -> list[Profile]:
     return [profile(device=device, results=results, **fields) for device in devices]
 
 
-def judge(rule: str, cases: Cases, accepted: Accepted) -> None:
-    """Each case ends as it says; with which words and figures is in tests/golden/rules."""
-    text = []
-    for case, runs in cases[rule].items():
-        name, _, conclusion = case.rpartition(": ")
-        said: dict[str, list[str]] = {}
-        for run in runs:
-            found = says(rule, run)
-            assert concluded(found) == conclusion, f"{name}: {found.detail}"
-            words = "\n".join(told(found)).replace(found.device, "the device")
-            said.setdefault(words, []).append(found.device)
-        text += [f"## {name}", *(f"{', '.join(devices)}: {words}" for words, devices in said.items()), ""]
-    accepted("\n".join(text), f"rules/{rule}.txt")
+def concluding(cases: Cases) -> Callable[..., None]:
+    """A test: each case ends as it says; with which words and figures is in tests/golden/rules."""
+
+    @pytest.mark.parametrize("rule", cases)
+    def test(rule: str, accepted: Accepted) -> None:
+        text = []
+        for case, runs in cases[rule].items():
+            name, _, conclusion = case.rpartition(": ")
+            said: dict[str, list[str]] = {}
+            for run in runs:
+                found = says(rule, run)
+                assert concluded(found) == conclusion, f"{name}: {found.detail}"
+                words = "\n".join(told(found)).replace(found.device, "the device")
+                said.setdefault(words, []).append(found.device)
+            text += [f"## {name}", *(f"{', '.join(devices)}: {words}" for words, devices in said.items()), ""]
+        accepted("\n".join(text), f"rules/{rule}.txt")
+
+    return test
 
 
 def concluded(found: Advice) -> str:

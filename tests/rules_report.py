@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from advisor import stats, units
 from advisor.measure.trying.candidates import candidates
@@ -36,8 +37,7 @@ PATCH = "the patch, all changes together"
 DOCUMENT = ROOT / "docs" / "rules-report.md"
 
 
-@dataclass(frozen=True)
-class Frames:
+class Frames(NamedTuple):
     """Seconds per frame under the old strategy and under the new one."""
 
     before: float
@@ -52,8 +52,7 @@ class Frames:
         return self.before / self.after
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One change of strategy; `rule` proposed it, empty where none did."""
 
     workload: str
@@ -77,46 +76,29 @@ class Change:
         return (self.measured.saved > 0) == (self.estimated.saved > 0)
 
 
-def proposed(between: Changes) -> Iterator[Change]:
-    """The changes that rules advise and that were measured."""
-    for advice in advise(between.profile).advice:
-        gain = advice.gain
-        if gain and gain.basis == "measured" and gain.over and advice.strategy:
-            yield from between(advice.rule, gain.over, advice.strategy)
+def changes(name: str, profile: Profile) -> tuple[list[Change], list[Change]]:
+    """What rules advise, and every change from the baseline, in a run that measured both strategies."""
+    measured, pairs = profile.measured(), compared(profile, "throughput")
+    likely = {strategy: span(seconds)[1] for strategy, seconds in modelled(profile).items()}
 
-
-def possible(between: Changes) -> Iterator[Change]:
-    """Every change from the baseline to another strategy that was measured."""
-    measured = between.profile.measured()
-    for strategy in measured:
-        if strategy != BASELINE and BASELINE in measured:
-            yield from between("", BASELINE, strategy)
-
-
-class Changes:
-    """Changes of strategy in one measured run."""
-
-    def __init__(self, name: str, profile: Profile) -> None:
-        self.name, self.profile = name, profile
-        self.likely = {strategy: span(seconds)[1] for strategy, seconds in modelled(profile).items()}
-        self.pairs = compared(profile, "throughput")
-
-    def __call__(self, rule: str, old: str, new: str) -> Iterator[Change]:
-        if not {old, new} <= set(self.likely):
+    def between(rule: str, old: str | None, new: str | None) -> Iterator[Change]:
+        if old not in likely or new not in likely:
             return
-        measured = self.profile.measured()
-        if {old, new} <= set(self.pairs.names):
-            ratio = final_ratio(self.pairs.among([old, new]), self.profile.method.confidence)
+        if {old, new} <= set(pairs.names):
+            ratio = final_ratio(pairs.among([old, new]), profile.method.confidence)
         else:
             ratio = stats.ratio_interval(measured[old].rounds, measured[new].rounds)
-        measured_frames = Frames(measured[old].median_seconds, measured[new].median_seconds)
-        estimated = Frames(self.likely[old], self.likely[new])
+        frames = Frames(measured[old].median_seconds, measured[new].median_seconds)
         sure = ratio.low > 1 or ratio.high < 1
-        yield Change(self.name, rule, old, new, measured_frames, estimated, sure)
+        yield Change(name, rule, old, new, frames, Frames(likely[old], likely[new]), sure)
+
+    advised = [(a.rule, a.gain.over, a.strategy) for a in advise(profile).advice if a.gain]
+    every = [("", BASELINE, strategy) for strategy in measured if strategy != BASELINE]
+    told = [one for each in advised for one in between(*each)]
+    return told, [one for each in every for one in between(*each)]
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """One change of a script, or its patch: seconds of a frame as promised and as saved."""
 
     rule: str
@@ -200,10 +182,9 @@ def tables() -> dict[str, list[str]]:
     """The tables with their summaries, by the name of their marks in the document."""
     paths = [*sorted(REPORTS.rglob("profile.json")), SCRIPT]
     every_profile = [(path.parent.name, reading.load(path)) for path in paths]
-    loaded = [Changes(name, profile) for name, profile in every_profile if profile.script is None]
+    both = [changes(name, profile) for name, profile in every_profile if profile.script is None]
     scripts = [profile for _, profile in every_profile if profile.script is not None]
-    told = [change for between in loaded for change in proposed(between)]
-    every = [change for between in loaded for change in possible(between)]
+    told, every = (list(chain(*each)) for each in zip(*both, strict=True))
     return {
         "proposed": [*summary(told), "", *table(told, rules=True)],
         "tried": tried_table([trial for profile in scripts for trial in tried(profile)]),

@@ -97,13 +97,12 @@ class Array(np.ndarray):
     def set(self, source: Any, stream: Stream) -> None:
         self._copy(self, source, stream)
 
+    copy_to_device = set
+
     def get(self, stream: Stream, out: Any, blocking: bool = True) -> None:
         self._copy(out, self, stream)
         if blocking:
             stream.run()
-
-    def copy_to_device(self, source: Any, stream: Stream) -> None:
-        self._copy(self, source, stream)
 
     def copy_to_host(self, target: Any, stream: Stream) -> None:
         self._copy(target, self, stream)
@@ -136,19 +135,16 @@ class Event:
     """What is on a stream before it."""
 
     def __init__(self, gpus: Gpus) -> None:
-        self.gpus, self.gpu, self.run = gpus, gpus.now, lambda: None
+        self.gpus, self.gpu, self.synchronize = gpus, gpus.now, lambda: None
 
     def record(self, stream: Stream) -> Event:
         assert stream.gpu == self.gpu == self.gpus.now, "an event of another GPU"
         count = stream.count
-        self.run = lambda: stream.run(count)
+        self.synchronize = lambda: stream.run(count)
         return self
 
     def wait(self, stream: Stream) -> None:
-        stream.wait_event(self)
-
-    def synchronize(self) -> None:
-        self.run()
+        stream.later(self.synchronize)
 
 
 class Stream:
@@ -168,8 +164,7 @@ class Stream:
             self.done += 1
             self.work[self.done - 1]()
 
-    def synchronize(self) -> None:
-        self.run()
+    synchronize = run
 
     def use(self) -> None:
         self.gpus.streams[-1] = self
@@ -180,7 +175,7 @@ class Stream:
     record_event = record
 
     def wait_event(self, event: Event) -> None:
-        self.later(event.run)
+        event.wait(self)
 
     def __enter__(self) -> Stream:
         assert self.gpu == self.gpus.now
@@ -295,15 +290,12 @@ def fake_cupy(gpus: Gpus) -> Any:
         Stream=new_stream,
         Device=gpus.device,
     )
-    return SimpleNamespace(
-        cuda=cuda,
-        ndarray=ndarray,
-        empty=lambda shape, dtype: gpus.placed(np.zeros(shape, dtype), gpus.now),
-        asarray=lambda array: gpus.placed(array.copy(), gpus.now),
-        asnumpy=asnumpy,
-        gpus=gpus,
-        registered=registered,
-    )
+    arrays = {
+        "empty": lambda shape, dtype: gpus.placed(np.zeros(shape, dtype), gpus.now),
+        "asarray": lambda array: gpus.placed(array.copy(), gpus.now),
+        "asnumpy": asnumpy,
+    }
+    return SimpleNamespace(cuda=cuda, ndarray=ndarray, gpus=gpus, registered=registered, **arrays)
 
 
 def fake_torch(gpus: Gpus) -> Any:

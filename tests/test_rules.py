@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pytest
 from builders import (
     MIB,
     altered,
@@ -20,8 +19,7 @@ from builders import (
     workload,
 )
 from every import every
-from judging import CARDS, JETSONS, Cases, bet, judge, on, predicted_run, read, row, says
-from rendering import Accepted
+from judging import CARDS, JETSONS, Cases, bet, concluding, on, predicted_run, read, row, says
 
 from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise, apply, cases
@@ -148,9 +146,7 @@ CASES: Cases = {
 }
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
-    judge(rule, CASES, accepted)
+test_what_the_rule_concludes = concluding(CASES)
 
 
 def test_code_moves_once_what_no_frame_renews() -> None:

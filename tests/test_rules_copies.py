@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from builders import (
     MIB,
     altered,
@@ -17,8 +16,7 @@ from builders import (
     vector_add_trace,
     workload,
 )
-from judging import CARDS, Cases, bet, judge, on, predicted_run, row
-from rendering import Accepted
+from judging import CARDS, Cases, bet, concluding, on, predicted_run, row
 
 from advisor.profiles.conclusions import Preferences
 from advisor.profiles.figures import PageLocking
@@ -236,6 +234,4 @@ CASES: Cases = {
 }
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
-    judge(rule, CASES, accepted)
+test_what_the_rule_concludes = concluding(CASES)

@@ -103,29 +103,17 @@ def test_a_rule_is_explained_as_accepted(rule_id: str, accepted: Accepted) -> No
 
 def test_every_rule_is_explained_with_code_and_an_example() -> None:
     for rule in RULES:
-        text, thresholds = explain(rule), rule.text.thresholds
+        text = explain(rule)
         assert rule.text.bad != rule.text.good
         for label, code in (("Bad", rule.text.bad), ("Good", rule.text.good)):
             assert 2 <= len(code.splitlines()) <= 8
             assert max(map(len, code.splitlines())) <= 76
             assert f"\n{label}:\n\n{textwrap.indent(code, '    ')}\n" in text
-            bare = (
-                {name for name in called(code) if "." not in name} - set(vars(builtins)) - STAGES - {"Path"}
-            )
+            bare = {name for name in called(code) if "." not in name} - {*vars(builtins), *STAGES, "Path"}
             assert all(f"def {name}(" in opening(code) for name in bare)
-        flat = " ".join(text.split())
-        assert f"Example: {rule.text.example} Sources: " in flat
-        assert rule.text.title in flat
         assert rule.text.explanation
         assert rule.text.sources
-        for threshold in thresholds:
-            assert threshold.source
-            assert (
-                f"- `{threshold.name}` = {threshold.written(threshold.default)}: {threshold.meaning}" in flat
-            )
-        assert f"--ignore {rule.id}" in flat
-        assert ("--rule" in flat) == bool(thresholds)
-        assert ("No thresholds" in flat) != bool(thresholds)
+        assert all(threshold.source for threshold in rule.text.thresholds)
         prose = [line for line in text.splitlines() if not line.startswith("    ")]
         assert [line for line in prose if len(line) > 80 and "- http" not in line] == []
 
@@ -205,10 +193,7 @@ def test_the_list_has_every_rule_with_its_classes(command: Command) -> None:
     assert said.out == overview(RULES) + "\n"
     assert max(map(len, said.out.splitlines())) <= 80
     flat = " ".join(said.out.split())
-    for rule in RULES:
-        assert f"{rule.id}: {rule.text.title}" in flat
-    assert "on discrete, discrete-hmm, coherent" in flat
-    assert "on all memory classes" in flat
+    assert all(f"{rule.id}: {rule.text.title}, on " in flat for rule in RULES)
 
 
 @pytest.mark.parametrize(("given", "near"), [("zero-copy-rered", "zero-copy-reread"), ("", "")])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import pytest
 from builders import (
     MIB,
     altered,
@@ -17,8 +16,7 @@ from builders import (
     vector_add_workload,
     workload,
 )
-from judging import CARDS, Cases, bet, judge, mixed, on, predicted_run, read, restless, row
-from rendering import Accepted
+from judging import CARDS, Cases, bet, concluding, mixed, on, predicted_run, read, restless, row
 
 from advisor.profiles.schema import Device, Profile, Trace
 from advisor.profiles.traces import Traffic
@@ -162,6 +160,4 @@ CASES: Cases = {
 }
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
-    judge(rule, CASES, accepted)
+test_what_the_rule_concludes = concluding(CASES)

@@ -350,13 +350,13 @@ def test_small_copies_gain_nothing_from_page_locked_memory_that_is_waited_for() 
 @pytest.mark.parametrize(("slower", "left"), [(1.0, 1.0), (2.0, 2.0), (20.0, 2.0)])
 def test_what_makes_host_memory_much_slower_makes_no_link_slower(slower: float, left: float) -> None:
     """left: what page-locked memory leaves, in times of what the model has it take."""
-    machine, line = Machine(CARD), upload(bytes=FRAMES << 28, memory="pageable")
-    seconds = FRAMES * slower * likely_seconds(line, machine)
+    machine, line = Machine(CARD), upload(count=2 * FRAMES, bytes=2 * FRAMES << 28, memory="pageable")
+    seconds = 2 * FRAMES * slower * likely_seconds(line, machine)
     run = script_run(altered(line, "", host_seconds=seconds, stream_seconds=None))
     run = altered(run, "loops.*", frame_seconds=seconds / FRAMES)
     gain = said(concluded(run))["pageable-transfer"].gain
     assert gain.seconds_per_frame
-    rest = seconds / FRAMES - gain.seconds_per_frame
+    rest = (seconds / FRAMES - gain.seconds_per_frame) / 2
     assert rest / likely_seconds(line, machine, "pinned") == pytest.approx(left, rel=0.02)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from builders import (
     altered,
     catalogue_device,
@@ -20,8 +19,7 @@ from builders import (
     workload,
 )
 from every import every
-from judging import CARDS, Cases, bet, judge, on, predicted_run, restless, row
-from rendering import Accepted
+from judging import CARDS, Cases, bet, concluding, on, predicted_run, restless, row
 
 from advisor.profiles.figures import Block, HostPages
 from advisor.profiles.schema import WRONG_RESULTS, Profile, Side, WorkloadRecord
@@ -236,9 +234,7 @@ CASES: Cases = {
 }
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
-    judge(rule, CASES, accepted)
+test_what_the_rule_concludes = concluding(CASES)
 
 
 @every("blocks", [5, 18])

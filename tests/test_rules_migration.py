@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from builders import cuda_device, workload
-from judging import CARDS, JETSONS, Cases, judge, mixed, on, restless, row
-from rendering import Accepted
+from judging import CARDS, JETSONS, Cases, concluding, mixed, on, restless, row
 
 from advisor.profiles.schema import Profile
 
@@ -93,6 +91,4 @@ CASES: Cases = {
 }
 
 
-@pytest.mark.parametrize("rule", CASES)
-def test_what_the_rule_concludes(rule: str, accepted: Accepted) -> None:
-    judge(rule, CASES, accepted)
+test_what_the_rule_concludes = concluding(CASES)

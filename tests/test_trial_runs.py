@@ -164,28 +164,21 @@ def test_nothing_runs_again_where_there_is_nothing_to_gain(
 
 LOCKED, GRAY = 2e-3, "gray = np.zeros(9)\nfor i in n:\n d = cupy.asarray(gray)"
 TENSOR = "import torch\nx = torch.ones(9)\nfor i in n:\n y = x.cuda()"
-KERNEL, ARGUMENT = (
-    "import numpy as np\nx = np.ones(9)\nfor i in n:\n add[1, 9](x, d)",
-    {"call": "kernel argument"},
-)
+KERNEL = "import numpy as np\nx = np.ones(9)\nfor i in n:\n add[1, 9](x, d)"
+ARGUMENT = {"call": "kernel argument", "origin": origin(2)}
 BATCH = "for data, target in loader:\n data, target = data.to(device), target.to(device)"
 OUT, SMALL = "import a\nfor i in n:\n out = {}", {"bytes": 300 << 16}
 ONE_LOCKED = ("lock-4", "page-lock x of line 2", LOCKED)
 REUSED = ("reuse-3", "reuse out", LOCKED)
+UNBLOCKED = ("non-blocking-2", "copy data, target without blocking", None)
 SUGGESTED: tuple[tuple[str, str, str, dict[str, object], object], ...] = (
     (GRAY, "upload", "cupy", {"origin": origin(1)}, ("lock-3", "page-lock the array of line 1", LOCKED)),
     (GRAY, "upload", "cupy", {"origin": origin(1, each_frame=True)}, None),
     (GRAY, "upload", "cupy", {"origin": origin(1)} | SMALL, None),
-    (
-        BATCH,
-        "upload",
-        "torch",
-        {"memory": "pinned"},
-        ("non-blocking-2", "copy data, target without blocking", None),
-    ),
+    (BATCH, "upload", "torch", {"memory": "pinned"}, UNBLOCKED),
     (TENSOR, "upload", "torch", {}, ONE_LOCKED),
     (TENSOR.replace("x = torch.ones(9)", "x = next(a)"), "upload", "torch", {}, None),
-    (KERNEL, "download", "numba", ARGUMENT | {"origin": origin(2)}, ONE_LOCKED),
+    (KERNEL, "download", "numba", ARGUMENT, ONE_LOCKED),
     (OUT.format("y.cpu()"), "download", "torch", {}, REUSED),
     (OUT.format("y.copy_to_host()"), "download", "numba", {"origin": origin(2, each_frame=True)}, REUSED),
 )
@@ -442,9 +435,10 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
         (tmp_path / name).write_text(text)
     made, up, other = (str(tmp_path / name) for name in texts)
     change = Change("lock", 3, 3, uploads=((other, 3),), name=LOCK, file=up, origin_file=made)
-    tries = [Candidate(Trial(name=LOCK, kind="lock", title="t", outcome="faster"), change)]
+    tries = [Candidate(Trial(name=LOCK, kind="lock", title="t", outcome="faster"), change, {0: 0.7, 3: 0.5})]
     patch, names = written_patch(tries, Place(file="main.py", line=1), tmp_path, 1.0)
     assert (names, patch.left_out) == ((LOCK,), ())
+    assert (patch.promised_seconds, patch.reason) == (1.0, "the trials ended before it was run")
     added = [row[1:].strip() for row in patch.text.splitlines() if row.startswith("+")]
     assert added == [
         *("++ b/up.py", "return cp.asarray(a, blocking=True)"),
@@ -453,7 +447,7 @@ def test_an_array_is_page_locked_in_the_file_that_makes_it_and_waited_for_where_
     ]
     (tmp_path / "other.py").write_text(texts["other.py"].replace("return cp", "return yours"))
     patch, names = written_patch(tries, Place(file="main.py", line=1), tmp_path, 1.0)
-    assert (patch.text, names) == ("", ())
+    assert (patch.text, names, patch.reason) == ("", (), "none of the changes could be written")
     assert "line 3 has no place after its copy" in patch.left_out[0]
 
 
@@ -465,3 +459,15 @@ def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: 
     assert found[HOIST].reason == "it prints another line 1"
     last = [job for job in runs.jobs if job.task == "time" and len(job.contestants) > 1][-1]
     assert [*last.contestants] == ["as-is", LOCK, REUSE]
+
+
+def test_what_a_run_refuses_that_compares_results_is_not_timed(tmp_path: Path) -> None:
+    runs = Runs(FAST)
+
+    def refusing(job: TrialJob) -> TrialRun:
+        compares = job.task == "results" and job.changes
+        return runs(job).model_copy(update={"refused": {HOIST: "it writes"}} if compares else {})
+
+    found = {trial.name: (trial.outcome, trial.reason) for trial in played(tmp_path, refusing).trials}
+    assert (found[HOIST], found[LOCK][0]) == (("refused", "it writes"), "faster")
+    assert all(HOIST not in job.contestants for job in runs.jobs)
