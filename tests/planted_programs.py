@@ -6,7 +6,7 @@ They are honest about that: nothing in them was recorded on a GPU. What nsys rec
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,138 +139,122 @@ class Planted:
 
 
 PROGRAMS: list[Planted] = []
-Frame = Callable[[Program, int], object]
+Step = Callable[[Program, int], object]
+"""A part of a frame; it gets the frame's index."""
 
 
 def planted(
-    name: str, fires: str = "", frames: int | None = 20, *, before: Frame | None = None, **more: Any
-) -> Callable[[Frame], Frame]:
-    """Adds a program that plays so many frames, or one that is none, to those that are tested.
+    name: str, fires: str, *steps: Step, frames: int | None = 20, before: Sequence[Step] = (), **more: Any
+) -> None:
+    """Adds a program that plays so many frames of these steps, or one that is none, to those that are tested.
 
     fires: rules, separated by spaces. before: what is played before the frames."""
 
-    def add(frame: Frame) -> Frame:
-        def play(p: Program) -> None:
-            if before:
-                before(p, 0)
-            for index in range(frames or 1):
-                frame(p, index)
+    def play(p: Program) -> None:
+        for index in range(-1, frames or 1):
+            for step in before if index < 0 else steps:
+                step(p, max(index, 0))
 
-        PROGRAMS.append(Planted(name, play, frozenset(fires.split()), frames, **more))
-        return frame
-
-    return add
+    PROGRAMS.append(Planted(name, play, frozenset(fires.split()), frames, **more))
 
 
-def weights(p: Program, _: int) -> None:
-    p.call("cudaMalloc", 200 * US)
-    p.call("cudaHostAlloc", 900 * US)
-    for size in (3, 5, 7):
-        p.copy("HTOD", size * MIB, "PAGEABLE")
-    p.kernel("fill", 50 * US)
+def copy(way: str, mib: int, memory: str = "PINNED", **more: Any) -> Step:
+    return lambda p, _: p.copy(way, mib * MIB, memory, **more)
+
+
+up, down, peer = partial(copy, "HTOD"), partial(copy, "DTOH"), partial(copy, "PTOP", memory="_DEVICE")
+
+
+def kernel(name: str, us: int, gpu: int = 0) -> Step:
+    return lambda p, _: p.kernel(name, us * US, gpu=gpu)
+
+
+def call(name: str, us: int) -> Step:
+    return lambda p, _: p.call(name, us * US)
+
+
+def host(us: int) -> Step:
+    return lambda p, _: p.host(us * US)
+
+
+def wait(p: Program, _: int) -> None:
     p.wait()
-    p.host(5 * MS)
 
 
 def managed(p: Program, _: int) -> None:
     p.export.allocation(8 * MIB, "MANAGED")
 
 
-@planted("pageable", "pageable-transfer serial-copies", memory="pageable", before=weights)
-def pageable(p: Program, _: int) -> None:
-    p.copy("HTOD", 16 * MIB, "PAGEABLE")
-    p.kernel("scale", 400 * US)
-    p.copy("DTOH", 4 * MIB, "PAGEABLE")
-    p.host(300 * US)
+ordinary = partial(up, memory="PAGEABLE")
+allocations = (call("cudaMalloc", 200), call("cudaHostAlloc", 900))
+weights = (*allocations, *map(ordinary, (3, 5, 7)), kernel("fill", 50), wait, host(5000))
+
+pageable = (ordinary(16), kernel("scale", 400), down(4, "PAGEABLE"), host(300))
+planted("pageable", "pageable-transfer serial-copies", *pageable, memory="pageable", before=weights)
 
 
-@planted("half-link", "link-below-best", frames=28, before=weights)
-@planted("unknown-card", frames=28, device="Some GPU", before=weights)
-def half_link(p: Program, index: int) -> None:
-    """Eight tensors a frame, kernels that vary with the data."""
-    for size in (96, 1, 12, 12, 7, 3, 3, 2):
-        p.copy("HTOD", size * MIB, rate=27.7e9)
+def layers(p: Program, index: int) -> None:
+    """Kernels that vary with the data."""
     for layer in range(3 + index * 7 % 5):
         p.kernel(f"layer{layer * (index % 3)}", 40 * US)
-    p.wait()
 
 
-@planted("small", "small-transfers serial-copies", frames=30, before=weights)
+half_link = (*(up(size, rate=27.7e9) for size in (96, 1, 12, 12, 7, 3, 3, 2)), layers, wait)
+planted("unknown-card", "", *half_link, frames=28, device="Some GPU", before=weights)
+planted("half-link", "link-below-best", *half_link, frames=28, before=weights)
+
+
 def many_small(p: Program, _: int) -> None:
     for _ in range(60):
         p.copy("HTOD", 4 * KIB)
-    p.kernel("gather", 200 * US)
-    p.wait()
 
 
-@planted("serial", "serial-copies", frames=25, before=weights)
-def serial(p: Program, _: int) -> None:
-    p.copy("HTOD", 64 * MIB)
-    p.kernel("filter", 1500 * US)
-    p.copy("DTOH", 64 * MIB)
-    p.wait()
+small = (many_small, kernel("gather", 200), wait)
+planted("small", "small-transfers serial-copies", *small, frames=30, before=weights)
+planted("serial", "serial-copies", up(64), kernel("filter", 1500), down(64), wait, frames=25, before=weights)
+pins = (call("cudaHostRegister", 1500), up(16), kernel("scale", 300), wait, call("cudaHostUnregister", 800))
+planted("pins", "pin-per-frame serial-copies", *pins, frames=15, before=weights)
 
 
-@planted("pins", "pin-per-frame serial-copies", frames=15, before=weights)
-def pins(p: Program, _: int) -> None:
-    p.call("cudaHostRegister", 1500 * US)
-    p.copy("HTOD", 16 * MIB)
-    p.kernel("scale", 300 * US)
-    p.wait()
-    p.call("cudaHostUnregister", 800 * US)
-
-
-@planted("both-ways", "page-fault-migration ping-pong-migration", frames=12, memory="", before=managed)
 def managed_both_ways(p: Program, _: int) -> None:
     p.stalled_kernel("step", 4 * MIB)
     p.wait()
     for page in range(16):
         p.export.cpu_fault(p.now + page * 10 * US)
     p.migrate("DTOH", 4 * MIB)
-    p.host(100 * US)
 
 
-@planted("prefetched", frames=12, memory="", before=managed)
+both = "page-fault-migration ping-pong-migration"
+planted("both-ways", both, managed_both_ways, host(100), frames=12, memory="", before=[managed])
+
+
 def prefetched(p: Program, _: int) -> None:
     """Managed memory that is prefetched to the GPU, for kernels much longer than that."""
     p.call("cudaMemPrefetchAsync", 10 * US)
     p.migrate("HTOD", 1 * MIB, cause="_USER")
     p.ready[0, "stream"] = p.now
-    p.kernel("step", 4 * MS)
-    p.wait()
 
 
-@planted("balanced", gpus=2)
-def balanced(p: Program, _: int) -> None:
+planted("prefetched", "", prefetched, kernel("step", 4000), wait, frames=12, memory="", before=[managed])
+shards = (step for gpu in (0, 1) for step in (up(2, gpu=gpu), kernel("shard", 3000, gpu)))
+planted("balanced", "", *shards, wait, gpus=2)
+
+
+def exchanges(rate: float) -> Iterator[Step]:
     for gpu in (0, 1):
-        p.copy("HTOD", 2 * MIB, gpu=gpu)
-        p.kernel("shard", 3 * MS, gpu=gpu)
-    p.wait()
+        yield from (kernel("part", 2000, gpu), peer(64, gpu=gpu, rate=rate))
+    yield wait
 
 
-@planted("exchanges", "peer-access-off serial-copies", memory="device", gpus=2)
-def exchanges(p: Program, _: int, rate: float = 38e9) -> None:
-    """Each GPU sends the other its part by way of the host: 38 GB/s were seen between two H200s."""
-    for gpu in (0, 1):
-        p.kernel("part", 2 * MS, gpu=gpu)
-        p.copy("PTOP", 64 * MIB, "_DEVICE", gpu=gpu, rate=rate)
-    p.wait()
+# Each GPU sends the other its part by way of the host: 38 GB/s were seen between two H200s.
+planted("exchanges", "peer-access-off serial-copies", *exchanges(38e9), memory="device", gpus=2)
+planted("directly", "", *exchanges(387e9), memory="device", gpus=2)
+# What one GPU makes, the other uploads.
+first = (up(2), kernel("first", 2000), down(32), wait)
+second = (up(32, gpu=1), kernel("second", 2000, 1), down(1, gpu=1), wait)
+planted("by-host", "serial-copies", *first, *second, gpus=2)
 
 
-planted("directly", memory="device", gpus=2)(partial(exchanges, rate=387e9))
-
-
-@planted("by-host", "serial-copies", gpus=2)
-def by_way_of_the_host(p: Program, _: int) -> None:
-    """What one GPU makes, the other uploads."""
-    for gpu, (up, kernel, down) in enumerate(((2, "first", 32), (32, "second", 1))):
-        p.copy("HTOD", up * MIB, gpu=gpu)
-        p.kernel(kernel, 2 * MS, gpu=gpu)
-        p.copy("DTOH", down * MIB, gpu=gpu)
-        p.wait()
-
-
-@planted("marked", "pageable-transfer", frames=14, memory="pageable", frame="epoch")
 def marked(p: Program, index: int) -> None:
     """Frames that nothing but NVTX tells: uploads and kernels differ from one to the next."""
     begin = p.now
@@ -282,7 +266,9 @@ def marked(p: Program, index: int) -> None:
     p.range("epoch", begin)
 
 
-@planted("generates", frames=30)
+planted("marked", "pageable-transfer", marked, frames=14, memory="pageable", frame="epoch")
+
+
 def generates(p: Program, index: int) -> None:
     """Tokens: kernels between the first and the last of a step grow in number, and a flag is read twice."""
     p.kernel("embed", 20 * US)
@@ -292,48 +278,27 @@ def generates(p: Program, index: int) -> None:
     for _ in range(2):
         p.copy("DTOH", 1)
         p.wait()
-    p.host(100 * US)
 
 
-@planted("graphs")
-def small_in_graphs(p: Program, _: int) -> None:
-    p.graph(60, 40)
-    p.wait()
+planted("generates", "", generates, host(100), frames=30)
+planted("graphs", "", lambda p, _: p.graph(60, 40), wait)
+link = (ordinary(16), kernel("first", 500), up(64, gpu=1, rate=12e9), kernel("second", 500, 1), wait)
+planted("two-problems", "pageable-transfer link-below-best", *link, memory=None, gpus=2)
 
 
-@planted("two-problems", "pageable-transfer link-below-best", memory=None, gpus=2)
-def two_problems(p: Program, _: int) -> None:
-    p.copy("HTOD", 16 * MIB, "PAGEABLE")
-    p.kernel("first", 500 * US)
-    p.copy("HTOD", 64 * MIB, gpu=1, rate=12e9)
-    p.kernel("second", 500 * US, gpu=1)
-    p.wait()
+def reduced(gpu: int, us: int) -> Iterator[Step]:
+    """The GPU that has less to do waits for the other in a kernel."""
+    yield from (up(16, gpu=gpu), kernel("gemm", us, gpu))
+    yield kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10_000 - us, gpu)
 
 
-@planted("nccl", "unbalanced-split", gpus=2)
-def waits_in_nccl(p: Program, _: int) -> None:
-    """GPU 1 has less to do, and waits for GPU 0 in a kernel."""
-    for gpu, ns in ((0, 9 * MS), (1, 4 * MS)):
-        p.copy("HTOD", 16 * MIB, gpu=gpu)
-        p.kernel("gemm", ns, gpu=gpu)
-        p.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10 * MS - ns, gpu=gpu)
-    p.wait()
+planted("nccl", "unbalanced-split", *reduced(0, 9000), *reduced(1, 4000), wait, gpus=2)
+# GPU 0 has the batch and the weights; GPU 1 waits for its part of them, and the host for both.
+halves = [kernel(f"layer{i // 2}", (150, 110)[i % 2], i % 2) for i in range(40)]
+data_parallel = (up(12), peer(48, rate=20e9), *halves, peer(1, gpu=1, rate=20e9), host(5000), wait)
+planted("data-parallel", "peer-access-off serial-copies", *data_parallel, memory=None, gpus=2)
 
 
-@planted("data-parallel", "peer-access-off serial-copies", memory=None, gpus=2)
-def data_parallel(p: Program, _: int) -> None:
-    """GPU 0 has the batch and the weights; GPU 1 waits for its part of them, and the host for both."""
-    p.copy("HTOD", 12 * MIB)
-    p.copy("PTOP", 48 * MIB, "_DEVICE", rate=20e9)
-    for layer in range(20):
-        p.kernel(f"layer{layer}", 150 * US)
-        p.kernel(f"layer{layer}", 110 * US, gpu=1)
-    p.copy("PTOP", MIB, "_DEVICE", gpu=1, rate=20e9)
-    p.host(5 * MS)
-    p.wait()
-
-
-@planted("nested", "pageable-transfer serial-copies", frames=12, memory="pageable", frame="step")
 def nested_ranges(p: Program, _: int) -> None:
     begin = p.now
     p.copy("HTOD", 16 * MIB, "PAGEABLE")
@@ -342,16 +307,13 @@ def nested_ranges(p: Program, _: int) -> None:
     p.wait()
     p.range("step", inner)
     p.range("step", begin)
-    p.host(200 * US)
 
 
-@planted("once", "pageable-transfer", frames=None, memory="pageable")
-def once(p: Program, _: int) -> None:
-    """No loop at all: upload, compute, download."""
-    p.copy("HTOD", 256 * MIB, "PAGEABLE")
-    p.kernel("multiply", 2 * MS)
-    p.copy("DTOH", 128 * MIB, "PAGEABLE")
-    p.wait()
+nested = {"frames": 12, "memory": "pageable", "frame": "step"}
+planted("nested", "pageable-transfer serial-copies", nested_ranges, host(200), **nested)
+# No loop at all: upload, compute, download.
+once = (ordinary(256), kernel("multiply", 2000), down(128, "PAGEABLE"), wait)
+planted("once", "pageable-transfer", *once, frames=None, memory="pageable")
 
 
 def written(planted: Planted, path: Path) -> Path:

@@ -8,18 +8,10 @@ from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.profiles.conclusions import Recommendation
-from advisor.profiles.schema import Measured
 from advisor.rules.advise import advise
 from advisor.stats import EQUIVALENCE
 from advisor.verdicts.choice import Contestant, break_tie
 from advisor.verdicts.measured import recommend
-
-
-def verdict(*rows: Measured, **fields: object) -> Recommendation:
-    chosen = advise(profile(results=rows, **fields)).recommendation
-    assert chosen is not None
-    return chosen
 
 
 @every(
@@ -75,7 +67,7 @@ def test_any_rows_get_a_verdict_that_is_consistent(rows):
         )
         for i, (rounds, memory) in enumerate(rows)
     ]
-    chosen = verdict(*made)
+    chosen = advise(profile(results=tuple(made))).recommendation
     names = {row.strategy for row in made}
     assert "nan" not in chosen.reason
     assert "inf" not in chosen.reason

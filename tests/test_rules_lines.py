@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders import altered
+from judging import figures
 from rendering import Accepted
 from script_runs import (
     DOWNLOAD,
@@ -27,12 +28,12 @@ from advisor.devices.catalogue import load
 from advisor.devices.entries import CatalogueEntry
 from advisor.model.machines import Machine
 from advisor.model.simulate import predict_crossings
-from advisor.profiles.conclusions import Advice, Preferences
+from advisor.profiles.conclusions import PAGE_LOCKED, Advice, Preferences
 from advisor.profiles.crossings import SHARED, Crossing, Origin, Place, ScriptRun, SourceFile
 from advisor.rules.advise import advise_lines
 from advisor.rules.lines import likely_seconds
 from advisor.strategies.syntax import loader_lines
-from advisor.verdicts.ceilings import ceilings
+from advisor.verdicts.ceilings import ceilings, spared_seconds
 
 CARD = load("rtx-2060")
 TENSOR = altered(place(UPLOAD), "", text="x = x.to(dev, non_blocking=True)")
@@ -193,6 +194,13 @@ CASES: dict[str, dict[str, ScriptRun]] = {
         "made by something else": batch(6),
         "arguments of a kernel": at("step[1, 128](positions, velocities)", upload(**NUMBA)),
         "written by the loop, some compared": compared(19, CHANGED),
+        "made in a line of the file": at(
+            "d = cupy.asarray(gray)",
+            upload(origin=Origin(kind="numpy", place=Place(file="camera.py", line=3, text=""))),
+            "import cupy\nimport numpy\ngray = numpy.zeros(4)\n" + CHANGED,
+            number=6,
+            loop=4,
+        ),
         **{
             f"filled by {text}": kept_download(text, call, library)
             for text, call, library in (
@@ -305,6 +313,14 @@ def test_what_is_said_of_a_line(accepted: Accepted) -> None:
         assert " ".join(found) == rules, name
         text.append(f"## {name}\n{text_of(found) or 'nothing'}\n")
     accepted("\n".join(text), "rules/lines.txt")
+
+
+def test_figures_are_of_a_frame_and_what_page_locked_memory_saves_stands_beside_other_advice() -> None:
+    line = upload(count=2 * FRAMES, bytes=2 * FRAMES << 20)
+    locked, shared = (figures(each) for on in (CARD, ORIN) for each in said(run_of(line), device=on).values())
+    assert (locked["times in a frame"], locked["bytes of one"]) == (2, 1 << 20)
+    assert locked["time in a frame"] == pytest.approx(spared_seconds(line) / FRAMES)
+    assert [PAGE_LOCKED in each for each in (locked, shared)] == [False, True]
 
 
 def predicted(run: ScriptRun, *targets: CatalogueEntry) -> ScriptRun:

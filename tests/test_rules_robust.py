@@ -57,48 +57,34 @@ WORKLOADS: tuple[WorkloadRecord, ...] = (
 @st.composite
 def rows(draw: Any, name: str) -> Any:
     """A row of that strategy: measured with parts that fit into its frame, skipped, failed, or none."""
-    status = draw(st.sampled_from(["measured", "measured", "measured", "skipped", "failed", "wrong", "none"]))
-    if status != "measured":
-        made = {
-            "skipped": skipped(name),
-            "failed": failed(name),
-            "wrong": failed(name, f"{WRONG_RESULTS}all of it"),
-        }
-        return made.get(status)
+    others = [skipped(name), failed(name), failed(name, f"{WRONG_RESULTS}all of it"), None]
+    if draw(st.booleans()):
+        return draw(st.sampled_from(others))
     seconds = draw(st.sampled_from([1e-7, 2e-5, 0.01, 0.0104, 0.02, 0.04, 30.0]))
     kernels, copies, produce, consume = (draw(SHARES) * seconds * 0.4 for _ in range(4))
-    row = measured(
-        name,
-        seconds,
-        stage_seconds=draw(
-            st.sampled_from([{"produce": produce, "add": kernels, "consume": consume}, {"clip": produce}])
-        ),
-        transfer_seconds=copies,
-        transfer_bytes=draw(st.sampled_from([{}, {"to-device": 128 * MIB, "to-host": 0}, {"to-host": 1}])),
-        host_copy_seconds=draw(st.sampled_from([None, 0.0, 0.2 * seconds])),
-        page_locking=draw(st.sampled_from([None, PageLocking(calls=3, seconds=0.1 * seconds)])),
-        footprint=draw(
-            st.sampled_from([footprint(), footprint(pinned=2 << 30), footprint(pageable=MIB, device=MIB)])
-        ),
-        latency_seconds=draw(st.sampled_from([None, 2 * seconds])),
-        verified=draw(st.booleans()),
-    )
+    drawn = {
+        "stage_seconds": [{"produce": produce, "add": kernels, "consume": consume}, {"clip": produce}],
+        "transfer_bytes": [{}, {"to-device": 128 * MIB, "to-host": 0}, {"to-host": 1}],
+        "host_copy_seconds": [None, 0.0, 0.2 * seconds],
+        "page_locking": [None, PageLocking(calls=3, seconds=0.1 * seconds)],
+        "footprint": [footprint(), footprint(pinned=2 << 30), footprint(pageable=MIB, device=MIB)],
+        "latency_seconds": [None, 2 * seconds],
+        "verified": [False, True],
+    }
+    fields = {field: draw(st.sampled_from(values)) for field, values in drawn.items()}
+    row = measured(name, seconds, transfer_seconds=copies, **fields)
     return restless(row, draw(st.sampled_from([0.0, 0.0, 0.02, 0.3])))
 
 
 @st.composite
 def runs(draw: Any) -> Profile:
     """A measured run on a device of any class, with what else a profile may know or not."""
-    flags = draw(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "concurrent_managed_access": st.sampled_from([0, 1]),
-                "total_global_mem": st.sampled_from([1, 64 * MIB, 200 * MIB, 8 << 30]),
-                "integrated": st.sampled_from([0, 1]),
-            },
-        )
-    )
+    known = {
+        "concurrent_managed_access": st.sampled_from([0, 1]),
+        "total_global_mem": st.sampled_from([1, 64 * MIB, 200 * MIB, 8 << 30]),
+        "integrated": st.sampled_from([0, 1]),
+    }
+    flags = draw(st.fixed_dictionaries({}, optional=known))
     found = [row for name in draw(st.sets(st.sampled_from(NAMES))) if (row := draw(rows(name))) is not None]
     base = profile(
         device=cuda_device(draw(CLASSES), **flags),
@@ -172,19 +158,14 @@ def test_no_rule_fails_or_talks_nonsense_of_a_prediction(data: Any):
         labels = ("host:produce", "host:consume", "device:add", "to-device", "to-host", "host-copy")
         terms = {label: data.draw(SHARES) * seconds * 0.15 for label in labels}
         terms["synchronize"] = seconds - sum(terms.values())
-        found.append(
-            predicted(name, seconds, terms=terms, physical_bytes=data.draw(st.sampled_from([0, MIB])))
-        )
+        memory = data.draw(st.sampled_from([0, MIB]))
+        found.append(predicted(name, seconds, terms=terms, physical_bytes=memory))
+    device = catalogue_device("Some device", data.draw(CLASSES))
+    results = (*found, skipped("managed-advised", "no figure"))
     run = cpu_profile(
         workload=data.draw(st.sampled_from(WORKLOADS)),
         traffic=data.draw(st.sampled_from([None, read(8), vector_add_trace()])),
-        predictions=(
-            prediction(
-                device=catalogue_device("Some device", data.draw(CLASSES)),
-                results=(*found, skipped("managed-advised", "no figure")),
-                recommendation=None,
-            ),
-        ),
+        predictions=(prediction(device=device, results=results, recommendation=None),),
     )
     for said in advise(run).advice:
         require_sense(said, names)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import builders
+from builders import profile
 from every import every
 from judging import told
 from rendering import Accepted
@@ -39,12 +39,8 @@ def traced(folder: Path, **exports: str) -> NsysTrace:
     return NsysTrace(tool="nsys 2023.4.4", strategies=tuple(seen))
 
 
-def profile(trace: NsysTrace) -> Profile:
-    return builders.profile(trace=trace)
-
-
 def advice(rule: str, **fields: Any) -> Advice:
-    given = {"device": builders.profile().device.name, "outcome": "advice", "title": "t", "detail": "d"}
+    given = {"device": profile().device.name, "outcome": "advice", "title": "t", "detail": "d"}
     return Advice(rule=rule, **{**given, **fields})
 
 
@@ -59,7 +55,7 @@ def test_what_the_driver_saw_is_evidence(tmp_path: Path, accepted: Accepted) -> 
         ("serial-copies", traced(tmp_path, **of_copies)),
         ("serial-copies", traced(tmp_path, pageable="pinned")),
     ]
-    built = [with_trace(profile(trace), [advice(rule)])[0] for rule, trace in cases]
+    built = [with_trace(profile(trace=trace), [advice(rule)])[0] for rule, trace in cases]
     there = [one for one in advise(load(H200)).advice if any("nsys" in e.label for e in one.evidence)]
     text = ["\n".join([one.rule, *told(one), ""]) for one in (*built, *there)]
     accepted("\n".join(text), "traced-advice.txt")
@@ -76,7 +72,7 @@ def test_what_the_driver_saw_is_evidence(tmp_path: Path, accepted: Accepted) -> 
 )
 def test_advice_on_something_else_stays_as_it_is(tmp_path: Path, fields: dict[str, str]) -> None:
     given = advice(**{"rule": "page-fault-migration", **fields})
-    assert with_trace(profile(traced(tmp_path, managed="managed")), [given]) == (given,)
+    assert with_trace(profile(trace=traced(tmp_path, managed="managed")), [given]) == (given,)
 
 
 # A cause that the driver did not see
@@ -111,7 +107,7 @@ FROM_ORDINARY, INTO_ORDINARY = copies("pageable"), copies("device", "pageable", 
 def test_a_cause_that_was_watched_and_not_seen_is_in_doubt(
     rule: str, strategy: str, activity: dict[str, Any], certainty: str
 ) -> None:
-    watched = profile(seeing(strategy, **activity))
+    watched = profile(trace=seeing(strategy, **activity))
     (one,) = with_trace(watched, [advice(rule, certainty="measured")])
     assert one.certainty == certainty
     assert (by_id(rule).traced.unseen in one.detail) == (certainty == "likely")
