@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.verdicts.choice import Aim, Contestant
-from advisor.verdicts.estimate import Block
+from advisor.stats import Ratio
+from advisor.verdicts.choice import Aim, Contestant, standings
+from advisor.verdicts.estimate import Block, paired
 from advisor.verdicts.final import Alias, Decision, Pace, Step, decide
 
 MIB = 1 << 20
@@ -50,7 +51,7 @@ BASE, PINNED, ZERO = (
 def test_near_enough_and_less_memory_is_chosen_and_what_it_saves_is_told():
     times = {"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.0203}
     told = decide(blocks(times), [BASE, PINNED, ZERO], AIM).verdict
-    assert (told.kind, told.chosen) == ("near", "zero-copy")
+    assert (told.verdict, told.strategy) == ("near", "zero-copy")
     assert 0.015 < told.bound <= 0.05
     assert (told.groups, told.saved_bytes) == ((("pinned", "zero-copy"), ("pageable",)), 64 * MIB)
 
@@ -58,7 +59,7 @@ def test_near_enough_and_less_memory_is_chosen_and_what_it_saves_is_told():
 def test_noise_leaves_it_open_with_the_least_bound_and_the_seconds_that_would_settle_it():
     data = blocks({"pageable": 0.0215, "pinned": 0.02}, processes=2, rounds=4, noise=0.1)
     told = decide(data, [BASE, PINNED], AIM, pace=PACE)
-    assert (told.verdict.kind, told.verdict.chosen, told.settled) == ("open", "pinned", False)
+    assert (told.verdict.verdict, told.verdict.strategy, told.settled) == ("open", "pinned", False)
     assert told.verdict.bound > 0.05
     assert 5 < told.verdict.seconds_more < 500
     assert told.step.processes >= 1
@@ -67,7 +68,7 @@ def test_noise_leaves_it_open_with_the_least_bound_and_the_seconds_that_would_se
 def test_one_process_leaves_it_open_however_many_rounds_it_has():
     data = blocks({"pageable": 0.03, "pinned": 0.02}, processes=1, rounds=60)
     told = decide(data, [BASE, PINNED], AIM, pace=PACE)
-    assert (told.verdict.kind, told.verdict.bound is None, told.settled) == ("open", False, False)
+    assert (told.verdict.verdict, told.verdict.bound is None, told.settled) == ("open", False, False)
     assert told.step == Step(processes=2, rounds=30)
 
 
@@ -75,14 +76,14 @@ def test_one_that_left_is_not_recommended_and_the_others_go_on():
     data = blocks({"pageable": 0.03, "pinned": 0.02, "zero-copy": 0.01})
     data = [b for b in data if b.contestant != "zero-copy" or (b.process, b.round) < (2, 5)]
     told = decide(data, [BASE, PINNED, replace(ZERO, left=True)], AIM).verdict
-    assert (told.kind, told.chosen) == ("fastest", "pinned")
-    assert "zero-copy" not in told.over_best
+    assert (told.verdict, told.strategy) == ("fastest", "pinned")
+    assert told.groups == (("pinned",), ("pageable",))
 
 
 def test_a_dropped_one_stays_outside_though_its_interval_widens():
     data = blocks({"pageable": 0.0211, "pinned": 0.02}, noise=0.05)
     loose, stays = (decide(data, [replace(BASE, dropped=d), PINNED], AIM) for d in (False, True))
-    assert (loose.settled, loose.verdict.undecided) == (False, ("pageable",))
+    assert (loose.settled, loose.verdict.tied_with) == (False, ("pageable",))
     assert (stays.settled, stays.dropped) == (True, {"pageable"})
 
 
@@ -91,10 +92,11 @@ def test_in_doubt_but_not_preferred_is_no_reason_to_go_on():
     data = blocks({"pageable": 0.021, "zero-copy": 0.02}, noise=0.03)
     rows = [BASE, ZERO]
     found = decide(data, rows, AIM)
-    assert found.verdict.over_best["pageable"].low < 1.05 < found.verdict.over_best["pageable"].high
-    assert (found.verdict.chosen, found.verdict.undecided, found.settled) == ("zero-copy", (), True)
+    doubtful = over_best(data, rows)["pageable"]
+    assert doubtful.low < 1.05 < doubtful.high
+    assert (found.verdict.strategy, found.verdict.tied_with, found.settled) == ("zero-copy", (), True)
     more = decide(data, [BASE, replace(ZERO, physical_bytes=128 * MIB)], AIM)
-    assert (more.verdict.undecided, more.settled) == (("pageable",), False)
+    assert (more.verdict.tied_with, more.settled) == (("pageable",), False)
 
 
 def test_no_rivals_noise_vetoes_a_safe_choice():
@@ -106,7 +108,7 @@ def test_no_rivals_noise_vetoes_a_safe_choice():
         for b in quiet
     ]
     calm, noisy = (decide(data, rows, AIM).verdict for data in (quiet, loud))
-    assert noisy.kind == calm.kind == "keep"
+    assert noisy.verdict == calm.verdict == "keep"
     assert noisy.bound == pytest.approx(calm.bound, abs=0.005)
 
 
@@ -117,13 +119,13 @@ def with_alias(shift: float, noise: float = 0.01) -> list[Block]:
 @every(("shift", "kind"), [(1.0, "fastest"), (1.005, "fastest"), (1.06, "untrusted"), (0.94, "untrusted")])
 def test_a_run_in_which_one_contestant_differs_from_itself_is_not_trusted(shift, kind):
     told = decide(with_alias(shift), [BASE, PINNED], AIM, alias=Alias("again", "pinned")).verdict
-    assert (told.kind, told.chosen) == (kind, "pinned")
-    assert told.noise.low < shift < told.noise.high
+    assert (told.verdict, told.strategy) == (kind, "pinned")
+    assert told.noise[0] < shift < told.noise[1]
 
 
 def test_the_alias_never_competes_and_is_dropped_with_its_own():
     told = decide(with_alias(0.5), [BASE, PINNED], AIM, alias=Alias("again", "pinned")).verdict
-    assert set(told.over_best) == {"pageable", "pinned"}
+    assert {name for group in told.groups for name in group} == {"pageable", "pinned"}
     data = [replace(b, contestant={"again": "a"}.get(b.contestant, b.contestant)) for b in with_alias(1.5)]
     dropped = decide(data, [BASE, PINNED], AIM, alias=Alias("a", "pageable")).dropped
     assert dropped == {"pageable", "a"}
@@ -157,12 +159,15 @@ def finals(draw: st.DrawFn) -> list[Block]:
 ROWS = [BASE, PINNED, ZERO]
 
 
-def ratios(one: Decision) -> list[tuple[float, float, float]]:
-    return [(ratio.value, ratio.low, ratio.high) for _, ratio in sorted(one.verdict.over_best.items())]
+def over_best(data: list[Block], rows: list[Contestant]) -> dict[str, Ratio]:
+    """Of each against the best of the others."""
+    pairs, by_name = paired(data, [row.name for row in rows]), {row.name: row for row in rows}
+    half = pairs.half_widths(AIM.certainty, len(rows) - 1, ends=1)
+    return {one.contestant.name: one.over_best for one in standings(pairs, by_name, half)}
 
 
 def concluded(one: Decision) -> tuple[Any, ...]:
-    return one.settled, one.dropped, one.verdict.chosen, one.verdict.kind, one.verdict.groups
+    return one.settled, one.dropped, one.verdict.strategy, one.verdict.verdict, one.verdict.groups
 
 
 @settings(max_examples=80, deadline=None)
@@ -172,25 +177,27 @@ def test_the_unit_and_the_order_of_contestants_and_blocks_do_not_matter(data, un
     random.shuffle(shuffled)
     one, other = decide(data, ROWS, AIM), decide(shuffled, rows, AIM)
     assert concluded(one) == concluded(other)
-    np.testing.assert_allclose(ratios(one), ratios(other), rtol=1e-6)
+    before, after = over_best(data, ROWS), over_best(shuffled, rows)
+    for name, ratio in before.items():
+        np.testing.assert_allclose(astuple(ratio), astuple(after[name]), rtol=1e-6)
 
 
 @settings(max_examples=80, deadline=None)
 @given(finals())
 def test_intervals_hold_their_value_and_no_claim_is_beyond_the_indifference(data):
-    found = decide(data, ROWS, AIM)
+    found, ratios = decide(data, ROWS, AIM), over_best(data, ROWS)
     verdict = found.verdict
-    assert found.dropped != set(verdict.over_best)
-    assert verdict.chosen not in found.dropped
-    assert verdict.over_best[verdict.chosen].low <= 1.05
-    assert all(ratio.low <= ratio.value <= ratio.high for ratio in verdict.over_best.values())
-    assert verdict.kind == "open" or verdict.bound <= 0.05
-    assert sorted(name for group in verdict.groups for name in group) == sorted(verdict.over_best)
+    assert found.dropped != set(ratios)
+    assert verdict.strategy not in found.dropped
+    assert ratios[verdict.strategy].low <= 1.05
+    assert all(ratio.low <= ratio.value <= ratio.high for ratio in ratios.values())
+    assert verdict.verdict == "open" or verdict.bound <= 0.05
+    assert sorted(name for group in verdict.groups for name in group) == sorted(ratios)
 
 
 @settings(max_examples=60, deadline=None)
 @given(finals())
 def test_the_same_again_in_further_processes_widens_no_bound(data):
     more = [*data, *(replace(b, process=b.process + 100) for b in data)]
-    less, wide = decide(more, ROWS, AIM).verdict, decide(data, ROWS, AIM).verdict
-    assert all(less.over_best[name].high <= wide.over_best[name].high * (1 + 1e-9) for name in wide.over_best)
+    less, wide = over_best(more, ROWS), over_best(data, ROWS)
+    assert all(less[name].high <= wide[name].high * (1 + 1e-9) for name in wide)

@@ -57,7 +57,7 @@ def test_seconds_more_are_of_the_right_size():
     for seed in range(40):
         first = run(seed, 3, noise, seconds=12.0)
         more = first.decision.verdict.seconds_more
-        if first.decision.verdict.kind == "open" and more and more < 120:
+        if first.decision.verdict.verdict == "open" and more and more < 120:
             left.append(run(seed, 3, noise, seconds=12.0 + 1.5 * more))
     assert len(left) > 10
     assert summary(left).decided > 0.7

@@ -242,4 +242,4 @@ def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> Non
     assert rows["zero-copy"].p95 is None
     wanted = Preferences(objective="energy")
     found = decided(made.loop.blocks, list(rows.values()), wanted, made.record())
-    assert found.verdict.chosen == "zero-copy"
+    assert found.verdict.strategy == "zero-copy"

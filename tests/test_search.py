@@ -247,7 +247,8 @@ def test_one_strategy_that_screening_left_alone_is_named(tmp_path: Path) -> None
 def test_a_bound_that_says_nothing_is_not_told() -> None:
     tried = Tried(placements={"a": "pinned", "b": "zero-copy"}, gain=1.2, most=4.9, rounds=2)
     chosen = Recommendation(strategy="pinned", verdict="fastest", bound=0.0, reason="")
-    made = with_mixes(chosen, 3.9, Search(mode="exhaustive", reason="time ran out", tried=(tried,), mixes=60))
+    search = Search(mode="exhaustive", reason="time ran out", tried=(tried,), mixes=60)
+    made = with_mixes(chosen, {}, search)
     assert made.reason == (
         "1 of 60 mixes measured; too few blocks to bound their gain; 59 were not tried (time ran out)."
     )

@@ -118,8 +118,8 @@ class Contest:
 
         def look(blocks: Sequence[Block]) -> final.Look:
             decision = decided(blocks, self.entered, self.settings.preferences, self.record())
-            state = "looks best" if decision.verdict.kind == "open" else "leads"
-            progress.begin(f"the final: {decision.verdict.chosen} {state}")
+            state = "looks best" if decision.verdict.verdict == "open" else "leads"
+            progress.begin(f"the final: {decision.verdict.strategy} {state}")
             return final.Look(decision.settled, self.loop.dropped | decision.dropped, decision.step)
 
         progress.begin("the final")

@@ -10,7 +10,7 @@ JASA 78, 1983. Bonferroni takes the place of Hsu's joint quantile, which needs e
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +18,6 @@ import numpy as np
 from advisor import stats
 from advisor.profiles import figures as saved
 from advisor.profiles.conclusions import Objective, Preferences
-from advisor.profiles.figures import Search
 from advisor.stats import Floats
 from advisor.strategies.mixes import of_row
 from advisor.strategies.registry import BASELINE, STRATEGIES
@@ -42,9 +41,9 @@ Row = TypeVar("Row", bound=Sized)
 
 @dataclass(frozen=True)
 class Contestant:
-    """A strategy or a version of code. `physical_bytes` as booked, `code_change` a rank: 0 is none.
+    """A strategy. `physical_bytes` as booked, `code_change` a rank: 0 is none.
 
-    `mixed`: it has a placement of its own for each buffer, so a uniform strategy near enough is preferred.
+    `placements`: those of a mix, by buffer; a uniform strategy near enough is preferred.
     `left`: it left the final and cannot be recommended. `dropped`: an earlier look found it clearly slower by
     more than the indifference, and later rounds went without it. `alone`: it has separate processes.
     """
@@ -52,7 +51,7 @@ class Contestant:
     name: str
     physical_bytes: int
     code_change: int
-    mixed: bool = False
+    placements: Mapping[str, str] = field(default_factory=dict)
     left: bool = False
     dropped: bool = False
     alone: bool = False
@@ -135,11 +134,11 @@ class Choice:
 
 def competing(
     contestants: Sequence[Contestant], measured: Collection[str], aim: Aim
-) -> tuple[list[Contestant], frozenset[str]]:
+) -> tuple[list[Contestant], list[Contestant]]:
     """The contestants that may be chosen, and those over the budget: memory rules out before time does."""
     here = [one for one in contestants if not one.left]
     allowed, fitting = by_memory(here, aim), within(here, aim.memory_budget_bytes)
-    over = frozenset(one.name for one in here if one.name in measured and one not in fitting)
+    over = [one for one in here if one.name in measured and one not in fitting]
     return [one for one in allowed if one.name in measured], over
 
 
@@ -174,7 +173,7 @@ def choose(standings: Sequence[Standing], aim: Aim) -> Choice:
     none makes one that is clearly outside the indifference the least.
     """
     open_to = [one for one in standings if not surely_outside(one, aim)]
-    simple = [one for one in open_to if not one.contestant.mixed]
+    simple = [one for one in open_to if not one.contestant.placements]
     allowed = simple or open_to or list(standings)
     near = [one for one in allowed if one.bound <= aim.indifference]
     least = min(allowed, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
@@ -209,27 +208,15 @@ MOST_GAIN = 10.0
 """A logarithm: a larger gain is one that the blocks cannot bound."""
 
 
-def most_gained(
-    blocks: Sequence[Block], uniform: Sequence[str], mixes: Sequence[str], aim: Aim, alone: Collection[str]
-) -> dict[str, float]:
+def most_gained(blocks: Sequence[Block], contestants: Sequence[Contestant], aim: Aim) -> dict[str, float]:
     """The most each mix of the final may gain, as a share; all hold at once at the aim's certainty."""
     finalists = {block.contestant for block in blocks}
-    rivals, judged = [n for n in uniform if n in finalists], [n for n in mixes if n in finalists]
-    if not rivals or not judged:
+    here = [one for one in contestants if one.name in finalists and not one.left]
+    uniform, mixes = ([one.name for one in here if bool(one.placements) == mixed] for mixed in (False, True))
+    if not uniform or not mixes:
         return {}
-    names = [*rivals, *judged]
-    pairs = paired(blocks, names, [name for name in names if name in alone])
+    names = [*uniform, *mixes]
+    pairs = paired(blocks, names, [one.name for one in here if one.alone])
     upper = pairs.difference + pairs.half_widths(aim.certainty, len(names) - 1)
-    least = np.clip(upper[: len(rivals), len(rivals) :].min(axis=0), 0.0, MOST_GAIN)
-    return dict(zip(judged, np.expm1(least).tolist(), strict=True))
-
-
-def mix_bound(gained: Mapping[str, float], search: Search | None) -> float | None:
-    """What no mix that was measured gains more than; None where nothing was searched.
-
-    Mixes of the final count by its blocks, all others by those of the search.
-    """
-    if search is None or not search.tried:
-        return None
-    others = (one.most - 1 for one in search.tried if one.name not in gained)
-    return max([0.0, *gained.values(), *others])
+    least = np.clip(upper[: len(uniform), len(uniform) :].min(axis=0), 0.0, MOST_GAIN)
+    return dict(zip(mixes, np.expm1(least).tolist(), strict=True))

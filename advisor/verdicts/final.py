@@ -6,16 +6,17 @@ docs/verdict.md has the kinds and their words.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from advisor import stats
-from advisor.profiles.conclusions import Verdict as Kind
+from advisor.profiles.conclusions import Faster, Recommendation, Verdict
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts import choice
 from advisor.verdicts.estimate import Block, Pairs, paired
+from advisor.verdicts.reasons import needs
 
 SPENDING = (1 / 8, 1 / 8, 1 / 4, 1 / 2)
 """Share of the verdict's error that each planned look may spend: that of the rounds new at it. Each
@@ -94,40 +95,14 @@ class Alias:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """`bound` is U of the chosen one, as a share: 0.014 is "at most 1.4 % from the fastest"; None if unknown.
-
-    `speedup` is the baseline's time over the chosen one's, `over_best` each competitor's over the best of the
-    others'. `groups` are the competitors, fastest first, joined where they are clearly within the
-    indifference of one another; the first of all needs `saved_bytes` more than the chosen one. `behind` is
-    the chosen one's time over that of the first; its interval ends at the bound. `undecided` may be near
-    enough, and would then be chosen. `noise` is the alias's time over its own under the other name.
-    `seconds_more` is known for `open` alone, and only where more of the same would settle it.
-    """
-
-    kind: Kind
-    chosen: str | None = None
-    bound: float | None = None
-    speedup: stats.Ratio | None = None
-    over_best: Mapping[str, stats.Ratio] = field(default_factory=dict)
-    groups: tuple[tuple[str, ...], ...] = ()
-    undecided: tuple[str, ...] = ()
-    saved_bytes: int | None = None
-    behind: stats.Ratio | None = None
-    noise: stats.Ratio | None = None
-    over_budget: frozenset[str] = frozenset()
-    seconds_more: float | None = None
-
-
-@dataclass(frozen=True)
 class Decision:
-    """The verdict if measuring stopped now, and whether more of it can change the choice.
+    """The verdict if measuring stopped now, without its reason, and whether more of it can change the choice.
 
     `dropped` need not run in later rounds: they are clearly slower by more than the indifference, or an
     alias of one that is. `step` is what to measure next; None where it is settled or no pace was given.
     """
 
-    verdict: Verdict
+    verdict: Recommendation
     settled: bool
     dropped: frozenset[str]
     step: Step | None = None
@@ -165,22 +140,26 @@ def judge(
     alias: Alias | None = None,
     pace: Pace | None = None,
 ) -> Decision:
-    """`decide` from differences that are known."""
+    """`decide` from differences that are known. noise: the alias's time over its own under the other name."""
     rows, over_budget = choice.competing(contestants, pairs.names, aim)
+    verdict = Recommendation(
+        strategy=None,
+        verdict="open",
+        objective=aim.objective,
+        noise=known(noise),
+        excluded={one.name: needs(one) for one in over_budget},
+        reason="",
+    )
     if not rows:
-        return Decision(Verdict("open", noise=noise, over_budget=over_budget), False, frozenset())
+        return Decision(verdict, False, frozenset())
     final = _Final(pairs, rows, aim)
-    decision = replace(final.verdict(), noise=noise, over_budget=over_budget)
+    kind = final.kind if noise is None or trusted(noise) else "untrusted"
+    more = _seconds_more(final, pace) if kind == "open" and pace else None
+    verdict = verdict.model_copy(update={**final.figures(), "verdict": kind, "seconds_more": more})
     slower = {one.contestant.name for one in final.standings if choice.surely_outside(one, aim)}
     dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
-    if noise and not trusted(noise):
-        decision = replace(decision, kind="untrusted")
-    settled = final.settled
-    if settled or not pace:
-        return Decision(decision, settled, dropped)
-    if decision.kind == "open":
-        decision = replace(decision, seconds_more=_seconds_more(final, pace))
-    return Decision(decision, settled, dropped, next_step(pairs, pace))
+    step = next_step(pairs, pace) if pace and not final.settled else None
+    return Decision(verdict, final.settled, dropped, step)
 
 
 class _Final:
@@ -199,17 +178,8 @@ class _Final:
         near, undecided = self.choice.near_enough, self.choice.undecided
         return bool(near) and not undecided and self.pairs.processes >= FEWEST_PROCESSES
 
-    def verdict(self) -> Verdict:
-        chosen, bound = self.choice.chosen.contestant, self.choice.chosen.bound
-        first = self.fastest[0].contestant
-        over_best = {one.contestant.name: one.over_best for one in self.standings}
-        undecided = tuple(one.contestant.name for one in self.choice.undecided)
-        saved = None if first is chosen else first.physical_bytes - chosen.physical_bytes
-        behind, speedup = self._behind(chosen.name), self._speedup(chosen.name)
-        verdict = Verdict(self._kind(), chosen.name, bound if bound < NOTHING else None, speedup, over_best)
-        return replace(verdict, groups=self._groups(), undecided=undecided, saved_bytes=saved, behind=behind)
-
-    def _kind(self) -> Kind:
+    @property
+    def kind(self) -> Verdict:
         chosen, least = self.choice.chosen, self.aim.objective == "footprint" and len(self.rows) == 1
         if not self.choice.near_enough or (self.pairs.processes < FEWEST_PROCESSES and not least):
             return "open"
@@ -217,19 +187,37 @@ class _Final:
             return "keep"
         return "fastest" if chosen.bound == 0 and chosen is self.fastest[0] else "near"
 
-    def _speedup(self, chosen: str) -> stats.Ratio | None:
-        if BASELINE not in self.every.names:
-            return None
-        both = self.every.among([BASELINE, chosen])
-        return ratio(both, self.aim.confidence)
+    def figures(self) -> dict[str, object]:
+        """What the recommendation says of the chosen one: `tied_with` may be near enough, and would then be
+        chosen, or cannot be told apart from it."""
+        chosen, bound = self.choice.chosen.contestant, self.choice.chosen.bound
+        first, groups = self.fastest[0].contestant, self._groups()
+        equal = next(group for group in groups if chosen.name in group)
+        tied = tuple(one.contestant.name for one in self.choice.undecided) or equal
+        figures: dict[str, object] = {
+            "strategy": chosen.name,
+            "bound": bound if bound < NOTHING else None,
+            "groups": groups,
+            "fastest": first.name,
+            "tied_with": tuple(name for name in tied if name != chosen.name),
+        }
+        if BASELINE in self.every.names:
+            speedup = ratio(self.every.among([BASELINE, chosen.name]), self.aim.confidence)
+            figures |= {"speedup": speedup.value, "interval": known(speedup), "baseline": BASELINE}
+        if first is not chosen:
+            saved = first.physical_bytes - chosen.physical_bytes
+            figures |= {"saved_bytes": saved, "faster_mix": self._faster_mix(chosen, first)}
+        return figures
 
-    def _behind(self, chosen: str) -> stats.Ratio | None:
-        first = self.fastest[0].contestant.name
-        if first == chosen:
-            return None
-        at = self.pairs.names.index(chosen), self.pairs.names.index(first)
+    def _faster_mix(self, chosen: choice.Contestant, first: choice.Contestant) -> Faster | None:
+        """A mix that looks faster than the chosen uniform strategy; its interval ends at the bound."""
+        at = self.pairs.names.index(chosen.name), self.pairs.names.index(first.name)
         behind = _ratio(float(self.pairs.difference[at]), float(self.half[at]))
-        return replace(behind, high=min(behind.high, 1 + self.choice.chosen.bound))
+        ends = known(replace(behind, high=min(behind.high, 1 + self.choice.chosen.bound)))
+        if chosen.placements or not first.placements or ends is None:
+            return None
+        buffers = tuple(buffer for buffer, how in first.placements.items() if how != chosen.name)
+        return Faster(strategy=first.name, buffers=buffers, ratio=behind.value, interval=ends)
 
     def _groups(self) -> tuple[tuple[str, ...], ...]:
         """Each joins the first group whose members are all clearly within the indifference of it."""

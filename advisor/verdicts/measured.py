@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from advisor import stats
 from advisor.profiles import figures as saved
-from advisor.profiles.conclusions import Faster, Objective, Preferences, Recommendation, counts_latency
+from advisor.profiles.conclusions import Objective, Preferences, Recommendation, counts_latency
 from advisor.profiles.figures import FinalRecord
 from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.choice import Aim, Contestant, code_change, leanest, mix_bound, most_gained, within
+from advisor.verdicts.choice import Aim, Contestant, code_change, leanest, most_gained, within
 from advisor.verdicts.estimate import Pairs, paired, unpaired
-from advisor.verdicts.final import (
-    FEWEST_PROCESSES,
-    Alias,
-    Decision,
-    Pace,
-    Step,
-    Verdict,
-    decide,
-    judge,
-    known,
-    ratio,
-)
-from advisor.verdicts.reasons import by_screening, least_memory, needs, with_mixes, with_reason
+from advisor.verdicts.final import FEWEST_PROCESSES, Alias, Decision, Pace, Step, decide, judge, ratio
+from advisor.verdicts.reasons import by_screening, least_memory, with_mixes, with_reason
 from advisor.verdicts.scores import counted_row, figure_of, figures_of, percentile, rounds_of_a_score, scores
 
 SCREENED = "screened out"
@@ -43,29 +32,29 @@ def recommend(profile: Profile) -> Recommendation | None:
     if not rows:
         return None
     final = profile.final if profile.blocks else None
+    contestants = _contestants(rows, final)
     decision = decided(profile.blocks, rows, preferences, final) if final else _separate(rows, preferences)
-    if final and preferences.objective == "footprint" and decision.verdict.chosen is None:
+    if final and preferences.objective == "footprint" and decision.verdict.strategy is None:
         # The least memory was screened out, for its time: time decides as far as screening knows it.
-        by_name = {row.strategy: row for row in rows}
-        here = [one for one in _contestants(rows, final) if not one.left]
-        lean = [by_name[one.name] for one in leanest(within(here, preferences.memory_budget_bytes))]
-        decision = _separate(lean, preferences) if lean else decision
-    result = recommendation(decision.verdict, rows, preferences)
+        here = [one for one in contestants if not one.left]
+        lean = {one.name for one in leanest(within(here, preferences.memory_budget_bytes))}
+        least = [row for row in rows if row.strategy in lean]
+        decision = _separate(least, preferences) if lean else decision
+    result, by_name = decision.verdict, {row.strategy: row for row in rows}
+    chosen = by_name.get(result.strategy or "")
+    doubts = [f"The results of {result.strategy} could not be compared."] * bool(
+        chosen and not chosen.verified
+    )
+    figures, memory = figures_of(rows, preferences.objective), least_memory(result, rows)
+    result = with_reason(result, figures, preferences, before=memory, after=doubts)
     ahead = _ahead(profile, result)
     if ahead is not None:
-        return with_mixes(by_screening(result, ahead), mix_bound({}, profile.search), profile.search)
-    mixes = {row.strategy for row in rows if row.placements}
-    if final is None or result.strategy is None or result.strategy in mixes:
+        return with_mixes(by_screening(result, ahead), {}, profile.search)
+    if final is None or chosen is None or chosen.placements:
         return result
-    return with_mixes(result, mix_bound(_gained(profile, final, mixes), profile.search), profile.search)
-
-
-def _gained(profile: Profile, final: FinalRecord, mixes: Collection[str]) -> dict[str, float]:
-    aim = _aim(profile.preferences, final)
-    here = [name for name in profile.measured() if name in final.contestants and name not in final.left]
-    uniform = [name for name in here if name not in mixes]
-    mixes_here = [name for name in here if name in mixes]
-    return most_gained(scores(profile.blocks, aim.objective), uniform, mixes_here, aim, final.alone)
+    aim = _aim(preferences, final)
+    gained = most_gained(scores(profile.blocks, aim.objective), contestants, aim)
+    return with_mixes(result, gained, profile.search)
 
 
 def _ahead(profile: Profile, result: Recommendation) -> float | None:
@@ -75,11 +64,9 @@ def _ahead(profile: Profile, result: Recommendation) -> float | None:
     if profile.blocks or result.verdict != "open" or result.excluded or objective in ("energy", "footprint"):
         return None
     inside = [name for name, row in rows.items() if not row.outside.startswith(SCREENED)]
-    if inside != [result.strategy] or len(rows) < 2:
-        return None
     times = figures_of(list(rows.values()), objective)
-    others = [seconds for name, seconds in times.items() if name != result.strategy]
-    return min(others) / times[result.strategy] if result.strategy in times and others else None
+    chosen = times.pop(result.strategy or "", None)
+    return min(times.values()) / chosen if inside == [result.strategy] and chosen and times else None
 
 
 def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
@@ -138,56 +125,21 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
 def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Contestant]:
     """All rows: those without a block do not compete, but for the least memory."""
     states = (final.left, final.dropped, final.alone) if final else ()
-    contestants = []
-    for row in rows:
-        name, size = row.strategy, row.footprint.physical_bytes
-        in_final = (name in state for state in states)  # left, dropped, alone
-        contestants.append(Contestant(name, size, code_change(row), bool(row.placements), *in_final))
-    return contestants
+    return [
+        Contestant(
+            row.strategy,
+            row.footprint.physical_bytes,
+            code_change(row),
+            row.placements,
+            *(row.strategy in state for state in states),
+        )
+        for row in rows
+    ]
 
 
 def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
     aim = Aim(*preferences.choice)
     return replace(aim, share=final.share) if final else aim
-
-
-def recommendation(verdict: Verdict, rows: Sequence[Measured], preferences: Preferences) -> Recommendation:
-    group = next((group for group in verdict.groups if verdict.chosen in group), ())
-    result = Recommendation(
-        strategy=verdict.chosen,
-        verdict=verdict.kind,
-        bound=verdict.bound,
-        speedup=verdict.speedup.value if verdict.speedup else None,
-        interval=known(verdict.speedup),
-        baseline=BASELINE if verdict.speedup else None,
-        tied_with=tuple(name for name in (verdict.undecided or group) if name != verdict.chosen),
-        groups=verdict.groups,
-        saved_bytes=verdict.saved_bytes,
-        fastest=verdict.groups[0][0] if verdict.groups else None,
-        faster_mix=_faster_mix(verdict, rows),
-        noise=known(verdict.noise),
-        seconds_more=verdict.seconds_more,
-        objective=preferences.objective,
-        excluded={row.strategy: needs(row.footprint) for row in rows if row.strategy in verdict.over_budget},
-        reason="",
-    )
-    unchecked = any(row.strategy == result.strategy and not row.verified for row in rows)
-    doubts = [f"The results of {result.strategy} could not be compared."] * unchecked
-    figures, memory = figures_of(rows, preferences.objective), least_memory(result, rows)
-    return with_reason(result, figures, preferences, before=memory, after=doubts)
-
-
-def _faster_mix(verdict: Verdict, rows: Sequence[Measured]) -> Faster | None:
-    """The mix that looks faster than the uniform strategy that was chosen."""
-    placed = {row.strategy: row.placements for row in rows}
-    behind = verdict.behind
-    if behind is None or known(behind) is None or placed.get(verdict.chosen or ""):
-        return None
-    first = verdict.groups[0][0]
-    if not placed.get(first):
-        return None
-    buffers = tuple(buffer for buffer, how in placed[first].items() if how != verdict.chosen)
-    return Faster(strategy=first, buffers=buffers, ratio=behind.value, interval=(behind.low, behind.high))
 
 
 # How much faster than the baseline each strategy is

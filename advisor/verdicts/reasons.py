@@ -97,10 +97,14 @@ def _with_steps(result: Recommendation, *steps: str, **changes: object) -> Recom
     return result.model_copy(update={**changes, "steps": every, "reason": " ".join(every)})
 
 
-def with_mixes(result: Recommendation, bound: float | None, search: Search | None) -> Recommendation:
-    """The recommendation with a line on mixes, where they were searched and none is recommended."""
-    if bound is None or search is None:
+def with_mixes(result: Recommendation, gained: Mapping[str, float], search: Search | None) -> Recommendation:
+    """The recommendation with a line on mixes, where they were searched and none is recommended.
+
+    gained: the most that mixes of the final gain, by its blocks; all others count by those of the search.
+    """
+    if search is None or not search.tried:
         return result
+    bound = max(0.0, *gained.values(), *(one.most - 1 for one in search.tried if one.name not in gained))
     tried, untried = len(search.tried), search.mixes - len(search.tried)
     line = f"{tried} of {search.mixes} mixes measured" if untried > 0 else f"All {tried} mixes measured"
     if bound < TELLING:

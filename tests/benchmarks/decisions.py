@@ -49,21 +49,21 @@ class Run:
     @property
     def decided(self) -> bool:
         """A claim was made."""
-        return self.decision.verdict.kind in ("fastest", "near", "keep")
+        return self.decision.verdict.verdict in ("fastest", "near", "keep")
 
     @property
     def false(self) -> bool:
         """The chosen one is farther from the best than the verdict says."""
         told = self.decision.verdict
-        assert told.chosen
+        assert told.strategy
         assert told.bound is not None
-        return self.decided and self.regret[told.chosen] > told.bound + 1e-12
+        return self.decided and self.regret[told.strategy] > told.bound + 1e-12
 
     @property
     def within(self) -> bool:
         """The choice, claimed or not, is within the indifference of the best."""
-        assert self.decision.verdict.chosen
-        return self.regret[self.decision.verdict.chosen] <= 0.05 + 1e-12
+        assert self.decision.verdict.strategy
+        return self.regret[self.decision.verdict.strategy] <= 0.05 + 1e-12
 
 
 @dataclass
@@ -171,7 +171,7 @@ def summary(runs: Sequence[Run]) -> Summary:
         seconds=float(np.median([one.seconds for one in runs])),
         processes=float(np.mean([one.processes for one in runs])),
         bound=float(np.median([one.decision.verdict.bound or 0 for one in decided])) if decided else 0.0,
-        untrusted=float(np.mean([one.decision.verdict.kind == "untrusted" for one in runs])),
+        untrusted=float(np.mean([one.decision.verdict.verdict == "untrusted" for one in runs])),
     )
 
 
