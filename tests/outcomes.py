@@ -45,7 +45,7 @@ def outcome(case: Case, machine: Machine | None = None) -> Outcome:
     machine = machine or Machine(case.entry)
     found = {n: (s, timed(s, case)) for n, s in simulations(case, machine).items()}
     rows = [_row(name, *pair) for name, pair in found.items()]
-    choice = recommend_predicted(rows, {n: seconds[1:] for n, (_, seconds) in found.items()})
+    choice, _ = recommend_predicted(rows, {n: seconds[1:] for n, (_, seconds) in found.items()})
     return Outcome(
         case,
         machine.entry.memory_class,

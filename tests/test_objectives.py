@@ -164,7 +164,7 @@ def test_neither_is_predicted() -> None:
     rows = (predicted("pageable", 0.04), predicted("pinned", 0.02))
     draws = {row.strategy: np.full(20, row.likely_seconds) for row in rows}
     for objective, noun in (("energy", "energy"), ("latency-p99", "99th percentile")):
-        found = recommend_predicted(rows, draws, preferences=Preferences(objective=objective))
+        found, _ = recommend_predicted(rows, draws, Preferences(objective=objective))
         assert (found.strategy, found.objective) == ("pinned", "time")
         assert found.steps[0] == f"{noun.capitalize()} is not predicted; the choice is by time."
     assert prediction().recommendation

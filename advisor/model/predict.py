@@ -32,8 +32,7 @@ from advisor.profiles.schema import (
 from advisor.profiles.traces import Traffic
 from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, concerning
-from advisor.verdicts.choice import by_memory
-from advisor.verdicts.predicted import confidence, recommend_predicted, simulations
+from advisor.verdicts.predicted import recommend_predicted, simulations
 from advisor.verdicts.reasons import listing
 
 _SECONDS = ("low_seconds", "likely_seconds", "high_seconds")
@@ -70,15 +69,9 @@ def predict(
     spans = {name: dict(zip(_SECONDS, span(seconds), strict=True)) for name, seconds in counted.items()}
     scored = tuple(row.model_copy(update=spans.get(row.strategy, {})) for row in rows)
     competing = _worth_it(scored, draws, wanted.indifference)
-    chosen = recommend_predicted(competing, draws, preferences=wanted)
-    sure = None
+    chosen, sure = recommend_predicted(competing, draws, wanted)
     if chosen is not None:
         chosen = beside_mixes(chosen, scored, draws, wanted.indifference)
-        if chosen.strategy is not None:
-            # Among the strategies that memory left to choose from.
-            eligible = by_memory([row for row in competing if isinstance(row, Predicted)], wanted)
-            among = {row.strategy: draws[row.strategy] for row in eligible}
-            sure = confidence(chosen.strategy, among, wanted.indifference)
     others = sorted({BASELINE, str(chosen.strategy)} & set(draws)) if chosen else []
     trace = with_declared(profile.workload, known.trace)
     assumed: tuple[str, ...] = ()
@@ -136,13 +129,10 @@ def _worth_it(
     """Without mixes that are not faster than the best uniform strategy by more than the indifference, on most
     simulated devices; the verdict says how sure that is."""
     best = _best_uniform(rows)
-
-    def gains(row: PredictedResult) -> bool:
-        if best is None or row.strategy not in draws:
-            return best is None
-        return float(np.percentile(draws[best.strategy] / draws[row.strategy], 50)) > 1 + indifference
-
-    return tuple(row for row in rows if not row.placements or gains(row))
+    if best is None:
+        return tuple(rows)
+    gains = {name: float(np.percentile(draws[best.strategy] / own, 50)) for name, own in draws.items()}
+    return tuple(r for r in rows if not r.placements or gains.get(r.strategy, 0.0) > 1 + indifference)
 
 
 def _best_uniform(rows: Sequence[PredictedResult]) -> Predicted | None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor import stats, units
-from advisor.profiles.conclusions import Objective, Preferences, Recommendation, Verdict
+from advisor.profiles.conclusions import Objective, Preferences, Recommendation
 from advisor.profiles.schema import Predicted, PredictedResult
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts import reasons
@@ -30,9 +30,10 @@ PERCENTILES = (5, 95)
 
 
 def recommend_predicted(
-    results: Sequence[PredictedResult], draws: Draws, *, preferences: Preferences | None = None
-) -> Recommendation | None:
-    """The choice among predicted rows; None when there are none. Memory rules out before time is looked at.
+    results: Sequence[PredictedResult], draws: Draws, preferences: Preferences | None = None
+) -> tuple[Recommendation | None, float | None]:
+    """The choice among predicted rows, and the share of simulated devices on which it is within the
+    indifference of the fastest; None without rows. Memory rules out before time is looked at.
 
     The choice is the strategy that loses least: over the simulated devices, its mean time relative to the
     fastest of each. A likely time says little where a range is skewed, as of managed memory that may thrash.
@@ -41,24 +42,29 @@ def recommend_predicted(
     devices ("keep" where that is the baseline), and "open" below.
     """
     every, wanted = [row for row in results if isinstance(row, Predicted)], preferences or Preferences()
-    rows = by_memory(every, wanted)
+    rows, margin = by_memory(every, wanted), wanted.indifference
     if not rows:
-        return reasons.nothing_fits(every, wanted) if every else None
-    mine, margin = {row.strategy: draws[row.strategy] for row in rows}, wanted.indifference
-    equals = _equals(rows, mine, margin)
+        return reasons.nothing_fits(every, wanted) if every else None, None
+    names, seconds = [row.strategy for row in rows], np.stack([draws[row.strategy] for row in rows])
+    fastest = seconds.min(axis=0)
+    equals = _equals(rows, dict(zip(names, seconds, strict=True)), fastest, margin)
     times = {row.strategy: row.likely_seconds for row in equals}
     contestants = [Contestant(row.strategy, row.physical_bytes, code_change(row)) for row in equals]
     chosen = break_tie(contestants, times).name
-    rivals, after = [name for name in times if name != chosen], []
-    sure = confidence(chosen, mine, margin)
+    near = draws[chosen] <= fastest * (1 + margin)
+    sure, after = float(np.mean(near)), []
+    rivals = [name for name in times if name != chosen]
     if len(rows) > 1:
         after.append(f"{chosen} is within {margin * 100:g} % of the fastest in {simulations(sure)}.")
-    if sure < CLEAR and not rivals:
-        rivals = _rivals(chosen, mine, margin)
+    if sure < CLEAR and not rivals:  # the most frequent of them first
+        wins = np.bincount(seconds.argmin(axis=0)[~near], minlength=len(names))
+        rivals = [names[i] for i in np.argsort(-wins, kind="stable") if wins[i]]
         after.append(f"In the other simulations the fastest is {listing(rivals)}.")
     unpredicted, fitting = by_time(wanted.objective), within(every, wanted.memory_budget_bytes)
-    result = _recommendation(chosen, equals, rows, mine, margin).model_copy(
+    bound = float(np.percentile(draws[chosen] / fastest, CLEAR * 100, method="lower")) - 1
+    result = _recommendation(chosen, equals, rows).model_copy(
         update={
+            **({"verdict": "open"} if sure < CLEAR else {"bound": min(bound, margin)}),
             **_speedup(chosen, every, draws),
             "tied_with": tuple(rivals),
             "objective": "time" if unpredicted else wanted.objective,
@@ -67,7 +73,7 @@ def recommend_predicted(
     )
     figures = {row.strategy: row.likely_seconds for row in rows}
     before = unpredicted or reasons.least_memory(result, rows)
-    return reasons.with_reason(result, figures, wanted, before=before, after=after, predicted=True)
+    return reasons.with_reason(result, figures, wanted, before=before, after=after, predicted=True), sure
 
 
 def draw_ratios(row: Predicted, base: Predicted) -> stats.Floats | None:
@@ -83,28 +89,18 @@ def by_time(objective: Objective) -> str:
     return f"{noun.capitalize()} is not predicted; the choice is by time." if noun != "time" else ""
 
 
-def confidence(strategy: str, draws: Draws, margin: float) -> float:
-    """Share of simulated devices on which the strategy is within `margin` (0.05: 5 %) of the fastest."""
-    return float(np.mean(draws[strategy] <= _fastest(draws) * (1 + margin)))
-
-
-def _fastest(draws: Draws) -> npt.NDArray[np.float64]:
-    return np.asarray(np.min(list(draws.values()), axis=0))
-
-
 def simulations(share: float) -> str:
     """How many simulations, in words: they say what the model leaves open, not that it is right."""
     return "all simulations" if share == 1 else f"{units.percent(min(share, 0.99))} of simulations"
 
 
-def _equals(rows: Sequence[Predicted], draws: Draws, margin: float) -> list[Predicted]:
+def _equals(rows: Sequence[Predicted], draws: Draws, fastest: stats.Floats, margin: float) -> list[Predicted]:
     """The strategy that loses least and those within the margin of it, the fastest first.
 
     The baseline is an equal by its likely time alone, which the gain that is told goes by: less than the
     indifference is no reason to change code, as in a measured verdict.
     """
-    fastest, most = _fastest(draws), 1 + margin
-    losses = {name: float(np.mean(seconds / fastest)) for name, seconds in draws.items()}
+    losses, most = {name: float(np.mean(seconds / fastest)) for name, seconds in draws.items()}, 1 + margin
     best = min(rows, key=lambda row: (losses[row.strategy], row.likely_seconds))
 
     def is_equal(row: Predicted) -> bool:
@@ -116,27 +112,12 @@ def _equals(rows: Sequence[Predicted], draws: Draws, margin: float) -> list[Pred
     return sorted(filter(is_equal, rows), key=lambda row: row.likely_seconds)
 
 
-def _rivals(chosen: str, draws: Draws, margin: float) -> list[str]:
-    """The strategies that are the best where the chosen one is not near it, the most frequent first."""
-    names, seconds = list(draws), np.stack(list(draws.values()))
-    lost = draws[chosen] > seconds.min(axis=0) * (1 + margin)
-    wins = np.bincount(seconds.argmin(axis=0)[lost], minlength=len(names))
-    return [names[i] for i in np.argsort(-wins, kind="stable") if wins[i]]
-
-
-def _recommendation(
-    chosen: str, equals: Sequence[Predicted], rows: Sequence[Predicted], draws: Draws, margin: float
-) -> Recommendation:
-    over = draws[chosen] / _fastest(draws)
-    bound = float(np.percentile(over, CLEAR * 100, method="lower")) - 1
-    clear: Verdict = "keep" if chosen == BASELINE else "near"
-    verdict = clear if confidence(chosen, draws, margin) >= CLEAR else "open"
+def _recommendation(chosen: str, equals: Sequence[Predicted], rows: Sequence[Predicted]) -> Recommendation:
     others = sorted((row for row in rows if row not in equals), key=lambda row: row.likely_seconds)
     first, row = equals[0], next(row for row in equals if row.strategy == chosen)
     return Recommendation(
         strategy=chosen,
-        verdict=verdict,
-        bound=None if verdict == "open" else min(bound, margin),
+        verdict="keep" if chosen == BASELINE else "near",
         groups=(tuple(each.strategy for each in equals), *((each.strategy,) for each in others)),
         fastest=first.strategy,
         saved_bytes=None if row is first else first.physical_bytes - row.physical_bytes,

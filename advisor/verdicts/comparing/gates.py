@@ -50,9 +50,6 @@ class Gate:
     limit: float = 0.0
 
 
-_DEFAULT = (Gate("results-differ", "results-differ"),)
-
-
 @dataclass(frozen=True)
 class Ruling:
     """A gate's outcome, with a sentence for each strategy that decided it. Names stand between backticks."""
@@ -71,7 +68,21 @@ class Finding:
 def parse_gates(texts: Sequence[str]) -> tuple[Gate, ...]:
     """`slower=5%`, `footprint=+10%`, `recommendation-changes`, `results-differ`; each once. Raises
     `UsageError`."""
-    return tuple(dict.fromkeys(_parse(text) for text in texts))
+    gates: dict[Gate, None] = {}
+    for text in texts:
+        name, equals, value = text.strip().partition("=")
+        kind = next((kind for kind in (*_NAMED, *_LIMITED) if kind == name), None)
+        if kind is None or (equals and kind in _NAMED):
+            raise UsageError(f"--fail-if {text!r} is not a gate", next_step=_KNOWN)
+        limit = _LIMIT.fullmatch(value.strip())
+        if kind in _NAMED:
+            gates[Gate(kind, kind)] = None
+        elif limit is None:
+            raise UsageError(f"--fail-if {text!r} has no limit from 0% to 999999%", next_step=_KNOWN)
+        else:
+            sign, percent = "" if kind == "slower" else "+", float(limit[1])
+            gates[Gate(f"{kind}={sign}{percent:g}%", kind, percent / 100)] = None
+    return tuple(gates)
 
 
 def of_versions(gates: Sequence[Gate], *, anyway: bool) -> tuple[Gate, ...]:
@@ -82,7 +93,8 @@ def of_versions(gates: Sequence[Gate], *, anyway: bool) -> tuple[Gate, ...]:
     for gate in gates:
         if gate.kind == "crossing":
             raise UsageError(f"--fail-if {gate.text} needs two profiles of a script", next_step="Omit --run.")
-    return tuple(dict.fromkeys((*gates, *_DEFAULT))) if gates and not anyway else tuple(gates)
+    results = [Gate("results-differ", "results-differ")] * bool(gates and not anyway)
+    return tuple(dict.fromkeys((*gates, *results)))
 
 
 def require_of_profiles(gates: Sequence[Gate], *, script: bool = False) -> None:
@@ -116,19 +128,6 @@ def not_applicable(gates: Sequence[Gate], reason: str) -> tuple[Ruling, ...]:
     return tuple(Ruling(gate, "not applicable", (reason,)) for gate in gates)
 
 
-def _parse(text: str) -> Gate:
-    kind, equals, value = text.strip().partition("=")
-    if not equals and (named := next((name for name in _NAMED if name == kind), None)):
-        return Gate(named, named)
-    if (limited := next((name for name in _LIMITED if name == kind), None)) is None:
-        raise UsageError(f"--fail-if {text!r} is not a gate", next_step=_KNOWN)
-    limit = _LIMIT.fullmatch(value.strip())
-    if limit is None:
-        raise UsageError(f"--fail-if {text!r} has no limit from 0% to 999999%", next_step=_KNOWN)
-    sign, percent = "" if limited == "slower" else "+", float(limit[1])
-    return Gate(f"{limited}={sign}{percent:g}%", limited, percent / 100)
-
-
 def rule(gate: Gate, findings: Sequence[Finding]) -> Ruling:
     """Failed if one failed, inconclusive if one is; passed only if there is something that passed."""
     for status in ("failed", "inconclusive", "not applicable"):
@@ -152,15 +151,19 @@ def _findings(comparison: Comparison, gate: Gate) -> Iterator[Finding]:
                 continue  # there is nothing to choose on it; devices are predicted
             yield _recommendation(device, named=len(comparison.devices) > 1)
             continue
-        yield from map(_lost, (gap for gap in device.one_sided if gap.missing_in == "head"))
+        yield from (_lost(gap) for gap in device.one_sided if gap.missing_in == "head")
         judged = sum(len(each.rows) for each in comparison.devices)
         for row in device.rows:
             at = f" on {device.device.name}" if len(comparison.devices) > 1 else ""
-            yield (
-                _footprint(row, gate, at)
-                if gate.kind == "footprint"
-                else _slower(row, gate, judged, comparison.confidence, at)
-            )
+            if gate.kind != "footprint":
+                yield _slower(row, gate, judged, comparison.confidence, at)
+            elif row.base_bytes is None or row.head_bytes is None:
+                yield Finding("inconclusive", f"The memory of `{row.strategy}` is not known in both.")
+            elif row.head_bytes <= row.base_bytes * (1 + gate.limit):  # accounted, so without an interval
+                yield Finding("passed", "")
+            else:
+                grown = f"{units.size(row.base_bytes)} in BASE, {units.size(row.head_bytes)} in HEAD"
+                yield Finding("failed", f"`{row.strategy}`{at} takes more memory: {grown}")
 
 
 def _lost(gap: OneSided) -> Finding:
@@ -186,12 +189,15 @@ def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) 
         return Finding("passed", "")
     change = f"`{row.strategy}`{at}: {_more(row.ratio.value)} %"
     if row.ratio.low > most:
-        level = confidence if row.paired else 1 - (1 - confidence) / judged
-        strict = _ratio_at(row, level)
-        if strict.low > most:
+        level, low = confidence, row.ratio.low
+        if not row.paired:  # else it holds for all strategies together as it is
+            level = 1 - (1 - confidence) / judged
+            draws = max(stats.RESAMPLES, math.ceil(2 * _DRAWS_BEYOND / (1 - level)))
+            low = min(low, ratio_of(row.base, row.head, level, resamples=draws).low)
+        if low > most:
             at_level = f"{units.digits(level * 100, 3)} % interval"
             basis = "predicted ranges" if isinstance(row.base, Predicted) else at_level
-            return Finding("failed", f"{change}, at least {_more(strict.low)} % ({basis}); {limit}")
+            return Finding("failed", f"{change}, at least {_more(low)} % ({basis}); {limit}")
     ends = f"{_more(row.ratio.low)} to {_more(row.ratio.high)}"
     if not row.used:
         return Finding("passed", f"{change} ({ends}), not judged: --strategy does not name it")
@@ -205,18 +211,6 @@ def _more(ratio: float) -> str:
     return f"{sign}{size:.{int(size < 9.95 and round(size, 1) % 1 > 0)}f}"
 
 
-def _ratio_at(row: Compared, confidence: float) -> stats.Ratio:
-    """The interval at another confidence, with resamples enough for its ends; never within the plain one.
-
-    That of a run with both versions holds for all strategies together as it is.
-    """
-    if row.paired:
-        return row.ratio
-    draws = math.ceil(2 * _DRAWS_BEYOND / (1 - confidence))
-    wide = ratio_of(row.base, row.head, confidence, resamples=max(stats.RESAMPLES, draws))
-    return stats.Ratio(wide.value, min(wide.low, row.ratio.low), max(wide.high, row.ratio.high))
-
-
 def _results(results: Results) -> Iterator[Finding]:
     if results.different:
         yield Finding("failed", f"{results.sentence}. If that is wanted, add --anyway.")
@@ -226,16 +220,6 @@ def _results(results: Results) -> Iterator[Finding]:
         yield Finding("inconclusive", " ".join(results.notes))
     else:
         yield Finding("passed", " ".join(results.notes))
-
-
-def _footprint(row: Compared, gate: Gate, at: str) -> Finding:
-    """Memory is accounted, not sampled: it has no interval."""
-    if row.base_bytes is None or row.head_bytes is None:
-        return Finding("inconclusive", f"The memory of `{row.strategy}` is not known in both.")
-    if row.head_bytes <= row.base_bytes * (1 + gate.limit):
-        return Finding("passed", "")
-    grown = f"{units.size(row.base_bytes)} in BASE, {units.size(row.head_bytes)} in HEAD"
-    return Finding("failed", f"`{row.strategy}`{at} takes more memory: {grown}")
 
 
 def _recommendation(device: ComparedDevice, *, named: bool) -> Finding:
