@@ -141,7 +141,12 @@ class Machine:
     def find(self, name: str) -> Values | None:
         """The figure's likely value and draws; None where there is neither a figure nor a default."""
         if name not in self._values:
-            self._values[name] = self._drawn(name)
+            figure = self._figure(name)
+            if figure is None:
+                self.missing.add(name)
+            elif not self.has(name):
+                self.assumed[name] = figure
+            self._values[name] = None if figure is None else self._drawn(name, figure)
         return self._values[name]
 
     def get(self, name: str) -> Values:
@@ -177,16 +182,11 @@ class Machine:
         link, host = self.get(f"pinned_{direction}_bytes_per_second"), self.get("staging_bytes_per_second")
         return np.asarray(terms.staged_rate(link, host, self.model("staging_hidden")))
 
-    def _drawn(self, name: str) -> Values | None:
-        figure = self._figure(name)
-        if figure is None:
-            self.missing.add(name)
-        elif not self.has(name):
-            self.assumed[name] = figure
-            share = self._default(name)
-            if share and share.of:
-                return self.get(share.of) * self._draws(name, share)
-        return None if figure is None else self._draws(name, figure)
+    def _drawn(self, name: str, figure: Figure) -> Values:
+        share = None if self.has(name) else self._default(name)
+        if share and share.of:
+            return self.get(share.of) * self._draws(name, share)
+        return self._draws(name, figure)
 
     def _figure(self, name: str) -> Figure | None:
         """The entry's own, or the default in that figure's unit."""
@@ -194,23 +194,21 @@ class Machine:
         figure = known or self._default(name)
         if not isinstance(figure, Default) or figure.of is None:
             return figure
-        if (base := self._figure(figure.of)) is None:
-            return None
-        low, value, high = (share * base.value for share in (figure.low, figure.value, figure.high))
+        base = self.figure(figure.of).value
+        low, value, high = (share * base for share in (figure.low, figure.value, figure.high))
         return Figure(value=value, low=low, high=high, source=f"{figure.value:g} {figure.source}")
+
+    def figure(self, name: str) -> Figure:
+        """A figure of the entry, or a default that there is for every device of its class."""
+        figure = self._figure(name)
+        assert figure is not None, name
+        return figure
 
     def model(self, name: str) -> Values:
         """A constant of the model's own, which no list of assumptions names, or what calibration measured."""
         if name not in self._values:
-            self._values[name] = self._draws(name, self.figure(name))
+            self._values[name] = self._drawn(name, self.figure(name))
         return self.get(name)
-
-    def figure(self, name: str) -> Figure:
-        """A figure, or its default, with its range and its source."""
-        known: Figure | None = getattr(self.entry.figures, name, None)
-        figure = known or self._default(name)
-        assert figure is not None, name
-        return figure
 
     def _default(self, name: str) -> Default | None:
         return default(name, self.entry, self.among)

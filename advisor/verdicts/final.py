@@ -188,8 +188,8 @@ class _Final:
         return "fastest" if chosen.bound == 0 and chosen is self.fastest[0] else "near"
 
     def figures(self) -> dict[str, object]:
-        """What the recommendation says of the chosen one: `tied_with` may be near enough, and would then be
-        chosen, or cannot be told apart from it."""
+        """Fields of the recommendation. `tied_with` may be near enough, and would then be chosen; without
+        any, they are those that are equal to the chosen one."""
         chosen, bound = self.choice.chosen.contestant, self.choice.chosen.bound
         first, groups = self.fastest[0].contestant, self._groups()
         equal = next(group for group in groups if chosen.name in group)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import groupby, pairwise
@@ -33,7 +33,7 @@ from advisor.profiles.sweeps import Point
 from advisor.strategies.mixes import numbered_alike, of_row
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts.comparing.conditions import Condition, conditions, differing
-from advisor.verdicts.tracks import AnyResult, Track, tracks
+from advisor.verdicts.tracks import AnyResult, Stop, Track, tracks
 
 CONFIDENCE = 0.95
 FEWEST = 6
@@ -72,13 +72,17 @@ def steps(seconds: Sequence[float], *, series: int = 1) -> tuple[Step, ...]:
     count = len(seconds)
     if count < FEWEST:
         return ()
+    import ruptures  # the extra, and scipy with it: only where it is needed
+
     logs = np.log(np.asarray(seconds, dtype=np.float64))
     noise = max(_FINEST, stats.robust_deviation(np.diff(logs)) / math.sqrt(2))
     # One outlier does not pass for a step: it is moved to the edge of what its neighbours allow.
     near = np.asarray([np.median(logs[max(0, i - _REACH) : i + _REACH + 1]) for i in range(count)])
     logs = np.clip(logs, near - _OUTLYING * noise, near + _OUTLYING * noise)
     tail = (1 - CONFIDENCE) / 2 / (count - 1) / series
-    places = _kept(logs, _proposed(logs / noise, stats.student_upper(tail, count - 2) ** 2), tail)
+    cuts = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit((logs / noise).reshape(-1, 1))
+    proposed = cuts.predict(pen=stats.student_upper(tail, count - 2) ** 2)[:-1]
+    places = _kept(logs, list(map(int, proposed)), tail)
     sizes, errors, deviation, freedom = _fit(logs, places)
     likely = stats.student_upper((1 - CONFIDENCE) / 2, freedom)
     confirmed = []
@@ -90,14 +94,6 @@ def steps(seconds: Sequence[float], *, series: int = 1) -> tuple[Step, ...]:
         ratio = stats.Ratio(*map(math.exp, (size, size - likely * error, size + likely * error)))
         confirmed.append(Step(place, min(alike), max(alike), ratio))
     return tuple(confirmed)
-
-
-def _proposed(scaled: stats.Floats, penalty: float) -> list[int]:
-    """Where ruptures cuts times in units of their noise."""
-    import ruptures  # the extra, and scipy with it: only where it is needed
-
-    stops = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(scaled.reshape(-1, 1))
-    return [int(place) for place in stops.predict(pen=penalty)[:-1]]
 
 
 def _kept(logs: stats.Floats, places: list[int], tail: float) -> list[int]:
@@ -212,40 +208,33 @@ def _key(profile: Profile) -> tuple[object, ...]:
 
 def _comparable(track: Track, workload: WorkloadRecord) -> Track:
     """A prediction's kernels and copies; of a CPU the baseline, since on one memory all strategies do
-    the same work."""
+    the same work. Neighbours that are alike in these have the recommendation that most of them have."""
     if track.basis == "cpu":
         rows = ({BASELINE: s.results[BASELINE]} if BASELINE in s.results else s.results for s in track.stops)
         stops = (replace(s, results=each) for s, each in zip(track.stops, rows, strict=True))
         return replace(track, stops=tuple(stops))
-    return _paths(track, workload) if track.basis == "predicted" else track
-
-
-def _paths(track: Track, workload: WorkloadRecord) -> Track:
-    """The track with kernels and copies alone. Neighbours that are alike in these have the recommendation
-    that most of them have."""
-    rows = {name: row for stop in track.stops for name, row in stop.results.items()}
-    known = {name: strategy for name, row in rows.items() if (strategy := of_row(row))}
-    migrating = {
-        name
-        for name, strategy in known.items()
-        for placement in strategy.placements(workload).values()
-        if placement.movement(track.device.memory_class) == "migrated"
-    }
-    stops = [replace(stop, results=_path_results(stop.results, migrating)) for stop in track.stops]
-    followed = []
-    for _, group in groupby(stops, key=lambda stop: {name: stop.seconds(name) for name in stop.results}):
+    if track.basis == "measured":
+        return track
+    followed: list[Stop] = []
+    alone = [replace(stop, results=_path_results(stop.results, track, workload)) for stop in track.stops]
+    for _, group in groupby(alone, key=lambda stop: {name: stop.seconds(name) for name in stop.results}):
         alike = list(group)
         usual = Counter(stop.optima for stop in alike).most_common(1)[0][0]
         followed += [replace(stop, optima=usual) for stop in alike]
     return replace(track, stops=tuple(followed))
 
 
-def _path_results(results: Mapping[str, AnyResult], migrating: Collection[str]) -> dict[str, AnyResult]:
+def _path_results(
+    results: Mapping[str, AnyResult], track: Track, workload: WorkloadRecord
+) -> dict[str, AnyResult]:
     """Rows with what is left of their time without host stages; none where frames overlap, which wait for
     these, or pages migrate: how many do depends on how long a frame takes (steady_frame.py)."""
     rows: dict[str, AnyResult] = {}
     for name, row in results.items():
-        if isinstance(row, Predicted) and row.latency_seconds is None and name not in migrating:
+        strategy, memory_class = of_row(row), track.device.memory_class
+        placements = strategy.placements(workload).values() if strategy else ()
+        migrates = any(placement.movement(memory_class) == "migrated" for placement in placements)
+        if isinstance(row, Predicted) and row.latency_seconds is None and not migrates:
             seconds = math.fsum(s for term, s in row.terms.items() if not term.startswith("host:"))
             if seconds > 0:
                 same = dict.fromkeys(("likely_seconds", "low_seconds", "high_seconds"), seconds)

@@ -20,6 +20,7 @@ from advisor import stats
 from advisor.profiles.conclusions import UNDECIDED, Recommendation
 from advisor.profiles.schema import Device, Failed, Measured, Predicted, Prediction, Profile, Skipped
 from advisor.profiles.sweeps import Point, Values, by_device, was_interrupted
+from advisor.verdicts.comparing.rows import ratio_of
 from advisor.verdicts.predicted import PERCENTILES, draw_ratios
 from advisor.verdicts.reasons import Doubt, asked_for_one, doubt
 from advisor.verdicts.scores import counted, seconds_of
@@ -263,17 +264,11 @@ def _costs(rows: Mapping[str, AnyResult], confidence: float) -> dict[str, stats.
     measured = [row for row in rows.values() if isinstance(row, Measured)]
     if measured:
         best = min(measured, key=lambda row: row.median_seconds)
-        return {row.strategy: _measured(row, best, confidence) for row in measured}
+        same = stats.Ratio(1.0, 1.0, 1.0)
+        return {r.strategy: same if r is best else ratio_of(best, r, confidence) for r in measured}
     predicted = [row for row in rows.values() if isinstance(row, Predicted)]
     likely = min(predicted, key=lambda row: row.likely_seconds, default=None)
     return {row.strategy: _predicted(row, likely) for row in predicted if likely}
-
-
-def _measured(row: Measured, best: Measured, confidence: float) -> stats.Ratio:
-    if best is row:
-        return stats.Ratio(1.0, 1.0, 1.0)
-    ratio = stats.ratio_interval(row.rounds, best.rounds, confidence=confidence)
-    return ratio.around(row.median_seconds / best.median_seconds)
 
 
 def _predicted(row: Predicted, best: Predicted) -> stats.Ratio:

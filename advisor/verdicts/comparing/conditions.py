@@ -37,7 +37,7 @@ def conditions(base: Profile, head: Profile) -> tuple[Condition, ...]:
         *(_condition(what, read(base), read(head), "subject") for what, read in _SUBJECTS.items()),
         *([_condition("arguments", arguments(base), arguments(head), "subject")] if head.script else []),
         *(_condition(what, read(base), read(head), "condition") for what, read in _CONDITIONS.items()),
-        _clocks(*map(_hertz, (base, head))),
+        _clocks(base, head),
         *(
             Condition(name, "differs", here.get(name, "not installed"), there.get(name, "not installed"))
             for name in sorted({*here, *there})
@@ -128,17 +128,16 @@ _CONDITIONS: dict[str, Callable[[Profile], str | None]] = {
 }
 
 
-def _hertz(profile: Profile) -> float | None:
+def _clocks(base: Profile, head: Profile) -> Condition:
     """The GPU's clock under load: an idle GPU clocks down."""
-    machine = profile.environment
-    clocks = [state.sm_hertz for state in machine.gpu_readings if state.moment == "under-load"]
-    clocks += [state.gpu_hertz for state in machine.tegra_readings if state.moment == "under-load"]
-    return min(filter(None, clocks), default=None)
-
-
-def _clocks(base: float | None, head: float | None) -> Condition:
-    before, now = ("not known" if hertz is None else f"{hertz / 1e6:.0f} MHz" for hertz in (base, head))
+    hertz = []
+    for machine in (base.environment, head.environment):
+        clocks = [state.sm_hertz for state in machine.gpu_readings if state.moment == "under-load"]
+        clocks += [state.gpu_hertz for state in machine.tegra_readings if state.moment == "under-load"]
+        hertz.append(min(filter(None, clocks), default=None))
     status: Status = "not known"
-    if base is not None and head is not None:
-        status = "differs" if max(base, head) / max(min(base, head), 1) > 1 + CLOCK_MARGIN else "same"
+    known = [each for each in hertz if each is not None]
+    if len(known) == len(hertz):
+        status = "differs" if max(known) / min(known) > 1 + CLOCK_MARGIN else "same"
+    before, now = ("not known" if each is None else f"{each / 1e6:.0f} MHz" for each in hertz)
     return Condition("clocks", status, before, now)

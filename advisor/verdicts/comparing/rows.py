@@ -10,7 +10,6 @@ the machine, or of code that every strategy runs.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -187,8 +186,11 @@ def drift(rows: Sequence[Compared], workload: WorkloadRecord, confidence: float)
 
     Nor is there anything where each moved otherwise.
     """
-    paired = _side_by_side(rows)
-    if len(paired) < FEWEST:
+    # Contestants: on each side those with as many processes as most have, of two at least.
+    counts = [tuple(len(getattr(side, "rounds", ())) for side in (row.base, row.head)) for row in rows]
+    usual = max(counts, key=counts.count, default=(0,))
+    paired = [row for row, count in zip(rows, counts, strict=True) if count == usual]
+    if min(usual) < 2 or len(paired) < FEWEST:
         return None
     base, head = (
         np.log([[float(np.median(frames)) for frames in getattr(row, side).rounds] for row in paired])
@@ -213,15 +215,6 @@ def _alone(
         for row, before, now in zip(rows, base, head, strict=True)
     )
     return {strategy: ratio for strategy, ratio in own if _notable(ratio)}
-
-
-def _side_by_side(rows: Sequence[Compared]) -> list[Compared]:
-    """The rows of contestants: on each side those with as many processes as most have, of two at least."""
-    counts = [tuple(len(getattr(side, "rounds", ())) for side in (row.base, row.head)) for row in rows]
-    usual = Counter(counts).most_common(1)
-    if not usual or min(usual[0][0]) < 2:
-        return []
-    return [row for row, count in zip(rows, counts, strict=True) if count == usual[0][0]]
 
 
 def _ratio(now: stats.Floats, before: stats.Floats, confidence: float) -> stats.Ratio:
