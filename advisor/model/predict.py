@@ -29,7 +29,6 @@ from advisor.profiles.schema import (
     Skipped,
     Trace,
 )
-from advisor.profiles.traces import Traffic
 from advisor.strategies.mixes import noted
 from advisor.strategies.registry import BASELINE, STRATEGIES, Strategy, concerning
 from advisor.verdicts.predicted import recommend_predicted, simulations
@@ -263,7 +262,15 @@ def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
         f"The device's CPU takes {value('host_slowdown', slower)} this CPU's time for the rest "
         f"({slower.source}).",
     ]
-    sentences.extend(_assumed(t, most) for t in trace.traffic if t.source == "assumed")
+    for t in (t for t in trace.traffic if t.source == "assumed"):
+        products, past = "", sum(again.bytes for again in t.again)
+        if past:
+            times = 1 + past / t.bytes_read
+            products = f"; without a cache up to {times:.3g}, as products of the declared arithmetic"
+        sentences.append(
+            f"Tracing could not see how stage {t.stage!r} uses buffer {t.buffer!r}: one pass assumed, "
+            f"at most {most:g}{products}."
+        )
     shared = sorted({t.buffer for t in trace.traffic for again in t.again if again.shared_bytes})
     if shared and machine.multiprocessors is None:
         sentences.append(
@@ -278,17 +285,3 @@ def _of_the_trace(trace: Trace, machine: Machine) -> list[str]:
             "the upper end of the range only if everything it touches fits."
         )
     return sentences
-
-
-def _assumed(traffic: Traffic, most: float) -> str:
-    """Assumptions for accesses that tracing did not see."""
-    past = sum(again.bytes for again in traffic.again)
-    products = (
-        f"; without a cache up to {1 + past / traffic.bytes_read:.3g}, as products of the declared arithmetic"
-        if past
-        else ""
-    )
-    return (
-        f"Tracing could not see how stage {traffic.stage!r} uses buffer {traffic.buffer!r}: one pass "
-        f"assumed, at most {most:g}{products}."
-    )

@@ -30,7 +30,7 @@ from advisor.profiles.schema import Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork, Traffic
 from advisor.strategies.placement import Placement
 from advisor.strategies.registry import STRATEGIES, Strategy
-from advisor.strategies.schedule import Step, share_of
+from advisor.strategies.schedule import share_of
 from advisor.verdicts.ceilings import Scope, scopes
 
 Way = Literal["pinned", "pageable", "in_place", "managed", "prefetched", "whole"]
@@ -89,9 +89,9 @@ def simulate(
 
 def _simulated(at: Context) -> Simulated:
     if at.workload.gpus > 1:
-        parts = frame_on_several(at, [_with_residual(at, steps) for steps in Frame(at).period()])
+        parts = frame_on_several(at, [list(_with_residual(at, steps)) for steps in Frame(at).period()])
     else:
-        steps = _with_residual(at, timed_steps(at))
+        steps = list(_with_residual(at, timed_steps(at)))
         parts = overlapped(at, steps) if at.strategy.pipelined else by_part(steps)
     seconds = sum(parts.values(), constant(0.0))
     # An overlapping frame begins in one turn of the loop and ends in the next.
@@ -99,27 +99,25 @@ def _simulated(at: Context) -> Simulated:
     return Simulated(parts, seconds, latency, at.physical_bytes())
 
 
-def _with_residual(at: Context, steps: Iterable[Timed]) -> list[Timed]:
-    return [(step, seconds * _residual(at, step)) for step, seconds in steps]
-
-
-def _residual(at: Context, step: Step) -> Values:
-    """The factor common to a frame; on the device path, that of the way to move data too.
-
-    On one memory, managed memory is used in place like any other.
-    """
+def _with_residual(at: Context, steps: Iterable[Timed]) -> Iterator[Timed]:
+    """The steps with the factor common to a frame; on the device path, that of the way to move data too."""
     machine = at.machine
     # Calibrated figures are those of the clocks that the device ran at.
     slower = constant(1.0) if machine.calibrated else machine.model("slower_clocks")
-    common = (slower * machine.model("unexplained")) ** at.learned.unexplained
-    if step.action == "host":
-        return common
-    way = way_of(at.placement_of(step), machine.entry)
-    return np.asarray(common * machine.model(f"unexplained_{way}") ** at.learned.unexplained)
+    common = slower * machine.model("unexplained")
+    for step, seconds in steps:
+        factor = common**at.learned.unexplained
+        if step.action != "host":
+            way = way_of(at.placement_of(step), machine.entry)
+            factor = factor * machine.model(f"unexplained_{way}") ** at.learned.unexplained
+        yield step, seconds * factor
 
 
 def way_of(placement: Placement, entry: CatalogueEntry) -> Way:
-    """How a strategy moves data: managed memory by faults, on request, or whole before each launch."""
+    """How a strategy moves data: managed memory by faults, on request, or whole before each launch.
+
+    On one memory, managed memory is used in place like any other.
+    """
     if placement.device_kind == "device":
         return "pinned" if placement.locks else "pageable"
     if not placement.managed or shares_memory(entry):
@@ -207,24 +205,17 @@ def occurrence(crossing: Crossing, machine: Machine, memory: str = "") -> Values
     busy = constant(1.0) if machine.calibrated else machine.model("slower_clocks")
     if crossing.kind == "wait":
         return busy * (machine.get("pageable_copy_call_seconds") + machine.get("synchronize_seconds"))
-    way = "pinned" if kind == "pinned" or crossing.staged else "pageable"
-    residual = busy * machine.model("unexplained") * machine.model(f"unexplained_{way}")
-    waits = kind == "pinned" and (bool(memory) or not crossing.asynchronous)
-    wait = busy * machine.get("synchronize_seconds") if waits else 0.0  # a pageable call's has its own
-    return np.asarray(residual * _copy(crossing, machine, pinned=kind == "pinned") + wait)
-
-
-def _copy(crossing: Crossing, machine: Machine, *, pinned: bool) -> Values:
-    size = crossing.bytes / crossing.count
+    size, pinned = crossing.bytes / crossing.count, kind == "pinned"
     to: Literal["to_device", "to_host"] = "to_device" if crossing.kind == "upload" else "to_host"
-    link = machine.get(f"pinned_{to}_bytes_per_second")
-    direct = np.asarray(terms.copy(size, machine.get("pinned_copy_call_seconds"), link))
-    if pinned:
-        return direct
-    if crossing.staged:  # the library's own copy into its page-locked memory comes before
-        return direct + size / machine.get("host_copy_bytes_per_second")
-    call = machine.get("pageable_copy_call_seconds")
-    return np.asarray(terms.copy(size, call, machine.pageable_rate(to)))
+    way = "pinned" if pinned or crossing.staged else "pageable"
+    rate = machine.get(f"pinned_{to}_bytes_per_second") if way == "pinned" else machine.pageable_rate(to)
+    copy = terms.copy(size, machine.get(f"{way}_copy_call_seconds"), rate)
+    if crossing.staged and not pinned:  # the library's own copy into its page-locked memory comes before
+        copy = copy + size / machine.get("host_copy_bytes_per_second")
+    residual = busy * machine.model("unexplained") * machine.model(f"unexplained_{way}")
+    waits = pinned and (bool(memory) or not crossing.asynchronous)
+    wait = busy * machine.get("synchronize_seconds") if waits else 0.0  # a pageable call's has its own
+    return np.asarray(residual * copy + wait)
 
 
 def predict_crossings(run: ScriptRun, target: CatalogueEntry) -> tuple[LinePrediction, tuple[Ceiling, ...]]:

@@ -129,7 +129,12 @@ class Frame:
         if step.action == "host":
             return self._migrations(step.name, "host") + host_seconds(self.at, step.name)
         if step.action == "device":
-            moved = self._before_launch() if self.at.moves_whole else self._migrations(step.name, "device")
+            if self.at.moves_whole:  # also what the kernel does not use; not what is attached to the host
+                owned = ((b.name, self.at.own(b.name)) for b in self.at.workload.buffers)
+                whole = [name for name, own in owned if own.managed and not own.prefetched]
+                moved = sum(map(self._arrive_whole, whole), constant(0.0))
+            else:
+                moved = self._migrations(step.name, "device")
             return moved + self._clean() + stages.kernel_seconds(self.at, step.name)
         if step.action == "synchronize":
             return self._synchronize()
@@ -196,12 +201,6 @@ class Frame:
             return constant(0.0)
         self._note_mapping(buffer, side, written=written)
         return stages.migration(self.at, buffer, moved, side)
-
-    def _before_launch(self) -> Values:
-        """Managed memory moves whole, also what the kernel does not use; not what is attached to the host."""
-        buffers = [b.name for b in self.at.workload.buffers if self.at.own(b.name).managed]
-        global_ones = (name for name in buffers if not self.at.own(name).prefetched)
-        return sum(map(self._arrive_whole, global_ones), constant(0.0))
 
     def _arrive_whole(self, buffer: str) -> Values:
         size, before = self.at.size(buffer), self._pages.get(buffer)

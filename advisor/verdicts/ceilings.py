@@ -48,20 +48,16 @@ class Scope:
 
 def scopes(run: ScriptRun) -> tuple[Scope, ...]:
     """Each loop with crossings, the slowest first; the run as a whole where there is none."""
-    inside = [_loop(run, number) for number in range(len(run.loops))]
-    loops = [scope for scope in inside if scope.crossings]
+    shares, loops = any(what.startswith(SHARED) for what in run.unseen), []
+    for number, loop in enumerate(run.loops):
+        its = tuple((i, c) for i, c in enumerate(run.crossings) if c.loop == number)
+        if its:
+            loops.append(Scope(number, loop, loop.frames, loop.frame_seconds, its, shares))
     loops.sort(key=lambda scope: (scope.seconds or 0.0) * scope.frames, reverse=True)
     every = tuple(enumerate(run.crossings))
     seconds = None if run.played else run.seconds - run.overhead_seconds
     whole = Scope(None, None, 1, seconds if seconds and seconds > 0 else None, every)
     return tuple(loops) or ((whole,) if every else ())
-
-
-def _loop(run: ScriptRun, number: int) -> Scope:
-    loop = run.loops[number]
-    its = tuple((i, c) for i, c in enumerate(run.crossings) if c.loop == number)
-    shares = any(what.startswith(SHARED) for what in run.unseen)
-    return Scope(number, loop, loop.frames, loop.frame_seconds, its, shares)
 
 
 def around(run: ScriptRun) -> tuple[tuple[int, Crossing], ...]:

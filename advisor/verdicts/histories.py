@@ -138,10 +138,6 @@ def newest(seconds: Sequence[float], *, series: int = 1) -> stats.Ratio | None:
     return stats.Ratio(*map(math.exp, (size, size - half, size + half))) if notable else None
 
 
-_OF_THE_RUN = ("method",)
-"""Conditions that change how sure a time is, not the time."""
-
-
 @dataclass(frozen=True)
 class Change:
     """Steps of several strategies at one place: before entry `at`, or anywhere from `first` to `last`.
@@ -243,15 +239,18 @@ def _path_results(
 
 
 def _series(entries: tuple[Entry, ...], track: Track, count: int) -> Series:
-    around = ((), *(tuple(_around(a.profile, b.profile)) for a, b in pairwise(entries)))
+    around: list[tuple[Condition, ...]] = [()]
+    for before, now in pairwise(entry.profile for entry in entries):
+        apart = differing(conditions(before, now), "condition")
+        # The method changes how sure a time is, not the time.
+        around.append(tuple(condition for condition in apart if condition.what != "method"))
     predicted = track.basis == "predicted"
     looked = len(entries) > 1 if predicted else can_look() and len(entries) >= FEWEST
-    steps = _differences(track) if predicted else _steps(track, count)
-    changes = tuple(_changes(steps, entries, around)) if looked else ()
+    changes = tuple(_changes(_steps(track, count), entries, around)) if looked else ()
     machine = entries[-1].profile.environment
     names = machine.host_name, machine.cpu_model, f"{machine.cpu_count} cores" if machine.cpu_count else None
     last = {} if predicted else dict(_newest(track, changes, count))
-    return Series(entries, track, ", ".join(filter(None, names)), changes, around, looked, last)
+    return Series(entries, track, ", ".join(filter(None, names)), changes, tuple(around), looked, last)
 
 
 def _times(track: Track, strategy: str) -> dict[int, float]:
@@ -269,27 +268,20 @@ def _newest(track: Track, changes: Sequence[Change], count: int) -> Iterator[tup
             yield strategy, ratio
 
 
-def _around(before: Profile, now: Profile) -> Iterator[Condition]:
-    conditions_of = differing(conditions(before, now), "condition")
-    return (condition for condition in conditions_of if condition.what not in _OF_THE_RUN)
-
-
 def _steps(track: Track, count: int) -> Iterator[tuple[str, Step]]:
+    """Steps of measured times; of predictions every difference, which only what is profiled can make."""
     for strategy in track.with_figures:
         times = _times(track, strategy)
+        if track.basis == "predicted":
+            for (before, old), (at, new) in pairwise(times.items()):
+                if abs(math.log(new / old)) > math.log1p(_LEAST_PATH):
+                    yield strategy, Step(at, before + 1, at, stats.Ratio(new / old, new / old, new / old))
+            continue
         places = list(times)
         for step in steps([*times.values()], series=count):
             # Anywhere after the last entry with figures before it.
             first = places[step.first - 1] + 1
             yield strategy, Step(places[step.at], first, places[step.last], step.ratio)
-
-
-def _differences(track: Track) -> Iterator[tuple[str, Step]]:
-    """Every difference between neighbours of a series that only what is profiled can change."""
-    for strategy in track.with_figures:
-        for (before, old), (at, new) in pairwise(_times(track, strategy).items()):
-            if abs(math.log(new / old)) > math.log1p(_LEAST_PATH):
-                yield strategy, Step(at, before + 1, at, stats.Ratio(new / old, new / old, new / old))
 
 
 def _edited(files: Sequence[str], first: int, last: int) -> list[int]:

@@ -87,7 +87,9 @@ def with_reason(
         _saves(result),
         _noise(result),
     )
-    steps = filter(None, (*parts, *after, _over_budget(list(result.excluded), preferences)))
+    over, budget = list(result.excluded), preferences.memory_budget_bytes
+    without = f"Over the memory budget of {units.size(budget)}: {listing(over)}." if over and budget else ""
+    steps = filter(None, (*parts, *after, without))
     return _with_steps(result, *steps, next_step=_CONFIRM if predicted else _next(result))
 
 
@@ -166,11 +168,6 @@ def _noise(result: Recommendation) -> str:
     return (
         f"The control, one strategy measured under two names, differs from itself: {between} its own {noun}."
     )
-
-
-def _over_budget(names: Sequence[str], preferences: Preferences) -> str:
-    budget = preferences.memory_budget_bytes
-    return f"Over the memory budget of {units.size(budget)}: {listing(names)}." if names and budget else ""
 
 
 def _next(result: Recommendation) -> str:

@@ -34,9 +34,14 @@ def scores(blocks: Iterable[saved.Block], objective: Objective) -> list[Block]:
     if objective == "latency-p99":
         return _percentiles(listed)
     if objective == "energy":
-        return [_score(block, block.joules) for block in listed if block.joules is not None]
-    stretched = ((block, _stretch(block, objective)) for block in listed)
-    return [_score(block, block.period_seconds * stretch, stretch) for block, stretch in stretched]
+        return [Block(b.process, b.round, b.contestant, b.joules) for b in listed if b.joules is not None]
+    found = []
+    for block in listed:
+        latency = block.latency_seconds if counts_latency(objective) else None
+        stretch = 1.0 if latency is None else latency / block.period_seconds
+        seconds = block.period_seconds * stretch
+        found.append(Block(block.process, block.round, block.contestant, seconds, stretch))
+    return found
 
 
 def rounds_of_a_score(blocks: Iterable[saved.Block], objective: Objective) -> int:
@@ -54,27 +59,13 @@ def percentile(frames: Sequence[float]) -> float | None:
     return float(np.sort(frames)[math.ceil(TAIL * len(frames)) - 1])
 
 
-def _stretch(block: saved.Block, objective: Objective) -> float:
-    """The objective's time of a block, over the time between finished frames."""
-    if block.latency_seconds is None or not counts_latency(objective):
-        return 1.0
-    return block.latency_seconds / block.period_seconds
-
-
-def _score(block: saved.Block, value: float, stretch: float = 1.0) -> Block:
-    return Block(block.process, block.round, block.contestant, value, stretch)
-
-
 def _percentiles(blocks: Sequence[saved.Block]) -> list[Block]:
     together, batches = rounds_of_a_score(blocks, "latency-p99"), dict[tuple[int, int, str], list[float]]()
     for block in blocks:
         key = (block.process, block.round // together, block.contestant)
         batches.setdefault(key, []).extend(block.delays)
-    blocks_of_batches = []
-    for (process, batch, name), frames in batches.items():
-        if (value := percentile(frames)) is not None:
-            blocks_of_batches.append(Block(process, batch, name, value))
-    return blocks_of_batches
+    values = ((key, percentile(frames)) for key, frames in batches.items())
+    return [Block(*key, value) for key, value in values if value is not None]
 
 
 def seconds_of(row: Measured | Predicted) -> tuple[float, float, float]:

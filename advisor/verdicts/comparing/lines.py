@@ -97,7 +97,7 @@ def compare_lines(base: Profile, head: Profile, *, anyway: bool = False) -> Line
         base,
         head,
         conditions(base, head),
-        tuple(ComparedFrames(b, h, tuple(_lines(b, h))) for b, h in pairs),
+        tuple(_frames(b, h) for b, h in pairs),
         tuple(alone),
         tuple(_advice_apart(head.script, base.script)),
         tuple(_advice_apart(base.script, head.script)),
@@ -121,11 +121,11 @@ def _name(scope: Scope, among: Sequence[Scope]) -> tuple[str, str, int]:
     return place.file, place.text, alike.index(place.line)
 
 
-def _lines(base: Scope, head: Scope) -> Iterator[ComparedLine]:
+def _frames(base: Scope, head: Scope) -> ComparedFrames:
     """HEAD's lines in their order, then those that only BASE has."""
     before, now = _moved(base), _moved(head)
-    for key in dict.fromkeys((*now, *before)):
-        yield ComparedLine(key[2], before.get(key), now.get(key))
+    keys = dict.fromkeys((*now, *before))
+    return ComparedFrames(base, head, tuple(ComparedLine(k[2], before.get(k), now.get(k)) for k in keys))
 
 
 def _moved(scope: Scope) -> Mapping[_Key, Moved]:

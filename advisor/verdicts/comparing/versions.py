@@ -70,8 +70,8 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun, results: Res
     judged, noise = run.judged, run.judged.noise
     off = max(noise.high, 1 / noise.low) if noise else 1.0
     rows = tuple(
-        replace(row, paired=True, trusted=judged.trusted, off=off, used=row.strategy in judged.used)
-        for row in (Compared(*run.rows[s], r, _outcome(run, s)) for s, r in judged.ratios.items())
+        Compared(*run.rows[s], ratio, _outcome(run, ratio), True, judged.trusted, off, s in judged.used)
+        for s, ratio in judged.ratios.items()
     )
     sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
     verdict, before, now = recommended(base, head), base.measured(), head.measured()
@@ -86,8 +86,7 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun, results: Res
     return VersionComparison(devices=devices, results=results, run=run, **other)
 
 
-def _outcome(run: VersionRun, strategy: str) -> Outcome:
-    ratio = run.judged.ratios[strategy]
+def _outcome(run: VersionRun, ratio: Ratio) -> Outcome:
     if not run.judged.trusted:
         return "cannot tell"
     if ratio.low > 1:
