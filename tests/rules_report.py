@@ -21,6 +21,7 @@ from advisor.measure.trying.candidates import candidates
 from advisor.model.measured import modelled
 from advisor.model.terms import span
 from advisor.profiles import reading
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.schema import Profile
 from advisor.rules.advise import advise, conclude
 from advisor.strategies.registry import BASELINE
@@ -78,7 +79,8 @@ class Change(NamedTuple):
 
 def changes(name: str, profile: Profile) -> tuple[list[Change], list[Change]]:
     """What rules advise, and every change from the baseline, in a run that measured both strategies."""
-    measured, pairs = profile.measured(), compared(profile, "throughput")
+    by_rate = profile.model_copy(update={"preferences": Preferences(objective="throughput")})
+    measured, pairs = profile.measured(), compared(by_rate)
     likely = {strategy: span(seconds)[1] for strategy, seconds in modelled(profile).items()}
 
     def between(rule: str, old: str | None, new: str | None) -> Iterator[Change]:

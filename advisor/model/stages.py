@@ -263,8 +263,6 @@ def cpu_pages(at: Context, count: Values | float) -> Values:
 def migration(at: Context, buffer: str, count: Values, to: Side) -> Values:
     """Pages of a buffer that the other side had last, moved because this side touches them."""
     machine, touched = at.machine, np.minimum(count, at.size(buffer))
-    if not touched.any():
-        return constant(0.0)
     if at.moves_whole:
         return touched / machine.get(f"migration_to_{to}_bytes_per_second")
     by_rate = machine.find("fault_rate_bytes_per_second")

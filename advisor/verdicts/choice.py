@@ -17,12 +17,14 @@ import numpy as np
 
 from advisor import stats
 from advisor.profiles import figures as saved
-from advisor.profiles.conclusions import Objective, Preferences
+from advisor.profiles.conclusions import Preferences
 from advisor.stats import Floats
 from advisor.strategies.mixes import of_row
 from advisor.strategies.registry import BASELINE, STRATEGIES
 from advisor.verdicts.estimate import Block, Pairs, paired
 
+CONFIDENCE = 0.95
+"""For all that a final claims at all of its looks together."""
 SAME_MEMORY = 0.01
 """Footprints within 1 % are the same: whole pages make up that much."""
 LEAST_SAVING = 2 << 20
@@ -63,7 +65,7 @@ def code_change(row: saved.Row) -> int:
     return known.code_change if known else max(strategy.code_change for strategy in STRATEGIES) + 1
 
 
-def by_memory(rows: Sequence[Row], preferences: Preferences | Aim) -> list[Row]:
+def by_memory(rows: Sequence[Row], preferences: Preferences) -> list[Row]:
     """The rows that time may choose from; none where nothing fits the budget."""
     fitting = within(rows, preferences.memory_budget_bytes)
     return leanest(fitting) if preferences.objective == "footprint" else fitting
@@ -90,26 +92,9 @@ def break_tie(equals: Sequence[Contestant], times: Mapping[str, float]) -> Conte
     return baseline or min(leanest(equals), key=lambda one: (one.code_change, times[one.name], one.name))
 
 
-@dataclass(frozen=True)
-class Aim:
-    """Criteria of the choice. Blocks hold the figure to minimize: latency, period, energy or a quantile."""
-
-    objective: Objective = "time"
-    memory_budget_bytes: int | None = None
-    indifference: float = stats.EQUIVALENCE
-    confidence: float = 0.95
-    """For all that the final claims at all of its looks together."""
-    share: float = 1.0
-    """The part of the error that this look may spend; see `final.SPENDING`."""
-
-    @property
-    def certainty(self) -> float:
-        return 1 - (1 - self.confidence) * self.share
-
-    @property
-    def margin(self) -> float:
-        """The indifference as a difference of logarithms."""
-        return float(np.log1p(self.indifference))
+def certainty(share: float) -> float:
+    """The level of all that a look claims which may spend this share of the error; see `final.SPENDING`."""
+    return 1 - (1 - CONFIDENCE) * share
 
 
 @dataclass(frozen=True)
@@ -133,11 +118,11 @@ class Choice:
 
 
 def competing(
-    contestants: Sequence[Contestant], measured: Collection[str], aim: Aim
+    contestants: Sequence[Contestant], measured: Collection[str], preferences: Preferences
 ) -> tuple[list[Contestant], list[Contestant]]:
     """The contestants that may be chosen, and those over the budget: memory rules out before time does."""
     here = [one for one in contestants if not one.left]
-    allowed, fitting = by_memory(here, aim), within(here, aim.memory_budget_bytes)
+    allowed, fitting = by_memory(here, preferences), within(here, preferences.memory_budget_bytes)
     over = [one for one in here if one.name in measured and one not in fitting]
     return [one for one in allowed if one.name in measured], over
 
@@ -165,17 +150,17 @@ def standings(pairs: Pairs, rows: Mapping[str, Contestant], half: Floats) -> lis
     return [Standing(rows[n], stats.Ratio(*ends)) for n, ends in zip(pairs.names, ratios, strict=True)]
 
 
-def choose(standings: Sequence[Standing], aim: Aim) -> Choice:
+def choose(standings: Sequence[Standing], indifference: float) -> Choice:
     """Among all with U within the indifference the tie-breakers decide; without any, the least U.
 
     U is over all contestants. A mix may be chosen only once every uniform strategy is clearly outside the
     indifference, however near it is itself. No rival's noise vetoes a choice that is near enough itself, and
     none makes one that is clearly outside the indifference the least.
     """
-    open_to = [one for one in standings if not surely_outside(one, aim)]
+    open_to = [one for one in standings if not surely_outside(one, indifference)]
     simple = [one for one in open_to if not one.contestant.placements]
     allowed = simple or open_to or list(standings)
-    near = [one for one in allowed if one.bound <= aim.indifference]
+    near = [one for one in allowed if one.bound <= indifference]
     least = min(allowed, key=lambda one: (one.over_best.high, one.over_best.value, one.contestant.name))
     chosen = _preferred(near) if near else least
     others = (one for one in (allowed if near else open_to) if one not in near and one is not chosen)
@@ -183,9 +168,9 @@ def choose(standings: Sequence[Standing], aim: Aim) -> Choice:
     return Choice(chosen, tuple(near), tuple(undecided))
 
 
-def surely_outside(one: Standing, aim: Aim) -> bool:
+def surely_outside(one: Standing, indifference: float) -> bool:
     """Slower than another by more than the indifference, now or at an earlier look."""
-    return one.contestant.dropped or one.over_best.low > 1 + aim.indifference
+    return one.contestant.dropped or one.over_best.low > 1 + indifference
 
 
 def _preferred(near: Sequence[Standing]) -> Standing:
@@ -208,8 +193,8 @@ MOST_GAIN = 10.0
 """A logarithm: a larger gain is one that the blocks cannot bound."""
 
 
-def most_gained(blocks: Sequence[Block], contestants: Sequence[Contestant], aim: Aim) -> dict[str, float]:
-    """The most each mix of the final may gain, as a share; all hold at once at the aim's certainty."""
+def most_gained(blocks: Sequence[Block], contestants: Sequence[Contestant], share: float) -> dict[str, float]:
+    """The most each mix of the final may gain, as a share; all hold at once."""
     finalists = {block.contestant for block in blocks}
     here = [one for one in contestants if one.name in finalists and not one.left]
     uniform, mixes = ([one.name for one in here if bool(one.placements) == mixed] for mixed in (False, True))
@@ -217,6 +202,6 @@ def most_gained(blocks: Sequence[Block], contestants: Sequence[Contestant], aim:
         return {}
     names = [*uniform, *mixes]
     pairs = paired(blocks, names, [one.name for one in here if one.alone])
-    upper = pairs.difference + pairs.half_widths(aim.certainty, len(names) - 1)
+    upper = pairs.difference + pairs.half_widths(certainty(share), len(names) - 1)
     least = np.clip(upper[: len(uniform), len(uniform) :].min(axis=0), 0.0, MOST_GAIN)
     return dict(zip(mixes, np.expm1(least).tolist(), strict=True))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor import stats
-from advisor.profiles.conclusions import Faster, Recommendation, Verdict
+from advisor.profiles.conclusions import Faster, Preferences, Recommendation, Verdict
 from advisor.strategies.registry import BASELINE
 from advisor.verdicts import choice
 from advisor.verdicts.estimate import Block, Pairs, paired
@@ -111,12 +111,13 @@ class Decision:
 def decide(
     blocks: Iterable[Block],
     contestants: Sequence[choice.Contestant],
-    aim: choice.Aim,
+    preferences: Preferences,
+    share: float = 1.0,
     *,
     alias: Alias | None = None,
     pace: Pace | None = None,
 ) -> Decision:
-    """What the blocks say at a planned look, or when the time is up. Its share of the error is the aim's.
+    """What the blocks say at a planned look, or when the time is up. It may spend that share of the error.
 
     It is settled when each contestant that the tie-breakers would prefer to the chosen one is clearly outside
     the indifference, or inside. A pure function: blocks may come in any order and from a saved profile.
@@ -127,51 +128,55 @@ def decide(
     pairs = paired(listed, names, [one.name for one in contestants if one.alone])
     noise = None
     if alias and {alias.name, alias.of} <= finalists:
-        noise = ratio(paired(listed, [alias.name, alias.of]), aim.certainty)
-    return judge(pairs, contestants, aim, noise=noise, alias=alias, pace=pace)
+        noise = ratio(paired(listed, [alias.name, alias.of]), choice.certainty(share))
+    return judge(pairs, contestants, preferences, share, noise=noise, alias=alias, pace=pace)
 
 
 def judge(
     pairs: Pairs,
     contestants: Sequence[choice.Contestant],
-    aim: choice.Aim,
+    preferences: Preferences,
+    share: float = 1.0,
     *,
     noise: stats.Ratio | None = None,
     alias: Alias | None = None,
     pace: Pace | None = None,
 ) -> Decision:
     """`decide` from differences that are known. noise: the alias's time over its own under the other name."""
-    rows, over_budget = choice.competing(contestants, pairs.names, aim)
+    rows, over_budget = choice.competing(contestants, pairs.names, preferences)
     verdict = Recommendation(
         strategy=None,
         verdict="open",
-        objective=aim.objective,
+        objective=preferences.objective,
         noise=known(noise),
         excluded={one.name: needs(one) for one in over_budget},
         reason="",
     )
     if not rows:
         return Decision(verdict, False, frozenset())
-    final = _Final(pairs, rows, aim)
+    final = _Final(pairs, rows, preferences, choice.certainty(share))
     kind = final.kind if noise is None or trusted(noise) else "untrusted"
     more = _seconds_more(final, pace) if kind == "open" and pace else None
     verdict = verdict.model_copy(update={**final.figures(), "verdict": kind, "seconds_more": more})
-    slower = {one.contestant.name for one in final.standings if choice.surely_outside(one, aim)}
+    outside = (one for one in final.standings if choice.surely_outside(one, preferences.indifference))
+    slower = {one.contestant.name for one in outside}
     dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
     step = next_step(pairs, pace) if pace and not final.settled else None
     return Decision(verdict, final.settled, dropped, step)
 
 
 class _Final:
-    def __init__(self, pairs: Pairs, rows: Sequence[choice.Contestant], aim: choice.Aim) -> None:
-        self.every, self.rows, self.aim = pairs, rows, aim
+    def __init__(
+        self, pairs: Pairs, rows: Sequence[choice.Contestant], preferences: Preferences, certainty: float
+    ) -> None:
+        self.every, self.rows, self.preferences, self.certainty = pairs, rows, preferences, certainty
         self.pairs = pairs.among([one.name for one in rows])
         rivals = max(1, len(rows) - 1)
-        self.half = self.pairs.half_widths(aim.certainty, rivals)
-        one_end = self.pairs.half_widths(aim.certainty, rivals, ends=1)
+        self.half = self.pairs.half_widths(certainty, rivals)
+        one_end = self.pairs.half_widths(certainty, rivals, ends=1)
         self.standings = choice.standings(self.pairs, {one.name: one for one in rows}, one_end)
         self.fastest = sorted(self.standings, key=lambda one: (one.over_best.value, one.contestant.name))
-        self.choice: choice.Choice = choice.choose(self.standings, aim)
+        self.choice: choice.Choice = choice.choose(self.standings, preferences.indifference)
 
     @property
     def settled(self) -> bool:
@@ -180,7 +185,7 @@ class _Final:
 
     @property
     def kind(self) -> Verdict:
-        chosen, least = self.choice.chosen, self.aim.objective == "footprint" and len(self.rows) == 1
+        chosen, least = self.choice.chosen, self.preferences.objective == "footprint" and len(self.rows) == 1
         if not self.choice.near_enough or (self.pairs.processes < FEWEST_PROCESSES and not least):
             return "open"
         if chosen.contestant.name == BASELINE:
@@ -202,7 +207,7 @@ class _Final:
             "tied_with": tuple(name for name in tied if name != chosen.name),
         }
         if BASELINE in self.every.names:
-            speedup = ratio(self.every.among([BASELINE, chosen.name]), self.aim.confidence)
+            speedup = ratio(self.every.among([BASELINE, chosen.name]), choice.CONFIDENCE)
             figures |= {"speedup": speedup.value, "interval": known(speedup), "baseline": BASELINE}
         if first is not chosen:
             saved = first.physical_bytes - chosen.physical_bytes
@@ -221,7 +226,7 @@ class _Final:
 
     def _groups(self) -> tuple[tuple[str, ...], ...]:
         """Each joins the first group whose members are all clearly within the indifference of it."""
-        inside = np.abs(self.pairs.difference) + self.half <= self.aim.margin
+        inside = np.abs(self.pairs.difference) + self.half <= np.log1p(self.preferences.indifference)
         place = {name: index for index, name in enumerate(self.pairs.names)}
         groups: list[list[str]] = []
         for name in (one.contestant.name for one in self.fastest):
@@ -255,6 +260,7 @@ def trusted(noise: stats.Ratio) -> bool:
 
 def _seconds_more(now: _Final, pace: Pace) -> float | None:
     """Seconds until it would be settled if the differences stayed as they are; None where it would not."""
-    grown = ((factor, _Final(now.every.grown(factor), now.rows, now.aim)) for factor in FACTORS)
+    known = now.rows, now.preferences, now.certainty
+    grown = ((factor, _Final(now.every.grown(factor), *known)) for factor in FACTORS)
     enough = next((factor for factor, later in grown if later.settled), None)
     return seconds_for(enough, now.every, pace) if enough else None

@@ -12,7 +12,7 @@ from advisor.profiles.conclusions import Objective, Preferences, Recommendation,
 from advisor.profiles.figures import FinalRecord
 from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.strategies.registry import BASELINE
-from advisor.verdicts.choice import Aim, Contestant, code_change, leanest, most_gained, within
+from advisor.verdicts.choice import Contestant, code_change, leanest, most_gained, within
 from advisor.verdicts.estimate import Pairs, paired, unpaired
 from advisor.verdicts.final import FEWEST_PROCESSES, Alias, Decision, Pace, Step, decide, judge, ratio
 from advisor.verdicts.reasons import by_screening, least_memory, with_mixes, with_reason
@@ -52,8 +52,7 @@ def recommend(profile: Profile) -> Recommendation | None:
         return with_mixes(by_screening(result, ahead), {}, profile.search)
     if final is None or chosen is None or chosen.placements:
         return result
-    aim = _aim(preferences, final)
-    gained = most_gained(scores(profile.blocks, aim.objective), contestants, aim)
+    gained = most_gained(scores(profile.blocks, preferences.objective), contestants, final.share)
     return with_mixes(result, gained, profile.search)
 
 
@@ -69,9 +68,9 @@ def _ahead(profile: Profile, result: Recommendation) -> float | None:
     return min(times.values()) / chosen if inside == [result.strategy] and chosen and times else None
 
 
-def compared(profile: Profile, objective: Objective | None = None) -> Pairs:
-    """How far the measured rows are apart in what the objective counts: the profile's own, or that one."""
-    counts, rows = objective or profile.preferences.objective, profile.measured()
+def compared(profile: Profile) -> Pairs:
+    """How far the measured rows are apart in what the objective counts."""
+    counts, rows = profile.preferences.objective, profile.measured()
     final = profile.final
     if final is None or not profile.blocks:
         return _apart(list(rows.values()), counts)
@@ -92,8 +91,7 @@ def decided(
     contestants = _contestants(rows, final)
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
     pace = Pace(final.process_seconds, final.round_seconds * each) if final.round_seconds else None
-    aim = _aim(preferences, final)
-    decision = decide(scored, contestants, aim, alias=alias, pace=pace)
+    decision = decide(scored, contestants, preferences, final.share, alias=alias, pace=pace)
     if decision.step is None and pace and not scored:
         return replace(decision, step=Step(FEWEST_PROCESSES, each))
     if decision.step is None or each == 1:
@@ -103,7 +101,7 @@ def decided(
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
     pairs = _apart(rows, preferences.objective)
-    return judge(pairs, _contestants(rows, None), _aim(preferences, None))
+    return judge(pairs, _contestants(rows, None), preferences)
 
 
 def _apart(rows: Sequence[Measured], objective: Objective) -> Pairs:
@@ -135,11 +133,6 @@ def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Co
         )
         for row in rows
     ]
-
-
-def _aim(preferences: Preferences, final: FinalRecord | None) -> Aim:
-    aim = Aim(*preferences.choice)
-    return replace(aim, share=final.share) if final else aim
 
 
 # How much faster than the baseline each strategy is

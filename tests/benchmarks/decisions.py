@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from advisor.verdicts.choice import Aim, Contestant
+from advisor.profiles.conclusions import Preferences
+from advisor.verdicts.choice import Contestant
 from advisor.verdicts.estimate import Block
 from advisor.verdicts.final import SPENDING, Alias, Decision, Pace, Step, decide, first_step
 
@@ -123,7 +124,6 @@ def run(seed: int, count: int, noise: Noise, seconds: float = SECONDS) -> Run:
     alias = Alias("again", rows[-1].name)
     machine = Machine(times | {alias.name: times[alias.of]}, noise, generator, {alias.name: alias.of})
     pace = Pace(PROCESS_SECONDS, BLOCK_SECONDS * (count + 1))
-    aim = Aim()
     step: Step | None = first_step(seconds, pace)
     blocks: list[Block] = []
     spent = 0.0
@@ -134,8 +134,8 @@ def run(seed: int, count: int, noise: Noise, seconds: float = SECONDS) -> Run:
             if machine.clock < seconds:
                 blocks += machine.process(names, step.rounds, pace, seconds)
         last = share == SPENDING[-1] or machine.clock >= seconds
-        aim = replace(aim, share=1 - spent if last else share)
-        decision = decide(blocks, rows, aim, alias=alias, pace=pace)
+        share_now = 1 - spent if last else share
+        decision = decide(blocks, rows, Preferences(), share_now, alias=alias, pace=pace)
         spent += share
         rows = [
             Contestant(r.name, r.physical_bytes, r.code_change, dropped=r.name in decision.dropped)

@@ -97,8 +97,8 @@ def ratio_of(
             head.rounds, base.rounds, confidence=confidence, resamples=resamples, seed=seed
         )
         return interval.around(head.median_seconds / base.median_seconds)
-    if not isinstance(base, Predicted) or not isinstance(head, Predicted):
-        raise TypeError("measured and predicted times cannot be compared")
+    assert isinstance(base, Predicted)
+    assert isinstance(head, Predicted)
     if base == head:
         return stats.Ratio(1.0, 1.0, 1.0)
     ratios = draw_ratios(head, base)
