@@ -9,7 +9,7 @@ outside the tie is only likely, and so is a change that depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Literal
@@ -61,31 +61,6 @@ class Change:
     def likely(self) -> bool:
         """Whether one of the two is no more than likely the best."""
         return self.before.likely or self.after.likely
-
-
-def optima_of(
-    chosen: Recommendation | None,
-    *,
-    predicted: bool,
-    complete: bool = True,
-    overlapping: Collection[str] = (),
-) -> Optima:
-    """What the recommendation at one value says of its strategies; nothing where the run was cut short.
-
-    `overlapping` are the strategies whose predicted range meets that of the recommended one.
-    """
-    if chosen is None or not complete:
-        return Optima()
-    undecided = chosen.verdict in UNDECIDED
-    if chosen.strategy is None or (undecided and not predicted):
-        return Optima(rivals=tuple(dict.fromkeys((*filter(None, (chosen.strategy,)), *chosen.tied_with))))
-    if undecided:
-        return Optima(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
-    tied = (chosen.strategy, *chosen.tied_with) if chosen.tied_with else ()
-    others = set(overlapping) if tied else set[str]()
-    best = frozenset({chosen.strategy, *tied})
-    likely = bool(others - {*tied, chosen.strategy})
-    return Optima(best, chosen.strategy, likely, rivals=tied, overlaps=bool(others - {chosen.strategy}))
 
 
 def runs(optima: Sequence[Optima]) -> tuple[Run, ...]:
@@ -179,28 +154,37 @@ def tracks(points: Sequence[Point]) -> tuple[Track, ...]:
 
 
 def measured_stop(value: Values, profile: Profile | None) -> Stop:
-    if profile is None:
-        return Stop(value, {})
-    against, profile = _doubt(profile), counted(profile)
-    whole = not was_interrupted(profile) and not against
-    optima = optima_of(profile.recommendation, predicted=False, complete=whole)
-    return Stop(value, {row.strategy: row for row in profile.results}, optima, against)
+    return _stop(value, profile, counted(profile)) if profile else Stop(value, {})
 
 
 def predicted_stop(value: Values, profile: Profile | None, name: str) -> Stop:
     for prediction in counted(profile).predictions if profile else ():
         if profile and prediction.device.name == name:
-            against, meeting = _doubt(profile, prediction), _overlapping(prediction)
-            advised = prediction.recommendation
-            optima = optima_of(advised, predicted=True, complete=not against, overlapping=meeting)
-            return Stop(value, {row.strategy: row for row in prediction.results}, optima, against)
+            return _stop(value, profile, prediction)
     return Stop(value, {})
 
 
-def _doubt(profile: Profile, prediction: Prediction | None = None) -> Doubt:
-    """The caveat of the value's own report; one strategy that is left of several is the best by default."""
-    doubts = doubt(profile, prediction)
-    return "" if doubts == "alone" and not asked_for_one(profile, prediction) else doubts
+def _stop(value: Values, profile: Profile, side: Profile | Prediction) -> Stop:
+    prediction = side if isinstance(side, Prediction) else None
+    against = doubt(profile, prediction)
+    if against == "alone" and not asked_for_one(profile, prediction):
+        against = ""  # one strategy that is left of several is the best by default
+    known = not against and not (prediction is None and was_interrupted(profile))
+    optima = _optima(side.recommendation, prediction) if known and side.recommendation else Optima()
+    return Stop(value, {row.strategy: row for row in side.results}, optima, against)
+
+
+def _optima(chosen: Recommendation, prediction: Prediction | None) -> Optima:
+    """What the recommendation at one value says of its strategies."""
+    undecided = chosen.verdict in UNDECIDED
+    if chosen.strategy is None or (undecided and prediction is None):
+        return Optima(rivals=tuple(dict.fromkeys((*filter(None, (chosen.strategy,)), *chosen.tied_with))))
+    if undecided:
+        return Optima(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
+    if not chosen.tied_with:
+        return Optima(frozenset({chosen.strategy}), chosen.strategy)
+    tied, others = (chosen.strategy, *chosen.tied_with), _overlapping(prediction) if prediction else []
+    return Optima(frozenset(tied), chosen.strategy, not {*others} <= {*tied}, tied, bool(others))
 
 
 def _overlapping(prediction: Prediction) -> list[str]:
