@@ -7,7 +7,7 @@ waits that several share; it begins at the two best uniform strategies, so that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,22 +30,18 @@ MOST_STEPS = 1000
 """Stages and buffers that are simulated, of all mixes together: 0.5 ms each, half a second a device."""
 
 
-def descend(
-    starts: Sequence[Placed], steps: Callable[[Placed], Iterator[dict[str, str]]], seconds: Times
-) -> tuple[dict[str, str], float]:
-    """The best that changing one buffer at a time comes to from any of the starts, and its time."""
-    ends = []
-    for start in starts:
-        now, (best,) = dict(start), seconds([start])
-        while True:
-            tried = list(steps(now))
-            times = seconds(tried)
-            fastest = min(range(len(tried)), key=times.__getitem__, default=None)
-            if fastest is None or times[fastest] >= best:
-                break
-            now, best = tried[fastest], times[fastest]
-        ends.append((now, best))
-    return min(ends, key=lambda end: end[1])
+def _quickest(tried: Iterable[dict[str, str]], seconds: Times) -> tuple[dict[str, str], float]:
+    """The first of the quickest and its time, infinite without any."""
+    listed = list(tried)
+    return min(zip(listed, seconds(listed), strict=True), key=lambda pair: pair[1], default=({}, math.inf))
+
+
+def _descend(start: Placed, tried_for: Mapping[str, Sequence[str]], seconds: Times) -> dict[str, str]:
+    """The best that changing one buffer at a time comes to."""
+    now, (time,) = dict(start), seconds([start])
+    while (step := _quickest(changes(now, tried_for), seconds))[1] < time:
+        now, time = step
+    return now
 
 
 @dataclass(frozen=True)
@@ -90,9 +86,8 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
     starts = sorted((name for name in likely if name in names), key=likely.__getitem__)[:STARTS]
     if not starts:
         return None
-    first = [alike(profile.workload, name) for name in starts]
-    best, time = descend(first, lambda now: changes(now, tried_for), seconds)
-    best, time = _simplest(best, time, tried_for, seconds)
+    ends = [_descend(alike(profile.workload, name), tried_for, seconds) for name in starts]
+    best, time = _simplest(*_quickest(ends, seconds), tried_for, seconds)
     fastest = others[min(likely, key=likely.__getitem__)]
     nearest = {name: _next_best(best, name, some, time, seconds) for name, some in tried_for.items()}
     instead = {name: other for name, other in nearest.items() if other}
@@ -124,12 +119,8 @@ def _next_best(
     best: Placed, buffer: str, names: Sequence[str], time: float, seconds: Times
 ) -> Instead | None:
     """The placement of the buffer that is best after the one it has, all else as it is."""
-    others = list(changes(best, {buffer: names}))
-    times = seconds(others)
-    at = min(range(len(others)), key=times.__getitem__, default=None)
-    if at is None or math.isinf(times[at]):
-        return None
-    return Instead(placement=others[at][buffer], seconds=max(0.0, times[at] - time))
+    other, after = _quickest(changes(best, {buffer: names}), seconds)
+    return None if math.isinf(after) else Instead(placement=other[buffer], seconds=max(0.0, after - time))
 
 
 def best_mix(

@@ -92,11 +92,8 @@ def decided(
     alias = Alias(final.alias, final.contestants[final.alias]) if final.alias in final.contestants else None
     pace = Pace(final.process_seconds, final.round_seconds * each) if final.round_seconds else None
     decision = decide(scored, contestants, preferences, final.share, alias=alias, pace=pace)
-    if decision.step is None and pace and not scored:
-        return replace(decision, step=Step(FEWEST_PROCESSES, each))
-    if decision.step is None or each == 1:
-        return decision
-    return replace(decision, step=Step(decision.step.processes, decision.step.rounds * each))
+    step = Step(FEWEST_PROCESSES, 1) if pace and not scored else decision.step
+    return replace(decision, step=step and Step(step.processes, step.rounds * each))
 
 
 def _separate(rows: Sequence[Measured], preferences: Preferences) -> Decision:
