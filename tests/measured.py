@@ -37,7 +37,7 @@ class Row(Record):
     latency_seconds: float | None = None
 
     def figure(self, strategy: str) -> Figure:
-        """As the verdict counts it by default: begin to end, with the interval scaled (counting.py)."""
+        """As the verdict counts it by default: begin to end, with the interval scaled (scores.py)."""
         seconds = self.latency_seconds or self.median
         longer = seconds / self.median
         return Figure(strategy, strategy, seconds, interval=(self.low * longer, self.high * longer))

@@ -120,6 +120,10 @@ def test_two_unpaired_sides_of_three_have_the_error_of_the_t_test():
     assert pairs.freedom[0, 1] == 2
 
 
+def apart(means: np.ndarray, error: np.ndarray) -> Pairs:
+    return Pairs(NAMES[: len(means)], means[:, None] - means, error, 0 * error + 500, 0, 0, 5, 50)
+
+
 def covered(truth: np.ndarray, scale: np.ndarray, runs: int = 4000) -> tuple[float, float]:
     """How often all upper ends hold at once, and how often the lower end of a contestant does, the least."""
     draw, count = np.random.default_rng(11).normal, len(truth)
@@ -130,10 +134,7 @@ def covered(truth: np.ndarray, scale: np.ndarray, runs: int = 4000) -> tuple[flo
     over = np.exp(np.where(others, truth[:, None] - truth, -np.inf).max(axis=1))
     upper, lower = 0, np.zeros(count)
     for _ in range(runs):
-        means = truth + draw(0, scale)
-        pairs = Pairs(
-            NAMES[:count], means[:, None] - means, error, np.full((count, count), 500.0), 0, 0, 5, 50
-        )
+        pairs = apart(truth + draw(0, scale), error)
         found = standings(pairs, rows, pairs.half_widths(0.95, count - 1, ends=1))
         upper += all(max(0.0, o - 1) <= one.bound + 1e-12 for o, one in zip(over, found, strict=True))
         lower += [one.over_best.low <= o + 1e-12 for o, one in zip(over, found, strict=True)]
@@ -160,11 +161,9 @@ def test_hsus_ends_hold_together_and_are_not_wider_than_that_needs(truth, scale,
 @every(("dropped", "slower", "bound"), [(False, 0.1, 0.02), (False, 0.01, 1 - 0.01), (True, 0.01, 0.02)])
 def test_one_that_is_surely_slower_than_another_widens_no_bound(dropped, slower, bound):
     """That of `a` beside its equal `b` and a `c` that hardly shares a round with `a`."""
-    truth = np.array([0.0, 0.0, slower])
-    error = np.array([[0, 0.01, 0.5], [0.01, 0, 0.01], [0.5, 0.01, 0]])
-    pairs = Pairs(NAMES[:3], truth[:, None] - truth, error, np.full((3, 3), 500.0), 0, 0, 5, 50)
+    pairs = apart(np.array([0, 0, slower]), np.array([[0, 0.01, 0.5], [0.01, 0, 0.01], [0.5, 0.01, 0]]))
     rows = {name: Contestant(name, 0, 0, dropped=dropped and name == "c") for name in NAMES[:3]}
-    assert standings(pairs, rows, 2 * error)[0].bound == pytest.approx(math.expm1(bound))
+    assert standings(pairs, rows, 2 * pairs.error)[0].bound == pytest.approx(math.expm1(bound))
 
 
 def coverage_of_blocks(processes: int, luck: float, noise: float, runs: int = 500) -> float:

@@ -86,6 +86,8 @@ def test_steps_are_found_where_they_are_and_as_large_as_they_are() -> None:
     assert up.ratio.low < 1.07 < up.ratio.high
     assert down.ratio.low < 1 / 1.07 < down.ratio.high
     assert up.ratio.high / up.ratio.low < 1.03
+    short = [[(1.04 if i >= 6 else 1) * noise.lognormvariate(0, 0.01) for i in range(12)] for _ in range(20)]
+    assert sum([step.at for step in steps(times)] == [6] for times in short) >= 18, "four times the noise"
 
 
 @every("outliers", [0.0, 0.05])

@@ -159,7 +159,6 @@ class Context:
 
     @cached_property
     def _twice(self) -> list[str]:
-        """Buffers of which overlapping frames need two sets."""
         return doubled(stage_uses(self.workload, "frame")) if self.strategy.pipelined else []
 
     @cached_property

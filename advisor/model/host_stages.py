@@ -77,11 +77,8 @@ def _noise(at: Context) -> Values:
 
 
 def _less_what_is_cached(at: Context, stage: str, memory: Values, measured: terms.Number) -> Values:
-    """The time of a stage's bytes: no more than its measured time for what the CPU's largest cache holds.
-
-    It holds what it can of all that host stages of a frame touch. An H200's host fills 4 MiB at 29 GB/s and
-    256 MiB at 9 (measured by us).
-    """
+    """The time of a stage's bytes: no more than its measured time for what the CPU's largest cache holds of
+    all that host stages of a frame touch. An H200's host fills 4 MiB at 29 GB/s and 256 MiB at 9."""
     plain, cache = at.machine.get("host_read_bytes_per_second"), at.machine.find("host_cache_bytes")
     around = any(
         not p.cpu_caches(at.memory_class)
@@ -120,10 +117,8 @@ def foreign_copy(at: Context, step: Step, *, out: bool) -> Values:
 
 
 def _rate(at: Context, placement: Placement, what: Literal["read", "write", "copy"]) -> Values:
-    """One CPU thread over memory of that kind; copies come from pageable memory.
-
-    Managed memory is pageable memory to the CPU: more than its rate was a buffer that a cache held.
-    """
+    """One CPU thread over memory of that kind; copies come from pageable memory. To the CPU managed memory is
+    pageable: more than its rate was a buffer that a cache held."""
     rate = at.machine.get(f"{_kind(at, placement, what)}_{what}_bytes_per_second")
     if placement.host_kind != "managed":
         return rate

@@ -97,7 +97,6 @@ def timed_by(profile: Profile, rows: Sequence[Mapping[str, float]], *, beside: b
 def _host_times(
     profile: Profile, trace: Trace, rows: Sequence[Mapping[str, float]], *, beside: bool
 ) -> dict[str, list[float]]:
-    """Seconds of each host stage in a frame, by the processes that timed it."""
     before, times = {w.stage: w.seconds for w in trace.work}, {}
     for stage in profile.workload.frame_stages("host"):
         share = stage.every / trace.times(stage.loop)

@@ -90,10 +90,8 @@ def predict(
 
 
 def _host_would_narrow(machine: Machine, draws: Mapping[str, Values], names: Iterable[str]) -> list[str]:
-    """Where a copy rate of the host is much of what is uncertain of a strategy: which, and how to give it.
-
-    The part is the squared correlation of time and rate over the simulated devices, on a logarithmic scale.
-    """
+    """Where a copy rate of the host is much of what is uncertain of a strategy, by the squared correlation of
+    their logarithms over the simulated devices: which, and how to give it."""
     if machine.shares_memory:
         return []
     rates = {

@@ -103,10 +103,7 @@ class _Busy:
 
 @dataclass
 class _Walk:
-    """Follows the host, each GPU's stream and, where GPUs share it, the link's two directions.
-
-    Links of their own end in one host memory: while several are busy, each is slower (`_beside_others`).
-    """
+    """Follows the host, each GPU's stream and, where GPUs share it, the link's two directions."""
 
     at: Context
     host: Reached = Reached()

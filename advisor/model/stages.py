@@ -31,7 +31,7 @@ _REREAD = "zero_copy_reread_bytes_per_second"
 
 
 def kernel_seconds(at: Context, stage: str) -> Values:
-    """A device stage with its launches, one for each traced call; no migrations, no cache maintenance."""
+    """With its launches, one for each traced call; no migrations, no cache maintenance."""
     traffic = at.traffic(stage)
     factor = at.learned.kernel_factor.get(stage, 1.0)
     arithmetic = _arithmetic(at, stage, traffic) * factor
@@ -135,9 +135,7 @@ def _access_share(at: Context, buffer: str) -> Values | float:
 
 def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
     """Host memory used in place over a link: the first pass crosses, and of later ones what is not merged.
-
-    Over a coherent link the L2 keeps it too, and the host's DRAM serves both directions.
-    """
+    Over a coherent link the L2 keeps it too, and the host's DRAM serves both directions."""
     machine, mapped = at.machine, _on(at, traffic, "link")
     if not mapped:
         return constant(0.0)
@@ -167,11 +165,8 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
 
 
 def _by_routines(at: Context, traffic: Traffic) -> Values:
-    """Bytes that library routines read again where no cache serves them, beyond the traced passes.
-
-    No L2 keeps it, and every multiprocessor has an L1 of its own: what blocks on all of them read, each
-    fetches once at least.
-    """
+    """Bytes that library routines read again beyond the traced passes: no L2 keeps them, and what blocks on
+    several multiprocessors read, the L1 of each fetches once at least."""
     most = at.machine.multiprocessors or 1
     counted = sum(max(a.bytes, a.shared_bytes * (min(most, a.readers) - 1)) for a in traffic.again)
     if not counted:
@@ -240,10 +235,8 @@ def link_rate(at: Context, to: Side) -> Values:
 
 
 def _prefetch(at: Context, placement: Placement, size: float, to: Side) -> Values:
-    """A call, and the pages over the link; nothing moves on one DRAM, nor what is kept on both sides.
-
-    On a card the driver also maps each page that comes back to the CPU, one by one and within the call.
-    """
+    """A call, and the pages over the link; nothing moves on one DRAM, nor what is kept on both sides. On a
+    card the driver also maps each page that comes back to the CPU, one by one and within the call."""
     machine = at.machine
     call = machine.get("prefetch_call_seconds")
     if machine.shares_memory or "read-mostly" in placement.hints:

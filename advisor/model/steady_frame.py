@@ -255,10 +255,8 @@ class Frame:
 
 
 def _with_waits(at: Context, steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps, and the waits within copies of pageable memory: the first after a kernel waits for it.
-
-    Such a copy returns once it is done (CUDA Runtime API, "API synchronization behavior").
-    """
+    """The steps, and the waits in copies of pageable memory: the first after a kernel waits for it, since it
+    returns once it is done (CUDA Runtime API, "API synchronization behavior")."""
     running: set[int] = set()
     for step in steps:
         if step.gpu in running and stages.blocks(at, step):
@@ -348,10 +346,8 @@ def _sum(steps: Iterable[Timed]) -> Values:
 
 
 def _shared_memory(at: Context) -> Values:
-    """All bytes of a frame over one DRAM, which CPU and GPU together get no more of than either alone.
-
-    GB10: 162.9 GB/s together, 161.3 read by the GPU alone (parallelArchitect/nvidia-uma-fault-probe).
-    """
+    """All bytes of a frame over one DRAM, of which CPU and GPU together get no more than either alone: 162.9
+    and 161.3 GB/s on GB10 (parallelArchitect/nvidia-uma-fault-probe)."""
     moved = constant(0.0)
     for step, times in Counter(chain(*at.plan.period)).items():
         if step.action in ("host", "device"):

@@ -71,8 +71,7 @@ def path_seconds(crossing: Crossing) -> float | None:
     wait the call alone, not the kernels that it waits for. None where nothing was timed.
 
     A call that returns when its copy is done (a download, from page-locked memory, PyTorch's that blocks) has
-    all of it. On an H200 an upload and a download had spans of 1.41 ms; with the call alone for the download
-    it is 1.24 ms, and removing both spared 1.22 ms. Spans of 16 KiB were half longer than PyTorch's calls.
+    all of it: on an H200 an upload and a download so counted took 1.24 ms, and removing both spared 1.22.
     """
     spent = [s for s in (crossing.host_seconds, crossing.stream_seconds) if s is not None]
     returns_late = crossing.kind == "download" or crossing.memory == "pinned" or crossing.library == "torch"
@@ -86,8 +85,7 @@ def spared_seconds(crossing: Crossing) -> float | None:
     """Expected saving of a frame without the crossing; sums of it count no second twice.
 
     From or to pageable memory the host copies or waits, so that its calls follow one another, as it does for
-    PyTorch's copies that block. The span in the stream begins before the host's own copy and ends beside the
-    host's next work: on an H200 the spans of three copies added up to 1.3 times their calls, and promised 1.5
+    PyTorch's copies that block; spans in the stream overlap the host's next work, and on an H200 promised 1.5
     times what was gained.
     """
     blocks = crossing.library == "torch" and crossing.kind != "wait" and not crossing.non_blocking

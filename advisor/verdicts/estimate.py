@@ -322,11 +322,8 @@ def _typical(variances: Floats, freedom: Floats) -> tuple[float, float]:
 
 
 def _between(deviation: Floats, share: Floats) -> tuple[Floats, Floats]:
-    """The variance of the weighted mean by what processes differ by, and the sum of the squared weights.
-
-    Unbiased where luck is all there is: with equal weights the variance of processes over their number. NaN
-    of a single process.
-    """
+    """The variance of the weighted mean by what processes differ by, unbiased where luck is all there is and
+    NaN of a single process; and the sum of the squared weights."""
     weight: Floats = (share**2).sum(axis=0)
     lost = np.where((share > 0).sum(axis=0) > 1, weight - 2 * (share**3).sum(axis=0) + weight**2, np.nan)
     variances: Floats = np.nansum(share**2 * deviation**2, axis=0) * weight / lost

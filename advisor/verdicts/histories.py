@@ -254,7 +254,6 @@ def _series(entries: tuple[Entry, ...], track: Track, count: int) -> Series:
 
 
 def _times(track: Track, strategy: str) -> dict[int, float]:
-    """The strategy's time at each place that has one."""
     return {i: times[0] for i, stop in enumerate(track.stops) if (times := stop.seconds(strategy))}
 
 

@@ -94,7 +94,6 @@ def with_reason(
 
 
 def _with_steps(result: Recommendation, *steps: str, **changes: object) -> Recommendation:
-    """The result with further steps, all of which are its reason."""
     every = (*result.steps, *steps)
     return result.model_copy(update={**changes, "steps": every, "reason": " ".join(every)})
 

@@ -306,12 +306,9 @@ def _changed_advice(
 ) -> tuple[Advice, ...]:
     """Advice of the one alone, by rule and device; measured devices stand for one another.
 
-    Rules have thresholds, so noise makes one fire in one run of the same code and not in the next. Advice
-    counts as changed where frames do other work, or where a strategy that it speaks of clearly takes another
-    time or memory.
-
-    differing: strategies that differ, by device. Of a device that one of the two alone predicts for, nothing
-    is new or gone.
+    Noise makes rules fire in one run of the same code and not in the next: advice counts as changed where
+    frames do other work, or where a strategy that it speaks of clearly takes another time or memory. Of a
+    device that one of the two alone predicts for, nothing is new or gone.
     """
     there = {_about(a, other) for a in other.advice if a.outcome == "advice"}
     shared = {None} | ({p.device.name for p in one.predictions} & {p.device.name for p in other.predictions})

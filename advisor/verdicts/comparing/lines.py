@@ -245,10 +245,8 @@ def _use(crossing: Crossing) -> tuple[object, ...]:
 
 
 def _together(base: Profile, scope: Scope, gains: Mapping[Followed, float]) -> tuple[float, bool]:
-    """Seconds of a frame that all lines together promise; whether the changes advised there were tried.
-
-    A patch of just these lines counts before their sum, which is never more than memory can change.
-    """
+    """Seconds of a frame that all lines together promise, and whether these changes were tried: a patch of
+    just these lines counts before their sum, which is never more than memory can change."""
     tried = base.trials if base.trials and base.trials.loop == scope.number else None
     trials = {(t.place, t.rule): t for t in tried.trials if t.outcome == "faster"} if tried else {}
     patch = tried.patch if tried else None
