@@ -182,27 +182,19 @@ def table(
 def details(outcomes: Sequence[Outcome], given: str = PUBLISHED) -> Iterator[str]:
     yield f"| case | strategy | {given} | predicted | range | predicted / {given} | |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- |"
-    for o in outcomes:
-        for f in o.case.figures:
-            yield _detail(o, f)
-
-
-def _detail(found: Outcome, figure: Figure) -> str:
-    values = found.of(figure)
-    if found.case.relative:
-        fastest = min(found.exact, key=lambda f: f.published)
-        values = values / found.of(fastest)
-    low, likely, high = span(values)
-    scale, unit = (1.0, "×") if found.case.relative else (1e3, " ms")
-    name = figure.strategy if figure.exact else f"{figure.strategy} ({figure.label})"
-    notes = [
-        *(["recommended"] if figure.exact and figure.strategy == found.recommended else []),
-        *([] if holds(values, figure.published, relative=found.case.relative) else ["outside"]),
-    ]
-    return (
-        f"| {found.case.name} | {name} | {figure.published * scale:.3g}{unit} | {likely * scale:.3g}{unit} "
-        f"| {low * scale:.3g} to {high * scale:.3g} | {likely / figure.published:.2f} | {', '.join(notes)} |"
-    )
+    for o, f in ((case, figure) for case in outcomes for figure in case.case.figures):
+        values, relative = o.of(f), o.case.relative
+        if relative:
+            values = values / o.of(min(o.exact, key=lambda figure: figure.published))
+        low, likely, high = span(values)
+        scale, unit = (1.0, "×") if relative else (1e3, " ms")
+        name = f.strategy if f.exact else f"{f.strategy} ({f.label})"
+        notes = ["recommended"] * (f.exact and f.strategy == o.recommended)
+        notes += ["outside"] * (not holds(values, f.published, relative=relative))
+        yield (
+            f"| {o.case.name} | {name} | {f.published * scale:.3g}{unit} | {likely * scale:.3g}{unit} "
+            f"| {low * scale:.3g} to {high * scale:.3g} | {likely / f.published:.2f} | {', '.join(notes)} |"
+        )
 
 
 def _percent(value: float | int | None) -> str:

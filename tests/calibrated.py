@@ -9,9 +9,9 @@ World").
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import get_args
 
 import numpy as np
@@ -43,45 +43,40 @@ class LeftOut:
     """All cases, each predicted without its family and its source."""
 
     fit: Fit
-    _defaults: dict[tuple[str | None, str | None], Defaults] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._defaults = cache(self._defaults)
 
     def machine(self, case: Case) -> Machine:
         """As the data sheet tells it, with constants and ranges from other families and other sources."""
-        key = family_of(case.entry), case.source
-        if key not in self._defaults:
-            elsewhere = (s for s in self.scores if s.case.source != case.source)
-            others = [s for s in elsewhere if family_of(s.case.entry) != key[0]]
-            self._defaults[key] = with_values(self._fitted(case), factors(others, self.fit.among))
-        return Machine(sheet(case.entry), self._defaults[key])
+        return Machine(sheet(case.entry), self._defaults(family_of(case.entry), case.source))
 
-    def _fitted(self, case: Case) -> Defaults:
-        return self.fit.defaults_without(family_of(case.entry), case.source)
+    def _defaults(self, family: str | None, source: str | None) -> Defaults:
+        elsewhere = (s for s in self.scores if s.case.source != source)
+        others = [s for s in elsewhere if family_of(s.case.entry) != family]
+        return with_values(self.fit.defaults_without(family, source), factors(others, self.fit.among))
 
     @cached_property
     def scores(self) -> list[Score]:
         """Every figure with its draws where nothing is left unexplained."""
-        cases = (c for c in self.fit.cases if not c.relative and family_of(c.entry) not in self.fit.gone)
-        return [score for case in cases for score in self._scores(case)]
-
-    def _scores(self, case: Case) -> Iterable[Score]:
-        entry = sheet(case.entry)
-        plain = with_values(self._fitted(case), _no_factors(self.fit.among))
-        machine = Machine(entry, plain)
-        seconds = seconds_of(case, machine)
-        for f in case.figures:
-            if f.strategy in seconds:
+        # All that is calibrated without effect: not the factor of every device, which is a choice.
+        without_effect = {
+            (i, name): {"low": 1.0, "high": 1.0}
+            for i, layer in enumerate(self.fit.among.layers)
+            for name in layer.figures
+            if name.startswith("unexplained") and (i, name) != (0, "unexplained")
+        }
+        scores = []
+        for case in self.fit.cases:
+            family, entry = family_of(case.entry), sheet(case.entry)
+            if case.relative or family in self.fit.gone:
+                continue
+            fitted = self.fit.defaults_without(family, case.source)
+            seconds = seconds_of(case, Machine(entry, with_values(fitted, without_effect)))
+            for f in (f for f in case.figures if f.strategy in seconds):
                 way = way_of(by_name(f.strategy).placement, entry)
-                yield Score(case, way, f.published, seconds[f.strategy])
-
-
-def _no_factors(among: Defaults) -> dict[Key, dict[str, float]]:
-    """All that is calibrated without effect: not the factor of every device, which is a choice."""
-    return {
-        (i, name): {"low": 1.0, "high": 1.0}
-        for i, layer in enumerate(among.layers)
-        for name in layer.figures
-        if name.startswith("unexplained") and (i, name) != (0, "unexplained")
-    }
+                scores.append(Score(case, way, f.published, seconds[f.strategy]))
+        return scores
 
 
 def factors(scores: Sequence[Score], among: Defaults) -> dict[Key, dict[str, float]]:

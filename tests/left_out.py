@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -46,12 +46,9 @@ ROUNDS = 4
 def sheet(entry: CatalogueEntry) -> CatalogueEntry:
     """The entry as its data sheet has it."""
     measured = {name: None for name in type(entry.figures).model_fields if name not in SPECIFIED}
-    figures = {name: _as_specified(getattr(entry.figures, name)) for name in SPECIFIED}
-    return entry.model_copy(update={"figures": entry.figures.model_copy(update={**measured, **figures})})
-
-
-def _as_specified(figure: DeviceFigure | None) -> DeviceFigure | None:
-    return figure and figure.model_copy(update={"low": figure.value, "high": figure.value})
+    known = {name: figure for name, figure in entry.figures if name in SPECIFIED and figure}
+    exact = {n: f.model_copy(update={"low": f.value, "high": f.value}) for n, f in known.items()}
+    return entry.model_copy(update={"figures": entry.figures.model_copy(update={**measured, **exact})})
 
 
 # Fitting
@@ -190,10 +187,10 @@ class Fit:
     among: Defaults = field(default_factory=defaults)
     gone: frozenset[str] = frozenset()
     """Families of which nothing is known, whichever else is left out."""
-    _families: dict[str | None, Defaults] = field(default_factory=dict)
-    _without: dict[tuple[str | None, str | None], Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # Asked for once per case; each answer reads the whole catalogue and every source.
+        self.without, self._among_without = cache(self.without), cache(self._among_without)
         self.keys = fitted(self.among)
         found = [self.among.layers[i].figures[name] for i, name in self.keys]
         self.prior = np.log([x.prior or x.value for x in found])
@@ -220,11 +217,6 @@ class Fit:
 
     def without(self, family: str | None, source: str | None) -> Array:
         """The logarithms of the constants, fitted to the other families' figures of other sources."""
-        if (family, source) not in self._without:
-            self._without[family, source] = self._fitted_without(family, source)
-        return self._without[family, source]
-
-    def _fitted_without(self, family: str | None, source: str | None) -> Array:
         others = (x for x in self.observed if x.case.source != source)
         rows = [x for x in others if family_of(x.case.entry) != family]
         prior = self._prior_without(family)
@@ -258,11 +250,8 @@ class Fit:
         return with_values(self._among_without(family), changed)
 
     def _among_without(self, family: str | None) -> Defaults:
-        """Asked for once per case; each answer reads the whole catalogue and every source."""
-        if family not in self._families:
-            wanted = sorted({*self.gone, *([family] if family else [])})
-            self._families[family] = reduce(without_family, wanted, self.among)
-        return self._families[family]
+        wanted = sorted({*self.gone, *([family] if family else [])})
+        return reduce(without_family, wanted, self.among)
 
     def behind(self) -> list[int]:
         """How many figures change by a tenth of what a constant does, or more."""

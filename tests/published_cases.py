@@ -191,33 +191,33 @@ WORKLOADS: dict[str, Callable[[float], Profile]] = {
 
 
 def cases() -> tuple[Case, ...]:
-    grouped = groupby(table("cases.csv"), key=lambda row: row["case"])
-    return tuple(_case(name, list(rows)) for name, rows in grouped)
+    return tuple(
+        _case(name, list(rows)) for name, rows in groupby(table("cases.csv"), key=lambda row: row["case"])
+    )
 
 
 def _case(name: str, rows: list[dict[str, str]]) -> Case:
     row = rows[0]
+    size, seconds = float(row["size"]), row["access_seconds"]
+    if row["workload"] != "touched":
+        profile = WORKLOADS[row["workload"]](size)
+    else:
+        access = StageWork(stage="access", seconds=float(seconds)) if seconds else None
+        passes = float(row["passes"]) if row["passes"] else None
+        profile = touched(size, row["mode"], passes, access)  # type: ignore[arg-type]
     return Case(
         name,
         str(DATA / row["device"]) if row["device"].endswith(".toml") else row["device"],
-        _profile(row),
-        tuple(_figure(each) for each in rows),
+        profile,
+        tuple(
+            Figure(
+                f["published_as"] or f["strategy"], f["strategy"], float(f["value"]), exact=not f["variant"]
+            )
+            for f in rows
+        ),
         row["source"],
         tuple(row["parts"].split()) or ALL,
         relative=bool(row["relative"]),
         first_frames=bool(row["first_frames"]),
         system=row["system"],  # type: ignore[arg-type]
     )
-
-
-def _profile(row: Mapping[str, str]) -> Profile:
-    size, seconds = float(row["size"]), row["access_seconds"]
-    if row["workload"] != "touched":
-        return WORKLOADS[row["workload"]](size)
-    access = StageWork(stage="access", seconds=float(seconds)) if seconds else None
-    return touched(size, row["mode"], float(row["passes"]) if row["passes"] else None, access)  # type: ignore[arg-type]
-
-
-def _figure(row: Mapping[str, str]) -> Figure:
-    label = row["published_as"] or row["strategy"]
-    return Figure(label, row["strategy"], float(row["value"]), exact=not row["variant"])
