@@ -24,18 +24,10 @@ def shared() -> Iterator[ForkServer]:
         yield server
 
 
-@pytest.fixture
-def launcher(shared: ForkServer) -> ProcessLauncher:
-    return ProcessLauncher(300, server=shared)
-
-
 def workers(server: ForkServer) -> list[int]:
     """Those that its keepers keep."""
-    return [
-        child.pid
-        for child in psutil.Process(server.pid).children(recursive=True)
-        if child.ppid() != server.pid
-    ]
+    keepers = psutil.Process(server.pid).children()
+    return [child.pid for keeper in keepers for child in keeper.children(recursive=True)]
 
 
 def test_the_server_forks_it(shared: ForkServer, tmp_path: Path) -> None:
@@ -46,8 +38,8 @@ def test_the_server_forks_it(shared: ForkServer, tmp_path: Path) -> None:
         seen.extend(workers(shared))
         return (0, 1) if note.exists() and note.read_text() else (2, 1)
 
-    ended = launched(tmp_path, ProcessLauncher(300, server=shared, memory=look), how="hang", note=str(note))
-    assert ended.how == "memory"
+    launcher = ProcessLauncher(300, server=shared, memory=look)
+    assert launched(tmp_path, launcher, how="hang", note=str(note)).how == "memory"
     assert set(seen) == {int(note.read_text())}
     assert eventually(lambda: workers(shared) == [])
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import fakes
 import pytest
-from running import MISBEHAVING, environment, eventually, is_gone
+from running import MISBEHAVING, eventually, is_gone
 
 from advisor.measure.jobs import Job, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended, ProcessLauncher
-from advisor.measure.processes import first_lines, memory
+from advisor.measure.processes import first_lines, memory, python_command, write_job
 from tests.faults.case import workload
 from tests.forking import server
 
@@ -29,8 +28,7 @@ def job(directory: Path, task: str = "measure", file: Path = MISBEHAVING, **assi
 
 def launched(directory: Path, launcher: ProcessLauncher | None = None, **assignments: str) -> Ended:
     """Forked, for which no test waits; `test_a_job_that_ends_well_gives_its_outcome` starts interpreters."""
-    forked = launcher or ProcessLauncher(300, server=server())
-    return forked(job(directory, "measure", MISBEHAVING, **assignments))
+    return (launcher or ProcessLauncher(300, server=server()))(job(directory, **assignments))
 
 
 @pytest.mark.parametrize(
@@ -63,10 +61,8 @@ def test_a_process_that_python_ends_says_why(tmp_path: Path, monkeypatch: pytest
 
 def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
     ended = launched(tmp_path, ProcessLauncher(3, server=server()), how="hang", at="2")
-    assert (ended.how, ended.reason) == (
-        "timeout",
-        "did not finish within 3.00 s; it was in hangs (misbehaving.py:70)",
-    )
+    reason = "did not finish within 3.00 s; it was in hangs (misbehaving.py:70)"
+    assert (ended.how, ended.reason) == ("timeout", reason)
 
 
 def test_a_process_that_fills_the_memory_is_ended(tmp_path: Path) -> None:
@@ -141,12 +137,8 @@ def test_ctrl_c_ends_the_process_once_it_is_known(amid: str, tmp_path: Path) -> 
 def test_a_worker_whose_parent_is_gone_already_ends_at_once(tmp_path: Path) -> None:
     """The parent was killed while the worker was still starting, before it could ask to die with it."""
     asked = job(tmp_path, how="hang")
-    directory = Path(asked.directory)
-    directory.mkdir()
-    (directory / "job.json").write_text(asked.model_dump_json(), encoding="utf-8")
+    message = write_job(asked, Path(asked.directory))
     nobody = "1" if os.getpid() != 1 else "2"
-    code = "import sys; from advisor.measure.worker import main; main(sys.argv[1:])"
-    arguments = [sys.executable, "-c", code, str(directory / "job.json"), nobody]
-    ended = subprocess.run(arguments, env=environment(), timeout=300, capture_output=True)
-    assert ended.returncode == 1
-    assert list(directory.iterdir()) == [directory / "job.json"]
+    command = python_command("advisor.measure.worker", str(message), nobody)
+    assert subprocess.run(command, timeout=300, capture_output=True).returncode == 1
+    assert [*message.parent.iterdir()] == [message]

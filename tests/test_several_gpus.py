@@ -19,7 +19,7 @@ from advisor.profiles.traces import lanes
 from advisor.strategies.parts import Region
 from advisor.strategies.planning import plan
 from advisor.strategies.registry import STRATEGIES, by_name, concerning
-from advisor.strategies.schedule import StageUse, Step, Traits
+from advisor.strategies.schedule import StageUse, Traits
 
 COPIES = Traits(moves="copies")
 PEER = Traits(moves="copies", peer=True)
@@ -61,27 +61,15 @@ BESIDE = [
 ]
 
 
-def steps(frame: list[StageUse], traits: Traits) -> str:
-    """The steady frame: transfers as +a@1 and -a@1, from GPU to GPU as a:0>1."""
-    names = {name for each in frame for name in each.access}
-    return " ".join(map(_told, plan([], frame, dict.fromkeys(sorted(names), traits)).steady))
-
-
-def _told(step: Step) -> str:
-    match step.action:
-        case "to-device":
-            return f"+{step.name}@{step.gpu}"
-        case "to-host":
-            return f"-{step.name}@{step.gpu}"
-        case "to-peer":
-            return f"{step.name}:{step.source}>{step.gpu}"
-        case "mark":
-            return f"({step.name}@{step.gpu})"
-        case "order":
-            return f"[{step.gpu} after {step.name}@{step.source}]"
-        case "synchronize":
-            return f"|{step.gpu}"
-    return step.name
+SPELLED = {
+    "to-device": "+{0.name}@{0.gpu}",
+    "to-host": "-{0.name}@{0.gpu}",
+    "to-peer": "{0.name}:{0.source}>{0.gpu}",
+    "mark": "({0.name}@{0.gpu})",
+    "order": "[{0.gpu} after {0.name}@{0.source}]",
+    "synchronize": "|{0.gpu}",
+}
+MARKED = "make -b@0 (0@0) [1 after 0@0] +b@1 (1@1) use again [0 after 1@1] -b@0 -c@1 |1 |0 read"
 
 
 @pytest.mark.parametrize(
@@ -95,24 +83,17 @@ def _told(step: Step) -> str:
         (SPLIT, ONE_MEMORY, "produce first second |1 |0 consume"),
         # What another GPU still reads is not overwritten.
         (AGAIN, PEER, "make (0@0) [1 after 0@0] b:0>1 (1@1) use [0 after 1@1] again -b@0 -c@1 |1 |0 read"),
-        (
-            AGAIN,
-            COPIES,
-            "make -b@0 (0@0) [1 after 0@0] +b@1 (1@1) use again [0 after 1@1] -b@0 -c@1 |1 |0 read",
-        ),
-        # One mark does for the parts of a buffer.
-        (
-            PARTED,
-            COPIES,
-            "make -b@0 (0@0) [1 after 0@0] +b@1 (1@1) use again [0 after 1@1] -b@0 -c@1 |1 |0 read",
-        ),
+        (AGAIN, COPIES, MARKED),
+        (PARTED, COPIES, MARKED),  # one mark does for the parts of a buffer
         # The host waited for one GPU, and another is still at work.
         (BESIDE, PEER, "one (0@1) zero -a@0 |0 look [0 after 0@1] b:1>0 both -b@0 |0 read"),
         (AGAIN, ONE_MEMORY, "make (0@0) [1 after 0@0] use (1@1) [0 after 1@1] again |1 |0 read"),
     ],
 )
 def test_what_is_moved_and_who_waits(frame: list[StageUse], traits: Traits, wanted: str) -> None:
-    assert steps(frame, traits) == wanted
+    names = sorted({name for each in frame for name in each.access})
+    steps = plan([], frame, dict.fromkeys(names, traits)).steady
+    assert " ".join(SPELLED.get(step.action, "{0.name}").format(step) for step in steps) == wanted
 
 
 @pytest.mark.parametrize("strategy", SERIAL)
@@ -185,9 +166,7 @@ def test_a_timeline_says_on_which_gpu() -> None:
     seen = {(span.label, span.gpu) for span in timeline.spans}
     assert {("device:first", 0), ("device:second", 1), ("to-host", 1), ("host:produce", None)} <= seen
     lines = dict(lanes(timeline))
-    assert list(lines) == [
-        "host", "GPU 0 copies", "GPU 0 kernels", "GPU 1 copies", "GPU 1 kernels",
-    ]  # fmt: skip
+    assert [*lines] == ["host", *(f"GPU {gpu} {what}" for gpu in (0, 1) for what in ("copies", "kernels"))]
     assert {span.gpu for span in lines["GPU 1 copies"]} == {1}
 
 

@@ -44,7 +44,7 @@ def test_each_runs_in_turn_and_one_that_fails_stops_no_other(command: Command, f
     assert names(out) == {"counter", "second", *pages}
     assert missing(said.out, "3 workloads: 2 recommendations, 1 failed", "no such camera") == []
     rows = json.loads((out / "workloads.json").read_text())["rows"]
-    assert list(dict.fromkeys(row["workload"] for row in rows)) == ["counter", "second", "broken"]
+    assert [*dict.fromkeys(row["workload"] for row in rows)] == ["counter", "second", "broken"]
     (broken,) = (row for row in rows if row["workload"] == "broken")
     assert (broken["kind"], broken["reason"]) == ("failed", "workload 'broken' raised ValueError")
     held = json.loads((out / "counter" / "profile.json").read_text())

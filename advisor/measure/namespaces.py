@@ -153,27 +153,22 @@ class _Moved(MetaPathFinder):
         spec = next(filter(None, (each.find_spec(name, path, target) for each in others)), None)
         if spec is None or not (spec.has_location or spec.submodule_search_locations):
             return spec
-        return self._moved(name, spec)
-
-    def _moved(self, name: str, moved: Spec) -> Spec:
-        folders = [self._there(Path(folder)) for folder in moved.submodule_search_locations or ()]
-        if not moved.has_location:
-            moved.submodule_search_locations = [str(folder) for folder in folders if folder.exists()]
-            return moved
-        here = Path(str(moved.origin)).resolve()
+        folders = [self._there(Path(folder)) for folder in spec.submodule_search_locations or ()]
+        if not spec.has_location:
+            spec.submodule_search_locations = [str(folder) for folder in folders if folder.exists()]
+            return spec
+        here = Path(str(spec.origin)).resolve()
         there = self._there(here)
         if there == here:
-            return moved
+            return spec
         if not there.is_file():
             raise ModuleNotFoundError(
                 f"No module named {name!r} in this version: the checkout does not contain "
                 f"{here.relative_to(self.user)}",
                 name=name,
             )
-        packages = [str(folder) for folder in folders] if moved.submodule_search_locations else None
-        spec = spec_from_file_location(name, there, submodule_search_locations=packages)
-        assert spec is not None
-        return spec
+        packages = [*map(str, folders)] if spec.submodule_search_locations else None
+        return spec_from_file_location(name, there, submodule_search_locations=packages)
 
     def _there(self, path: Path) -> Path:
         path = path.resolve()
