@@ -28,15 +28,8 @@ def server() -> Iterator[ForkServer]:
 
 def final_job(directory: Path, file: Path, *assignments: str) -> FinalJob:
     base = job_of(cpu_settings(file, *assignments), "measure", "pageable", directory, "final")
-    return FinalJob(
-        base=base,
-        process=0,
-        contestants=BOTH,
-        frames=5,
-        block_seconds=0.05,
-        compare=4,
-        directory=str(directory / "final-0"),
-    )
+    given = {"process": 0, "contestants": BOTH, "frames": 5, "block_seconds": 0.05, "compare": 4}
+    return FinalJob(base=base, directory=str(directory / "final-0"), **given)
 
 
 def check(directory: Path, file: Path, server: ForkServer, *assignments: str) -> None:

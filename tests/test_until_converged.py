@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +34,6 @@ from advisor.workloads.definition import Buffer, InOut, Out, Workload
 
 FILE = FILES / "until_converged.py"
 PROGRAMS = ("kmeans", "jacobi", "two_loops")
-STRATEGIES_ASKED = ("pageable", "zero-copy", "pinned-pipelined")
 LOOP = Loop(number=0, until="done", at_most=9)
 
 
@@ -87,11 +86,11 @@ def outcome(workload: str, strategy: str, directory: Path, file: Path = FILE, **
 
 def test_counts_vary_by_frame_and_other_counts_are_told_of(tmp_path: Path) -> None:
     outcome("two_loops", "pageable", tmp_path, task="reference")
-    first, second = outcome("two_loops", "pinned", tmp_path).iterations
-    assert (first.number, first.until, second.number, second.until) == (0, "counted", 1, "low")
-    assert first.counts == tuple(frame % 3 + 1 for frame in range(len(first.counts)))
-    assert second.counts == tuple(frame % 5 + 1 for frame in range(len(second.counts)))
-    assert 1 <= first.mean <= 3
+    ran = outcome("two_loops", "pinned", tmp_path).iterations
+    assert [(each.number, each.until) for each in ran] == [(0, "counted"), (1, "low")]
+    for each, most in zip(ran, (3, 5), strict=True):
+        assert each.counts == tuple(frame % most + 1 for frame in range(len(each.counts)))
+        assert 1 <= each.mean <= most
     once_more = changed(tmp_path, {"steps[0] > frame % 3": "steps[0] > frame % 3 + (frame == 1)"})
     problem = outcome("two_loops", "pinned", tmp_path, file=once_more)
     assert problem.cause == "differs"
@@ -191,10 +190,11 @@ def test_times_over_other_frames_are_noted() -> None:
 
 @pytest.fixture(scope="module")
 def profiles() -> dict[str, Any]:
-    return {name: profiled(f"{FILE}::{name}", strategies=STRATEGIES_ASKED) for name in PROGRAMS}
+    asked = ("pageable", "zero-copy", "pinned-pipelined")
+    return {name: profiled(f"{FILE}::{name}", strategies=asked) for name in PROGRAMS}
 
 
-@pytest.mark.parametrize("workload", PROGRAMS)
+@every("workload", PROGRAMS)
 def test_a_profile_without_a_gpu(workload: str, profiles: dict[str, Any], tmp_path: Path) -> None:
     made = profiles[workload]
     rows = made.measured()
@@ -218,8 +218,7 @@ def test_a_prediction_grows_with_the_iterations(profiles: dict[str, Any]) -> Non
 
     def terms(mean: float) -> dict[str, float]:
         blind = iterating(profiles["jacobi"], mean)
-        row = predict(blind, catalogue.load("rtx-4090"), [by_name("pinned")]).results[0]
-        return cast(dict[str, float], row.terms)
+        return predict(blind, catalogue.load("rtx-4090"), [by_name("pinned")]).results[0].terms
 
     one, ten = terms(1.0), terms(10.0)
     assert ten["device:sweep"] == pytest.approx(10 * one["device:sweep"])
@@ -262,10 +261,8 @@ def test_measured_stages_are_those_of_one_iteration_in_predictions(profiles: dic
 
 @every(("change", "key"), [({"number": 1}, "stages"), ({"until": "gone"}, "stages.2.loop.until")])
 def test_a_saved_loop_that_cannot_be(change: dict[str, Any], key: str, profiles: dict[str, Any]) -> None:
-    made = profiles["jacobi"]
-    stages = tuple(
-        stage.model_copy(update={"loop": stage.loop and stage.loop.model_copy(update=change)})
-        for stage in made.workload.stages
-    )
-    workload = made.workload.model_copy(update={"stages": stages})
-    assert next(contradictions(made.model_copy(update={"workload": workload})))[0] == f"workload.{key}"
+    made = profiles["jacobi"].model_copy(deep=True)
+    for stage in made.workload.stages:
+        if stage.loop:
+            vars(stage.loop).update(change)
+    assert next(contradictions(made))[0] == f"workload.{key}"
