@@ -127,16 +127,19 @@ class Assembler:
         stretches = self.recorder.copy_costs.loops.get(loop)
         if stretches is None:
             return None
-        inside = [r for r in records if loop in (each.loop for each in r.loops) and r.event.kind in _COPIES]
         lines = {(site.file, site.line) for site in stretches.sites}
-        spent = [((r.site.file, r.site.line) in lines, _times(r).get("host_seconds", 0.0)) for r in inside]
-        measured = sum(seconds for is_off, seconds in spent if is_off)
-        enough = measured >= ACCOUNTED * sum(seconds for _, seconds in spent)
-        return stretches.measured(frame) if enough else None
+        whole = measured = 0.0
+        for record in records:
+            if loop in record.chain and record.event.kind in _COPIES:
+                seconds = _times(record).get("host_seconds", 0.0)
+                whole += seconds
+                measured += seconds * ((record.site.file, record.site.line) in lines)
+        return stretches.measured(frame) if measured >= ACCOUNTED * whole else None
 
     def _crossing(self, group: Sequence[Record], loop: int | None, loops: Sequence[Loop]) -> Crossing:
         first, event = group[0], group[0].event
         times = [_times(record) for record in group] if self.recorder.has_gpu else []
+        summed: Any = {name: sum(each.get(name, 0) for each in times) for name in set().union(*times)}
         frame = loops[loop] if loop is not None else None
         inside = sum(each.frames for record in group for each in record.loops if each.loop is frame)
         watched, unread = (sum(getattr(each, name) for each in group) for name in ("watched", "unread"))
@@ -155,7 +158,7 @@ class Assembler:
             staged=event.staged,
             asynchronous=event.asynchronous,
             non_blocking=event.non_blocking,
-            **_summed(times),
+            **summed,
             origin=self._origin(group),
             repeats=self._repeats([record.contents for record in group if record.contents]),
             unread=round(unread / watched * count) if unread else None,
@@ -246,52 +249,45 @@ def _times(record: Record) -> dict[str, float | int]:
     return figures
 
 
-def _summed(times: Sequence[dict[str, float | int]]) -> dict[str, Any]:
-    names = {name for each in times for name in each}
-    return {name: sum(each.get(name, 0) for each in times) for name in names}
-
-
 def frame_loops(
     records: Sequence[Record], launches: Counter[Loop | None], named: Loop | None = None
 ) -> tuple[Loop, ...]:
     """In the order of their first lines' files and numbers; none where nothing repeats."""
     if named is not None:
         return (named,)
-    repeating = {
-        each.loop
-        for record in records
-        for each in record.loops
-        if each.frames >= LEAST_TURNS and _is_use(record, launches[each.loop])
-    }
+    repeating: set[Loop] = set()
+    for record in records:
+        event = record.event
+        # Not what page-locks buffers one by one, or waits for streams that got their work elsewhere.
+        drains = event.kind == "wait" and event.call.endswith("ynchronize")
+        for each in record.loops if event.kind != "lock" else ():
+            if each.frames >= LEAST_TURNS and (launches[each.loop] > 0 or not drains):
+                repeating.add(each.loop)
     chosen: dict[Loop, None] = {}
     for record in records:
-        chain = [each.loop for each in record.loops if each.loop in repeating]
+        chain = [loop for loop in record.chain if loop in repeating]
         if chain:
             chosen.update(dict.fromkeys(_carriers(chain[0], records, launches, repeating)))
     return tuple(sorted(chosen, key=lambda loop: (loop.file, loop.first)))
 
 
-def _is_use(record: Record, launches: int) -> bool:
-    """Not what page-locks buffers one by one, or waits for streams that got their work elsewhere."""
-    event = record.event
-    drains = event.kind == "wait" and event.call.endswith("ynchronize")
-    return event.kind != "lock" and (launches > 0 or not drains)
-
-
 def frame_of(record: Record, frames: Sequence[Loop]) -> int | None:
     """Which of the frames' loops a record is in, the innermost; None outside of them."""
-    numbers = (frames.index(each.loop) for each in reversed(record.loops) if each.loop in frames)
-    return next(numbers, None)
+    return next((frames.index(loop) for loop in reversed(record.chain) if loop in frames), None)
 
 
 def _carriers(
     loop: Loop, records: Sequence[Record], launches: Counter[Loop | None], repeating: set[Loop]
 ) -> Iterable[Loop]:
     """The inner loops that carry the loop, theirs in turn, or the loop itself."""
-    inside = [record for record in records if any(each.loop is loop for each in record.loops)]
-    inner = dict.fromkeys(below[0] for record in inside if (below := _below(record, loop, repeating)))
-    crossings = sum(record.count for record in inside)
-    carried = sum(record.count for record in inside if _below(record, loop, repeating))
+    crossings, carried = 0, 0
+    inner: dict[Loop, None] = {}
+    for record in records:
+        if loop in (chain := record.chain):
+            crossings += record.count
+            below = [each for each in chain[chain.index(loop) + 1 :] if each in repeating]
+            carried += record.count * bool(below)
+            inner |= dict.fromkeys(below[:1])
     many = min(MANY, LEAST_TURNS * loop.turns) * loop.turns
     repeats_few = loop.turns < FEW and sum(each.turns for each in inner) >= many
     enough = (
@@ -303,11 +299,6 @@ def _carriers(
     if not enough:
         return (loop,)
     return [each for one in inner for each in _carriers(one, records, launches, repeating)]
-
-
-def _below(record: Record, loop: Loop, repeating: set[Loop]) -> list[Loop]:
-    chain = [each.loop for each in record.loops]
-    return [each for each in chain[chain.index(loop) + 1 :] if each in repeating]
 
 
 def overheads(
@@ -327,13 +318,12 @@ def overheads(
 
     def overhead(loop: Loop | None) -> tuple[float, float]:
         whole = loop.seconds if loop else seconds
-        chains = [(record, [each.loop for each in record.loops]) for record in recorder.records.values()]
-        inside = [(record, chain) for record, chain in chains if loop is None or loop in chain]
-        heads = {each for _, chain in inside for each in chain} if loop else loops.all
+        inside = [r for r in recorder.records.values() if loop is None or loop in r.chain]
+        heads = {each for record in inside for each in record.chain} if loop else loops.all
         launches = recorder.launches[loop] * launch
         others = launches + sum(each.called for each in heads) * head + allocations * whole
-        noted = sum(crossings(record) for record, _ in inside) + recorder.launch_overhead[loop]
-        counted = sum(record.count for record, _ in inside) * repeat
+        noted = sum(map(crossings, inside)) + recorder.launch_overhead[loop]
+        counted = sum(record.count for record in inside) * repeat
         return min(noted + others, whole), (counted + others) / max(loop.turns if loop else 1, 1)
 
     return overhead

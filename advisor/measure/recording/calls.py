@@ -352,6 +352,19 @@ def wrapper_costs(loops: Loops) -> tuple[float, float, float]:
     return crossing, launch, repeated
 
 
+def wrapping(body: Call) -> Wrap:
+    """Replaces a callable by `body`, which is given it as well."""
+
+    def wrap(call: Call) -> Call:
+        @functools.wraps(call, updated=())
+        def wrapped(*args: Any, **options: Any) -> Any:
+            return body(call, *args, **options)
+
+        return wrapped
+
+    return wrap
+
+
 def replace(owner: Any, name: str, wrap: Wrap) -> None:
     """Puts `wrap` around the callable of that name, in a compiled class too; nothing where there is none."""
     call = getattr(owner, name, None)

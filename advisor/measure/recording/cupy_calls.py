@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.measure.cupy_mock.arrays import MAKING, by_position
 from advisor.measure.cupy_mock.checks import coverage
-from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, is_on_gpu, replace
+from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, is_on_gpu, replace, wrapping
 from advisor.measure.recording.host_memory import address, owners, owning_array
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.records import Event, Location
@@ -217,14 +217,10 @@ class CupyCalls:
         self._kinds[id(array)] = weakref(array), kind
         return kind
 
-    def _forgetting(self, call: Call) -> Call:
-        """Around what changes the kind of memory that an array is in."""
-
-        def wrapped(*args: Any, **options: Any) -> Any:
-            self._kinds.clear()
-            return call(*args, **options)
-
-        return wrapped
+    def _forgetting(self, call: Call, *args: Any, **options: Any) -> Any:
+        """What changes the kind of memory that an array is in."""
+        self._kinds.clear()
+        return call(*args, **options)
 
     def _pointed(self, pointer: int) -> HostMemory:
         kind = self._cupy.cuda.runtime.pointerGetAttributes(pointer).type
@@ -311,7 +307,7 @@ class CupyCalls:
         replace(cuda.runtime, "hostAlloc", calls.locking("runtime.hostAlloc", first))
         replace(cuda.runtime, "hostRegister", calls.locking("runtime.hostRegister", second))
         for name in ("hostRegister", "hostUnregister"):
-            replace(cuda.runtime, name, self._forgetting)
+            replace(cuda.runtime, name, wrapping(self._forgetting))
         allocate = calls.locking("alloc_pinned_memory", first)
         cuda.pinned_memory.alloc_pinned_memory = cuda.alloc_pinned_memory = allocate(cuda.alloc_pinned_memory)
 
@@ -370,15 +366,12 @@ class CupyCalls:
                 setattr(owner, name, kind)
         replace(cupy.RawModule, "get_function", lambda call: lambda *a: _Recorded(k := call(*a), work(k)))
         if "fuse" in vars(cupy):
-            replace(cupy, "fuse", self._fused)
+            replace(cupy, "fuse", wrapping(self._fuse))
 
-    def _fused(self, fuse: Call) -> Call:
-        def wrapped(*args: Any, **options: Any) -> Any:
-            result = fuse(*args, **options)
-            decorated = len(args) == 1 and callable(args[0])
-            return self._work(result) if decorated else lambda function: self._work(result(function))
-
-        return wrapped
+    def _fuse(self, call: Call, *args: Any, **options: Any) -> Any:
+        result = call(*args, **options)
+        decorated = len(args) == 1 and callable(args[0])
+        return self._work(result) if decorated else lambda function: self._work(result(function))
 
 
 def _uploaded(*args: Any, **options: Any) -> tuple[CrossingKind, int] | None:

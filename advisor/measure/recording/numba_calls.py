@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.cupy_mock.checks import user_line
-from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, numba_classes, replace
+from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, direct, numba_classes, replace, wrapping
 from advisor.measure.recording.host_memory import address, owning_array
 from advisor.measure.recording.played import NAN, Device, fact, values_of
 from advisor.measure.recording.recorder import ScriptRecorder
@@ -100,7 +100,7 @@ class NumbaCalls:
         self._cuda.mapped_array_like = lambda array, **_: _reached(array.shape, array.dtype)
         self._cuda.as_cuda_array = lambda array, **_: _simulated(arrays, array)
         blocks = import_module("numba.cuda.simulator.kernel").BlockManager
-        replace(blocks, "run", lambda run: lambda *args: self._run_block(run, *args))
+        replace(blocks, "run", wrapping(self._run_block))
         launch = partial(self._simulated_launch, arrays)
         replace(self._cuda.FakeCUDAKernel, "__call__", self._calls.around(launch))
         ufuncs = import_module("numba.np.ufunc.decorators")

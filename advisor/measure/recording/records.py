@@ -134,3 +134,8 @@ class Record:
     detailed: int = 0
     overhead: float = 0.0
     """Crossings with marks, and seconds spent on noting them and on all looks."""
+
+    @property
+    def chain(self) -> list[Loop]:
+        """The loops, the outermost first."""
+        return [each.loop for each in self.loops]

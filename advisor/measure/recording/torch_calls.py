@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from advisor.measure.recording import played_torch
-from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, Wrap, hide_items, is_on_gpu, replace
+from advisor.measure.recording.calls import Call, Calls, Direct, Gpu, hide_items, is_on_gpu, replace, wrapping
 from advisor.measure.recording.recorder import ScriptRecorder
 from advisor.measure.recording.records import Event
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
@@ -179,8 +179,15 @@ class TorchCalls:
         torch = self._torch
         for name in (f"{kind}Tensor" for kind in _TYPES):
             setattr(torch.cuda, name, CudaType(torch, name))
-        replace(torch.Tensor, "type", _converting)
-        replace(torch, "set_default_tensor_type", lambda call: lambda kind: _set_default(torch, call, kind))
+        replace(torch.Tensor, "type", wrapping(_convert))
+        replace(torch, "set_default_tensor_type", wrapping(self._set_default))
+
+    def _set_default(self, call: Call, kind: Any) -> None:
+        if isinstance(kind, CudaType):
+            self._torch.set_default_dtype(kind.dtype)
+            self._torch.set_default_device("cuda")
+        else:
+            call(kind)
 
     # Waits
 
@@ -208,7 +215,7 @@ class TorchCalls:
         for kind in (torch.cuda.Stream, torch.cuda.Event):
             replace(kind, "synchronize", self._calls.synchronizing(f"{kind.__name__}.synchronize"))
 
-    def _on_gpu(self, wrap: Wrap, if_: Call = lambda *_, **__: True) -> Wrap:
+    def _on_gpu(self, wrap: Call, if_: Call = lambda *_, **__: True) -> Call:
         """Around calls whose first argument is a tensor on the GPU; others are left alone."""
 
         def body(call: Call) -> Call:
@@ -281,7 +288,7 @@ def _size(tensor: Any, itemsize: int) -> int:
     return int(sum(part.numel() * part.itemsize for part in parts) + values.numel() * itemsize)
 
 
-def _if_pinned(lock: Wrap, call: Call) -> Call:
+def _if_pinned(lock: Call, call: Call) -> Call:
     locking = lock(call)
 
     @functools.wraps(call, updated=())
@@ -311,18 +318,7 @@ class CudaType:
         return bool(getattr(tensor, "is_cuda", False)) and tensor.dtype is self.dtype
 
 
-def _converting(call: Call) -> Call:
-    def convert(tensor: Any, dtype: Any = None, non_blocking: bool = False, **options: Any) -> Any:
-        if isinstance(dtype, CudaType):
-            return tensor.to("cuda", dtype.dtype, non_blocking)
-        return call(tensor) if dtype is None else call(tensor, dtype, non_blocking, **options)
-
-    return convert
-
-
-def _set_default(torch: Any, call: Call, kind: Any) -> None:
-    if isinstance(kind, CudaType):
-        torch.set_default_dtype(kind.dtype)
-        torch.set_default_device("cuda")
-    else:
-        call(kind)
+def _convert(call: Call, tensor: Any, dtype: Any = None, non_blocking: bool = False, **options: Any) -> Any:
+    if isinstance(dtype, CudaType):
+        return tensor.to("cuda", dtype.dtype, non_blocking)
+    return call(tensor) if dtype is None else call(tensor, dtype, non_blocking, **options)

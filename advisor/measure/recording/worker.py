@@ -25,7 +25,7 @@ from advisor.measure.fork_server import die_with_parent, end_if_forked
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.recording import played
 from advisor.measure.recording.assembling import Assembler, overheads
-from advisor.measure.recording.calls import MODULES, replace
+from advisor.measure.recording.calls import MODULES, replace, wrapping
 from advisor.measure.recording.cupy_calls import CupyCalls
 from advisor.measure.recording.driver_bytes import DriverBytes
 from advisor.measure.recording.host_memory import Contents, Origins
@@ -158,16 +158,13 @@ class Session:
             self.driver.start()
             if library.library == "torch":  # whose profiler takes CUPTI for itself
                 for name in ("_prepare_profiler", "_enable_profiler"):
-                    replace(module.autograd.profiler, name, self._giving_up)
+                    replace(module.autograd.profiler, name, wrapping(self._give_up))
         self.recorder.readers[library.library] = library.seconds_between
         self.libraries.append(library)
 
-    def _giving_up(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **options: Any) -> Any:
-            self.driver.give_up()
-            return call(*args, **options)
-
-        return called
+    def _give_up(self, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        self.driver.give_up()
+        return call(*args, **options)
 
     def _play(self, words: str, provide: Callable[[], ModuleType | None]) -> ModuleType | None:
         if words not in self.played:
