@@ -13,7 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from itertools import chain
 from typing import Any, cast
 
@@ -39,7 +39,7 @@ class Call:
     """Bytes it writes in its first argument, from the call's arguments."""
     reads_target: bool = False
     """Reads what it changes."""
-    flops: Callable[[Any, Any], float] | None = None
+    flops: Callable[[Any, Any], float] = lambda *_: 0.0
     counted: bool = True
     """Its arithmetic is known."""
     sorts: int = 0
@@ -113,39 +113,33 @@ _REDUCTIONS = frozenset(
     ("sum", "prod", "mean", "nansum", "nanmean", "var", "std", "nanvar", "nanstd", "max", "min", "any", "all")
 )
 
-FUNCTIONS: dict[Callable[..., Any], Call] = {
-    **dict.fromkeys(
-        (np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.shares_memory, np.may_share_memory),
-        _NOTHING,
-    ),
-    **dict.fromkeys((np.iscomplexobj, np.isrealobj, np.common_type, np.min_scalar_type), _NOTHING),
-    np.empty_like: _NOTHING,
-    **dict.fromkeys((np.zeros_like, np.ones_like, np.full_like), Call(reads=False)),
-    **dict.fromkeys((np.take, np.take_along_axis), _GATHER),
-    **dict.fromkeys((np.compress, np.extract), Call(gathers=True, table=1)),
-    **dict.fromkeys((np.sum, np.prod, np.mean, np.cumsum, np.cumprod, np.nansum, np.nanmean), _SUM),
-    **dict.fromkeys((np.var, np.std, np.nanvar, np.nanstd), _DEVIATION),
-    **dict.fromkeys((np.sort, np.argsort, np.partition, np.argpartition, np.unique), _SORT),
-    **dict.fromkeys((np.median, np.percentile, np.quantile), _SORT),
-    **dict.fromkeys((np.dot, np.vdot, np.inner, np.outer, np.tensordot), _PRODUCT),
-    np.einsum: Call(flops=_einsum),
-    **dict.fromkeys((getattr(np.linalg, name) for name in _FACTORIZATIONS), _FACTORIZATION),
-    np.copyto: Call(changed=_copied),
-    **dict.fromkeys((np.put, np.put_along_axis), _PUT),
-    **dict.fromkeys((np.place, np.putmask), _MASKED),
-    np.fill_diagonal: Call(changed=lambda args, _: min(args[0].shape) * args[0].itemsize),
+CALLS: dict[str, Call] = {
+    **dict.fromkeys(("shape", "ndim", "size", "result_type", "can_cast", "shares_memory"), _NOTHING),
+    **dict.fromkeys(("may_share_memory", "iscomplexobj", "isrealobj", "common_type"), _NOTHING),
+    **dict.fromkeys(("min_scalar_type", "empty_like"), _NOTHING),
+    **dict.fromkeys(("zeros_like", "ones_like", "full_like"), Call(reads=False)),
+    **dict.fromkeys(("take", "take_along_axis"), _GATHER),
+    **dict.fromkeys(("compress", "extract"), Call(gathers=True, table=1)),
+    **dict.fromkeys(("sum", "prod", "mean", "cumsum", "cumprod", "nansum", "nanmean"), _SUM),
+    **dict.fromkeys(("var", "std", "nanvar", "nanstd"), _DEVIATION),
+    **dict.fromkeys(("sort", "argsort", "partition", "argpartition", "unique"), _SORT),
+    **dict.fromkeys(("median", "percentile", "quantile"), _SORT),
+    **dict.fromkeys(("dot", "vdot", "inner", "outer", "tensordot"), _PRODUCT),
+    **dict.fromkeys(_FACTORIZATIONS, _FACTORIZATION),
+    **dict.fromkeys(("put", "put_along_axis"), _PUT),
+    **dict.fromkeys(("place", "putmask"), _MASKED),
+    "einsum": Call(flops=_einsum),
+    "copyto": Call(changed=_copied),
+    "fill_diagonal": Call(changed=lambda args, _: min(args[0].shape) * args[0].itemsize),
 }
-
+"""NumPy's functions by name."""
 METHODS: dict[str, Call] = {
     **dict.fromkeys(("copy", "astype", "flatten", "ravel", "reshape", "repeat", "choose"), DEFAULT),
     **dict.fromkeys(("argmax", "argmin", "nonzero", "searchsorted"), DEFAULT),
-    **dict.fromkeys(("argsort", "argpartition"), _SORT),
     **dict.fromkeys(("tobytes", "tolist", "tofile", "dump", "dumps"), DEFAULT),
+    **{name: CALLS[name] for name in ("argsort", "argpartition", "var", "std", "dot", "put")},
     **dict.fromkeys(("take", "compress", "item"), _GATHER),
-    **dict.fromkeys(("var", "std"), _DEVIATION),
-    "dot": _PRODUCT,
     "fill": Call(changed=_whole),
-    "put": _PUT,
     **dict.fromkeys(("sort", "partition"), _SORT_IN_PLACE),
     "byteswap": Call(
         changed=lambda args, kwargs: args[0].nbytes * bool(_argument(args, kwargs, 1, "inplace", False)),
@@ -211,45 +205,33 @@ def count_call(name: str, call: Call, recorder: TrafficRecorder, args: Any, kwar
         recorder.called(routines.call_seconds(routines.VIEW), launches=False)
         return  # views of the arguments: nothing was touched
     recorder.called(routines.call_seconds(name, len(arguments)))
-    flops = call.flops(args, result) if call.flops is not None else 0.0
+    flops = call.flops(args, result)
     if call.reads:
-        _count_reads(recorder, call, sources, result)
+        for position, array in enumerate(sources):
+            gathers = call.gathers and position == call.table
+            size = np.size(result) * array.itemsize if gathers else call.passes * unique_bytes(array)
+            recorder.read(array, size)
         largest = max((array.size for array in sources), default=0)
         for array in () if call.gathers else sources:
             recorder.again(array, name, *routines.beyond(name, array, call.passes, flops / 2, largest))
-        axes = _argument(args, kwargs, 1, "axis") if name in _REDUCTIONS else ()
-        if axes != ():
+        if name in _REDUCTIONS:
+            axes = _argument(args, kwargs, 1, "axis")
             recorder.again(args[0], name, call.passes * routines.reduced_beyond(args[0], axes))
     place = gathered(name, call, args, kwargs)
     if place is not None:
         recorder.again(args[call.table], routines.TAKE, routines.gathered_beyond(*place))
-    if call.fills:
-        for array in (*new, *(x for x in outs if isinstance(x, np.ndarray))):
-            recorder.wrote(array, unique_bytes(array))
+    for array in (*new, *arrays_in(outs)) if call.fills else ():
+        recorder.wrote(array, unique_bytes(array))
     recorder.computed(flops, "" if call.counted else name)
     recorder.merged(arrays_in(args[: call.sorts]))
-
-
-def _count_reads(recorder: TrafficRecorder, call: Call, sources: list[Array], result: Any) -> None:
-    for position, array in enumerate(sources):
-        gathers = call.gathers and position == call.table
-        count = np.size(result) * array.itemsize if gathers else call.passes * unique_bytes(array)
-        recorder.read(array, count)
-
-
-def count_index(recorder: TrafficRecorder, key: Any) -> None:
-    for index in arrays_in(key):
-        recorder.read(index, unique_bytes(index))
 
 
 def arrays_in(value: Any) -> Iterable[Array]:
     if isinstance(value, np.ndarray):
         yield value
-    elif isinstance(value, (list, tuple)):
-        for x in value:
-            yield from arrays_in(x)
-    elif isinstance(value, dict):
-        yield from arrays_in(list(value.values()))
+    elif isinstance(value, (list, tuple, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from arrays_in(each)
 
 
 def outs_of(kwargs: Any) -> tuple[Any, ...]:
@@ -281,7 +263,7 @@ class TracedArray(np.ndarray[Any, Any]):
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Any, kwargs: Any
     ) -> Any:
-        call = FUNCTIONS.get(func, DEFAULT)
+        call = CALLS.get(func.__name__, DEFAULT)
         return _counted(func, args, kwargs, partial(count_call, func.__name__, call))
 
     def __getitem__(self, key: Any) -> Any:
@@ -296,7 +278,8 @@ class TracedArray(np.ndarray[Any, Any]):
             recorder.called(routines.call_seconds(routines.INDEX))
             recorder.read(array, gathered, plain_key)
             recorder.again(array, routines.TAKE, routines.gathered_beyond(array, plain_key))
-            count_index(recorder, plain_key)
+            for index in arrays_in(plain_key):
+                recorder.read(index, unique_bytes(index))
             if isinstance(result, np.ndarray):
                 recorder.wrote(result, gathered)
         return _traced(result, recorder, ())
@@ -316,7 +299,8 @@ class TracedArray(np.ndarray[Any, Any]):
         else:
             covered = np.broadcast_to(np.int8(0), array.shape)[plain_key]
             recorder.wrote(array, covered.size * self.itemsize, plain_key)
-            count_index(recorder, plain_key)
+            for index in arrays_in(plain_key):
+                recorder.read(index, unique_bytes(index))
         if isinstance(source, np.ndarray):
             recorder.read(source, unique_bytes(source))
 
@@ -351,12 +335,12 @@ def _counted(call: Callable[..., Any], args: Any, kwargs: Any, count: Callable[.
 
 
 def _method(name: str) -> Callable[..., Any]:
-    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
-        call = getattr(np.ndarray, name)
-        return _counted(call, (self, *args), kwargs, partial(count_call, name, METHODS[name]))
+    call, count = getattr(np.ndarray, name), partial(count_call, name, METHODS[name])
 
-    method.__name__ = name
-    method.__doc__ = getattr(np.ndarray, name).__doc__
+    @wraps(call)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return _counted(call, args, kwargs, count)
+
     return method
 
 

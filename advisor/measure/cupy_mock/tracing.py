@@ -32,10 +32,9 @@ from advisor.measure.tasks import counted, iteration_records, slow_seconds
 from advisor.measure.verification import RegionViolation
 from advisor.profiles.schema import Trace
 from advisor.profiles.traces import HostRates, Wait
-from advisor.strategies.backend import Array
 from advisor.strategies.parts import Region
 from advisor.strategies.placement import Placed
-from advisor.workloads.binding import BoundStage, no_kernel
+from advisor.workloads.binding import no_kernel
 from advisor.workloads.stage_code import located as stage_and_line
 
 RATE_BYTES = 64 << 20
@@ -101,9 +100,9 @@ def host_rates(clock: Callable[[], float] = perf_counter, size: int = RATE_BYTES
             seconds.append(clock() - before)
         return size / max(min(seconds), 1e-9)
 
-    read = rate(words.max)
-    write = rate(lambda: words.fill(1))
-    return HostRates(read_bytes_per_second=read, write_bytes_per_second=write)
+    return HostRates(
+        read_bytes_per_second=rate(words.max), write_bytes_per_second=rate(lambda: words.fill(1))
+    )
 
 
 def first_line(stray: RegionViolation, run: PlacedWorkload, seed: int, frames: int) -> str | None:
@@ -243,9 +242,17 @@ class _Checks:
         before = checks.sums(captured)
         if name not in self.stages or name in self.skipped or not self._runs(placed, name, index):
             action.run(index)
-        written = [array for array, checksum in checks.sums(captured).items() if checksum != before[array]]
-        if stage and written and name not in self._refused:
-            self.wrong.setdefault(name, _unknown_buffer(stage, written[0], captured[written[0]]))
+        after = checks.sums(captured)
+        written = next((array for array in captured if after[array] != before[array]), None)
+        if stage and written is not None and name not in self._refused | self.wrong:
+            array, writer = captured[written], stage_and_line(stage.name, stage.stage.function)
+            self.wrong[name] = Problem(
+                cause="raised",
+                message=f"device stage {writer} writes the NumPy array {written}, {array.dtype} "
+                f"{array.shape}, which is not a buffer: its memory and its copies are in no strategy",
+                next_step="Declare it as a buffer, and take it as a parameter of the stage, annotated Out or "
+                "InOut.",
+            )
 
     def _runs(self, placed: Mapping[str, Placed], name: str, index: int) -> bool:
         number, stage = self.stages[name]
@@ -259,6 +266,7 @@ class _Checks:
         keywords: dict[str, Any] = {each: specials[each] for each in stage.specials}
         try:
             stage.stage.function(**arrays, **keywords)
+            return True
         except checks.Refusal as refusal:
             self._refused[name] = refusal
         except checks.Unknowable:
@@ -266,17 +274,5 @@ class _Checks:
         except Exception as error:
             if library_refusal := checks.refused_by_library(error, self._watch):
                 self._refused[name] = library_refusal
-        else:
-            return True
         self.skipped.add(name)
         return False
-
-
-def _unknown_buffer(stage: BoundStage, name: str, array: Array) -> Problem:
-    writer = f"device stage {stage_and_line(stage.name, stage.stage.function)}"
-    return Problem(
-        cause="raised",
-        message=f"{writer} writes the NumPy array {name}, {array.dtype} {array.shape}, which is not a "
-        "buffer: its memory and its copies are in no strategy",
-        next_step="Declare it as a buffer, and take it as a parameter of the stage, annotated Out or InOut.",
-    )
