@@ -298,9 +298,10 @@ def test_what_is_not_there_is_refused(
 # Choosing a backend
 
 
-def test_cupy_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cupy_is_found_without_importing_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    monkeypatch.syspath_prepend(Path(__file__).parent / "fake_packages")
+    (tmp_path / "cupy.py").write_text("raise ImportError")
+    monkeypatch.syspath_prepend(tmp_path)
     assert backends.has_cupy()
     assert "cupy" not in sys.modules
     monkeypatch.setitem(sys.modules, "cupy", None)
