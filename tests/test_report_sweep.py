@@ -35,7 +35,7 @@ from test_report_view import host_only
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, ProfileSet, combine
-from advisor.report.blocks import Banners
+from advisor.report.blocks import Banners, Table
 from advisor.report.charts import LABEL_GAP, LOW, compact, line_chart, styles, value_axis
 from advisor.report.pages import page_of, render
 from advisor.report.sweep_page import best_cell, listed, sweep_verdict
@@ -329,6 +329,8 @@ def test_the_largest_grid_and_a_pair_that_does_not_decide() -> None:
     text, html = (render(page_of(grid(6)), form) for form in ("md", "html"))
     assert text.count("| zero-copy") == 2
     assert len(re.findall(r"1\.00\sms, pinned 1\.20×", html)) == 2
+    tables = [blocks(page_of(replace(grid(), points=grid().points[::i])), Table, "grid-0") for i in (1, -1)]
+    assert tables[0] == tables[1], "numbers rise"
     rows = {name: measured(name, seconds) for name, seconds in (("a", 2e-3), ("b", 1e-3), ("c", 1.5e-3))}
     stop = Stop(1, rows, Optima(frozenset("a"), "a", likely=True, overlaps=True))
     assert [best_cell(stop, safe).value for safe in ("a", "b", "c", "")] == ["a", "b", "a", "a"]
