@@ -69,15 +69,8 @@ def _row(name: str, simulated: Simulated, seconds: Values) -> Predicted:
 # What is counted
 
 
-def is_right(found: Outcome) -> bool | None:
-    """Whether the recommended strategy is the published best or within 5 % of it; None for one strategy.
-
-    Where we measured, with intervals: whether it may be within 5 % of the best.
-    """
-    return _near_best(found, found.recommended) if len(found.exact) > 1 else None
-
-
 def _near_best(found: Outcome, strategy: str | None) -> bool:
+    """Whether it is the published best or within 5 % of it; where we measured, whether it may be."""
     chosen = next(f for f in found.exact if f.strategy == strategy)
     best = min(found.exact, key=lambda f: f.published)
     return chosen.ends[0] <= NEAR * best.ends[1]
@@ -174,15 +167,14 @@ def _ranks(values: Sequence[float]) -> Values:
 def summary(outcomes: Sequence[Outcome]) -> dict[str, float | int | None]:
     """The figures of a group of cases; None where no case can give one."""
     ratios, errors = _all(outcomes, over_published), _all(outcomes, ratio_errors)
-    right = [x for x in map(is_right, outcomes) if x is not None]
     several = [o for o in outcomes if len(o.exact) > 1]
     ranks = [x for x in map(rank_correlation, outcomes) if x is not None]
     held = _all(outcomes, inside)
     return {
         "cases": len(outcomes),
         "figures": sum(len(o.case.figures) for o in outcomes),
-        "choices": len(right),
-        "right_share": _mean(right),
+        "choices": len(several),
+        "right_share": _mean([_near_best(o, o.recommended) for o in several]),
         "rule_right_share": _mean([_near_best(o, by_the_rule(o)) for o in several]),
         "regret_mean": _mean([regret(o, o.recommended) for o in several]),
         "rule_regret_mean": _mean([regret(o, by_the_rule(o)) for o in several]),

@@ -43,14 +43,11 @@ def examples_of(rule_id: str) -> list[str]:
         if advice.rule == rule_id and advice.outcome == "advice"
     )
     whole = [f"{told}: {advice.detail}" for told, advice in found]
-    return whole or [f"camera.py, made-up figures: {detail}" for detail in _of_a_line(rule_id)]
-
-
-def _of_a_line(rule_id: str) -> Iterator[str]:
-    """What it says of a script's line, for rules that speak of no more."""
     lines = importlib.import_module("test_rules_lines")
-    if rule_id in lines.RUNS:
-        yield lines.said(lines.RUNS[rule_id], device=lines.ON.get(rule_id, lines.CARD))[rule_id].detail
+    if whole or rule_id not in lines.RUNS:
+        return whole
+    said = lines.said(lines.RUNS[rule_id], device=lines.ON.get(rule_id, lines.CARD))  # of a script's line
+    return [f"camera.py, made-up figures: {said[rule_id].detail}"]
 
 
 def _runs(rule_id: str) -> Iterator[tuple[str, Profile]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from advisor.report import blocks, words
-from advisor.report.answer import Answer, Answers, Bar, Change
+from advisor.report.answer import Answer, Answers, Change
 from advisor.report.page import Page, kept_rows, shown
 
 LIMIT = 6_000
@@ -205,26 +205,28 @@ def _chart(answers: Sequence[Answer], rows: int) -> Iterator[str]:
     if not drawn:
         return
     bars = [(answer, bar) for answer in drawn for bar in answer.leading(max(1, rows // len(drawn)))]
-    interval = "range" if drawn[0].predicted else "interval"
+    mixed, interval = len({answer.predicted for answer in drawn}) > 1, "interval"
+    if any(answer.predicted for answer in drawn):
+        interval = "interval or range" if mixed else "range"
     against = {answer.against for answer in drawn}
     gain = f"gain over {code(against.pop())}" if len(against) == 1 else "gain over the baseline"
     of = {answer.memory_of for answer in drawn}
     memory = ", ".join(("memory", *of)) if len(of) == 1 and all(of) else "memory"
     heads = ["device", "strategy", drawn[0].counts, interval, "overlapping frames", gain, interval, memory]
-    cells = [_bar(answer.verdict.device * (len(answers) > 1), bar) for answer, bar in bars]
+    cells = []
+    for answer, bar in bars:
+        predicted = " (predicted)" * (mixed and answer.predicted)
+        device = f"{answer.verdict.device}{predicted}" * (len(answers) > 1)
+        names, more = ", ".join(map(code, bar.names[:_MOST])), len(bar.names) - _MOST
+        latency = bar.latency.removeprefix("latency; ")
+        texts = device, bar.value, bar.between, latency, bar.ratio, bar.ratio_between, bar.memory
+        where, *figures = (escape(text, 80) for text in texts)
+        cells.append((where, f"{bar.mark}{names}{f' +{more}' * (more > 0)}", *figures))
     used = [i for i, column in enumerate(zip(*cells, strict=True)) if any(column)]
     yield _drawn([heads[i] for i in used], [i > 1 for i in used], [[row[i] for i in used] for row in cells])
     omitted = sum(len(answer.bars) for answer in answers) - len(bars)
     if omitted:
         yield f"{omitted} more in the HTML page."
-
-
-def _bar(device: str, bar: Bar) -> tuple[str, ...]:
-    names = ", ".join(map(code, bar.names[:_MOST])) + f" +{len(bar.names) - _MOST}" * (len(bar.names) > _MOST)
-    latency = bar.latency.removeprefix("latency; ")
-    texts = device, bar.value, bar.between, latency, bar.ratio, bar.ratio_between, bar.memory
-    where, *figures = (escape(text, 80) for text in texts)
-    return where, bar.mark + names, *figures
 
 
 def _list(texts: Iterable[str]) -> str:
