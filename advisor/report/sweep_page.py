@@ -58,9 +58,7 @@ def sweep_page(sweep: ProfileSet) -> Page:
     grids = []
     for i, track in enumerate(timed if sweep.is_grid else ()):  # for forms without panels
         tables, name = tuple(grid_tables(track, sweep, _confidence(sweep))), words.name(track.device.name)
-        brief = (
-            tables if len(timed) == 1 else tables[:1]
-        )  # of several devices, a screen has the first of each
+        brief = tables[: len(tables) if len(timed) == 1 else 1]  # a screen has the first of each device
         grids.append(Section(f"grid-{i}", name, brief, brief=True, forms="md txt"))
         grids.append(Section(f"grid-times-{i}", name, tables[len(brief) :], forms="md txt"))
     best = () if alone or sweep.is_grid else (best_table(sweep, timed, parameter),)
