@@ -102,13 +102,16 @@ def _verdict(series: Series, name: str) -> blocks.Verdict:
         file = words.line(series.profile.workload.file, 120)
         command = words.code(f"advisor compare --run {file} --against {before}", 200)
         step = f"See what changed in a frame: {command}"
+    cause = _UNSURE.format(_conditions(last.around)) if last and last.around else ""
+    if last and last.same_code:
+        cause = _SAME_CODE
     headline = f"{'Predicted: ' * predicted}{_headline(series)}"
     chosen, now = [stop.optima.chosen for stop in series.track.stops], ""
     if chosen[-1]:
         since = next((i + 1 for i in range(len(chosen) - 1, -1, -1) if chosen[i] != chosen[-1]), 0)
         where = f"since {words.code(series.entries[since].label)}" if since else "throughout"
         now = f"{words.code(chosen[-1])} is recommended {where}."
-    reason = " ".join(filter(None, (newest, cause(last) if last else "", now)))
+    reason = " ".join(filter(None, (newest, cause, now)))
     tone: blocks.Tone = (
         "none" if not series.looked else "inconclusive" if unsure or series.newest else "clear"
     )
@@ -167,6 +170,9 @@ def _chart(series: Series, name: str, looks: dict[str, Style], height: int) -> L
 
 MOST_ROWS = 200
 """Most rows of a table, the ones that matter."""
+_SAME_CODE = (
+    "The commit is the same before and after: the cause is the machine or its software, not the code."
+)
 _UNSURE = "The cause may also be {}, which changed at the same commit."
 _CLOCKS = ("clocks", "clock throttling")
 """Conditions that change with every run: named only beside a change."""
@@ -208,15 +214,6 @@ def place(series: Series, change: Change) -> str:
         return place
     ends = (words.code(series.entries[i].label) for i in (change.first, change.last))
     return f"{place} (or another from {' to '.join(ends)})"
-
-
-def cause(change: Change) -> str:
-    """Conditions besides the code that may have caused the change; empty if nothing else changed."""
-    if change.same_code:
-        return (
-            "The commit is the same before and after: the cause is the machine or its software, not the code."
-        )
-    return _UNSURE.format(_conditions(change.around)) if change.around else ""
 
 
 def _conditions(around: Sequence[Condition]) -> str:

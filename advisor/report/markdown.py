@@ -183,16 +183,15 @@ def _more(number: int, noun: str, whole: str) -> Iterator[str]:
 
 
 def _numbered(findings: Sequence[blocks.Finding]) -> str:
-    return "\n".join(f"{i}. {_finding(each)}" for i, each in enumerate(findings[:_MOST], 1))
-
-
-def _finding(finding: blocks.Finding) -> str:
-    title, saves = f"**{prose(finding.title, 120)}**", f": {escape(finding.saves)}" if finding.saves else ""
-    title += f" ({escape(finding.places, 120)})" if finding.lines else ""
-    title = (
-        f"{title} on {escape(finding.where, 120)}" if finding.devices else f"{escape(finding.rule)}: {title}"
-    )
-    return f"{title}{saves}. {prose(finding.detail, 400)}"
+    lines = []
+    for number, finding in enumerate(findings[:_MOST], 1):
+        title = f"**{prose(finding.title, 120)}**"
+        title += f" ({escape(finding.places, 120)})" if finding.lines else ""
+        where = f" on {escape(finding.where, 120)}"
+        title = f"{title}{where}" if finding.devices else f"{escape(finding.rule)}: {title}"
+        saves = f": {escape(finding.saves)}" if finding.saves else ""
+        lines.append(f"{number}. {title}{saves}. {prose(finding.detail, 400)}")
+    return "\n".join(lines)
 
 
 def _drawn(heads: Sequence[str], right: Sequence[bool], body: Iterable[Sequence[str]]) -> str:

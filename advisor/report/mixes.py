@@ -11,7 +11,7 @@ from advisor import units
 from advisor.errors import WorkloadError
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.figures import Instead, Row
-from advisor.profiles.schema import BufferRecord, Device, Measured, Profile, WorkloadRecord
+from advisor.profiles.schema import BufferRecord, Device, Measured, Profile
 from advisor.report import blocks, words
 from advisor.strategies.mixes import mixes_of, of_row
 from advisor.strategies.placement import Placement
@@ -99,7 +99,13 @@ def _table(profile: Profile, device: Device, row: Row) -> blocks.Table | None:
         if other:
             more = f"{units.seconds(other.seconds)} more" if other.seconds else "the same time"
             best = f"{words.name(other.placement)}: {more}"
-        texts = _uses(buffer, ran), words.name(row.placements[name]), why, best
+        uses = []  # CPU writes 1×, GPU reads 2×, by the stages of a frame
+        for side, who in (("host", "CPU"), ("device", "GPU")):
+            modes = list(ran.touching(buffer, side).values())  # type: ignore[arg-type]
+            uses += [f"{who} {_VERBS[mode]} {modes.count(mode)}×" for mode in dict.fromkeys(modes)]
+        if any(stage.phase == "setup" and stage.name in buffer.access for stage in ran.stages):
+            uses.append("written in set-up")
+        texts = ", ".join(uses), words.name(row.placements[name]), why, best
         rows.append(blocks.row(words.name(name), size, *texts))
     basis = "measured" if isinstance(row, Measured) else "predicted"
     caption = f"Placement of each buffer on {words.name(device.name)}, {basis}."
@@ -129,17 +135,6 @@ def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, st
             frames[name] += 1
     often = {name: "each frame" if n == length else f"{n} of {length} frames" for name, n in frames.items()}
     return {name: often[name] * bool(moved) for name, moved in total.items()}
-
-
-def _uses(buffer: BufferRecord, ran: WorkloadRecord) -> str:
-    """CPU writes 1×, GPU reads 2×, by the stages of a frame."""
-    uses = []
-    for side, who in (("host", "CPU"), ("device", "GPU")):
-        modes = list(ran.touching(buffer, side).values())  # type: ignore[arg-type]
-        uses += [f"{who} {_VERBS[mode]} {modes.count(mode)}×" for mode in dict.fromkeys(modes)]
-    if any(stage.phase == "setup" and stage.name in buffer.access for stage in ran.stages):
-        uses.append("written in set-up")
-    return ", ".join(uses)
 
 
 def _why(profile: Profile, device: Device, buffer: BufferRecord, placement: Placement, often: str) -> str:

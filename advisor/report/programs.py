@@ -101,8 +101,12 @@ def _verdicts(gpus: Sequence[GpuTrace]) -> Iterator[Verdict]:
         if alike:
             yield Verdict("measured", "clear", device, f"The same as {alike.label}")
         else:
-            reason = " ".join(_copying(gpu))
-            yield Verdict("measured", "clear", device, _ceiling(gpu), reason, remark=_parts(gpu))
+            headline, reason = "", " ".join(_copying(gpu))
+            if gpu.ceiling:
+                most, whole = (units.seconds(s / gpu.units) for s in (gpu.ceiling.seconds, gpu.seconds))
+                of = f"a frame of {whole}" if gpu.frames else whole
+                headline = f"Memory can change about {most} of {of} ({units.percent(gpu.ceiling.share)})"
+            yield Verdict("measured", "clear", device, headline, reason, remark=_parts(gpu))
 
 
 def _same(one: GpuTrace, other: GpuTrace) -> bool:
@@ -110,14 +114,6 @@ def _same(one: GpuTrace, other: GpuTrace) -> bool:
     near = all(abs(getattr(one, t) - getattr(other, t)) <= _NEAR * one.seconds for t in times)
     flows = [{(f.kind, f.memory, f.small, f.count) for f in gpu.flows or ()} for gpu in (one, other)]
     return near and one.units == other.units and flows[0] == flows[1]
-
-
-def _ceiling(gpu: GpuTrace) -> str:
-    if gpu.ceiling is None:
-        return ""
-    most, whole = units.seconds(gpu.ceiling.seconds / gpu.units), units.seconds(gpu.seconds / gpu.units)
-    of = f"a frame of {whole}" if gpu.frames else whole
-    return f"Memory can change about {most} of {of} ({units.percent(gpu.ceiling.share)})"
 
 
 def _parts(gpu: GpuTrace) -> str:

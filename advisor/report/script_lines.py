@@ -53,21 +53,16 @@ def source_of(crossing: Crossing, run: ScriptRun) -> tuple[str, str]:
         facts.append("new each frame" + ", kept" * origin.kept)
     if origin and crossing.memory != "pinned":  # whose library page-locked it says nothing
         facts += [_KINDS[origin.kind]] if origin.kind in _KINDS else []
-    facts += _contents(crossing)
+    repeats = crossing.repeats  # of the copied bytes themselves
+    if repeats and crossing.kind == "upload" and repeats.compared > 1 and repeats.same == repeats.compared:
+        facts.append("the same bytes again")
+    elif repeats and repeats.returned == repeats.checked:
+        facts.append("what a download brought")
+    if crossing.unread:
+        facts.append(f"{units.percent(crossing.unread / crossing.count)} unread")
     how = "staged by the library" if crossing.staged else crossing.memory
     first = [*([] if how == "unknown" else [how]), *facts[:1]]
     return ", ".join(first), ", ".join(facts[1:])
-
-
-def _contents(crossing: Crossing) -> Iterator[str]:
-    """Facts about the copied bytes themselves."""
-    repeats = crossing.repeats
-    if repeats and crossing.kind == "upload" and repeats.compared > 1 and repeats.same == repeats.compared:
-        yield "the same bytes again"
-    elif repeats and repeats.returned == repeats.checked:
-        yield "what a download brought"
-    if crossing.unread:
-        yield f"{units.percent(crossing.unread / crossing.count)} unread"
 
 
 def lines_table(run: ScriptRun, scope: Scope, name: str, *, predicted: bool) -> blocks.Table:
@@ -142,11 +137,9 @@ def totals(run: ScriptRun) -> blocks.Facts:
     """Where the run's bytes and time are; the times are the host's and add up to that of the run."""
     ways = {"Host to GPU": ("upload",), "GPU to host": ("download", "wait")}
     sizes = {way: sum(c.bytes for c in run.crossings if c.kind in kinds) for way, kinds in ways.items()}
-    directions = [Fact(way, units.size(size), "on lines") for way, size in sizes.items()]
-    return blocks.Facts((*directions, *(() if run.played else _seconds(run))))
-
-
-def _seconds(run: ScriptRun) -> Iterator[Fact]:
+    facts = [Fact(way, units.size(size), "on lines") for way, size in sizes.items()]
+    if run.played:
+        return blocks.Facts(tuple(facts))
     kinds = {"Copies": ("upload", "download"), "Page-locking": ("lock",), "Calls that wait": ("wait",)}
     parts = {
         name: sum(c.host_seconds or 0.0 for c in run.crossings if c.kind in those)
@@ -155,10 +148,9 @@ def _seconds(run: ScriptRun) -> Iterator[Fact]:
     parts["Kernels waited for"] = sum(c.kernel_seconds or 0.0 for c in run.crossings)
     parts["Recording"] = run.overhead_seconds
     parts["Everything else"] = max(0.0, run.seconds - sum(parts.values()))
-    for name, seconds in parts.items():
-        if seconds:
-            yield Fact(name, units.seconds(seconds), units.percent(seconds / run.seconds))
-    yield Fact("The run", units.seconds(run.seconds))
+    timed = ((name, seconds) for name, seconds in parts.items() if seconds)
+    facts += [Fact(name, units.seconds(s), units.percent(s / run.seconds)) for name, s in timed]
+    return blocks.Facts((*facts, Fact("The run", units.seconds(run.seconds))))
 
 
 def lines_comparison_page(

@@ -46,7 +46,11 @@ _TIMES = (
 def script_page(profile: Profile, run: ScriptRun) -> Page:
     created, tool = words.created(profile.created), words.name(profile.tool.version)
     program = words.line(f"-m {profile.workload.name}" if run.module else profile.workload.file, 120)
-    where = f"on {words.name(profile.device.name)}, 1 run observed (overhead at least {_overhead(run)})"
+    # The least share of time that recording takes: of the frames where known, else of the run.
+    loops = [(loop.overhead_seconds, loop.seconds) for loop in run.loops if loop.overhead_seconds is not None]
+    overhead, seconds = map(sum, zip(*(loops or [(run.overhead_seconds, run.seconds)]), strict=True))
+    share = units.percent(overhead / seconds) if seconds else "0 %"
+    where = f"on {words.name(profile.device.name)}, 1 run observed (overhead at least {share})"
     title = f"{program} {words.line(shlex.join(run.arguments), 300)}".rstrip()
     sections = tuple(_sections(profile, run))
     basis: blocks.Basis = "measured" if run.played is None else "predicted" if run.predictions else "nothing"
@@ -64,14 +68,6 @@ def script_page(profile: Profile, run: ScriptRun) -> Page:
         profile=profile,
         records=records_of(profile),
     )
-
-
-def _overhead(run: ScriptRun) -> str:
-    """The least share of time that recording takes: of the frames where known, else of the run."""
-    loops = [(loop.overhead_seconds, loop.seconds) for loop in run.loops if loop.overhead_seconds is not None]
-    parts = loops or [(run.overhead_seconds, run.seconds)]
-    overhead, seconds = (sum(column) for column in zip(*parts, strict=True))
-    return units.percent(overhead / seconds) if seconds else "0 %"
 
 
 def _sections(profile: Profile, run: ScriptRun) -> Iterator[Section]:
@@ -94,7 +90,14 @@ def _sections(profile: Profile, run: ScriptRun) -> Iterator[Section]:
         unseen = blocks.Bullets(tuple(map(words.line, run.unseen)))
         inside = blocks.Prose("Not seen:", forms="txt"), unseen
         yield Section("unseen", "Not seen", inside, nav="Not seen", folded=True, closed=True)
-    yield _circumstances(profile, run)
+    assumed = dict.fromkeys(text for prediction in run.predictions for text in prediction.assumptions)
+    method = (
+        blocks.Fact("Times", f"none: {words.line(run.played)} stood in for a GPU" if run.played else _TIMES),
+        blocks.Fact("Recording", f"{units.seconds(run.overhead_seconds)} of {units.seconds(run.seconds)}"),
+        *(blocks.Fact("Assumed", words.line(text)) for text in assumed),
+        blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
+    )
+    yield circumstances(profile, command=profile.command, method=method)
 
 
 def _lead(profile: Profile, run: ScriptRun) -> Iterator[blocks.Block | None]:
@@ -306,17 +309,6 @@ def _gain(run: ScriptRun, same: Sequence[LineAdvice]) -> str:
 
 def _gained(change: LineAdvice) -> float:
     return (change.advice.gain and change.advice.gain.seconds_per_frame) or 0.0
-
-
-def _circumstances(profile: Profile, run: ScriptRun) -> Section:
-    assumed = dict.fromkeys(text for prediction in run.predictions for text in prediction.assumptions)
-    method = (
-        blocks.Fact("Times", f"none: {words.line(run.played)} stood in for a GPU" if run.played else _TIMES),
-        blocks.Fact("Recording", f"{units.seconds(run.overhead_seconds)} of {units.seconds(run.seconds)}"),
-        *(blocks.Fact("Assumed", words.line(text)) for text in assumed),
-        blocks.Fact("SHA-256", words.name(profile.workload.sha256, 64)),
-    )
-    return circumstances(profile, command=profile.command, method=method)
 
 
 _OUTCOMES: dict[TrialOutcome, str] = {"open": "undecided", "differs": "other results", "refused": "not tried"}

@@ -92,10 +92,16 @@ def devices_page(compared: ProfileSet) -> Page:
     facts = [blocks.Fact(place.name, f"{place.basis} {place.origin}") for place in places]
     facts += [blocks.Fact("parameters", parameters)] * bool(parameters)
     origins = filled(blocks.Facts(tuple(facts), forms="txt"), notes)
+    cards = []
+    for place in places:
+        about = blocks.Prose(f"{memory_sentence(place.device)} Profiled {place.origin}.".strip())
+        missing = blocks.Items(gaps(place.stop.results.values()), f"Not {place.basis}")
+        inside = filled(about, missing)
+        cards.append(blocks.Group("prediction", inside, place.name, place.basis, place.href))
     sections = (
         lead(*around(blocks.Failures(failed), answers, drawn=drawn), replace(notes, forms="html")),
         Section("times", beside, _times(places), nav=beside, closed=True, forms="html txt"),
-        Section("devices", each, tuple(map(_card, places)), nav=each, closed=True, forms="html"),
+        Section("devices", each, tuple(cards), nav=each, closed=True, forms="html"),
         Section("each", each, origins, folded=True, forms="md txt"),
     )
     return Page(
@@ -176,14 +182,6 @@ def cell(stop: Stop, strategy: str) -> TableCell:
     if strategy == stop.optima.chosen:
         mark = "chosen"
     return TableCell(units.seconds(middle), words.seconds_between(low, high) * (low < high), mark=mark)
-
-
-def _card(place: Place) -> blocks.Group:
-    parts = filled(
-        blocks.Prose(f"{memory_sentence(place.device)} Profiled {place.origin}.".strip()),
-        blocks.Items(gaps(place.stop.results.values()), f"Not {place.basis}"),
-    )
-    return blocks.Group("prediction", parts, place.name, place.basis, place.href)
 
 
 def _notes(compared: ProfileSet, places: Sequence[Place]) -> Iterator[str]:

@@ -113,23 +113,18 @@ def timeline_view(
     )
 
 
-def _short(span: Span) -> str:
-    """The span's name where there is little room, without the side that its line already names."""
-    ways = {"host-to-device": "to-device", "device-to-host": "to-host"}
-    head = span.label.removeprefix("host:").removeprefix("device:")
-    if span.track not in ("host", "kernel"):
-        first = span.label.partition(",")[0]
-        head = ways.get(first, first)
-    return words.name(head, NAME_LENGTH)
-
-
 def _piece(span: Span, timeline: Timeline, numbers: Mapping[tuple[str, str], str]) -> Piece:
     begin, length = span.begin_seconds, span.end_seconds - span.begin_seconds
     frame, times, lasted = timeline.frame_seconds, "", units.seconds(length)
     if span.merged > 1:
         times, lasted = f"{span.merged} × ", f"{units.seconds(worked(span))} within {lasted}"
     number = numbers.get((line_of(span), words.name(span.label)), "")
-    letters, texts = (length / frame * _PHONE - _MARGIN) / _LETTER, (f"{number} {_short(span)}", number)
+    label = span.label.removeprefix("host:").removeprefix("device:")  # the line names the side
+    if span.track not in ("host", "kernel"):
+        label = span.label.partition(",")[0]
+        label = {"host-to-device": "to-device", "device-to-host": "to-host"}.get(label, label)
+    letters = (length / frame * _PHONE - _MARGIN) / _LETTER
+    texts = f"{number} {words.name(label, NAME_LENGTH)}", number
     width = percent(max(length / frame, 0.001))
     title = f"{times}{words.name(span.label)}: {lasted}, from {units.seconds(begin) if begin else 0}"
     name = next((text for text in texts if len(text) <= letters), "").strip()

@@ -149,19 +149,19 @@ def trace_page(trace: FileTrace, file: str = "") -> Page:
     if trace.program is not None:
         return program_page(trace.program, name, trace.notes)
     notes = blocks.Banners("note", tuple(map(words.line, trace.notes)))
-    parts = filled(notes, *map(_strategy, trace.strategies), blocks.Prose(SLOWER))
+    figures = []
+    for each in trace.strategies:
+        frames = f"{words.count(each.frames, 'steady frame')} of {units.seconds(each.frame_seconds)}"
+        observed = [*facts(each.activity, each.frames, each.idle_share, "the frame")]
+        observed += [replace(fact, label=f"in {fact.label}") for fact in steps(each)]
+        observed += [blocks.Fact("not observed", why) for why in not_observed(each.absent)]
+        title = f"{words.name(each.strategy)}: {frames}, figures per frame"
+        figures.append(blocks.Facts(tuple(observed), title))
+    parts = filled(notes, *figures, blocks.Prose(SLOWER))
     fields = {"strategy", "frames", "frame_seconds", "idle_share"}
     records = ({"kind": "traced", **each.model_dump(include=fields)} for each in trace.strategies)
     sections = (Section("figures", "Figures", parts, brief=True),)
     return Page("trace", "trace", name, sections, records=tuple(records))
-
-
-def _strategy(trace: StrategyTrace) -> blocks.Block:
-    frames = f"{words.count(trace.frames, 'steady frame')} of {units.seconds(trace.frame_seconds)}"
-    ranges = [replace(fact, label=f"in {fact.label}") for fact in steps(trace)]
-    observed = facts(trace.activity, trace.frames, trace.idle_share, "the frame")
-    figures = *observed, *ranges, *(blocks.Fact("not observed", why) for why in not_observed(trace.absent))
-    return blocks.Facts(figures, f"{words.name(trace.strategy)}: {frames}, figures per frame")
 
 
 _PARTS: tuple[tuple[str, Callable[[GpuTrace], float | None]], ...] = (
