@@ -17,7 +17,7 @@ from rendering import Accepted, refusals
 from running import missing
 
 from advisor.errors import FileProblem, UsageError
-from advisor.fleets import fleet
+from advisor.fleets import fleet, storage
 from advisor.fleets.api import require_figures
 from advisor.fleets.fleet import Function, Reply, SchedulerLost
 from advisor.fleets.planning import Answer, Machine, Task, parse_where
@@ -26,6 +26,7 @@ from advisor.fleets.request import Package, Request, Selection, gather, unpack
 from advisor.fleets.storage import slug, write_placements
 from advisor.measure.options import Options
 from advisor.profiles import outputs
+from advisor.profiles.conclusions import Preferences
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import all_in, load
 from advisor.profiles.schema import Device
@@ -437,6 +438,16 @@ def test_the_page_says_where_one_serves_all_and_what_it_costs() -> None:
     ):  # fmt: skip
         text = pages.render(fleet_page(recorded(*these)), "txt")
         assert not missing(" ".join(text.split()), *parts)
+
+
+def test_what_strategies_cost_on_a_device_is_told_where_times_decide() -> None:
+    late = measured("pinned-pipelined", 0.010, latency_seconds=0.030)
+    run = profile(results=(measured("pinned", 0.020), late))
+    costs = storage.concluded(row("A"), run).costs
+    assert costs == {"pinned": 1.0, "pinned-pipelined": pytest.approx(1.5)}
+    by_energy = run.model_copy(update={"preferences": Preferences(objective="energy")})
+    judged = storage.concluded(row("A"), by_energy)
+    assert (judged.costs, judged.basis) == ({}, "measured")
 
 
 def test_the_strategies_as_toml_are_read_by_the_documents_reader(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ SCRIPTS: dict[str, Callable[[], Profile]] = {
 
 ENDED = "Interrupted while changes were tried."
 IN_PATCH = FASTER.model_copy(update={"place": place(UPLOAD), "rule": "pageable-transfer", "in_patch": True})
+OTHER_RULE = IN_PATCH.model_copy(update={"rule": "pin-per-frame"})
+STILL_OPEN = IN_PATCH.model_copy(update={"outcome": "open"})
 NOT_WRITTEN = Patch(text="", lines=0, left_out=("upload x once (the loop does nothing else)",))
 TABS = Patch(text="--- a/s.py\n+++ b/s.py\n+\ty = 1\n", lines=1, equal=True, speedup=1.2, interval=(1, 2))
 
@@ -95,6 +97,7 @@ TABS = Patch(text="--- a/s.py\n+++ b/s.py\n+\ty = 1\n", lines=1, equal=True, spe
         ({"trials": (IN_PATCH,), "patch": patch()}, "Line 10: code", 1),
         ({"trials": (IN_PATCH,), "patch": TABS}, "+\ty = 1", 1),
         ({"trials": (IN_PATCH,), "patch": NOT_WRITTEN}, "(tried: 1.16× (1.08× to 1.25×) as fast", 1),
+        ({"trials": (OTHER_RULE, STILL_OPEN), "patch": NOT_WRITTEN}, "(tried:", 0),
     ],
 )
 def test_what_became_of_trials_is_said_once(fields: dict[str, Any], text: str, times: int) -> None:

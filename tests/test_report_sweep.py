@@ -13,6 +13,7 @@ from builders import (
     altered,
     catalogue_device,
     cpu_profile,
+    devices_of,
     failed,
     measured,
     predicted,
@@ -32,7 +33,7 @@ from test_report import TRACEBACK, broken
 from test_report_escaping import everywhere
 from test_report_view import host_only
 
-from advisor.profiles.conclusions import Recommendation
+from advisor.profiles.conclusions import Preferences, Recommendation
 from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, ProfileSet, combine
 from advisor.report.blocks import Banners, Table
@@ -227,6 +228,27 @@ def test_sentences(accepted: Accepted) -> None:
         lines = [verdict.headline, for_all.headline, verdict.reason, verdict.next_step]
         text += [f"## {name}", *dict.fromkeys(filter(None, lines)), *(t for n in notes for t in n.texts), ""]
     accepted("\n".join(text), "sweep-sentences.txt")
+
+
+@every(
+    ("wanted", "by_time"),
+    [
+        ({}, True),
+        ({"objective": "throughput"}, True),
+        ({"objective": "energy"}, False),
+        ({"objective": "latency-p99"}, False),
+        ({"objective": "footprint"}, False),
+        ({"memory_budget_bytes": 1 << 40}, False),
+    ],
+)
+def test_what_one_choice_for_all_costs_is_told_where_times_alone_decide(
+    wanted: dict[str, Any], by_time: bool
+) -> None:
+    runs = [at_n(n, clear("pinned"), preferences=Preferences(**wanted)) for n in (1, 4)]
+    runs[0] = runs[0].model_copy(update={"device": runs[0].device.model_copy(update={"name": "A"})})
+    assert ("the best time" in render(page_of(devices_of(*runs)), "details")) == by_time
+    swept = sweep_of(*(altered(run, "device", name="A") for run in runs))
+    assert ("the best time" in render(page_of(swept), "details")) == by_time
 
 
 names = st.sampled_from("abcd")

@@ -29,6 +29,7 @@ from advisor.profiles.redaction import here
 from advisor.profiles.schema import Profile
 from advisor.report import pages
 from advisor.texts import printable, toml_string
+from advisor.verdicts.scores import counted
 from advisor.version import __version__
 
 RECORD, FAILURE = "fleet.json", "failure.txt"
@@ -194,7 +195,8 @@ def _require_same(folder: Path, record: FleetRecord) -> None:
 
 def concluded(row: Row, profile: Profile) -> Row:
     advice, on_gpu = profile.recommendation, profile.device.kind == "cuda"
-    seconds = {each.strategy: each.median_seconds for each in profile.measured().values() if on_gpu}
+    measured = counted(profile).measured() if on_gpu else {}
+    seconds = {name: row.median_seconds for name, row in measured.items() if profile.preferences.by_time}
     fastest = min(seconds.values(), default=1.0)
     predicted = any(result.status == "predicted" for p in profile.predictions for result in p.results)
     return row.model_copy(
@@ -203,7 +205,7 @@ def concluded(row: Row, profile: Profile) -> Row:
             "memory_class": profile.device.memory_class,
             "strategy": advice.strategy if advice else None,
             "verdict": advice.verdict if advice else None,
-            "basis": "measured" if seconds else "predicted" if predicted else "none",
+            "basis": "measured" if measured else "predicted" if predicted else "none",
             "predicted": tuple(
                 PredictedChoice(device=p.device.name, strategy=str(guess.strategy), verdict=guess.verdict)
                 for p in profile.predictions

@@ -40,6 +40,11 @@ class Preferences(Record):
         """The preferences that the recommendation depends on; the others are the rules'."""
         return self.objective, self.memory_budget_bytes, self.indifference
 
+    @property
+    def by_time(self) -> bool:
+        """Whether times alone decide, and so what one strategy for several devices or values costs."""
+        return self.objective in ("time", "throughput") and not self.memory_budget_bytes
+
 
 Verdict = Literal["fastest", "near", "keep", "open", "untrusted"]
 UNDECIDED: tuple[Verdict, ...] = ("open", "untrusted")

@@ -138,7 +138,9 @@ def _places_verdict(places: Sequence[Place], basis: _GpuBasis) -> Verdict:
     if not known:
         return nothing(who, f"Nothing is recommended on {words.listing(names)}")
     unsure = any(optima.likely or not optima.best for optima in known)
-    one = one_for_all([p.stop for p in places], max(p.profile.method.confidence for p in places))
+    one, profiles = None, [place.profile for place in places]
+    if all(profile.preferences.by_time for profile in profiles):
+        one = one_for_all([p.stop for p in places], max(profile.method.confidence for profile in profiles))
     remark = words.one_for_all(one.strategy, one.cost, names[one.device]) if one else ""
     step, choices = _CONFIRM * (basis == "predicted"), [(place.choice, place.name) for place in places]
     return replace(_choices(basis, choices, len(places), remark, step, unsure=unsure), device=who)

@@ -121,11 +121,9 @@ def _lead(
 
 
 def _confidence(sweep: ProfileSet) -> float | None:
-    """Confidence of the intervals; None where memory decides, not time alone."""
+    """Confidence of the intervals; None where times alone do not decide."""
     first = next(iter(sweep.profiles), None)
-    wanted = first and first.preferences
-    by_memory = wanted and (wanted.objective == "footprint" or wanted.memory_budget_bytes)
-    return first.method.confidence if first and not by_memory else None
+    return first.method.confidence if first and first.preferences.by_time else None
 
 
 def _circumstances(sweep: ProfileSet, first: Profile | None, fixed: str, notes: tuple[str, ...]) -> Section:
