@@ -245,6 +245,15 @@ def test_the_sample_reports_can_be_rendered_again(profile: Path) -> None:
 # The folder
 
 
+def test_folders_that_stay_empty_go_and_a_file_in_the_way_of_one_is_told(tmp_path: Path) -> None:
+    with output_directory(tmp_path / "a" / "b"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "n").write_text(MINE)
+    assert refused(tmp_path, "n/report.md") == f"{tmp_path / 'n'} is not a folder"
+    assert [outputs.unused(tmp_path / name).name for name in "nm"] == ["n-2", "m"]
+
+
 @every("name", ["file", "file/below", "x" * 300])
 def test_an_output_directory_that_cannot_be(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("in the way")

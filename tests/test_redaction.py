@@ -313,7 +313,7 @@ def telling() -> Profile:
     """A profile that says all that it must not."""
     path = "/home/alice/project/workloads/add.py"
     told = {"absent": {"nvml": "no /home/alice/lib"}, "warnings": ("alice is busy",)}
-    parameters = {"tokens": 512, "api_key": "hunter2", "data": "/home/alice/data"}
+    parameters = {"tokens": 512_000, "api_key": "hunter2", "pass": 8136047, "data": "/home/alice/data"}
     plain = profile()
     return profile(
         command=f"advisor profile {path}",
@@ -330,7 +330,8 @@ def test_no_form_of_a_profile_tells_names() -> None:
         for name in ("alice", "workstation7", "hunter2", "/home"):
             assert name not in text
     assert made.workload.file == "workloads/add.py"
-    parameters = {"tokens": 512, "api_key": MASK, "data": "~/data"}  # a language model's tokens are a size
+    # A language model's tokens are a size.
+    parameters = {"tokens": 512_000, "api_key": MASK, "pass": MASK, "data": "~/data"}
     assert made.workload.parameters == parameters
     assert (made.notes, made.results[0].reason) == (("kept in .",), "workloads/add.py")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -25,23 +25,14 @@ if TYPE_CHECKING:
 
 
 class _Arguments(BaseModel):
-    """Arguments of `fleet` that `configuration` does not check."""
+    """Arguments of `fleet` that `configuration` does not check, each with what it should be."""
 
-    workload: str | Path
-    local: Annotated[int, Field(strict=True, ge=1, le=256)] | None
-    out: Path
-    where: dict[str, str] | None
-    send: tuple[Path, ...]
-    wait: Annotated[float, Field(strict=True, ge=0, le=1e6)]
-
-
-_EXPECTED = {
-    **dict.fromkeys(("workload", "out"), "a path"),
-    "local": "a whole number from 1 to 256",
-    "where": "a dict of texts",
-    "send": "a list of paths",
-    "wait": "a number from 0 to 1000000",
-}
+    workload: str | Path = Field(description="a path")
+    local: int | None = Field(strict=True, ge=1, le=256, description="a whole number from 1 to 256")
+    out: Path = Field(description="a path")
+    where: dict[str, str] | None = Field(description="a dict of texts")
+    send: tuple[Path, ...] = Field(description="a list of paths")
+    wait: float = Field(strict=True, ge=0, le=1e6, description="a number from 0 to 1000000")
 
 
 def _checked(**arguments: object) -> _Arguments:
@@ -50,8 +41,9 @@ def _checked(**arguments: object) -> _Arguments:
         return _Arguments.model_validate(arguments)
     except ValidationError as problem:
         name = str(problem.errors()[0]["loc"][0])
+        expected = _Arguments.model_fields[name].description
         raise UsageError(
-            f"advisor.fleet: {name}={arguments[name]!r} is not {_EXPECTED[name]}",
+            f"advisor.fleet: {name}={arguments[name]!r} is not {expected}",
             next_step="docs/fleet.md and help(advisor.fleet) list the arguments.",
         ) from None
 

@@ -120,19 +120,19 @@ class DaskCluster:
                 self._futures.pop(call)[0].cancel()
 
     def _reply(self, call: str, future: Future, worker: str) -> Reply:
-        if future.status == "finished":
-            try:
-                result = future.result(timeout=_CONNECT_SECONDS)
-            except Exception as problem:
-                return Reply(call, worker, reason=f"its result cannot be fetched: {_line(problem)}")
-            if isinstance(result, str) and len(result) <= 2 * LARGEST:
-                return Reply(call, worker, result)
-            return Reply(call, worker, reason="it sent something other than the text of a result")
         if future.status == "error":
             raised = future.exception(timeout=_CONNECT_SECONDS)
             missing = isinstance(raised, ImportError) and "advisor" in (raised.name or "")
             return Reply(call, worker, reason=_line(raised), not_installed=missing)
-        return Reply(call, worker, reason="the worker was lost")
+        if future.status != "finished":
+            return Reply(call, worker, reason="the worker was lost")
+        try:
+            result = future.result(timeout=_CONNECT_SECONDS)
+        except Exception as problem:
+            return Reply(call, worker, reason=f"its result cannot be fetched: {_line(problem)}")
+        if isinstance(result, str) and len(result) <= 2 * LARGEST:
+            return Reply(call, worker, result)
+        return Reply(call, worker, reason="it sent something other than the text of a result")
 
     def _require_scheduler(self) -> None:
         if (status := self._client.status) != "running":
@@ -193,16 +193,22 @@ def local(workers: int, security: Security | None) -> Iterator[DaskCluster]:
     Files that a killed command left are removed by the next one.
     """
     with scratch() as folder, dask.config.set({"temporary-directory": str(folder)}):
-        with dask.config.set(_LOCAL), _quiet(), _uninterrupted():
-            cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                host=_LOCALHOST,
-                dashboard_address=f"{_LOCALHOST}:0",
-                silence_logs=logging.CRITICAL,
-                security=security,
-            )
+        resource_tracker.ensure_running()  # its start would unblock the signal
+        # Threads and processes that start here do not get the terminal's Ctrl-C.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with dask.config.set(_LOCAL), _quiet():
+                cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    host=_LOCALHOST,
+                    dashboard_address=f"{_LOCALHOST}:0",
+                    silence_logs=logging.CRITICAL,
+                    security=security,
+                )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
             with _opened(lambda: Client(cluster, **_CLIENT)) as client:
                 yield DaskCluster(client)
@@ -223,17 +229,6 @@ def _opened(make: Callable[[], Client]) -> Iterator[Client]:
     finally:
         with _quiet(), suppress(Exception):
             client.close(timeout=2)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Threads and processes that start here do not get the terminal's Ctrl-C."""
-    resource_tracker.ensure_running()  # its start would unblock the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

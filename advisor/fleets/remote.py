@@ -14,7 +14,7 @@ import re
 import socket
 import subprocess
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -59,11 +59,8 @@ def inspect() -> str:
     return lines[-1]
 
 
-def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
-    """Makes the profile of a `Task` and returns an `Answer`, both as JSON.
-
-    wanted: whether the task is still to run; asked now and then, and the process ends when it is not.
-    """
+def profile(text: str) -> str:
+    """Makes the profile of a `Task` and returns an `Answer`, both as JSON."""
     with scratch() as folder:
         files = folder / "files"
         files.mkdir()
@@ -73,32 +70,32 @@ def profile(text: str, wanted: Callable[[], bool] | None = None) -> str:
         except (AdvisorError, OSError, ValueError) as problem:
             reason = f"the task cannot be read: {shortened(problem, 300)}"
             return Answer(status="failed", reason=reason).model_dump_json()
-        return _run(task.model_copy(update={"files": {}}), folder, wanted or _still_wanted)
+        return _run(task.model_copy(update={"files": {}}), folder)
 
 
-def _run(task: Task, folder: Path, wanted: Callable[[], bool]) -> str:
-    log, answer = folder / LOG, folder / ANSWER
+def _run(task: Task, folder: Path) -> str:
+    answer = folder / ANSWER
     process = start(task, folder, "advisor.fleets.remote")
     try:
-        stopped = watch(process, folder, task.seconds, lambda: "" if wanted() else "the task was cancelled")
+        stopped = watch(process, folder, task.seconds, _cancelled)
     finally:
         end(process, folder)
     if stopped == OVERDUE:
         stopped = f"did not finish within {task.seconds:g} s"
     if answer.exists() and not stopped:
         return read_whole(answer).decode("utf-8", "replace")
-    hide, printed = here(include_host=task.include_host).hide, log_tail(log)
+    hide, printed = here(include_host=task.include_host).hide, log_tail(folder / LOG)
     why = stopped or cause_of_death(process.returncode, printed)
     return Answer(status="lost", reason=hide(why), detail=hide(printed)).model_dump_json()
 
 
-def _still_wanted() -> bool:
-    """False once the task was cancelled or its client left."""
+def _cancelled() -> str:
+    """Why the process is to end: once the task was cancelled or its client left."""
     from distributed import get_worker  # the worker's own; elsewhere there is none
 
     worker: Any = get_worker()
     task = worker.state.tasks.get(worker.get_current_task())
-    return task is not None and task.state in ("executing", "long-running")
+    return "" if task and task.state in ("executing", "long-running") else "the task was cancelled"
 
 
 def main(arguments: list[str]) -> None:

@@ -111,18 +111,16 @@ def _files(path: Path) -> Iterator[Path]:
 def _read(path: Path, before: Mapping[str, bytes]) -> bytes:
     if len(before) >= MOST:
         raise UsageError(f"more than {MOST} files would be sent, {path} among them", next_step=_SEND_LESS)
+    room = LARGEST - sum(map(len, before.values()))
     try:
         with path.open("rb") as file:
-            room = LARGEST - sum(map(len, before.values()))
             data = file.read(room + 1)
     except OSError as problem:
         step = "Check its permissions."
         raise FileProblem(f"{path} cannot be read: {problem.strerror}", next_step=step) from None
     if len(data) > room:
-        raise UsageError(
-            f"the files to send hold more than {units.size(LARGEST)}; {path} is one too many",
-            next_step=_SEND_LESS,
-        )
+        wrong = f"the files to send hold more than {units.size(LARGEST)}; {path} is one too many"
+        raise UsageError(wrong, next_step=_SEND_LESS)
     return data
 
 
@@ -218,6 +216,16 @@ def make_request(
     file, name = outline.file_and_name(options.workload)
     package = gather(file, send)
     _require_profilable(package, file, name, options)
+    sweeps = parse_sweep(options.sweep)
+    if len(sweeps) > 1:
+        raise UsageError("advisor fleet sweeps one parameter", next_step="Give the other with --set.")
+    if sweeps:
+        require_not_set(sweeps, parse_assignments(options.parameters))
+    values = {
+        f"{s.parameter}={value}": f"{s.parameter}={shown}"
+        for s in sweeps
+        for value, shown in s.labels.items()
+    }
     template = Task(
         no_gpu=options.no_gpu,
         file=package.file,
@@ -229,15 +237,8 @@ def make_request(
         files=package.packed(),
         seconds=task_seconds or 3 * options.max_seconds + 120,
     )
-    return Request(
-        package,
-        name or next(iter(workloads(file)), file.stem),
-        template,
-        _values_of(options),
-        selection,
-        wait,
-        options=options,
-    )
+    title = name or next(iter(workloads(file)), file.stem)
+    return Request(package, title, template, values or {"": ""}, selection, wait, options=options)
 
 
 def _require_profilable(package: Package, file: Path, name: str | None, options: Options) -> None:
@@ -265,15 +266,3 @@ def _sent(options: Options) -> dict[str, Any]:
     source = configuration.arguments(**{**sent, "workload": options.workload})
     configuration.make_settings([source], backend="cpu")
     return sent
-
-
-def _values_of(options: Options) -> dict[str, str]:
-    """NAME=VALUE of --sweep, as `--set` takes it and as pages show it."""
-    sweeps = parse_sweep(options.sweep)
-    if len(sweeps) > 1:
-        raise UsageError("advisor fleet sweeps one parameter", next_step="Give the other with --set.")
-    if not sweeps:
-        return {"": ""}
-    require_not_set(sweeps, parse_assignments(options.parameters))
-    name = sweeps[0].parameter
-    return {f"{name}={value}": f"{name}={label}" for value, label in sweeps[0].labels.items()}

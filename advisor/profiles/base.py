@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from operator import is_
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
@@ -50,6 +50,9 @@ class Record(BaseModel):
         return schema
 
 
+RecordType = TypeVar("RecordType", bound=Record)
+
+
 def optional(description: str, default: object = None) -> Any:
     """A field with a default, mostly None, for what is unknown."""
     return Field(default=default, description=description)
@@ -66,15 +69,14 @@ def first_error(problem: ValidationError) -> str:
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))[:500]
 
 
-def cleaned(value: Any, clean: Callable[[str, TextKind], str]) -> Any:
+def cleaned(record: RecordType, clean: Callable[[str, TextKind], str]) -> RecordType:
     """The record with every text cleaned by its kind, but for those of a few words; shares what stays."""
-    record: type[Record] = type(value)
     changed = {}
-    for name, kinds in _kinds_of(record).items():
-        old = getattr(value, name)
+    for name, kinds in _kinds_of(type(record)).items():
+        old = getattr(record, name)
         if (new := _cleaned(old, kinds, clean)) is not old:
             changed[name] = new
-    return value.model_copy(update=changed) if changed else value
+    return record.model_copy(update=changed) if changed else record
 
 
 def _cleaned(value: Any, kinds: tuple[TextKind | None, ...], clean: Callable[[str, TextKind], str]) -> Any:

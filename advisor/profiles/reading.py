@@ -90,8 +90,7 @@ def parse(text: str | bytes, name: str) -> Profile:
         budget -= len(text) if secrets.may_hold_secrets(text) else 0
         return secrets.mask(text, known) if budget >= 0 else secrets.MASK
 
-    profile: Profile = cleaned(read, Masking(masked))
-    return profile
+    return cleaned(read, Masking(masked))
 
 
 def _too_large(value: Any, where: str) -> str | None:

@@ -14,15 +14,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
 
-from advisor.profiles.base import Record, TextKind, cleaned
+from advisor.profiles.base import RecordType, TextKind, cleaned
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Profile
 from advisor.profiles.secrets import FORMS, MASK, is_hidden, mask, masked, of_process, secret_values
 from advisor.profiles.system_state import Environment
 from advisor.texts import printable
 
-Written = TypeVar("Written", bound=Record)
 WITHHELD = "withheld"
 NO_HOME = "/"
 """The home of a user without one; nothing is shortened by it."""
@@ -153,9 +151,8 @@ def without_names(profile: Profile, redactor: Redactor) -> Profile:
     return hidden(profile.model_copy(update=changes), redactor)
 
 
-def hidden(record: Written, redactor: Redactor) -> Written:
-    masked_record: Written = cleaned(record, Masking(redactor.hide))
-    return masked_record
+def hidden(record: RecordType, redactor: Redactor) -> RecordType:
+    return cleaned(record, Masking(redactor.hide))
 
 
 def without_environment(profile: Profile) -> Profile:

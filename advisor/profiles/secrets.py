@@ -286,15 +286,12 @@ def of_process(
 ) -> list[str]:
     """The secret values this process knows: of its command line and environment, and what it remembers."""
     variables = os.environ if variables is None else variables
-    secrets = [value for name, value in variables.items() if _is_secret_variable(name)]
+    # Every key is one; PWD is the shell's working directory.
+    names = [n for n in variables if is_secret(n) or n.endswith(("_KEY", "_PAT"))]
+    secrets = [variables[name] for name in names if name not in ("PWD", "OLDPWD")]
     secrets += [password for value in variables.values() if "://" in value for password in _passwords(value)]
     of_arguments = secret_values(sys.argv[1:] if arguments is None else arguments, {})
     return list(dict.fromkeys((*of_arguments, *_long(secrets), *_KNOWN)))
-
-
-def _is_secret_variable(name: str) -> bool:
-    """`is_secret`, but every key is one; PWD is the shell's working directory."""
-    return name not in ("PWD", "OLDPWD") and (is_secret(name) or name.endswith(("_KEY", "_PAT")))
 
 
 @lru_cache(maxsize=8)
