@@ -100,9 +100,9 @@ def make_tree(root: Path, files: Mapping[str, str | int]) -> Path:
     return root
 
 
-def board_files(name: str) -> dict[str, str | int]:
-    """The files of a board, `nano`, `orin` or `thor`, or of its power monitors."""
-    return dict(_BOARDS[name])
+def board_files(*names: str) -> dict[str, str | int]:
+    """The files of a board, `nano`, `orin` or `thor`, and of its power monitors."""
+    return {path: content for name in names for path, content in _BOARDS[name].items()}
 
 
 _BOARDS = read_toml(Path(__file__).parent / "data" / "boards.toml")

@@ -36,9 +36,9 @@ class Unmetered(Exception):
 @contextmanager
 def metering(pci_bus_id: str | None, machine: Machine = THIS_MACHINE) -> Iterator[Meter]:
     """The meter of that GPU: a Jetson's rails where this is one, else NVML. Raises `Unmetered`."""
-    rails = rails_watts(Tree(machine.root)) if is_tegra(root=machine.root) else {}
-    if rails:
-        with _integrating(Rails(lambda: rails_watts(Tree(machine.root)))) as meter:
+    tree = Tree(machine.root)
+    if is_tegra(root=machine.root) and rails_watts(tree):
+        with _integrating(Rails(lambda: rails_watts(tree))) as meter:
             yield meter
         return
     try:

@@ -83,23 +83,21 @@ def finished(
     before = _of_gpu(environment.gpu_readings, device_pci)
     after = gpu_state(device_pci, moment="after", machine=machine)
     board = tegra_state(moment="after", root=machine.root)
-    unread = after.absent.get("nvml")  # then clocks, throttling and other processes are unknown
     boards = environment.tegra_readings if board is None else (*environment.tegra_readings, board)
-    host = environment.host
-    if host is not None:
+    changes: dict[str, object] = {
+        "gpu_readings": (*before, *_most_telling(under_load), after),
+        "tegra_readings": boards,
+        "warnings": (*environment.warnings, *cautions((*before, *under_load, after), boards)),
+    }
+    if unread := after.absent.get("nvml"):  # then clocks, throttling and other processes are unknown
+        changes["absent"] = {**environment.absent, "gpu_readings": unread}
+    if host := environment.host:
         node = gpu_numa_node(device_pci, root=machine.root)
-        why = "the kernel does not report the GPU's NUMA node"
-        absent = {} if node is not None else {"gpu_numa_node": why}
-        host = host.model_copy(update={"gpu_numa_node": node, "absent": {**host.absent, **absent}})
-    return environment.model_copy(
-        update={
-            "host": host,
-            "gpu_readings": (*before, *_most_telling(under_load), after),
-            "tegra_readings": boards,
-            "absent": {**environment.absent, **({"gpu_readings": unread} if unread else {})},
-            "warnings": (*environment.warnings, *cautions((*before, *under_load, after), boards)),
-        }
-    )
+        absent = host.absent
+        if node is None:
+            absent = {**absent, "gpu_numa_node": "the kernel does not report the GPU's NUMA node"}
+        changes["host"] = host.model_copy(update={"gpu_numa_node": node, "absent": absent})
+    return environment.model_copy(update=changes)
 
 
 LONGEST_COMMAND = 10_000
@@ -116,8 +114,7 @@ def _of_gpu(readings: tuple[GpuState, ...], device_pci: str) -> tuple[GpuState, 
     """The readings of that GPU: by its address, else the only one that could be meant."""
     mine = tuple(r for r in readings if r.pci_address == sysfs_address(device_pci))
     # An integrated GPU has an address in CUDA alone.
-    sole = len(readings) == 1 and readings[0].pci_address is None
-    return mine or (readings if sole else ())
+    return mine or (readings if [r.pci_address for r in readings] == [None] else ())
 
 
 def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
@@ -125,10 +122,8 @@ def _most_telling(under_load: Sequence[GpuState]) -> tuple[GpuState, ...]:
 
     Where the clock moved, the slowest and the fastest are kept too.
     """
-    if not under_load:
-        return ()
     trouble = [(len(r.throttle_reasons or ()), r.other_processes or 0, i) for i, r in enumerate(under_load)]
-    indices = {max(trouble)[-1]}
+    indices = {max(trouble)[-1]} if trouble else set()
     if moved_clocks(under_load):
         clocks = [(r.sm_hertz, i) for i, r in enumerate(under_load) if r.sm_hertz]
         indices |= {min(clocks)[-1], max(clocks)[-1]}
@@ -145,7 +140,6 @@ _AWAKE = (0, 1, 2)
 _COOL = "Improve the cooling, or let the device cool down, then profile again."
 _ASK = "See nvidia-smi -q -d PERFORMANCE."
 _LIMIT = "Raise its power limit (nvidia-smi -pl), or accept this as its speed in this machine."
-FIX_CLOCKS = "nvidia-smi --lock-gpu-clocks, or sudo jetson_clocks on a Jetson"
 
 
 def cautions(gpu: Sequence[GpuState], tegra: Sequence[TegraState]) -> tuple[str, ...]:
@@ -167,7 +161,8 @@ def _gpu_cautions(readings: Sequence[GpuState]) -> Iterator[str]:
         low, high = map(units.frequency, clocks)
         yield (
             f"The GPU's clock was between {low} and {high} under load, depending on the strategy: kernels "
-            f"were not compared at the same clock. Lock the clock ({FIX_CLOCKS}) and profile again."
+            "were not compared at the same clock. Lock the clock (nvidia-smi --lock-gpu-clocks, or sudo "
+            "jetson_clocks on a Jetson) and profile again."
         )
     if others := _other_users(readings):
         yield (
@@ -193,15 +188,10 @@ def _remedy(cause: str) -> str:
 def _throttled_shares(readings: Sequence[GpuState]) -> dict[str, float]:
     """Share of the time between the first and the last reading, by cause."""
     counted = [r for r in readings if r.throttled_seconds]
-    if len(counted) < 2 or counted[-1].clock_seconds <= counted[0].clock_seconds:
+    if not counted or (elapsed := counted[-1].clock_seconds - counted[0].clock_seconds) <= 0:
         return {}
-    first, last = counted[0], counted[-1]
-    elapsed = last.clock_seconds - first.clock_seconds
-    shares = {
-        cause: min((seconds - first.throttled_seconds[cause]) / elapsed, 1.0)
-        for cause, seconds in last.throttled_seconds.items()
-        if cause in first.throttled_seconds
-    }
+    before, after = counted[0].throttled_seconds, counted[-1].throttled_seconds
+    shares = {each: min((after[each] - before[each]) / elapsed, 1.0) for each in after if each in before}
     return {cause: share for cause, share in shares.items() if share > _THROTTLED_SHARE}
 
 
@@ -273,10 +263,8 @@ def _board_cautions(readings: Sequence[TegraState]) -> Iterator[str]:
             f"{units.frequency(most)}: host stages are slower and noisier than at full clocks. Lock "
             "the clocks with sudo jetson_clocks and profile again."
         )
-    grown = {
-        cause: count - first.over_current_events.get(cause, count)
-        for cause, count in last.over_current_events.items()
-    }
+    before = first.over_current_events
+    grown = {cause: n - before.get(cause, n) for cause, n in last.over_current_events.items()}
     if events := [f"{cause} {count} times" for cause, count in grown.items() if count > 0]:
         yield (
             f"The board throttled for its power supply while measuring ({', '.join(events)}): times are "

@@ -136,16 +136,16 @@ POLICIES = {"power": 0, "heat": 1, "board limit": 3, "reliability": 5}
 _SM, _GPU_SENSOR = (1,), (0,)
 
 
-_POSITIVE: dict[str, tuple[str, tuple[int, ...]]] = {
-    "sm_hertz": ("nvmlDeviceGetClockInfo", _SM),
-    "power_limit_watts": ("nvmlDeviceGetEnforcedPowerLimit", ()),
-    "link_generation": ("nvmlDeviceGetCurrPcieLinkGeneration", ()),
-    "link_generation_max": ("nvmlDeviceGetMaxPcieLinkGeneration", ()),
-    "link_width": ("nvmlDeviceGetCurrPcieLinkWidth", ()),
-    "link_width_max": ("nvmlDeviceGetMaxPcieLinkWidth", ()),
+_POSITIVE: dict[str, tuple[str, tuple[int, ...], float]] = {
+    "sm_hertz": ("nvmlDeviceGetClockInfo", _SM, 1_000_000),
+    "power_limit_watts": ("nvmlDeviceGetEnforcedPowerLimit", (), 1e-3),
+    "link_generation": ("nvmlDeviceGetCurrPcieLinkGeneration", (), 1),
+    "link_generation_max": ("nvmlDeviceGetMaxPcieLinkGeneration", (), 1),
+    "link_width": ("nvmlDeviceGetCurrPcieLinkWidth", (), 1),
+    "link_width_max": ("nvmlDeviceGetMaxPcieLinkWidth", (), 1),
 }
-"""Figures above 0, in MHz and mW where NVML counts: call and arguments. The enforced power limit is the least
-of all limits; the link's maxima are of this GPU in this slot, not of the GPU alone (NVML's documentation)."""
+"""Figures above 0: call, arguments, and a factor for MHz and mW. The enforced power limit is the least of all
+limits; the link's maxima are of this GPU in this slot, not of the GPU alone (NVML's documentation)."""
 
 
 def gpu_state(
@@ -206,14 +206,12 @@ def _state(module: Any, handle: Any, moment: Moment, process: int | None, contai
 
 def _positive(queries: Queries, figure: str) -> float | None:
     """Some drivers write 0 for what they do not know."""
-    call, arguments = _POSITIVE[figure]
+    call, arguments, scale = _POSITIVE[figure]
     answer = queries.query(figure, call, *arguments)
     if answer is not None and answer <= 0:
         queries.absent[figure] = f"NVML reported {answer}, which is invalid"
         return None
-    if answer is None or figure.startswith("link"):
-        return answer if answer is None else int(answer)
-    return int(answer) * 1_000_000 if figure.endswith("hertz") else int(answer) / 1000
+    return answer if answer is None else round(int(answer) * scale, 3)
 
 
 def _throttle_reasons(queries: Queries) -> tuple[str, ...] | None:

@@ -22,8 +22,10 @@ ROOT = Path("/")
 # cgroup v1 writes "no limit" as the largest multiple of a page; no machine has so much.
 _NO_LIMIT = 1 << 60
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
-_CONTAINER_GROUPS = re.compile(r"docker|kubepods|containerd|libpod|/lxc")
-_OVERLAY_ROOT = re.compile(r"^\S+ \S+ \S+ \S+ / .* - overlay ", re.MULTILINE)
+_CONTAINERS = {
+    "cgroup": "(docker|kubepods|containerd|libpod|/lxc)",
+    "mountinfo": r"^\S+ \S+ \S+ \S+ (/) .* - overlay ",
+}
 _CPU_NAMES = ("model name", "Model", "Hardware")
 _REASONS = {
     "cpu.hertz": "Linux reports no CPU clocks (usual in virtual machines)",
@@ -71,10 +73,15 @@ class Tree:
         number = self.number(path)
         return number * unit if number is not None and number > 0 else None
 
+    def part(self, path: str, pattern: str) -> str | None:
+        """The first group of the pattern where it first occurs in the file; `^` and `$` are of a line."""
+        match = re.search(pattern, self.text(path) or "", re.ASCII | re.MULTILINE)
+        return match[1] if match else None
+
     def kibibytes(self, path: str, field: str) -> int | None:
         """A field of /proc/meminfo or a node's meminfo, in bytes: they say kB and mean KiB."""
-        match = re.search(rf"\b{field}:\s*(\d+) kB", self.text(path) or "", re.ASCII)
-        return int(match[1]) * 1024 if match else None
+        number = self.part(path, rf"\b{field}:\s*(\d+) kB")
+        return int(number) * 1024 if number else None
 
     def exists(self, path: str) -> bool:
         try:
@@ -94,13 +101,10 @@ class Tree:
 def host_state(*, root: Path = ROOT) -> HostState:
     """The host now. What the files do not state is absent, with the reason."""
     tree = Tree(root)
-    match = re.search(r"Max locked memory\s+(\d+|unlimited)\s", tree.text("proc/self/limits") or "", re.ASCII)
-    locked: Limit | None = None
-    if match:
-        locked = "unlimited" if match[1] == "unlimited" else int(match[1])
-    # The word in brackets: `always [madvise] never`.
-    huge_pages = re.search(r"\[(\w+)\]", tree.text("sys/kernel/mm/transparent_hugepage/enabled") or "")
-    cpus = re.search(r"^Cpus_allowed_list:[ \t]*(\S+)$", tree.text("proc/self/status") or "", re.MULTILINE)
+    written = tree.part("proc/self/limits", r"Max locked memory\s+(\d+|unlimited)\s")
+    locked: Limit | None = "unlimited" if written == "unlimited" else None
+    if written and not locked:
+        locked = int(written)
     state = HostState(
         cpu=cpu_clocks(tree),
         numa_nodes=tuple(
@@ -114,8 +118,8 @@ def host_state(*, root: Path = ROOT) -> HostState:
         memory_available_bytes=tree.kibibytes("proc/meminfo", "MemAvailable"),
         memory_limit=group_limit(tree),
         locked_memory_limit=locked,
-        huge_pages=huge_pages[1] if huge_pages else None,
-        allowed_cpus=cpus[1] if cpus else None,
+        huge_pages=tree.part("sys/kernel/mm/transparent_hugepage/enabled", r"\[(\w+)\]"),
+        allowed_cpus=tree.part("proc/self/status", r"^Cpus_allowed_list:[ \t]*(\S+)$"),
         wsl="microsoft" in (tree.text("proc/sys/kernel/osrelease") or "").lower(),
         container=in_container(root=root),
     )
@@ -165,11 +169,8 @@ def cpu_clocks(tree: Tree) -> CpuClocks:
 def in_container(*, root: Path = ROOT) -> bool:
     """Whether this seems to be a container: its marks, its control group, or an overlay as root."""
     tree = Tree(root)
-    if any(tree.exists(path) for path in _CONTAINER_FILES):
-        return True
-    if _CONTAINER_GROUPS.search(tree.text("proc/self/cgroup") or ""):
-        return True
-    return bool(_OVERLAY_ROOT.search(tree.text("proc/self/mountinfo") or ""))
+    marked = any(tree.exists(path) for path in _CONTAINER_FILES)
+    return marked or any(tree.part(f"proc/self/{name}", pattern) for name, pattern in _CONTAINERS.items())
 
 
 def group_limit(tree: Tree) -> Limit | None:
@@ -261,8 +262,7 @@ def _modes(tree: Tree) -> tuple[str | None, str | None]:
         cores = sum(int(value) for part, _, value in lines if part == "CPU_ONLINE")
         modes[int(number)] = (name, (_cap(lines, "GPU"), _cap(lines, "EMC"), cores, _cap(lines, "CPU_")))
     # pmode:0002, on older releases pmode:0002 fmode:quiet
-    mode_number = re.search(r"pmode:\s*(\d+)", tree.text(_STATUS) or "", re.ASCII)
-    active = modes.get(int(mode_number[1])) if mode_number else None
+    active = modes.get(int(tree.part(_STATUS, r"pmode:\s*(\d+)") or -1))
     if active is None:
         return None, None
     best = max(modes.values(), key=lambda mode: (mode[1], mode is active))
@@ -287,9 +287,7 @@ def _events(tree: Tree) -> dict[str, int]:
 
 def _alerts(tree: Tree) -> tuple[str, ...] | None:
     """Only alerts: the state of a fan, or of devfreq and cpufreq, is above 0 in health too."""
-    devices = {
-        tree.text(f"{device}/type") or "": tree.number(f"{device}/cur_state")
-        for device in tree.glob("sys/class/thermal/cooling_device*")
-    }
-    alerts = {name: state for name, state in devices.items() if name.endswith("-alert") and state is not None}
+    devices = tree.glob("sys/class/thermal/cooling_device*")
+    states = {tree.text(f"{each}/type") or "": tree.number(f"{each}/cur_state") for each in devices}
+    alerts = {name: state for name, state in states.items() if name.endswith("-alert") and state is not None}
     return tuple(name for name, state in alerts.items() if state > 0) if alerts else None
