@@ -66,12 +66,8 @@ def named(device: str | None) -> CatalogueEntry | None:
     """
     words, size = _words(device or "")
     alike = (load(name) for name in names() if words & set(name.split("-")))
-    candidates = [(entry, *_words(entry.name)) for entry in alike]
-    matches = [
-        entry
-        for entry, its, of in candidates
-        if its == words and ("" in (size, of) or of == size or entry.memory_class == "coherent")
-    ]
+    named_so = [(entry, of) for entry in alike for its, of in [_words(entry.name)] if its == words]
+    matches = [e for e, of in named_so if "" in (size, of) or of == size or e.memory_class == "coherent"]
     return matches[0] if len(matches) == 1 else None
 
 
@@ -82,9 +78,8 @@ _COMMON = r"\(.*?\)|\d+ ?GB|HBM\w*|SXM\d?|\b(NVIDIA|GeForce|Tesla|GPU|Generation
 def _words(name: str) -> tuple[set[str], str]:
     """The words that distinguish one card from another, and the size of its memory."""
     size = re.search(r"(\d+) ?GB", name, re.IGNORECASE)
-    return set(re.findall(r"[^\s-]+", re.sub(_COMMON, " ", name, flags=re.IGNORECASE).lower())), (
-        size[1] if size else ""
-    )
+    own = re.sub(_COMMON, " ", name, flags=re.IGNORECASE).lower()
+    return set(re.findall(r"[^\s-]+", own)), size[1] if size else ""
 
 
 def of_device(name: str) -> CatalogueEntry | None:
@@ -197,15 +192,10 @@ def under(entry: CatalogueEntry, system: System) -> CatalogueEntry:
         step = "Omit --os, or give a card with --target."
         raise UsageError(f"--os {system} does not fit {entry.name}, which runs Linux only", next_step=step)
     if "total_global_mem" in entry.attributes:
-        raise UsageError(
-            f"--os {system} does not fit {entry.origin}: its figures were measured on one system",
-            next_step=f"Omit --os, and calibrate on the machine with {_NAMES[system]}.",
-        )
+        wrong = f"--os {system} does not fit {entry.origin}: its figures were measured on one system"
+        step = f"Omit --os, and calibrate on the machine with {_NAMES[system]}."
+        raise UsageError(wrong, next_step=step)
     lacking = {name: Attribute(value=0, source=_SOURCE) for name in _LACKING}
-    changed: dict[str, Any] = {
-        "name": f"{entry.name} ({_NAMES[system]})",
-        "origin": f"{entry.origin} --os {system}",
-        "attributes": {**entry.attributes, **lacking},
-        "memory_class": "discrete",
-    }
-    return entry.model_copy(update=changed)
+    attributes = {**entry.attributes, **lacking}
+    changed = {"name": f"{entry.name} ({_NAMES[system]})", "origin": f"{entry.origin} --os {system}"}
+    return entry.model_copy(update={**changed, "attributes": attributes, "memory_class": "discrete"})

@@ -122,10 +122,10 @@ def require_fit(machine: Machine, *, no_gpu: bool = False) -> None:
             f"advisor {machine.advisor} is installed there, {__version__} here",
             next_step=f"Install the same version there: pip install gpu-memory-advisor=={__version__}",
         )
-    release = (machine.driver_cuda or 0) // 1000
-    extra = f"pip install 'gpu-memory-advisor[{'cuda13' if release >= 13 else 'cuda12'}]'"
     if not machine.gpus or no_gpu:
         return
+    release = (machine.driver_cuda or 0) // 1000
+    extra = f"pip install 'gpu-memory-advisor[{'cuda13' if release >= 13 else 'cuda12'}]'"
     if machine.cupy is None:
         raise NothingMeasured("CuPy is not installed there", next_step=f"Install it: {extra}")
     if machine.cupy_cuda and release and machine.cupy_cuda > release:
@@ -162,9 +162,8 @@ def parse_where(texts: Sequence[str]) -> dict[str, str]:
 
 def fits(device: Device, where: Mapping[str, str]) -> bool:
     """Whether all of `--where` holds; names, hosts and CPUs need only contain the text."""
-    for key, wanted in where.items():
-        value = str(getattr(device, key) or "")
-        exact = key in ("memory_class", "kind")
-        if value != wanted if exact else wanted.lower() not in value.lower():
-            return False
-    return True
+    values = {key: str(getattr(device, key) or "") for key in where}
+    return all(
+        values[key] == wanted if key in ("memory_class", "kind") else wanted.lower() in values[key].lower()
+        for key, wanted in where.items()
+    )
