@@ -76,7 +76,17 @@ def learned(profile: Profile, target: Machine) -> Learned:
 def _host_stages(profile: Profile, measured: Mapping[str, Measured]) -> tuple[Trace | None, bool]:
     """The median over strategies: one process's memory differs from the next one's by a tenth or two."""
     serial = [s for s in STRATEGIES if s.name in measured and not s.pipelined]
-    cached = [s for s in serial if _stays_cached(s, profile)]
+    memory_class, cached = profile.device.memory_class, []
+    for strategy in serial:
+        placements = strategy.placements(profile.workload)
+        # Host stages run on memory that the CPU caches and cannot migrate: locked, or copied from.
+        if all(
+            placed.cpu_caches(memory_class)
+            and (placed.locks or placed.movement(memory_class) == "copied")
+            and not placed.own.write_combined
+            for placed in (placements[buffer.name] for buffer in shared(profile.workload))
+        ):
+            cached.append(strategy)
     faulting = [s for s in serial if s.placement.managed and not s.placement.prefetched]
     rows = [measured[strategy.name].stage_seconds for strategy in cached or faulting]
     timed = bool(rows and profile.traffic and profile.workload.frame_stages("host"))
@@ -128,17 +138,6 @@ def cpu_busy(profile: Profile) -> float:
     """The share of this CPU that other programs used. A thread that shares its core with one other gets half
     of it, so stages take up to 1 + this share as long as on an idle machine."""
     return profile.environment.cpu_busy or 0.0
-
-
-def _stays_cached(strategy: Strategy, profile: Profile) -> bool:
-    """Whether host stages run on memory that the CPU caches and cannot migrate: locked, or copied from."""
-    memory_class, placements = profile.device.memory_class, strategy.placements(profile.workload)
-    return all(
-        placement.cpu_caches(memory_class)
-        and (placement.locks or placement.movement(memory_class) == "copied")
-        and not placement.own.write_combined
-        for placement in (placements[buffer.name] for buffer in shared(profile.workload))
-    )
 
 
 def _kernel_factors(

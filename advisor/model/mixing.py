@@ -89,8 +89,11 @@ def outlook(profile: Profile, target: CatalogueEntry, strategies: Sequence[Strat
     ends = [_descend(alike(profile.workload, name), tried_for, seconds) for name in starts]
     best, time = _simplest(*_quickest(ends, seconds), tried_for, seconds)
     fastest = others[min(likely, key=likely.__getitem__)]
-    nearest = {name: _next_best(best, name, some, time, seconds) for name, some in tried_for.items()}
-    instead = {name: other for name, other in nearest.items() if other}
+    instead = {}
+    for name, some in tried_for.items():
+        other, after = _quickest(changes(best, {name: some}), seconds)
+        if math.isfinite(after):
+            instead[name] = Instead(placement=other[name], seconds=max(0.0, after - time))
     possible = math.inf  # what was not simulated may gain more
     if len(drawn) < most:
         possible = max(float(np.percentile(fastest / values, 95)) for values in drawn.values())
@@ -113,14 +116,6 @@ def _simplest(
 
 def _change(placement: str) -> int:
     return by_name(placement).code_change
-
-
-def _next_best(
-    best: Placed, buffer: str, names: Sequence[str], time: float, seconds: Times
-) -> Instead | None:
-    """The placement of the buffer that is best after the one it has, all else as it is."""
-    other, after = _quickest(changes(best, {buffer: names}), seconds)
-    return None if math.isinf(after) else Instead(placement=other[buffer], seconds=max(0.0, after - time))
 
 
 def best_mix(
