@@ -38,11 +38,6 @@ HEAD = of(
 )
 
 
-def status(base: Profile, head: Profile, gate: str) -> str:
-    (ruling,) = judge_lines(compare_lines(base, head), parse_gates([gate]))
-    return ruling.status
-
-
 def test_lines_are_matched_by_text_and_file() -> None:
     (frames,) = compare_lines(BASE, HEAD).frames
     found = {line.place.text: line.outcome for line in frames.lines}
@@ -50,20 +45,29 @@ def test_lines_are_matched_by_text_and_file() -> None:
     assert frames.base.copied_bytes == frames.head.copied_bytes == 2 * SIZE
 
 
-def test_the_gate_is_on_bytes_of_a_frame() -> None:
-    more = of(script_run(upload(bytes=FRAMES * SIZE * 12 // 10), download(), wait()))
-    assert status(BASE, more, "crossing=+10%") == "passed"
-    assert status(BASE, more, "crossing=+9%") == "failed"
-    assert status(more, BASE, "crossing=+0%") == "passed"
+MORE = of(script_run(upload(bytes=FRAMES * SIZE * 12 // 10), download(), wait()))
+WHOLE = of(script_run(upload(loop=None)).model_copy(update={"loops": ()}))
+EMPTY = of(script_run().model_copy(update={"crossings": (), "loops": ()}))
 
 
-def test_a_loop_that_only_one_has_is_inconclusive() -> None:
-    whole = of(script_run(upload(loop=None)).model_copy(update={"loops": ()}))
-    found = compare_lines(BASE, whole)
-    assert found.unmatched == ("the loop at line 7 of BASE",)
-    assert status(BASE, whole, "crossing=+10%") == "inconclusive"
-    empty = of(script_run().model_copy(update={"crossings": (), "loops": ()}))
-    assert status(empty, empty, "crossing=+10%") == "passed"
+@every(
+    ("base", "head", "limit", "status"),
+    [
+        (BASE, MORE, 10, "passed"),
+        (BASE, MORE, 9, "failed"),
+        (MORE, BASE, 0, "passed"),
+        (BASE, WHOLE, 10, "inconclusive"),
+        (EMPTY, EMPTY, 10, "passed"),
+        (EMPTY, WHOLE, 10, "failed"),
+    ],
+)
+def test_the_gate_is_on_bytes_of_a_frame(base: Profile, head: Profile, limit: int, status: str) -> None:
+    (ruling,) = judge_lines(compare_lines(base, head), parse_gates([f"crossing=+{limit}%"]))
+    assert ruling.status == status
+
+
+def test_a_loop_that_only_one_has_is_named() -> None:
+    assert compare_lines(BASE, WHOLE).unmatched == ("the loop at line 7 of BASE",)
 
 
 def test_the_page_says_how_many_bytes_more_and_which_lines() -> None:

@@ -11,21 +11,23 @@ from builders import final_block, final_record, measured, predicted, prediction,
 from every import every
 from fakes import FakeClock
 from running import FakeSession
-from test_contest import contest, held, results
+from test_contest import contest
 
 from advisor import stats
 from advisor.measure.contest import NO_TIME, TAIL_FRAMES, Contest
 from advisor.measure.jobs import FinalJob
+from advisor.measure.progress import Silent
 from advisor.measure.results import OUTSIDE, figures
 from advisor.profiles.conclusions import Preferences, Recommendation
-from advisor.profiles.figures import Block, Energy, FinalRecord
+from advisor.profiles.figures import Block, Energy, FinalRecord, Quantile
 from advisor.profiles.schema import Measured
 from advisor.report.recommendations import headline
 from advisor.rules.advise import advise
+from advisor.verdicts.estimate import times
 from advisor.verdicts.final import Step
 from advisor.verdicts.measured import decided, recommend
 from advisor.verdicts.predicted import recommend_predicted
-from advisor.verdicts.scores import rounds_of_a_score, scores
+from advisor.verdicts.scores import rounds_of_a_score, scores, timed_again
 
 
 def window(process: int, round_: int, name: str, joules: float, seconds: float = 2.0) -> Block:
@@ -135,6 +137,19 @@ def test_separate_processes_have_percentiles_where_their_frames_are_enough() -> 
     assert (few.strategy, few.verdict) == (None, "open")
 
 
+def test_a_row_shows_the_percentile_that_the_verdict_counts() -> None:
+    blocks = drawn({"pageable": 3.0, "pinned": 2.0})
+    p99 = Quantile(seconds=1, low_seconds=0.9, high_seconds=1.1)
+    run = profile(
+        results=tuple(measured(name, 0.01, samples="blocks", p99=p99) for name in ("pageable", "pinned")),
+        blocks=tuple(blocks), final=record("pageable", "pinned"),
+        preferences=Preferences(objective="latency-p99"),
+    )  # fmt: skip
+    shown = {name: row.p99.seconds for name, row in timed_again(run).measured().items()}
+    assert shown == times(scores(blocks, "latency-p99"))
+    assert {row.p99.high_seconds for row in timed_again(run).measured().values()} == {1.1}
+
+
 # energy
 
 
@@ -209,7 +224,8 @@ def test_energy_is_above_the_idle_power_and_says_how_much_that_was() -> None:
 # In a contest
 
 
-def contested(directory: Path, objective: str) -> Contest:
+def contested(directory: Path, objective: str) -> tuple[Contest, dict[str, Measured]]:
+    """A contest of 80 seconds, and its rows."""
     clock, seconds = FakeClock(), {"pageable": 0.030, "pinned": 0.010, "zero-copy": 0.014}
     joules = {"pageable": 0.9, "pinned": 0.5, "zero-copy": 0.3}
 
@@ -217,13 +233,14 @@ def contested(directory: Path, objective: str) -> Contest:
         return FakeSession(final, seconds, wait=clock.advance, joules=joules)
 
     rows = {**seconds, "managed": 0.05}
-    return held(contest(directory, rows, session, clock, max_seconds=90.0, objective=objective), 80.0)
+    made = contest(directory, rows, session, clock, max_seconds=90.0, objective=objective)
+    made.run(clock() + 80.0, Silent(), lambda _: None)
+    return made, {row.strategy: row for row in made.results(tuple(made.rows.values()))}
 
 
 def test_after_the_final_every_contestant_has_its_energy(tmp_path: Path) -> None:
-    made = contested(tmp_path, "time")
-    assert contested(tmp_path, "latency-p99").frames == TAIL_FRAMES > made.frames
-    rows = results(made)
+    made, rows = contested(tmp_path, "time")
+    assert contested(tmp_path, "latency-p99")[0].frames == TAIL_FRAMES > made.frames
     assert {name: bool(row.energy) for name, row in rows.items()} == {
         "pageable": True, "pinned": True, "zero-copy": True, "managed": False,
     }  # fmt: skip
@@ -234,10 +251,9 @@ def test_after_the_final_every_contestant_has_its_energy(tmp_path: Path) -> None
 
 
 def test_where_energy_is_the_objective_blocks_are_windows(tmp_path: Path) -> None:
-    made = contested(tmp_path, "energy")
+    made, rows = contested(tmp_path, "energy")
     assert all(block.energy for block in made.loop.blocks)
     assert made.windows.blocks == []
-    rows = results(made)
     assert rows["zero-copy"].energy.joules == pytest.approx(0.3, rel=0.01)
     assert rows["zero-copy"].p95 is None
     wanted = Preferences(objective="energy")
