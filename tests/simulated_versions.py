@@ -74,6 +74,8 @@ class Truth:
     always: bool = False
     fails: tuple[str, ...] = ()
     """Versions, or strategies of them, that fail when they are screened."""
+    hangs: str = ""
+    """A version whose check takes all the time."""
 
 
 @dataclass
@@ -157,6 +159,9 @@ class ChargingLauncher(FakeLauncher):
     def __call__(self, job: Job) -> Ended:
         costs = self.truth.costs
         self.clock.advance(costs.worker if job.task in ("reference", "measure") else costs.tracing)
+        if job.task == "reference" and job.file[:4] == self.truth.hangs:
+            self.clock.advance(99.0)
+            return Ended(None, "late", "did not finish within 99 s at w.py:3")
         return super().__call__(job)
 
 

@@ -12,25 +12,23 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 from builders import cuda_device, final_block, measured, profile, recommendation, vector_add_workload
 from every import every
-from fakes import FakeClock, RecordingBackend, final_process, job
+from fakes import RecordingBackend, final_process, job
 from rendering import Accepted, markup
 from running import REPOSITORY, asked
 from simulated_versions import CARD, CHANGED, CPU, SLOW_CARD, simulated
 
 from advisor import api, stats
-from advisor.errors import AdvisorError, NothingMeasured
+from advisor.errors import AdvisorError
 from advisor.measure.contest import VersionFinal
 from advisor.measure.jobs import FinalJob, FinalRound
-from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import unpreempted_clock
-from advisor.measure.version_measurement import VersionMeasurement, Versions
 from advisor.profiles import outputs
 from advisor.profiles.figures import Block
 from advisor.profiles.files import scratch
@@ -270,6 +268,9 @@ LEFT_OUT: dict[str, dict[str, Any]] = {
     "HEAD fails": {"fails": ("HEAD",)},
     "BASE fails": {"fails": ("BASE",)},
     "no time for all": {"seconds": 13.0},
+    "no time at all": {"seconds": 2.0},
+    "HEAD hangs": {"hangs": HEAD},
+    "BASE hangs": {"hangs": BASE},
     "a gate on recommendations": {"recommendations": True},
     "BASE breaks by itself": {"breaks": {"BASE pinned"}, "always": True},
     "each breaks by itself": {"breaks": {"BASE pinned", "HEAD pageable"}, "always": True},
@@ -545,21 +546,6 @@ def test_what_a_baseline_promised_is_told_with_what_head_gains(
     page = render(versions_page(result), "md").replace("`", "")
     assert (line in " ".join(page.split())) == told
     assert result.promise is None or result.promise.got.value == 1.69
-
-
-def test_a_version_that_took_all_the_time_is_named(tmp_path: Path) -> None:
-    clock = FakeClock()
-    settings = replace(asked("w.py", backend="cpu", max_seconds=10.0), began=clock())
-
-    def hangs(_: Any) -> Ended:
-        clock.advance(7.0)
-        return Ended(None, "late", "did not finish within 7 s at w.py:3")
-
-    both, launcher = Versions(settings, settings, (), Question()), cast(Any, hangs)
-    measurement = VersionMeasurement(both, launcher, Silent(), tmp_path, clock=clock)
-    told = "--max-seconds 10: HEAD: checking the workload did not finish within 7 s at w.py:3"
-    with pytest.raises(NothingMeasured, match=told), measurement.version(HEAD) as head:
-        head.describe()
 
 
 FREES = """
