@@ -12,11 +12,10 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from advisor.profiles.base import Record
 from advisor.profiles.files import parse_toml
@@ -43,9 +42,9 @@ class Reread(NamedTuple):
 
 
 class Routine(Record):
-    calls: Annotated[tuple[str, ...], Field(strict=False)]
-    dtypes: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    points: Annotated[tuple[Annotated[tuple[float, float], Field(strict=False)], ...], Field(strict=False)]
+    calls: tuple[str, ...]
+    dtypes: tuple[str, ...] = ()
+    points: tuple[tuple[float, float], ...]
 
     def passes(self, uses: float) -> float:
         """How often the operand crosses the link where each of its values is used so often; beyond the last
@@ -56,14 +55,14 @@ class Routine(Record):
         return measured * uses / last if uses > last > 1 else measured
 
 
-@cache
-def _measured() -> dict[str, Any]:
-    return parse_toml(PATH.read_text(encoding="utf-8"))
+class _Measured(Record):
+    routines: tuple[Routine, ...]
+    host_microseconds: dict[str, dict[str, float]]
 
 
 @cache
-def routines() -> tuple[Routine, ...]:
-    return tuple(Routine.model_validate(row) for row in _measured()["routines"])
+def _measured() -> _Measured:
+    return _Measured.model_validate(parse_toml(PATH.read_text(encoding="utf-8")), strict=False)
 
 
 def passes(call: str, dtype: np.dtype[Any], uses: float = 1.0) -> float:
@@ -73,7 +72,7 @@ def passes(call: str, dtype: np.dtype[Any], uses: float = 1.0) -> float:
 
 
 def _routine(call: str, dtype: np.dtype[Any]) -> Routine | None:
-    candidates = [r for r in routines() if call in r.calls]
+    candidates = [r for r in _measured().routines if call in r.calls]
     own = [r for r in candidates if dtype.name in r.dtypes]
     return next(iter(own or [r for r in candidates if not r.dtypes]), None)
 
@@ -245,8 +244,8 @@ def torch_seconds(name: str) -> float:
 
 def _host_seconds(library: str, name: str, kind: str = "") -> float:
     """Host time of a call; of its kind if the call itself was not measured."""
-    micros = _measured()["host_microseconds"]
-    return float(micros[library].get(name) or micros["other"][kind]) * 1e-6
+    micros = _measured().host_microseconds
+    return (micros[library].get(name) or micros["other"][kind]) * 1e-6
 
 
 def ufunc_flops(ufunc: np.ufunc, method: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
