@@ -213,8 +213,9 @@ def _cupy(facts: Facts) -> Finding:
     wheels = {name: version for name, version in facts.packages.items() if name.startswith("cupy")}
     if not wheels:
         means = "nothing can be measured: `advisor profile` predicts" if facts.gpus else "not needed"
-        extra = "cuda12" if facts.driver is not None and facts.driver < 13000 else "cuda13"
-        step = f"pip install 'gpu-memory-advisor[{extra}]'" if facts.gpus else ""
+        cuda = 13 if facts.driver is None else min(facts.driver // 1000, 13)
+        package = f"'gpu-memory-advisor[cuda{cuda}]'" if cuda > 11 else "cupy-cuda11x"
+        step = f"pip install {package}" if facts.gpus else ""
         return (missing if facts.gpus else info)("CuPy", "not installed", means, step)
     versions = ", ".join(f"{name} {version}" for name, version in wheels.items())
     if len(wheels) > 1:
@@ -224,16 +225,13 @@ def _cupy(facts: Facts) -> Finding:
             "several CuPy packages overwrite each other's files",
             f"pip uninstall {' '.join(wheels)}, then install the one for your CUDA.",
         )
-    name = next(iter(wheels))
+    (name,) = wheels
     needed = re.search(r"cuda(\d+)x", name)
     if needed and facts.driver is not None and facts.driver < int(needed[1]) * 1000:
-        major = facts.driver // 1000
-        return missing(
-            "CuPy",
-            f"{versions}, but the driver supports CUDA up to {dotted(facts.driver)}",
-            "CuPy cannot run a kernel",
-            f"pip uninstall {name}, then pip install cupy-cuda{major}x; or update the driver.",
-        )
+        older = f"{versions}, but the driver supports CUDA up to {dotted(facts.driver)}"
+        install = f"pip install cupy-cuda{facts.driver // 1000}x"
+        step = f"pip uninstall {name}, then {install}; or update the driver."
+        return missing("CuPy", older, "CuPy cannot run a kernel", step)
     return ok("CuPy", versions, "compatible with the driver" if facts.gpus else "unused: there is no GPU")
 
 

@@ -97,6 +97,7 @@ CASES: list[tuple[str, str, State, dict[str, Any]]] = [
     ("what the probe says", "first kernel", "missing", {"probe": Probe(problem="x", next_step="do y")}),
     ("no CuPy, CUDA 13", "CuPy", "missing", {"packages": {}}),
     ("no CuPy, CUDA 12", "CuPy", "missing", {"driver": 12040, "packages": {}, "probe": None}),
+    ("no CuPy, CUDA 11", "CuPy", "missing", {"driver": 11040, "packages": {}, "probe": None}),
     ("a CuPy that is too new", "CuPy", "missing", {"driver": 12040, "packages": CUPY}),
     ("an older CuPy", "CuPy", "ok", {"packages": packages(cupy_cuda12x="14")}),
     ("two of CuPy", "CuPy", "limited", {"packages": {**CUPY, **packages(cupy_cuda12x="14")}}),
@@ -125,6 +126,9 @@ CASES: list[tuple[str, str, State, dict[str, Any]]] = [
     ("joined, each with its port", "GPU 0 and 1", "ok", joined(True, "0000:00:02.0")),
     ("joined below one port", "GPU 0 and 1", "ok", joined(True, "0000:00:01.0")),
     ("not joined", "GPU 0 and 1", "limited", joined(False, "0000:00:02.0")),
+    ("no power mode", "power mode", "info", {"board": TegraState(moment="before")}),
+    ("WSL", "runs in", "info", host(wsl=True)),
+    ("bindings but no NVML", "NVML", "limited", {"readings": ()}),
     ("a weak power mode", "power mode", "limited", {"board": board("15W")}),
     ("the best power mode", "power mode", "ok", {"board": board("MAXN")}),
 ]
