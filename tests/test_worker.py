@@ -13,7 +13,6 @@ from field import InProcess
 from rendering import Accepted, refusals
 from running import MISBEHAVING, cpu_settings, measured_run
 
-from advisor.errors import AdvisorError
 from advisor.measure import worker
 from advisor.measure.jobs import Settings
 from advisor.measure.launcher import Launcher
@@ -41,14 +40,9 @@ def of(text: str, directory: Path, launch: Launcher | None = HERE) -> Run:
     body = "\n".join(f"    {line}" for line in text.strip("\n").splitlines())
     source = f"{HEAD}\n@workload\ndef w(n: int = 64) -> Workload:\n{body}\n"
     path = directory / "w.py"
+    directory.mkdir(exist_ok=True)
     path.write_text(source, encoding="utf-8")
     return ran(cpu_settings(path), directory / "run", launch)
-
-
-def refusal(text: str, directory: Path) -> AdvisorError:
-    with pytest.raises(AdvisorError) as raised:
-        of(text, directory)
-    return raised.value
 
 
 AB = 'return Workload({"a": Buffer(n, "f4"), "b": Buffer(n, "f4")}, [host(p), device(c), host(r)]'
@@ -128,10 +122,10 @@ def test_what_fails_before_the_strategies_is_told_as_the_users(
 ) -> None:
     """Also where no frame of the workload's own file is in the traceback, since the stage lives elsewhere."""
     monkeypatch.setitem(sys.modules, "cupy", None)
-    for name in (texts := CHECKED | RAISING):
-        (tmp_path / name / "library").mkdir(parents=True)
+    texts, library = CHECKED | RAISING, tmp_path / "a stage of the user's library" / "library"
+    library.mkdir(parents=True)
     stages = f"{HEAD}\ndef r(b: In) -> None:\n    b.summ()\n"
-    (tmp_path / name / "library/stages.py").write_text(stages, encoding="utf-8")
+    (library / "stages.py").write_text(stages, encoding="utf-8")
     calls = {name: partial(of, text, tmp_path / name) for name, text in texts.items()}
     told = re.sub(r"[\d.]+ [KMGT]iB", "SIZE", refusals(calls).replace(str(tmp_path), "FOLDER"))
     accepted(told, "workloads-raise.txt")
