@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -22,8 +23,8 @@ from advisor.measure.jobs import CalibrationJob, Probe
 from advisor.measure.launcher import Ended, ProcessLauncher
 from advisor.measure.worker import run_job
 from advisor.nsys.capturing import GET, Nsys, NsysFailed, faults_observable, find
-from advisor.profiles.conclusions import Checkup, Finding, info, limited, missing, ok
-from advisor.profiles.files import scratch
+from advisor.profiles.conclusions import Checkup, Finding
+from advisor.profiles.files import parse_toml, scratch
 from advisor.profiles.schema import Device
 from advisor.profiles.system_state import GpuState, HostState, TegraState
 
@@ -120,15 +121,22 @@ LAST_OLD_NVTX = (0, 2, 11)
 _LITTLE_MEMORY = 2 << 30
 """The default workloads take up to about 1 GiB in a process; chosen, not measured."""
 _LITTLE_LOCKED = 64 << 20
-_TOOLKIT = (
-    "CuPy compiles kernels with the CUDA Toolkit: on a PC or server pip install 'cupy-cuda13x[ctk]' (or "
-    "cupy-cuda12x[ctk]); on a Jetson the toolkit comes with JetPack."
-)
-_HMM = (
-    "On a discrete GPU it needs HMM: Turing or newer, the driver's open kernel modules (535 or newer) and "
-    "Linux 6.1.24, 6.2.11 or 6.3 at least."
-)
-"""NVIDIA's technical blog, "Simplifying GPU Application Development with Heterogeneous Memory Management"."""
+
+
+def _say(subject: str, case: str, name: str = "", **values: object) -> Finding:
+    """The finding of doctor.toml, with its values; `name` is a subject that names things of this machine."""
+    texts = {key: text.format(**values) for key, text in _texts()[subject][case].items()}
+    return Finding.model_validate({"subject": name or subject, **texts})
+
+
+def _first(**cases: object) -> str:
+    """The first case that holds."""
+    return next(case for case, holds in cases.items() if holds)
+
+
+@cache
+def _texts() -> dict[str, dict[str, dict[str, str]]]:
+    return parse_toml((Path(__file__).parent / "doctor.toml").read_text(encoding="utf-8"))
 
 
 def examine(facts: Facts) -> Checkup:
@@ -144,227 +152,111 @@ def examine(facts: Facts) -> Checkup:
 
 
 def _gpu(facts: Facts) -> Iterator[Finding]:
-    yield _driver(facts)
+    case = _first(none=facts.driver is None, no_gpu=not facts.gpus, several=facts.gpus > 1, one=True)
+    yield _say("driver", case, cuda=dotted(facts.driver or 0), gpus=facts.gpus)
     yield _cupy(facts)
     if facts.probe is None:
         return
-    device, free = facts.probe.device, facts.probe.free_bytes
-    if facts.probe.problem:
-        means, step = "nothing can be measured until a kernel runs", facts.probe.next_step or _TOOLKIT
-        yield missing("first kernel", facts.probe.problem, means, step)
-    else:
-        left = "" if free is None else f", {units.size(free)} of its memory free"
-        text = f"compiled and ran on {device.name if device else 'the GPU'}{left}"
-        yield ok("first kernel", text, "strategies can be measured")
-    if device is None:
-        return
-    kind = device.memory_class
-    unknown = "unknown to this version of advisor"
-    yield info("memory class", str(kind), explained(kind, device.attributes) if kind else unknown)
-    yield _managed(device, facts)
+    problem, step, free = facts.probe.problem, facts.probe.next_step, facts.probe.free_bytes
+    left = "" if free is None else f", {units.size(free)} of its memory free"
+    name = facts.probe.device.name if facts.probe.device else "the GPU"
+    case = _first(ran=not problem, advised=step, failed=True)
+    yield _say("first kernel", case, problem=problem, step=step, gpu=name, free=left)
+    if facts.probe.device is not None:
+        yield from _device(facts.probe.device, facts)
+
+
+def _device(device: Device, facts: Facts) -> Iterator[Finding]:
+    kind, has, bindings = device.memory_class, device.attributes.get, facts.packages.get("cuda-bindings")
+    known = explained(kind, device.attributes) if kind else "unknown to this version of advisor"
+    yield _say("memory class", "any", kind=kind, explained=known)
+    concurrent = has("concurrent_managed_access")
+    managed = _first(not_concurrent=not concurrent, no_bindings=not bindings, concurrent=True)
+    yield _say("managed memory", managed, bindings=bindings)
     yield from _links(facts.links)
-    plain = "plain memory (HMM, ATS)"
-    if device.attributes.get("pageable_memory_access"):
-        tables = device.attributes.get("pageable_memory_access_uses_host_page_tables")
-        way = "through the host's page tables" if tables else "by HMM"
-        access = f"kernels can access malloc memory {way}"
-        yield ok(plain, access, "the strategy `system` is measured")
-    else:
-        step = "" if device.attributes.get("integrated") else _HMM
-        yield limited(plain, "kernels cannot access malloc memory", "the strategy `system` is skipped", step)
+    access = has("pageable_memory_access")
+    by_tables = access and has("pageable_memory_access_uses_host_page_tables")
+    plain = _first(tables=by_tables, hmm=access, integrated=has("integrated"), discrete=True)
+    yield _say("plain memory (HMM, ATS)", plain)
 
 
 def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
     """For each two GPUs: whether they reach each other, over what, and whether they share the host's link."""
     for (first, one), (second, other) in combinations(enumerate(gpus), 2):
-        name, over = f"GPU {first} and {second}", "NVLink" if one.nvlinks and other.nvlinks else "PCIe"
+        over = "NVLink" if one.nvlinks and other.nvlinks else "PCIe"
         together = one.root_port is not None and one.root_port == other.root_port
         port = f", both below PCIe root port {one.root_port}" * together
-        if other.address in one.reaches and one.address in other.reaches:
-            means = "`peer` copies from one to the other without the host"
-            yield ok(name, f"{over}, peer access{port}", means)
-        else:
-            means = "copies between them are staged in host memory"
-            step = "Check ACS and IOMMU in the firmware settings; in a virtual machine, ask its operator."
-            yield limited(name, f"no peer access{port}", means, step)
-
-
-def _driver(facts: Facts) -> Finding:
-    if facts.driver is None:
-        return missing(
-            "driver",
-            "no NVIDIA driver (libcuda.so.1 cannot be loaded)",
-            "no GPU measurements; `advisor profile` runs the workload on the CPU and predicts other devices",
-            "If there is a GPU, install its driver; start containers with --gpus all.",
-        )
-    supports = f"the driver supports CUDA up to {dotted(facts.driver)}"
-    if not facts.gpus:
-        return missing(
-            "driver",
-            f"{supports} but finds no GPU",
-            "the strategies are predicted, not measured",
-            "Check nvidia-smi, and whether CUDA_VISIBLE_DEVICES hides the GPU.",
-        )
-    means = "--gpu chooses the one to measure" if facts.gpus > 1 else "the strategies can be measured here"
-    return ok("driver", f"{supports}, {facts.gpus} GPU{'s' * (facts.gpus > 1)}", means)
+        reach = other.address in one.reaches and one.address in other.reaches
+        name = f"GPU {first} and {second}"
+        yield _say("GPUs", "reach" if reach else "apart", name, over=over, port=port)
 
 
 def _cupy(facts: Facts) -> Finding:
     wheels = {name: version for name, version in facts.packages.items() if name.startswith("cupy")}
+    major = 13 if facts.driver is None else facts.driver // 1000
     if not wheels:
-        means = "nothing can be measured: `advisor profile` predicts" if facts.gpus else "not needed"
-        cuda = 13 if facts.driver is None else min(facts.driver // 1000, 13)
-        package = f"'gpu-memory-advisor[cuda{cuda}]'" if cuda > 11 else "cupy-cuda11x"
-        step = f"pip install {package}" if facts.gpus else ""
-        return (missing if facts.gpus else info)("CuPy", "not installed", means, step)
+        package = f"'gpu-memory-advisor[cuda{min(major, 13)}]'" if major > 11 else "cupy-cuda11x"
+        return _say("CuPy", "absent" if facts.gpus else "unneeded", package=package)
     versions = ", ".join(f"{name} {version}" for name, version in wheels.items())
-    if len(wheels) > 1:
-        return limited(
-            "CuPy",
-            versions,
-            "several CuPy packages overwrite each other's files",
-            f"pip uninstall {' '.join(wheels)}, then install the one for your CUDA.",
-        )
-    (name,) = wheels
-    needed = re.search(r"cuda(\d+)x", name)
-    if needed and facts.driver is not None and facts.driver < int(needed[1]) * 1000:
-        older = f"{versions}, but the driver supports CUDA up to {dotted(facts.driver)}"
-        install = f"pip install cupy-cuda{facts.driver // 1000}x"
-        step = f"pip uninstall {name}, then {install}; or update the driver."
-        return missing("CuPy", older, "CuPy cannot run a kernel", step)
-    return ok("CuPy", versions, "compatible with the driver" if facts.gpus else "unused: there is no GPU")
-
-
-def _managed(device: Device, facts: Facts) -> Finding:
-    if not device.attributes.get("concurrent_managed_access"):
-        return limited(
-            "managed memory",
-            "no concurrent managed access",
-            "no prefetch and no hints; the managed strategies attach memory to the stream instead",
-            "It depends on the platform: Linux (not WSL) with a discrete GPU of the Pascal generation or "
-            "newer, Thor, GB10, GH200 or GB200.",
-        )
-    if "cuda-bindings" not in facts.packages:
-        return limited(
-            "managed memory",
-            "concurrent managed access, but cuda-bindings is not installed",
-            "managed-prefetch and managed-advised cannot run",
-            "pip install cuda-bindings for the major version of your CUDA.",
-        )
-    return ok(
-        "managed memory",
-        f"concurrent managed access, cuda-bindings {facts.packages['cuda-bindings']}",
-        "prefetch and hints are measured",
-    )
+    needed = re.search(r"cuda(\d+)x", next(iter(wheels)))
+    too_new = needed and facts.driver is not None and facts.driver < int(needed[1]) * 1000
+    case = _first(several=len(wheels) > 1, too_new=too_new, compatible=facts.gpus, unused=True)
+    cuda = dotted(facts.driver or 0)
+    return _say("CuPy", case, versions=versions, names=" ".join(wheels), cuda=cuda, major=major)
 
 
 def _tools(facts: Facts) -> Iterator[Finding]:
     yield _nsys(facts)
     if isinstance(facts.nsys, Nsys) and facts.probe and facts.probe.device:
-        if faults_observable(facts.probe.device):
-            yield ok("page faults", "nsys can record them", "--trace nsys includes them")
-        else:
-            means = "a trace has no page faults and no migrations of managed memory"
-            yield limited("page faults", "nsys cannot record them on this device", means)
+        yield _say("page faults", "recorded" if faults_observable(facts.probe.device) else "unseen")
     if facts.gpus:
         yield _nvml(facts)
         access = {True: "root only", False: "available to every user", None: "unknown (no driver parameters)"}
-        means = "only Nsight Compute needs them; measuring and --trace nsys do not"
-        yield info("GPU counters", access[facts.counters_for_root], means)
+        yield _say("GPU counters", "any", access=access[facts.counters_for_root])
 
 
 def _nsys(facts: Facts) -> Finding:
     if isinstance(facts.nsys, str):
-        return missing(
-            "nsys",
-            facts.nsys,
-            "--trace nsys is unavailable (copies, migrations and page faults as seen by the driver); "
-            "everything else works",
-            GET,
-        )
+        return _say("nsys", "absent", problem=facts.nsys, get=GET)
     nvtx = facts.packages.get("nvtx", "")
     numbers = tuple(int(part) for part in re.findall(r"\d+", nvtx)[:3])
+    old = facts.nsys.version[:2] <= LAST_OLD_NSYS and numbers > LAST_OLD_NVTX
     tool = f"{facts.nsys.name} at {facts.nsys.path}, nvtx {nvtx}"
-    if facts.nsys.version[:2] <= LAST_OLD_NSYS and numbers > LAST_OLD_NVTX:
-        return limited(
-            "nsys",
-            tool,
-            "this nsys does not record ranges of nvtx 0.2.12 and later, so --trace nsys sees no frames",
-            "pip install 'nvtx<0.2.12', or use a newer nsys.",
-        )
-    return ok("nsys", tool, "--trace nsys can be used")
+    return _say("nsys", "old" if old else "works", tool=tool)
 
 
 def _nvml(facts: Facts) -> Finding:
-    lost = "clocks, throttling and other users of the GPU stay unknown; everything else works"
     if not facts.readings:
-        if "nvidia-ml-py" in facts.packages:
-            return limited("NVML", "not available", lost)
-        return limited("NVML", "nvidia-ml-py is not installed", lost, "pip install nvidia-ml-py")
+        return _say("NVML", "unavailable" if "nvidia-ml-py" in facts.packages else "absent")
     reading = facts.readings[0]
-    if None in (reading.sm_hertz, reading.throttle_reasons, reading.temperature_celsius):
-        absent = "; ".join(sorted(set(reading.absent.values()))[:2])
-        return limited("NVML", absent or "partly available", "some of its readings are unknown")
-    return ok("NVML", f"driver {reading.driver}", "clocks, throttling and other users are recorded")
+    whole = None not in (reading.sm_hertz, reading.throttle_reasons, reading.temperature_celsius)
+    absent = "; ".join(sorted(set(reading.absent.values()))[:2]) or "partly available"
+    return _say("NVML", "works" if whole else "partly", driver=reading.driver, absent=absent)
 
 
 def _host(facts: Facts) -> Iterator[Finding]:
-    yield _memory(facts)
-    yield _locked(facts)
-    yield _numa(facts)
-    board = facts.board
-    if board is not None and board.power_mode is None:
-        yield info("power mode", "unknown", "results apply to the current mode")
-    elif board is not None and board.power_mode == board.best_power_mode:
-        yield ok("power mode", str(board.power_mode), "the highest mode; sudo jetson_clocks reduces noise")
-    elif board is not None:
-        higher = f"{board.power_mode}; {board.best_power_mode} allows higher clocks"
-        step = "sudo nvpmodel -m NUMBER (modes are listed in /etc/nvpmodel.conf)."
-        yield limited("power mode", higher, "results apply to this mode only", step)
-    if facts.host.wsl:
-        yield info("runs in", "Windows Subsystem for Linux", "managed memory cannot be prefetched")
-    elif facts.host.container:
-        means = "other users of the GPU and some of the host's state may not be visible"
-        yield info("runs in", "a container", means)
+    state, board = facts.host, facts.board
+    yield _memory(state)
+    limit = state.locked_memory_limit
+    amount = units.size(limit) if isinstance(limit, int) else limit
+    little = isinstance(limit, int) and limit < _LITTLE_LOCKED
+    yield _say("locked memory", _first(little=little, enough=limit, unknown=True), amount=amount)
+    nodes, node = sum(bool(node.cpus) for node in state.numa_nodes), facts.gpu_node
+    case = _first(one=nodes < 2, unknown=node is None, known=True)
+    yield _say("NUMA", case, nodes=nodes, node=node)
+    if board is not None:
+        mode, best = board.power_mode, board.best_power_mode
+        case = _first(unknown=mode is None, best=mode == best, lower=True)
+        yield _say("power mode", case, mode=mode, best=best)
+    if state.wsl or state.container:
+        yield _say("runs in", "wsl" if state.wsl else "container")
 
 
-def _memory(facts: Facts) -> Finding:
-    free, limit = facts.host.memory_available_bytes, facts.host.memory_limit
+def _memory(state: HostState) -> Finding:
+    free, limit = state.memory_available_bytes, state.memory_limit
     if free is None:
-        return info("memory", "unknown", "large workloads may run out of memory")
+        return _say("memory", "unknown")
     least = min(limit, free) if isinstance(limit, int) else free
     capped = f", {units.size(least)} for this container" if least < free else ""
     amount = f"{units.size(free)} free{capped}"
-    if least >= _LITTLE_MEMORY:
-        return ok("memory", amount, "enough for the example workloads")
-    step = "Reduce the workload with --set, or raise the container's memory limit."
-    return limited("memory", amount, "strategies that hold data twice may run out of memory", step)
-
-
-def _locked(facts: Facts) -> Finding:
-    limit = facts.host.locked_memory_limit
-    if not isinstance(limit, int) or limit >= _LITTLE_LOCKED:
-        amount = units.size(limit) if isinstance(limit, int) else limit or "unknown"
-        return (ok if limit else info)("locked memory", amount, "see ulimit -l")
-    return info(
-        "locked memory",
-        f"limited to {units.size(limit)} (ulimit -l)",
-        "the CUDA driver usually bypasses this limit; if `pinned` or `registered` runs out of memory, "
-        "raise it first",
-        "Run `ulimit -l unlimited`, or start Docker with --ulimit memlock=-1.",
-    )
-
-
-def _numa(facts: Facts) -> Finding:
-    nodes = [node for node in facts.host.numa_nodes if node.cpus]
-    if len(nodes) < 2:
-        return ok("NUMA", "one node", "pinned memory is always local")
-    if facts.gpu_node is None:
-        unknown, step = (
-            "the GPU's is unknown",
-            "Find it with nvidia-smi topo -m and pass it with --numa NUMBER.",
-        )
-        means = "pinned memory may be on a remote node"
-        return limited("NUMA", f"{len(nodes)} nodes; {unknown}", means, step)
-    known = f"{len(nodes)} nodes; the GPU is attached to node {facts.gpu_node}"
-    return ok("NUMA", known, "pinned memory is allocated there; --numa remote shows the cost of another node")
+    return _say("memory", "enough" if least >= _LITTLE_MEMORY else "little", amount=amount)

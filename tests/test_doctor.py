@@ -17,7 +17,7 @@ from advisor.devices.host import Machine
 from advisor.doctor import Facts, Probe, examine, gather, probe
 from advisor.measure.launcher import Ended
 from advisor.nsys.capturing import Nsys
-from advisor.profiles.conclusions import State
+from advisor.profiles.conclusions import Finding, State
 from advisor.profiles.schema import MemoryClass
 from advisor.profiles.system_state import GpuState, HostState, NumaNode, TegraState
 
@@ -87,6 +87,7 @@ def board(mode: str) -> TegraState:
     return TegraState(moment="before", power_mode=mode, best_power_mode="MAXN")
 
 
+PLAIN, TABLES = "plain memory (HMM, ATS)", "pageable_memory_access_uses_host_page_tables"
 CUPY = packages(cupy_cuda13x="14")
 PARTIAL = HEALTHY.model_copy(update={"throttle_reasons": None, "absent": {"throttle_reasons": "not told"}})
 NODES = tuple(NumaNode(node=n, cpus=f"{n}") for n in (0, 1))
@@ -104,7 +105,7 @@ CASES: list[tuple[str, str, State, dict[str, Any]]] = [
     ("no concurrent access", "managed memory", "limited", on(concurrent_managed_access=0)),
     ("concurrent access", "managed memory", "ok", on(concurrent_managed_access=1)),
     ("no bindings", "managed memory", "limited", {"packages": CUPY}),
-    ("no HMM", "plain memory (HMM, ATS)", "limited", on(pageable_memory_access=0)),
+    ("no HMM", PLAIN, "limited", on(pageable_memory_access=0)),
     ("one memory", "page faults", "limited", on(concurrent_managed_access=1, integrated=1)),
     ("a card", "page faults", "ok", on(concurrent_managed_access=1, integrated=0)),
     ("no NVML", "NVML", "limited", {"readings": (), "packages": CUPY}),
@@ -128,6 +129,12 @@ CASES: list[tuple[str, str, State, dict[str, Any]]] = [
     ("not joined", "GPU 0 and 1", "limited", joined(False, "0000:00:02.0")),
     ("no power mode", "power mode", "info", {"board": TegraState(moment="before")}),
     ("WSL", "runs in", "info", host(wsl=True)),
+    ("several GPUs", "driver", "ok", {"gpus": 2}),
+    ("no GPU, no CuPy", "CuPy", "info", {"gpus": 0, "probe": None, "packages": {}}),
+    ("page tables", PLAIN, "ok", on(pageable_memory_access=1, **{TABLES: 1})),
+    ("integrated", PLAIN, "limited", on(integrated=1)),
+    ("memory that is not told", "memory", "info", {"host": HostState()}),
+    ("a limit that is not told", "locked memory", "info", {"host": HostState()}),
     ("bindings but no NVML", "NVML", "limited", {"readings": ()}),
     ("a weak power mode", "power mode", "limited", {"board": board("15W")}),
     ("the best power mode", "power mode", "ok", {"board": board("MAXN")}),
@@ -140,23 +147,21 @@ def test_what_is_amiss_what_it_means_and_what_to_do(accepted: Accepted) -> None:
         checkup = examine(facts(**changes))
         (finding,) = (f for f in checkup.findings if f.subject == subject)
         assert finding.state == state, name
-        text += [
-            f"## {subject}: {name}{'' if checkup.ready else ', not ready'}",
-            finding.found,
-            finding.means,
-            finding.next_step,
-            "",
-        ]
+        text += [f"## {subject}: {name}{'' if checkup.ready else ', not ready'}", *said(finding)]
     accepted("\n".join(text), "doctor.txt")
 
 
-def test_a_machine_on_which_all_works_is_ready_and_one_without_a_gpu_predicts() -> None:
-    checkup = examine(facts())
+def said(finding: Finding) -> list[str]:
+    return [finding.found, finding.means, finding.next_step, ""]
+
+
+def test_a_machine_on_which_all_works_is_ready_and_one_without_a_gpu_predicts(accepted: Accepted) -> None:
+    checkup, without = examine(facts()), examine(facts(driver=None, gpus=0, probe=None, readings=()))
     assert {finding.state for finding in checkup.findings} <= {"ok", "info"}
-    assert all(finding.found and finding.means for finding in checkup.findings)
-    assert (checkup.ready, "predicts" in checkup.verdict) == (True, False)
-    without = examine(facts(driver=None, gpus=0, probe=None, readings=()))
-    assert (without.ready, "predicts" in without.verdict) == (True, True)
+    assert checkup.ready
+    assert without.ready
+    text = [line for finding in checkup.findings for line in (f"## {finding.subject}", *said(finding))]
+    accepted("\n".join([checkup.verdict, without.verdict, "", *text]), "doctor-healthy.txt")
 
 
 # Gathering

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -154,16 +153,6 @@ class Finding(Record):
     found: str
     means: str
     next_step: str = ""
-
-
-def _finding(state: State, subject: str, text: str, means: str, next_step: str = "") -> Finding:
-    return Finding(subject=subject, state=state, found=text, means=means, next_step=next_step)
-
-
-ok = partial(_finding, "ok")
-limited = partial(_finding, "limited")
-missing = partial(_finding, "missing")
-info = partial(_finding, "info")
 
 
 class Checkup(Record):
