@@ -136,6 +136,8 @@ NO_CALLS = (
     ("class P:\n  def run(self): ...\nP().run()", "pipeline.py::P.run"),
     ("if 1:\n  def process(): ...\nprocess()", CALL),
     ("def process(a): ...\nprocess(a=[1])", CALL),
+    ("import numpy as np\ndef process(*a): return a[0]\nprocess(np.ones(3))", CALL),
+    ("import numpy as np\ndef process(a, /): ...\nprocess(np.ones(3))", CALL),
     ("def process(n): return n\nprocess(3)", CALL),
     ("def process(a):\n    return a\nprint(1)\n", "pipeline.py:2"),
     ("class A:\n    def f(self):\n        pass\n", "pipeline.py:3"),

@@ -186,10 +186,10 @@ def main(arguments: list[str]) -> None:
             return
         if event == "call" and not begun:
             (folder / _BEGUN).touch()
-            if code.co_flags & _DEFERRED:
-                leave(Observed(problem="it is a generator or coroutine, so calling it does not run its body"))
-            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            begun.update({name: (frame.f_locals[name], _copied(frame.f_locals[name])) for name in names})
+            if problem := _uncallable(frame):
+                leave(Observed(problem=problem))
+            names, _, _, values = inspect.getargvalues(frame)
+            begun.update({name: (values[name], _copied(values[name])) for name in names})
             begun["return"] = (frame, None)
         elif event == "return" and begun.get("return", (None,))[0] is frame:
             sys.setprofile(None)
@@ -217,6 +217,17 @@ def main(arguments: list[str]) -> None:
         sys.setprofile(None)
 
 
+def _uncallable(frame: FrameType) -> str:
+    """Why a workload cannot repeat that call; empty where it can."""
+    code = frame.f_code
+    _, varargs, keywords, values = inspect.getargvalues(frame)
+    if code.co_flags & _DEFERRED:
+        return "it is a generator or coroutine, so calling it does not run its body"
+    if code.co_posonlyargcount or any(values[name] for name in (varargs, keywords) if name):
+        return "it has arguments that a call cannot name: before /, in * or in **"
+    return ""
+
+
 def _save(inputs: Path, passed: Mapping[str, tuple[Any, Any]]) -> None:
     arrays: Any = {name: before for name, (_, before) in passed.items() if before is not None}
     if passed:
@@ -233,14 +244,13 @@ def _observed(passed: dict[str, tuple[Any, Any]], result: Any, function: Any) ->
         elif isinstance(before, np.ndarray):
             changed = not np.array_equal(_host(value), before, equal_nan=before.dtype.kind in "fc")
             mode: AccessMode = "inout" if changed else "in"
+            if changed and callable(function) and _is_overwritten(function, passed, name):
+                mode = "out"
             arguments.append(_array(name, before, mode, value))
         elif value is None or isinstance(value, _PLAIN):
             arguments.append(Argument(name=name, kind="value", value=value))
         else:
             return Observed(problem=f"its argument {name!r} is a {type(value).__name__}")
-    for place, a in enumerate(arguments):
-        if a.mode == "inout" and callable(function) and _is_overwritten(function, passed, a.name):
-            arguments[place] = a.model_copy(update={"mode": "out"})
     try:
         call = Observed(arguments=tuple(arguments), results=_results(result, passed))
     except (TypeError, ValueError):
