@@ -17,7 +17,7 @@ from advisor.measure.recording.calls import wrapper_costs
 from advisor.measure.recording.host_memory import LineContents, Origins, Source
 from advisor.measure.recording.loops import Loop, Loops, Site, head_cost
 from advisor.measure.recording.recorder import ScriptRecorder
-from advisor.measure.recording.records import Record
+from advisor.measure.recording.records import ALIKE, Record, alike
 from advisor.profiles.crossings import (
     ACCOUNTED,
     CopyCost,
@@ -65,9 +65,8 @@ class Assembler:
         loops = frame_loops(records, self.recorder.launches, self.named)
         groups: dict[tuple[Any, ...], list[Record]] = {}
         for record in records:
-            event, site = record.event, record.site
-            alike = (event.kind, event.call, event.memory, event.staged, event.asynchronous)
-            key = (site.file, site.line, *alike, event.non_blocking, frame_of(record, loops))
+            site = record.site
+            key = (site.file, site.line, *alike(record.event), frame_of(record, loops))
             groups.setdefault(key, []).append(record)
         crossings = [self._crossing(group, key[-1], loops) for key, group in groups.items()]
         crossings.sort(key=lambda each: (each.place.file, each.place.line))
@@ -146,18 +145,13 @@ class Assembler:
         count = sum(record.count for record in group)
         return Crossing(
             place=self._place(first.site.file, first.site.line),
-            kind=event.kind,
-            call=event.call,
+            **dict(zip(ALIKE, alike(event), strict=True)),
             library=event.library,
             loop=loop,
             count=count,
             bytes=sum(record.bytes for record in group),
             varies=any(record.varies for record in group),
             frames=min(inside, frame.turns) if frame else 0,
-            memory=event.memory,
-            staged=event.staged,
-            asynchronous=event.asynchronous,
-            non_blocking=event.non_blocking,
             **summed,
             origin=self._origin(group),
             repeats=self._repeats([record.contents for record in group if record.contents]),
@@ -177,17 +171,14 @@ class Assembler:
         return Origin(kind=source.kind, place=self._site(source.site), each_frame=new, kept=kept)
 
     def _repeats(self, contents: Sequence[LineContents]) -> Repeats | None:
-        checked = sum(each.checked for each in contents)
-        if not checked:
+        names = ("checked", "compared", "same", "returned", "latest")
+        sums: Any = {name: sum(getattr(each, name) for each in contents) for name in names}
+        if not sums["checked"]:
             return None
         origin = next((each.returned_from for each in contents if each.returned_from), None)
         return Repeats(
-            checked=checked,
-            compared=sum(each.compared for each in contents),
-            same=sum(each.same for each in contents),
-            returned=sum(each.returned for each in contents),
+            **sums,
             returned_from=self._site(origin),
-            latest=sum(each.latest for each in contents),
             complete=all(each.complete for each in contents),
             false_share=max(each.false_share for each in contents),
         )

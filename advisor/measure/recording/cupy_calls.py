@@ -66,9 +66,7 @@ class CupyCalls:
         self._use = self._calls.launching(self._places, lambda result: isinstance(result, self._array))
         self._functions()
         self._array_methods()
-        self._foreign_readers()
-        self._waits_and_locks()
-        self._raw_copies()
+        self._memory_and_streams()
         self._kernels()
         if not recorder.has_gpu:
             module._watch.heard = self._calls.waited
@@ -249,6 +247,16 @@ class CupyCalls:
             replace(array, name, around(functools.partial(self._index, f"ndarray.{name}")))
         replace(array, "nonzero", self._calls.waiting("ndarray.nonzero"))
 
+        def asked(attribute: Any, array: Any) -> Any:
+            """Who asks for an array's address may read it from now on."""
+            self._reads(array)
+            return attribute.__get__(array)
+
+        for name in ("data", "__cuda_array_interface__"):
+            setattr(array, name, property(functools.partial(asked, getattr(array, name))))
+        for name in ("__dlpack__", "toDlpack"):
+            replace(array, name, self._work)
+
     def _value(self, name: str, call: Call, array: Any, *args: Any, **options: Any) -> Any:
         """Methods that give the host values: a wait for one element, else a download."""
         wait = array.size == 1 or name.removeprefix("ndarray.") in _SCALARS
@@ -283,21 +291,9 @@ class CupyCalls:
         self._calls.crossed(event)
         return result
 
-    def _foreign_readers(self) -> None:
-        """Who asks for an array's address may read it from now on."""
-
-        def asked(attribute: Any, array: Any) -> Any:
-            self._reads(array)
-            return attribute.__get__(array)
-
-        for name in ("data", "__cuda_array_interface__"):
-            setattr(self._array, name, property(functools.partial(asked, getattr(self._array, name))))
-        for name in ("__dlpack__", "toDlpack"):
-            replace(self._array, name, self._work)
-
     # Streams, memory by address, kernels
 
-    def _waits_and_locks(self) -> None:
+    def _memory_and_streams(self) -> None:
         cuda, calls = self._cupy.cuda, self._calls
         for owner in (cuda.Stream, cuda.ExternalStream, cuda.Event, cuda.Device):
             replace(owner, "synchronize", calls.synchronizing(f"{owner.__name__}.synchronize"))
@@ -312,21 +308,16 @@ class CupyCalls:
         cuda.pinned_memory.alloc_pinned_memory = cuda.alloc_pinned_memory = allocate(cuda.alloc_pinned_memory)
 
         replace(cuda, "UnownedMemory", calls.around(self._share))
+        for name in ("memcpy", "memcpyAsync"):
+            replace(cuda.runtime, name, calls.around(functools.partial(self._copy, f"runtime.{name}")))
+        for name in ("copy_from_host", "copy_to_host", "copy_from_host_async", "copy_to_host_async"):
+            replace(cuda.MemoryPointer, name, calls.around(functools.partial(self._pointer_copy, name)))
 
     def _share(self, call: Call, pointer: int, *args: Any, **options: Any) -> Any:
         """Host memory that becomes an array on the GPU: nothing is copied."""
         if self._pointed(int(pointer)) != "pageable":
             self._recorder.not_seen(SHARED)
         return call(pointer, *args, **options)
-
-    def _raw_copies(self) -> None:
-        cuda, around = self._cupy.cuda, self._calls.around
-        for name in ("memcpy", "memcpyAsync"):
-            replace(cuda.runtime, name, around(functools.partial(self._copy, f"runtime.{name}")))
-        for way in ("from_host", "to_host"):
-            for name in (f"copy_{way}", f"copy_{way}_async"):
-                body = functools.partial(self._pointer_copy, name)
-                replace(cuda.MemoryPointer, name, around(body))
 
     def _copy(
         self, name: str, call: Call, dst: int, src: int, size: int, kind: int, *stream: Any, **named: Any

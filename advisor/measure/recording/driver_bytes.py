@@ -10,6 +10,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,24 +83,16 @@ class DriverBytes:
         memory = self._buffers.pop(buffer)
         if not valid:
             return
-        begins = self._first_two(buffer, valid)
+        record, begins = ctypes.c_void_p(), list[int]()
+        following = (ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record))
+        # The first two tell the size of all, which are of one kind.
+        while len(begins) < 2 and not self._cupti.cuptiActivityGetNextRecord(*following):
+            begins.append(record.value or 0)
         stride = begins[1] - begins[0] if len(begins) == 2 else valid
         records = np.ndarray(valid // stride, np.dtype({**_HEAD, "itemsize": stride}), memory)  # type: ignore[call-overload]
         copies = records[records["kind"] == _MEMCPY]
         self._up += int(copies["bytes"][np.isin(copies["copy"], _UP)].sum())
         self._down += int(copies["bytes"][np.isin(copies["copy"], _DOWN)].sum())
-
-    def _first_two(self, buffer: int, valid: int) -> list[int]:
-        """Where the first records begin, which tells the size of all: they are of one kind."""
-        record, begins = ctypes.c_void_p(), list[int]()
-        while len(begins) < 2:
-            status = self._cupti.cuptiActivityGetNextRecord(
-                ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
-            )
-            if status:
-                break
-            begins.append(record.value or 0)
-        return begins
 
 
 _kept: list[DriverBytes] = []
@@ -108,10 +101,8 @@ _kept: list[DriverBytes] = []
 def _library() -> Any:
     """CUPTI of the CUDA that this process has loaded, or of the machine's."""
     for name in _names():
-        try:
+        with suppress(OSError):
             return ctypes.CDLL(str(name))
-        except OSError:
-            continue
     return None
 
 

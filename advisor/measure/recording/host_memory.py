@@ -101,11 +101,8 @@ class Origins:
         core: Any = sys.modules.get("numpy._core._multiarray_umath")
         core = core or sys.modules["numpy.core._multiarray_umath"]
         table = ctypes.cast(_pointer(core._ARRAY_API, None), ctypes.POINTER(c_void_p))
-        get, put = (
-            PYFUNCTYPE(ctypes.py_object)(table[_GET]),
-            PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET]),
-        )
-        return put, get()
+        handler = ctypes.py_object
+        return PYFUNCTYPE(handler, handler)(table[_SET]), PYFUNCTYPE(handler)(table[_GET])()
 
     def _made(self, before: Any) -> Any:
         """A handler that asks the one before for memory, and leaves freeing to it."""
@@ -135,21 +132,20 @@ class Origins:
 
     def cost(self) -> float:
         """Seconds that all calls of the handler took, at what one takes here."""
-        counts = self.small, self.large
-        costs = [self._call_cost(size) for size in (LEAST // 2, LEAST)]
-        self.small, self.large = counts
-        return sum(count * cost for count, cost in zip(counts, costs, strict=True))
 
-    def _call_cost(self, size: int) -> float:
-        def cost() -> float:
+        def allocating(size: int) -> float:
             begin = perf_counter()
             for _ in range(_TRIALS):
                 np.empty(size, np.uint8)
             return (perf_counter() - begin) / _TRIALS
 
-        plain = cost()
-        with self.watching():
-            return max(cost() - plain, 0.0)
+        counts, seconds = (self.small, self.large), 0.0
+        for count, size in zip(counts, (LEAST // 2, LEAST), strict=True):
+            plain = allocating(size)
+            with self.watching():
+                seconds += count * max(allocating(size) - plain, 0.0)
+        self.small, self.large = counts
+        return seconds
 
     def _note(self, address: int) -> int:
         self.large += 1

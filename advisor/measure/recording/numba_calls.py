@@ -226,8 +226,7 @@ class NumbaCalls:
     def _run_block(self, run: Call, *args: Any) -> None:
         """A block of threads of the simulator, as long as there is time."""
         if self._left > 0:
-            done = threading.Event()
-            begin = perf_counter()
+            done, begin = threading.Event(), perf_counter()
             threading.Thread(target=_stop_late, args=(done, self._left), daemon=True).start()
             try:
                 run(*args)

@@ -15,7 +15,7 @@ from weakref import ref as weakref
 from advisor.measure.recording.copy_costs import CopyCosts
 from advisor.measure.recording.host_memory import Contents, LineContents, Origins
 from advisor.measure.recording.loops import LAUNCH_SAMPLE, Clock, Lines, Loop, Loops, Site
-from advisor.measure.recording.records import Event, InLoop, Location, Record
+from advisor.measure.recording.records import Event, InLoop, Location, Record, alike
 from advisor.profiles.crossings import CrossingKind, HostMemory
 
 
@@ -160,9 +160,7 @@ class ScriptRecorder:
             self._elsewhere[0] += 1
             self._elsewhere[1] += event.bytes
             return
-        key = (
-            event.kind, event.call, event.memory, event.staged, event.asynchronous, event.non_blocking
-        )  # fmt: skip
+        key = alike(event)
         record = None if site.at_head else site.records.get(key)
         if record is None:
             record = self._record(site, event, key)

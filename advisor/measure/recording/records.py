@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from time import perf_counter
 from typing import Any
 from weakref import ref as weakref
@@ -13,6 +14,9 @@ from advisor.measure.recording.host_memory import LineContents, Source
 from advisor.measure.recording.loops import Loop, Site
 from advisor.profiles.crossings import CrossingKind, HostMemory, Library
 
+ALIKE = ("kind", "call", "memory", "staged", "asynchronous", "non_blocking")
+"""What is the same in all crossings of a record."""
+alike = attrgetter(*ALIKE)
 Location = tuple[int, "weakref[Any] | None"]
 """Where an array's allocation on the GPU begins, and what its views keep alive."""
 
