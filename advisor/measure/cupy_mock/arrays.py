@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from advisor.measure.cupy_mock.checks import NotFilled, NotTaken, Unknowable, Watch
+from advisor.measure.cupy_mock.checks import NotFilled, NotTaken, Unknowable, Watch, kind_of
 from advisor.measure.cupy_mock.traced import mapped, same_argument
 
 _KEEP = "Keep the value on the GPU: use xp.where(...) for a condition, the 0-dimensional array for a scale."
@@ -80,11 +80,9 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value):
-            whole = isinstance(key, slice) and key == slice(None)
-            what = "a NumPy array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
-            if whole and isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray) and isinstance(key, slice) and key == slice(None):
                 raise Unknowable  # an experimental setting of CuPy's allows it
-            why = f"{what} is assigned to a CuPy array, which CuPy refuses"
+            why = f"{kind_of(value)} is assigned to a CuPy array, which CuPy refuses"
             step = "Convert it with xp.asarray(...) once, or make it a buffer that a host stage writes."
             self._watch.refuse(NotFilled, why, step, self)
         if getattr(value, "dtype", self.plain.dtype) != self.plain.dtype:
@@ -149,11 +147,10 @@ class DeviceArray(NDArrayOperatorsMixin):
     def __array_namespace__(self, **_: Any) -> Any:
         raise Unknowable
 
-    def __copy__(self) -> DeviceArray:
+    def __copy__(self, *_: Any) -> DeviceArray:
         return DeviceArray(self.plain.copy(), self._watch)
 
-    def __deepcopy__(self, _: Any) -> DeviceArray:
-        return self.__copy__()
+    __deepcopy__ = __copy__
 
     def __getattr__(self, name: str) -> Any:
         if name in ("__cuda_array_interface__", "__dlpack__", "data", "flat"):
@@ -253,6 +250,7 @@ DeviceArray.__module__, DeviceArray.__name__, DeviceArray.__qualname__ = "cupy",
 
 MAKING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _PLAIN = (bool, int, float, complex, str, type(None))
+_TYPES = (np.generic, np.dtype, np.finfo, np.iinfo, Exception, bool, int, float, complex, str)
 _MISSING = object()
 _ARITHMETIC = "biufcV?"
 """Kinds of dtypes that `cupy.array` takes: cupy/_core/core.pyx raises ValueError for any other."""
@@ -281,11 +279,7 @@ class MockModule:
             if member is not _MISSING:
                 self._watch.lacks(path)
             raise AttributeError(f"module 'cupy' has no attribute {path!r}")
-        if path in _OWN:
-            return _OWN[path](self)
-        if member is _MISSING:
-            raise Unknowable
-        return self._member(path, member)
+        return _OWN[path](self) if path in _OWN else self._member(path, member)
 
     def _member(self, path: str, member: Any) -> Any:
         watch = self._watch
@@ -293,13 +287,11 @@ class MockModule:
             return MockModule(watch, member, f"{path}.")
         if isinstance(member, np.ufunc):
             return Ufunc(watch, member)
-        if isinstance(member, type):
-            if issubclass(member, (np.generic, np.dtype, np.finfo, np.iinfo, Exception, *_PLAIN[:5])):
-                return member
-            raise Unknowable
         if isinstance(member, _PLAIN) or path in ("s_", "index_exp"):
             return member
-        if not callable(member):
+        if isinstance(member, type) and issubclass(member, _TYPES):
+            return member
+        if member is _MISSING or isinstance(member, type) or not callable(member):
             raise Unknowable
 
         def call(*args: Any, **options: Any) -> Any:

@@ -199,8 +199,7 @@ class Watch:
             self.refuse(NotTaken, f"{call} is given a NumPy array as out=", step)
         for value in values:
             if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.size > 1):
-                what = "a NumPy array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
-                why = f"{call} mixes a CuPy array with {what}, which CuPy refuses"
+                why = f"{call} mixes a CuPy array with {kind_of(value)}, which CuPy refuses"
                 self.refuse(NotTaken, why, _upload(), *values)
 
     def require_dtype(self, *arrays: Any) -> None:
@@ -230,6 +229,10 @@ def user_line() -> Place:
 
 def _place(file: str, line: int) -> Place:
     return Place(file, line, linecache.getline(file, line).strip())
+
+
+def kind_of(value: Any) -> str:
+    return "a NumPy array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
 
 
 def _upload() -> str:

@@ -1,15 +1,11 @@
 """Measures what copies cost a loop's frames, other lines included, by frames whose copies are subtracted.
 
-The calls' own times leave out what copies cost other lines. A copy from or to pageable memory goes through
-the CPU's caches and displaces what the program's own code needs: on an H200 that cost as much as the download
-itself. So in some frames the host memory of each copy is page-locked for that copy alone, and the time of
-allocating, locking and copying is subtracted. Page-locking slows other lines too, on H200s by 7 to 50 µs for
-each MiB. So these frames are compared with others, whose copies are made as usual and then page-locked for
-nothing.
-
-The program gets the same values, in memory that is allocated and freed as in any other frame. With downloads
-into memory of our own the heap shrank meanwhile: the next two frames took up to four times as long, and their
-calls were in all sums.
+The calls' own times leave out what copies cost other lines: one from or to pageable memory displaces what the
+program's own code has in the CPU's caches, on an H200 at the price of the download itself. So in some frames
+the host memory of each copy is page-locked for that copy alone, and the time of allocating, locking and
+copying is subtracted. Page-locking slows other lines too, on H200s by 7 to 50 µs for each MiB: these frames
+are compared with others, whose copies are made as usual and then page-locked for nothing. The program gets
+the same values, in memory that is allocated and freed as in any other frame: else the heap shrinks meanwhile.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from time import perf_counter
@@ -231,14 +231,9 @@ class Loops:
 
 def _compiled_names(tree: ast.AST) -> set[str]:
     """Functions that are given by name to what compiles them: `fast = njit(slow)`."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return {
-        name
-        for call in calls
-        if _last_name(call.func) in _COMPILED
-        for argument in call.args
-        if (name := _last_name(argument))
-    }
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    compiling = [call for call in calls if _last_name(call.func) in _COMPILED]
+    return {_last_name(argument) for call in compiling for argument in call.args} - {""}
 
 
 def _last_name(node: ast.AST) -> str:
@@ -318,15 +313,7 @@ def _statement(number: int, where: Any) -> Any:
 
 def _at(node: Any, where: Any) -> Any:
     """Gives the new nodes the place of an old one; the old ones among them keep theirs."""
-    places = {name: getattr(where, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
-    waiting: list[Iterable[Any]] = [[node]]
-    while waiting:
-        for each in waiting.pop():
-            if "lineno" in each._attributes and not hasattr(each, "lineno"):
-                for name, value in places.items():
-                    setattr(each, name, value)
-                waiting.append(ast.iter_child_nodes(each))
-    return node
+    return ast.fix_missing_locations(ast.copy_location(node, where))
 
 
 @dataclass(slots=True, eq=False)
