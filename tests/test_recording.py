@@ -21,6 +21,8 @@ import pytest
 from recorded import Recording
 from running import Command, advisor, missing
 
+from advisor.measure.recording import assembling
+from advisor.measure.recording.assembling import overheads
 from advisor.measure.recording.calls import Calls, Gpu
 from advisor.measure.recording.host_memory import Contents
 from advisor.measure.recording.loops import FAST_ITERATIONS
@@ -527,6 +529,27 @@ def test_times_are_of_steady_frames(recording: Recording) -> None:
     assert found.stream_seconds == pytest.approx(0.2)
     assert found.kernel_seconds == pytest.approx(0, abs=1e-9)
     assert found.timed == 16 + 6
+
+
+def test_overhead_is_of_noting_launches_heads_and_allocations(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what was noted, what was only counted, and all else at what one takes here."""
+    monkeypatch.setattr(assembling, "wrapper_costs", lambda _: (3.0, 2.0, 1.0))
+    monkeypatch.setattr(assembling, "head_cost", lambda: 5.0)
+    monkeypatch.setattr(recording.origins, "cost", lambda: 70.0)
+    recording.run("for n in range(10):\n    gpu.up()\n    gpu.work(1e3)\ngpu.work(1.0)\n")
+    recorder, (loop,) = recording.recorder, recording.loops.all
+    (record,) = recorder.records.values()
+    record.count, record.repeats, record.detailed, record.overhead = 100, 40, 10, 30.0
+    record.noted, record.noting = 20, 80.0
+    recorder.launch_overhead.update({loop: 6.0, None: 9.0})
+    launches = recorder.launches
+    noted, heads = 30 + (60 - 10) * 4 + 60 * 3 + 40 * 1, 10 * 5
+    overhead = overheads(recorder, recording.loops, recording.origins, seconds := 20_000.0)
+    others = launches[loop] * 2 + heads + 70 * loop.seconds / seconds
+    assert overhead(loop) == pytest.approx((noted + 6 + others, (100 + others) / 10))
+    assert overhead(None)[0] == pytest.approx(noted + 9 + launches[None] * 2 + heads + 70)
 
 
 def test_a_fast_loop_is_counted_without_its_head_until_something_crosses(recording: Recording) -> None:
