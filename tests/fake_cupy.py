@@ -58,27 +58,14 @@ class FakeCupy(types.ModuleType):
         return types.SimpleNamespace(n_free_blocks=lambda: 0)
 
     def _runtime(self, count: int) -> Any:
-        without = (
-            "free",
-            "freeHost",
-            "hostRegister",
-            "hostUnregister",
-            "setDevice",
-            "deviceEnablePeerAccess",
+        results: dict[str, Any] = dict.fromkeys(
+            ("free", "freeHost", "hostRegister", "hostUnregister", "setDevice", "deviceEnablePeerAccess")
         )
-        copies = ("memcpyAsync", "memcpy2DAsync", "memcpyPeerAsync")
-        results = {
-            **dict.fromkeys((*without, *copies)),
-            "getDeviceCount": count,
-            "driverGetVersion": 13020,
-            "runtimeGetVersion": 12060,
-            "malloc": 0xA00,
-            "hostAlloc": 0xB00,
-            "mallocManaged": 0xC00,
-            "pointerGetAttributes": types.SimpleNamespace(devicePointer=0xD00),
-            "memGetInfo": (111, 222),
-            "deviceCanAccessPeer": 1,
-        }
+        results |= dict.fromkeys(("memcpyAsync", "memcpy2DAsync", "memcpyPeerAsync"))
+        results |= {"getDeviceCount": count, "driverGetVersion": 13020, "runtimeGetVersion": 12060}
+        results |= {"malloc": 0xA00, "hostAlloc": 0xB00, "mallocManaged": 0xC00, "memGetInfo": (111, 222)}
+        results |= {"pointerGetAttributes": types.SimpleNamespace(devicePointer=0xD00)}
+        results |= {"deviceCanAccessPeer": 1}
         calls = {name: self._record(name, result) for name, result in results.items()}
         record = calls["setDevice"]
 
@@ -87,14 +74,8 @@ class FakeCupy(types.ModuleType):
             self.current_device = index
 
         calls["setDevice"] = set_device
-        numbers = {
-            "memcpyHostToDevice": 1,
-            "memcpyDeviceToHost": 2,
-            "hostAllocDefault": 0,
-            "hostAllocPortable": 1,
-            "hostAllocMapped": 2,
-            "hostAllocWriteCombined": 4,
-        }
+        numbers = {"memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "hostAllocDefault": 0}
+        numbers |= {"hostAllocPortable": 1, "hostAllocMapped": 2, "hostAllocWriteCombined": 4}
         return types.SimpleNamespace(
             CUDARuntimeError=CUDARuntimeError, getDevice=lambda: self.current_device, **numbers, **calls
         )
