@@ -263,7 +263,7 @@ def _verdict(device: ComparedDevice, name: str, confidence: float) -> blocks.Ver
     sure = not outcomes & {"slower", "cannot tell"}
     step = _PREDICTED_BOTH if predicted else _MORE_ROUNDS
     tone: blocks.Tone = "none" if not outcomes else "clear" if sure else "inconclusive"
-    headline = f"{'Predicted: ' * predicted}{_headline(device.rows)}"
+    headline = words.stated(_headline(device.rows), predicted)
     reason = " ".join(filter(None, (_together(device.drift), recommended(device))))
     step *= "cannot tell" in outcomes
     remark = f"{units.percent(confidence)} intervals of the ratio of times" * (not predicted)
@@ -297,8 +297,7 @@ def _headline(rows: Sequence[Compared]) -> str:
     if unclear:
         every = unclear == len(rows)
         phrases.append("no strategy is clearly faster or slower" if every else f"{unclear} undecided")
-    joined = ", ".join(phrases)
-    return joined[:1].upper() + joined[1:]
+    return ", ".join(phrases)
 
 
 def recommended(device: ComparedDevice) -> str:
