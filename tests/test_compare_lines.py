@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders import profile
+from builders import altered, profile
 from every import every
 from rendering import blocks as blocks_of
 from running import Command
@@ -23,6 +23,12 @@ from advisor.verdicts.comparing.lines import compare_lines, judge_lines, promise
 
 def of(run: ScriptRun, **fields: str) -> Profile:
     return advise.conclude(profile(results=()).model_copy(update={"script": run, **fields}), ())
+
+
+def for_two_devices(made: Profile) -> Profile:
+    """The same with its advice for another device too."""
+    other = [altered(line, "advice", device="Other") for line in made.script.advice]
+    return altered(made, "script", advice=(*made.script.advice, *other))
 
 
 def moved(crossing: Crossing, by: int) -> Crossing:
@@ -66,12 +72,18 @@ def test_the_gate_is_on_bytes_of_a_frame(base: Profile, head: Profile, limit: in
     assert ruling.status == status
 
 
+def test_a_failed_gate_names_the_lines_that_copy_more() -> None:
+    more = of(script_run(upload(bytes=2 * FRAMES * SIZE), download(), wait(count=2 * FRAMES)))
+    (ruling,) = judge_lines(compare_lines(BASE, more), parse_gates(["crossing=+10%"]))
+    assert ruling.reasons[0].endswith(f", by line {upload().place.line} `{upload().place.text}`")
+
+
 def test_a_loop_that_only_one_has_is_named() -> None:
     assert compare_lines(BASE, WHOLE).unmatched == ("the loop at line 7 of BASE",)
 
 
 def test_the_page_says_how_many_bytes_more_and_which_lines() -> None:
-    more = of(script_run(upload(repeats=repeats(same=19)), wait()), created="2026-02-01")
+    more = for_two_devices(of(script_run(upload(repeats=repeats(same=19)), wait()), created="2026-02-01"))
     found = compare_lines(BASE, more)
     page = lines_comparison_page(found, judge_lines(found, parse_gates(["crossing=+10%"])))
     (verdict,) = blocks_of(page, blocks.Verdicts, "verdict")[0].items
@@ -95,7 +107,7 @@ FOLLOWED = of(faster(PINNED, 5.8e-3), created="2026-02-01")
 
 
 def test_a_frame_of_followed_advice_is_held_against_what_was_promised() -> None:
-    (kept,) = promises(found := compare_lines(BASE, FOLLOWED))
+    (kept,) = promises(found := compare_lines(for_two_devices(BASE), FOLLOWED))
     gains = (a.advice.gain for a in BASE.script.advice if a.place.line == DOWNLOAD)
     (advised,) = {gain.seconds_per_frame for gain in gains if gain}
     assert ([p.line for p in kept.places], kept.seconds, kept.tried) == ([DOWNLOAD], advised, False)

@@ -149,6 +149,7 @@ def test_predicted_times_are_never_on_a_line_with_measured_ones() -> None:
     found = all_series(history(both))
     assert [followed.track.basis for followed in found] == ["measured", *["predicted"] * 3, "cpu"]
     assert {len(followed.entries) for followed in found} == {8}
+    assert found[-1].track.strategies == ("pageable",), "on one memory all do the same work"
     assert "Predicted: No change detected in 8 profiles" in shown(history(both), "details")
 
 
