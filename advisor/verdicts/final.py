@@ -154,9 +154,13 @@ def judge(
     )
     if not rows:
         return Decision(verdict, False, frozenset())
-    final = _Final(pairs, rows, preferences, choice.certainty(share))
+    certainty = choice.certainty(share)
+    final = _Final(pairs, rows, preferences, certainty)
     kind = final.kind if noise is None or trusted(noise) else "untrusted"
-    more = _seconds_more(final, pace) if kind == "open" and pace else None
+    more = None
+    if kind == "open" and pace:  # if the differences stay as they are
+        grown = ((f, _Final(pairs.grown(f), rows, preferences, certainty)) for f in FACTORS)
+        more = next((seconds_for(f, pairs, pace) for f, later in grown if later.settled), None)
     verdict = verdict.model_copy(update={**final.figures(), "verdict": kind, "seconds_more": more})
     outside = (one for one in final.standings if choice.surely_outside(one, preferences.indifference))
     slower = {one.contestant.name for one in outside}
@@ -169,7 +173,7 @@ class _Final:
     def __init__(
         self, pairs: Pairs, rows: Sequence[choice.Contestant], preferences: Preferences, certainty: float
     ) -> None:
-        self.every, self.rows, self.preferences, self.certainty = pairs, rows, preferences, certainty
+        self.every, self.rows, self.preferences = pairs, rows, preferences
         self.pairs = pairs.among([one.name for one in rows])
         rivals = max(1, len(rows) - 1)
         self.half = self.pairs.half_widths(certainty, rivals)
@@ -256,11 +260,3 @@ def _ratio(difference: float, half: float) -> stats.Ratio:
 def trusted(noise: stats.Ratio) -> bool:
     """One contestant does not clearly differ from itself."""
     return noise.low <= 1 + TRUSTED and noise.high >= 1 / (1 + TRUSTED)
-
-
-def _seconds_more(now: _Final, pace: Pace) -> float | None:
-    """Seconds until it would be settled if the differences stayed as they are; None where it would not."""
-    known = now.rows, now.preferences, now.certainty
-    grown = ((factor, _Final(now.every.grown(factor), *known)) for factor in FACTORS)
-    enough = next((factor for factor, later in grown if later.settled), None)
-    return seconds_for(enough, now.every, pace) if enough else None
