@@ -143,7 +143,10 @@ REFUSED = {
     "framed({'?': BUFFERS['a']})": "; ".join(RESERVED),
     "framed(frame=?)": f"{NO_STAGES}; []",
     "framed(setup=?)": f"{NO_STAGES}; None",
+    "framed(setup=[?])": "repeat([STEP], until='done', at_most=3)",
     "framed(check=?)": "3",
+    "framed(ignore=?)": "'pageable-transfer'; [1]",
+    "framed({f'b{n}': BUFFERS['a'] for n in range(2001)})": "",
     "framed(frame=[host(print, every=n) for n in ?])": "(2, 4); (1, 97, 101)",
     "framed(frame=[device(produce), device(produce, gpu=2)])": "",
     "sized(?)": "'cuont'; 3; 'real'; 'pair'; 'sized'; 'hidden'",
@@ -158,7 +161,8 @@ REFUSED = {
     "bound(host(stage('a: Out')), check=stage('a: In, b: In'))": "",
     "bound(device(stage('tmp: Out')), ?, buffers=SCRATCH)": "host(reads); device(reads, gpu=1)",
     "looped([?])": "step; STEP, repeat([STEP], until='done', at_most=3); host(step, every=2); host(idle)",
-    "looped([STEP], ?)": "at_most=0; at_most=1_000_001; until='don'; until='word'; until='own'",
+    "looped(?)": "[]; STEP",
+    "looped([STEP], ?)": "at_most=0; at_most=1_000_001; until='don'; until='word'; until='own'; until=3",
 }
 """A call, and values in the place of its question mark."""
 STEP = host(step)

@@ -202,7 +202,6 @@ class GpuFigures:
         moved = {name: column[self._at("moved")] for name, column in self.work.moved.items()}
         lasted = union([(moved["start"], moved["end"])])
         ranges, size = self._bouncing(moved)
-        cpu, gpu = self._faults()
         stalled = inside(self.kernels, lasted) > 0
         return Managed(
             migrations=tuple(self._migrations(moved)),
@@ -211,8 +210,11 @@ class GpuFigures:
             stalled_seconds=length((self.kernels[0][stalled], self.kernels[1][stalled])),
             bouncing_ranges=ranges,
             bouncing_bytes=size,
-            cpu_page_faults=cpu,
-            gpu_page_faults=gpu,
+            # Those by the CPU belong to a process.
+            cpu_page_faults=self._sum(Tables.CPU_FAULTS, "COUNT(*)") if self.alone else None,
+            gpu_page_faults=self._sum(
+                Tables.GPU_FAULTS, "TOTAL(numberOfPageFaults)", deviceId=self.work.device
+            ),
         )
 
     def _migrations(self, moved: Columns) -> Iterator[Migrations]:
@@ -238,11 +240,6 @@ class GpuFigures:
         changes = np.bincount(ranges[1:][changed], minlength=int(ranges.max()) + 1)
         often = changes >= max(_CHANGES, _TURNS * self.units)
         return int(often.sum()), int(moved["bytes"][at][often[ranges]].sum(dtype=np.int64))
-
-    def _faults(self) -> tuple[int | None, int | None]:
-        """Page faults by the CPU, which belong to a process, and by the GPU; None where not recorded."""
-        by_cpu = self._sum(Tables.CPU_FAULTS, "COUNT(*)") if self.alone else None
-        return by_cpu, self._sum(Tables.GPU_FAULTS, "TOTAL(numberOfPageFaults)", deviceId=self.work.device)
 
     def _sum(self, table: str, counted: str, **of: int) -> int | None:
         if not (self.database.readable(table) and self.database.has(table, "globalPid", *of)):

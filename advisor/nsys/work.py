@@ -41,7 +41,7 @@ _CALLS: tuple[tuple[HostWork, str], ...] = (
     ("launches", r"Launch"),
 )
 """Calls of the runtime and the driver by name, the first that fits."""
-_HEAVY = WORKS[:4]
+_HEAVY, _WAITS = WORKS[:4], WORKS.index("waits")
 _BLOCKING = re.compile(r"cu(da)?Memcpy(?!\w*(Async|Peer|DtoD))")
 """Copies whose call returns when they are done."""
 DIRECTIONS: dict[str, Direction] = {"HTOD": "to-device", "DTOH": "to-host", "DTOD": "device-to-device"}
@@ -202,7 +202,8 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
         kinds, which = np.unique(block["nameId"], return_inverse=True)
         names = database.strings(kinds.tolist())
         unnamed |= len(names) < len(kinds)
-        known = [(_work(name), _blocks(name)) for name in (names.get(n, "") for n in kinds.tolist())]
+        called = [names.get(number, "") for number in kinds.tolist()]
+        known = [(_work(name), bool(_BLOCKING.match(name)) or _work(name) == _WAITS) for name in called]
         work, blocking = np.array(known, np.int8)[which.reshape(-1)].T
         calls = {"start": block["start"], "work": work, "call": _small(block["correlationId"])}
         heavy = {"end": block["end"], "blocking": blocking, "name": _small(block["nameId"])}
@@ -233,10 +234,6 @@ def _once(database: Database) -> str:
 def _work(name: str) -> int:
     fitting = (work for work, pattern in _CALLS if re.search(pattern, name))
     return WORKS.index(next(fitting, "other"))
-
-
-def _blocks(name: str) -> bool:
-    return bool(_BLOCKING.match(name)) or _work(name) == WORKS.index("waits")
 
 
 def allocations(database: Database, processes: Sequence[int] | None) -> tuple[Allocations, ...] | None:
