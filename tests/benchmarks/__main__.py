@@ -7,18 +7,7 @@ import sys
 from pathlib import Path
 
 from advisor.errors import AdvisorError
-from tests.benchmarks import (
-    commands,
-    exports,
-    fleets,
-    frame_loop,
-    gpu,
-    overheads,
-    prediction,
-    recording,
-    reports,
-    versions,
-)
+from tests.benchmarks import costs, exports, fleets, frame_loop, gpu, recording, versions
 
 
 def main() -> None:
@@ -35,11 +24,8 @@ def main() -> None:
         gpu.run(arguments.reports, arguments.parts)
     else:
         frame_loop.run("cpu")
-        overheads.run()
         recording.run()
-        prediction.run()
-        commands.run()
-        reports.run()
+        costs.run()
         exports.run()
         fleets.run()
 

@@ -13,7 +13,7 @@ from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load
 from advisor.report import pages
 from advisor.report.several_pages import fleet_page
-from tests.benchmarks.reports import SAMPLE
+from tests.benchmarks.costs import SAMPLE
 from tests.benchmarks.timing import ROOT, at_most, command, peak_megabytes
 
 WORKLOAD = ("workloads/vector_add.py", "--no-gpu", "--set", "n=4096", "--rounds", "1", "--target", "h200")
