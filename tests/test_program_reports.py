@@ -116,42 +116,32 @@ def test_a_process_without_the_named_range_is_noted(
 
 
 COPIES, CALLS = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME"
-CHANGED: dict[str, tuple[str, tuple[str, ...]]] = {
+CHANGED = {
     "copies alone": (
         "pageable",
-        tuple(
-            f"DELETE FROM {t}; DROP TABLE {t}"
-            for t in (CALLS, "CUPTI_ACTIVITY_KIND_KERNEL", "TARGET_INFO_GPU")
-        ),
+        f"DROP TABLE {CALLS}; DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; DROP TABLE TARGET_INFO_GPU",
     ),
     "copies without bytes, and GPUs without a number": (
         "pageable",
-        (f"ALTER TABLE {COPIES} DROP COLUMN bytes", "UPDATE TARGET_INFO_CUDA_DEVICE SET gpuId = NULL"),
+        f"ALTER TABLE {COPIES} DROP COLUMN bytes; UPDATE TARGET_INFO_CUDA_DEVICE SET gpuId = NULL",
     ),
     "one copy takes no time and has no rate, one has no kind of memory; three cannot be read": (
         "half-link",
-        (
-            f'UPDATE {COPIES} SET "end" = start WHERE rowid = 20',
-            f"UPDATE {COPIES} SET srcKind = 999 WHERE rowid = 30",
-            f"UPDATE {COPIES} SET start = NULL WHERE rowid = 40",
-            f'UPDATE {COPIES} SET "end" = start - 5 WHERE rowid = 41',
-            f"UPDATE {COPIES} SET bytes = NULL WHERE rowid = 42",
-        ),
+        f"""UPDATE {COPIES} SET "end" = start WHERE rowid = 20;
+        UPDATE {COPIES} SET srcKind = 999 WHERE rowid = 30;
+        UPDATE {COPIES} SET start = NULL WHERE rowid = 40;
+        UPDATE {COPIES} SET "end" = start - 5 WHERE rowid = 41;
+        UPDATE {COPIES} SET bytes = NULL WHERE rowid = 42""",
     ),
     "no correlation ids: copies and calls are not matched": (
         "pageable",
-        (
-            "UPDATE StringIds SET value = 'cudaMemcpy_v3020' WHERE value LIKE 'cudaMemcpyAsync%'",
-            f"UPDATE {CALLS} SET correlationId = NULL",
-            f"UPDATE {COPIES} SET correlationId = NULL",
-        ),
+        f"""UPDATE StringIds SET value = 'cudaMemcpy_v3020' WHERE value LIKE 'cudaMemcpyAsync%';
+        UPDATE {CALLS} SET correlationId = NULL; UPDATE {COPIES} SET correlationId = NULL""",
     ),
     "no enumerations: directions by CUPTI's numbers, no kinds of memory": (
         "pageable",
-        (
-            f"UPDATE {COPIES} SET copyKind = min(copyKind, 2)",
-            *("DROP TABLE ENUM_CUDA_MEMCPY_OPER", "DROP TABLE ENUM_CUDA_MEM_KIND"),
-        ),
+        f"""UPDATE {COPIES} SET copyKind = min(copyKind, 2);
+        DROP TABLE ENUM_CUDA_MEMCPY_OPER; DROP TABLE ENUM_CUDA_MEM_KIND""",
     ),
 }
 
@@ -160,10 +150,10 @@ def test_nothing_is_said_of_what_was_not_recorded_or_cannot_be_read(
     tmp_path: Path, accepted: Accepted
 ) -> None:
     text = ""
-    for name, (planted, statements) in CHANGED.items():
+    for name, (planted, script) in CHANGED.items():
         path = written(NAMED[planted], tmp_path / f"{len(text)}.sqlite")
         with closing(sqlite3.connect(path)) as connection:
-            connection.executescript(";".join(statements))
+            connection.executescript(script)
         trace = read(path)
         text += "\n".join([f"## {name}", *trace.notes, *(f"absent: {x}" for x in trace.program.absent), ""])
         program = judged(trace.program)

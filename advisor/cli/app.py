@@ -93,7 +93,13 @@ def _run() -> NoReturn:
     except SystemExit as ended:
         code = ended.code
     except Exception as wrong:
-        code = _usage(wrong)
+        # Click's errors, of which Typer does not export the base class: their messages, without secrets.
+        show, code = getattr(wrong, "show", None), getattr(wrong, "exit_code", None)
+        if isinstance(wrong, AdvisorError) or show is None or not isinstance(code, int):
+            raise
+        message = io.StringIO()
+        show(message)
+        say(message.getvalue().rstrip())
     try:
         if sys.stdout is not stdout:
             raise BrokenPipeError
@@ -102,18 +108,6 @@ def _run() -> NoReturn:
         drop()
         code = code if sys.stdout is stdout and code else READER_GONE
     sys.exit(code)
-
-
-def _usage(wrong: Exception) -> int:
-    """Prints Click's message about wrong options, without secrets, and returns its exit code. Raises any
-    other error again. Typer does not export the base class of Click's errors."""
-    show, code = getattr(wrong, "show", None), getattr(wrong, "exit_code", None)
-    if isinstance(wrong, AdvisorError) or show is None or not isinstance(code, int):
-        raise wrong
-    message = io.StringIO()
-    show(message)
-    say(message.getvalue().rstrip())
-    return code
 
 
 @app.callback(invoke_without_command=True)

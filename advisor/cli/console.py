@@ -237,12 +237,6 @@ class Output:
         return paths
 
 
-def show(page: Page, paths: Sequence[Path], *, details: bool, quiet: bool) -> None:
-    """Prints a page whose files are written, and says where they are."""
-    print(text(page, details=details, quiet=quiet))
-    say_written(paths, quiet=quiet)
-
-
 @contextmanager
 def interruptible(state: Callable[[], str]) -> Iterator[None]:
     """After Ctrl-C, says in what state it leaves things, and exits."""

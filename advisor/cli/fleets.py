@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from advisor.cli import options
-from advisor.cli.console import say, say_written, show, summarize
+from advisor.cli.console import say, say_written, summarize, text
 from advisor.errors import INTERRUPTED, UsageError
 from advisor.measure.options import OPTIONS
 
@@ -135,7 +135,8 @@ def _run(
     if emit is not None:
         outputs.require_free(emit.parent, [emit.name], "--emit")
     outcome = run(request, reach, out, resume=resume, tell=tell)
-    show(outcome.page, outcome.files, details=request.options.details, quiet=quiet)
+    print(text(outcome.page, details=request.options.details, quiet=quiet))
+    say_written(outcome.files, quiet=quiet)
     if emit is not None:
         say_written([storage.write_placements(emit, outcome.record)], quiet=quiet)
     summarize(outcome.page)

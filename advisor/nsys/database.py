@@ -128,9 +128,6 @@ class Database:
         """Whether copies were recorded, some or none: --trace=cuda is one switch for them and kernels."""
         return self.readable(Tables.COPIES) or (self.readable(Tables.KERNELS) and not self.has(Tables.COPIES))
 
-    def lacks(self, table: str) -> list[str]:
-        return [c for c in NEEDED[table] if table in self._columns and c not in self._columns[table]]
-
     def names(self, enumeration: str, column: str = "name") -> dict[int, str]:
         """Symbolic names of an ENUM_ table by number; empty where there is no such table."""
         if not self.has(enumeration, "id", column):

@@ -76,7 +76,8 @@ def _notes(database: Database, version: str) -> list[str]:
             "the readable part is shown."
         )
     for table in NEEDED:
-        if lacking := database.lacks(table):
+        lacking = [c for c in NEEDED[table] if database.has(table) and not database.has(table, c)]
+        if lacking:
             notes.append(f"{table} was skipped: it has no column {', '.join(lacking)}.")
     if database.readable(Tables.COPIES) and not database.has(COPY_KINDS, "id", "name"):
         notes.append(f"{COPY_KINDS} is missing: directions of copies follow the numbers of nsys 2023.4.")

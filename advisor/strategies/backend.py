@@ -92,8 +92,7 @@ class Backend(Protocol):
 
     def host_unregister(self, pointer: int) -> None: ...
 
-    def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """A device array of the library's own pool."""
+    def pool_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any: ...
 
     def upload(self, array: Array) -> Any:
         """A new device array of the same contents, by the library's own call; the source is free at once."""
@@ -132,10 +131,7 @@ class Backend(Protocol):
         """An array of `xp` over device-visible memory that somebody else owns."""
 
     def synchronize(self) -> None: ...
-
-    def default_stream(self) -> Any:
-        """The stream that libraries use by default."""
-
+    def default_stream(self) -> Any: ...
     def new_stream(self) -> Any: ...
 
     def timestamp(self, stream: Any = None) -> Any:

@@ -33,18 +33,6 @@ class Source:
     file: Path | None
     first_line: int = 1
 
-    def place(self, line: int) -> str:
-        """`scale.cu, line 3` of the source's third line."""
-        if self.file is None:
-            return f"line {line} of its source"
-        return f"{self.file.name}, line {self.first_line + line - 1}"
-
-    def excerpt(self, line: int) -> str:
-        """The line between its neighbours, numbered as in the file, marked."""
-        lines = [*enumerate(self.text.splitlines(), 1)][max(line - 1 - _AROUND, 0) : line + _AROUND]
-        first = self.first_line - 1
-        return "\n".join(f"{'>' if i == line else ' '} {first + i:4d} | {text}" for i, text in lines)
-
 
 def _found(source: str, asking: Path) -> Source:
     """CUDA text, or the path of a file beside the one that asks."""
@@ -285,8 +273,12 @@ class Kernel:
         wrong, first = f"kernel {self.name!r} does not compile", _ERROR.search(log)
         if not first:
             return WorkloadError(wrong, next_step="The compiler's log is below.", detail=log)
-        file, line = Path(first[1]), int(first[2])
-        where, excerpt = self._source.place(line), self._source.excerpt(line)
+        file, line, source = Path(first[1]), int(first[2]), self._source
+        # The line between its neighbours, numbered as in the file, marked.
+        number, begin = source.first_line + line - 1, max(line - 1 - _AROUND, 0)
+        lines = [*enumerate(source.text.splitlines(), source.first_line)][begin : line + _AROUND]
+        excerpt = "\n".join(f"{'>' if at == number else ' '} {at:4d} | {text}" for at, text in lines)
+        where = f"{source.file.name}, line {number}" if source.file else f"line {line} of its source"
         if file.suffix in (".h", ".hpp", ".cuh", ".inl"):
             where, excerpt = f"{file.name}, line {line}", ""
         return WorkloadError(
