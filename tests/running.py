@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,13 +55,18 @@ def python_path(*folders: str | Path) -> str:
     return os.pathsep.join([*map(str, folders), str(REPOSITORY), *([before] if before else [])])
 
 
+def ran(command: Sequence[str], cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command in a folder, its output captured."""
+    env = environment(**variables)
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+
+
 def advisor(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """`python -m advisor ...` in a folder, its output captured: forked from an interpreter that has it
     loaded, unless a variable is one that Python reads at its start."""
     words = [*map(str, arguments)]
     if any(name.startswith("PYTHON") for name in variables):
-        command, env = [sys.executable, "-m", "advisor", *words], environment(**variables)
-        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+        return ran([sys.executable, "-m", "advisor", *words], cwd, **variables)
     with TemporaryDirectory() as folder:
         output, errors = Path(folder, "output"), Path(folder, "errors")
         output.touch()

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from builders import profile
 from every import every
-from running import FILES, REPOSITORY, environment
+from running import FILES, REPOSITORY, environment, ran
 from test_comparing import later
 from test_revisions import commit, git
 
@@ -99,14 +99,8 @@ class Job:
             "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
             **variables,
         }
-        ended = subprocess.run(
-            [*command] or ["bash", str(REPOSITORY / "action" / f"{part}.sh")],
-            cwd=folder or self.root,
-            env=environment(**given),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        words = [*command] or ["bash", str(REPOSITORY / "action" / f"{part}.sh")]
+        ended = ran(words, folder or self.root, **given)
         self.outputs = dict(line.split("=", 1) for line in self.read("output").splitlines())
         return ended
 

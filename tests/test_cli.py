@@ -34,6 +34,7 @@ from running import (
     eventually,
     having,
     is_gone,
+    ran,
 )
 
 import advisor as package
@@ -169,8 +170,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
         "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
     for arguments, heavy in ((["--help"], {"pydantic"}), (["profile", "--help"], set())):
-        command = [sys.executable, "-c", code, *arguments]
-        said = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
+        said = ran([sys.executable, "-c", code, *arguments], tmp_path)
         assert said.stdout.startswith("Usage: ")
         assert ({"numpy", "rich", "jinja2"} | heavy) & set(said.stderr.split()) == set()
 
@@ -325,9 +325,7 @@ def test_a_terminal_shows_a_bar_with_the_strategy_at_work_and_no_color_if_unwant
 
 def test_a_reader_that_goes_away_is_no_gate(tmp_path: Path) -> None:
     line = f"set -o pipefail; {shlex.join(started().command)} rules | true"
-    said = subprocess.run(
-        ["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
-    )
+    said = ran(["bash", "-c", line], tmp_path)
     assert (said.returncode, said.stderr) == (141, "")
 
 

@@ -13,7 +13,6 @@ import ast
 import json
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import QUICK, REPOSITORY, SHORT, Command, environment
+from running import QUICK, REPOSITORY, SHORT, Command, ran
 from test_host_rates import BANDWIDTH_TEST
 
 from advisor.workloads import starters
@@ -131,12 +130,6 @@ def require_imports(text: str, folder: Path) -> None:
                 pytest.skip("this OpenCV was built without CUDA")
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=180, check=False
-    )
-
-
 def marked(block: Block) -> Any:
     """A parameter, left to `make test-gpu` where it needs a GPU."""
     return pytest.param(block, marks=[pytest.mark.gpu] if block.needs_gpu else [])
@@ -188,7 +181,7 @@ def runs(page: Path, ready: list[Block], tmp_path: Path) -> None:
     text = "\n".join(block.text for block in ready)
     require_imports(text, tmp_path)
     (tmp_path / "reader.py").write_text(text, encoding="utf-8")
-    done = run([sys.executable, "reader.py"], tmp_path)
+    done = ran([sys.executable, "reader.py"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -215,7 +208,7 @@ def follow(command: str, folder: Path, advisor: Command) -> None:
         assert all(extra in known for w in ours for extra in re.findall(r"[\w-]+", w.partition("[")[2]))
         return
     if words[0] == "cp":
-        assert run(words, folder).returncode == 0
+        assert ran(words, folder).returncode == 0
         return
     assert words[0] == "advisor", f"teach this test what {command!r} is"
     if words[1:3] == ["compare", "--run"]:  # tests/test_compare_versions.py runs it
@@ -295,7 +288,7 @@ def test_every_page_is_linked_from_the_readme_or_a_page_it_links() -> None:
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_the_site_has_every_page_draws_its_lists_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     """Its build finds links and anchors that lead nowhere."""
-    done = run([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)], REPOSITORY)
+    done = ran([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)], REPOSITORY)
     assert done.returncode == 0, done.stdout + done.stderr
     pages = {page.relative_to(REPOSITORY / "docs") for page in PAGES[2:]}
     assert [page for page in pages if not (tmp_path / page).with_suffix(".html").is_file()] == []
