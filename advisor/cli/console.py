@@ -283,10 +283,8 @@ def require_report(is_given: bool, *, frame: str | None, nsys: Path | None) -> N
 
 
 def read_trace(file: Path, nsys: Path | None, frame: str | None, source: OptionSource) -> FileTrace:
-    """A report of Nsight Systems, judged by the rules with the thresholds that were given.
-
-    frame: the NVTX range that is one frame; "" for a program's, even with ranges of advisor.
-    """
+    """A report of Nsight Systems, judged by the rules with the thresholds that were given; `frame` is the
+    NVTX range that is one frame, "" for a program's, even with ranges of advisor."""
     from advisor import configuration
     from advisor.nsys.capturing import read_report
     from advisor.profiles.conclusions import Preferences

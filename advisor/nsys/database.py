@@ -202,10 +202,8 @@ def distinct(values: Integers) -> list[int]:
 
 @contextmanager
 def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
-    """The export, closed again at the end. Raises `FileProblem` where it is none, or damaged.
-
-    seconds: after which reading ends, of a small file; a large one has longer.
-    """
+    """The export, closed again at the end. Raises `FileProblem` where it is none, or damaged. Reading a small
+    file ends after `seconds`; a large one has longer."""
     try:
         with files.opened(path) as file:
             head = file.read(len(_HEADER))

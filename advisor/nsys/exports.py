@@ -37,12 +37,9 @@ class FileTrace(Record):
 
 
 def read(path: Path, frame: str | None = None) -> FileTrace:
-    """Reads a SQLite export: its strategies where it has our ranges, else any program's.
-
-    frame: the NVTX range that is a frame of a program, even with our ranges; "" for what repeats.
-
-    Raises `FileProblem` where it is not an export of nsys, is damaged, or of an unknown form.
-    """
+    """Reads a SQLite export: its strategies where it has our ranges, else any program's, whose frames are the
+    NVTX ranges `frame`. With a frame it is any program's even with our ranges; "" is for what repeats. Raises
+    `FileProblem` where it is not an export of nsys, is damaged, or of an unknown form."""
     with opened(path) as database:
         about = database.settings("META_DATA_EXPORT")
         notes = _notes(database, about.get("EXPORT_SCHEMA_VERSION", ""))

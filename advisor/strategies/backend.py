@@ -138,10 +138,8 @@ class Backend(Protocol):
         """A mark in a stream's work, for `seconds_between`, `order` and `wait`."""
 
     def mark(self, stream: Any = None, again: Any = None) -> Any:
-        """A mark without a time, for `order` and `wait` alone: it costs the stream less.
-
-        again: a mark that nobody needs any more, which is used once more.
-        """
+        """A mark without a time, for `order` and `wait` alone: it costs the stream less. `again` is one that
+        nobody needs any more, which is used once more."""
 
     def hold(self, seconds: float) -> None:
         """Keeps the stream busy for about so long: what is launched meanwhile starts without a gap."""

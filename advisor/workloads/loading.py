@@ -313,10 +313,8 @@ def _of_stage(stage: BoundStage) -> Iterator[str]:
 
 
 def require_host_memory(bound: BoundWorkload, copies: int = 1) -> None:
-    """Raises `ImpossibleBuffer` where the host cannot hold the buffers that it shares with the GPU.
-
-    copies: of each, 2 where the CPU stands for the GPU too, which then holds scratch memory as well.
-    """
+    """Raises `ImpossibleBuffer` where the host cannot hold as many copies of the buffers that it shares with
+    the GPU: 2 where the CPU stands for the GPU too, which then holds scratch memory as well."""
     buffers = {n: b for n, b in bound.workload.buffers.items() if copies > 1 or not b.scratch}
     needed = sum(b.nbytes * copies for b in buffers.values())
     limits = psutil.virtual_memory().total, group_limit(Tree(ROOT))

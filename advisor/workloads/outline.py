@@ -146,10 +146,7 @@ def _imports_library(file: Path) -> bool:
 
 
 def script_record(file: Path, module: str = "") -> WorkloadRecord:
-    """The script in the place of a workload: it has neither parameters, buffers nor stages.
-
-    module: the name it was started by, with `-m`.
-    """
+    """The script in the place of a workload, started by the name of a module or by its file."""
     summary = (ast.get_docstring(_tree(file)) or "").partition("\n")[0]
     name, digest = module or file.stem, hashlib.sha256(file.read_bytes()).hexdigest()
     return WorkloadRecord(

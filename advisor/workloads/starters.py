@@ -25,13 +25,9 @@ def examples(package: Path = PACKAGE) -> dict[str, Path]:
 
 
 def write(file: Path, *, like: str | None = None, text: str | None = None, force: bool = False) -> list[Path]:
-    """Writes the workload and what it needs beside it; the paths, the workload's first.
-
-    text: the workload itself, in place of the starter.
-
-    Raises `UsageError` for a name that Python cannot import, an example that is not there, or a file that
-    exists (unless `force`) or cannot be written.
-    """
+    """Writes the workload, the text in place of the starter if there is one, and what it needs beside it; the
+    paths, the workload's first. Raises `UsageError` for a name that Python cannot import, an example that is
+    not there, or a file that exists (unless `force`) or cannot be written."""
     require_name(file)
     starter = template("starter.py").replace("starter.py", file.name)
     starter = starter.replace("def starter(", f"def {function_name(file)}(")
