@@ -127,8 +127,14 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
         trace = GpuFigures(database, works.pop(0), calls.get(process), named, elsewhere, alone).trace()
         listed = devices.get((process % THREAD_BITS, device)) or devices.get((_ANY, device))
         gpus.append(trace.model_copy(update=listed or {"label": f"GPU {device}"}))
+    gpus.sort(key=lambda gpu: (gpu.label, gpu.process))
+    labels = [gpu.label for gpu in gpus]
+    for at, gpu in enumerate(gpus):
+        if labels.count(gpu.label) > 1:
+            label = f"{gpu.label} (process {gpu.process % THREAD_BITS})"
+            gpus[at] = gpu.model_copy(update={"label": label})
     return ProgramTrace(
-        gpus=_labelled(gpus),
+        gpus=tuple(gpus),
         allocations=allocations(database, None),
         ranges=names,
         absent=dict(_absent(database, gpus)),
@@ -141,17 +147,6 @@ def _elsewhere(works: Sequence[GpuWork]) -> Iterator[Intervals]:
         others = [each for each in works if each.process == work.process and each is not work]
         pieces = [piece for each in others for piece in each.busy()]
         yield union([(begins, ends + _GAP) for begins, ends in pieces])
-
-
-def _labelled(gpus: Sequence[GpuTrace]) -> tuple[GpuTrace, ...]:
-    """In order; where two have one number, with their processes too."""
-    labels = [gpu.label for gpu in gpus]
-    return tuple(
-        gpu.model_copy(update={"label": f"{gpu.label} (process {gpu.process % THREAD_BITS})"})
-        if labels.count(gpu.label) > 1
-        else gpu
-        for gpu in sorted(gpus, key=lambda gpu: (gpu.label, gpu.process))
-    )
 
 
 def _devices(database: Database) -> Known:
