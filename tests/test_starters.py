@@ -58,6 +58,8 @@ def test_an_example_can_be_copied_and_loaded(tmp_path: Path) -> None:
     first, *_ = starters.write(tmp_path / "mine.py", like="vector_add")
     assert first.read_bytes() == (REPOSITORY / "workloads" / "vector_add.py").read_bytes()
     load(first, "vector_add", {})
+    _, *parts = starters.write(tmp_path / "sees.py", like="debayer_resize")
+    assert [part.relative_to(tmp_path).as_posix() for part in parts] == ["parts/bayer.cu", "parts/bayer.py"]
     assert set(starters.examples()) == {path.stem for path in (REPOSITORY / "workloads").glob("*.py")}
     (tmp_path / "advisor" / "examples").mkdir(parents=True)
     (tmp_path / "advisor" / "examples" / "one.py").touch()
