@@ -148,7 +148,7 @@ def answer_callers() -> None:
         render(page, form)
     _undo_handlers()  # nohup and a shell's background have them ignored
     gc.freeze()
-    callers = socket.socket(fileno=int(sys.argv[1]))
+    callers = socket.socket(fileno=int(sys.argv.pop()))
     while 0 not in wait([callers, 0]):
         caller, _ = callers.accept()
         _, streams, _, _ = socket.recv_fds(caller, 1, 3)
