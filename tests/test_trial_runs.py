@@ -171,11 +171,13 @@ OUT, SMALL = "import a\nfor i in n:\n out = {}", {"bytes": 300 << 16}
 ONE_LOCKED = ("lock-4", "page-lock x of line 2", LOCKED)
 REUSED = ("reuse-3", "reuse out", LOCKED)
 UNBLOCKED = ("non-blocking-2", "copy data, target without blocking", None)
+PINNED = ("pin-memory-1", "pin the loader's memory, line 1", LOCKED)
 SUGGESTED: tuple[tuple[str, str, str, dict[str, object], object], ...] = (
     (GRAY, "upload", "cupy", {"origin": origin(1)}, ("lock-3", "page-lock the array of line 1", LOCKED)),
     (GRAY, "upload", "cupy", {"origin": origin(1, each_frame=True)}, None),
     (GRAY, "upload", "cupy", {"origin": origin(1)} | SMALL, None),
     (BATCH, "upload", "torch", {"memory": "pinned"}, UNBLOCKED),
+    (f"loader = DataLoader(a)\n{BATCH}", "upload", "torch", {}, PINNED),
     (TENSOR, "upload", "torch", {}, ONE_LOCKED),
     (TENSOR.replace("x = torch.ones(9)", "x = next(a)"), "upload", "torch", {}, None),
     (KERNEL, "download", "numba", ARGUMENT, ONE_LOCKED),
@@ -204,6 +206,14 @@ def test_a_change_is_suggested_where_the_file_and_the_record_show_that_it_can_he
     shown = [(each.trial.name, each.trial.title, each.trial.promised_seconds) for each in tries]
     assert shown == ([expected] if expected else [])
     assert candidates(script, 1, Path("/there")) == ()
+
+
+def test_other_uploads_of_an_array_are_part_of_the_change_that_page_locks_it() -> None:
+    copies = [crossing(line, kind, origin=origin(4)) for line, kind in ((9, "upload"), (11, "upload"))]
+    copies.append(crossing(13, "download", origin=origin(4)))
+    script = ScriptRun.model_validate_json(json.dumps({**RECORD, "crossings": copies}))
+    (lock,) = candidates(script, 0, Path("/there"))
+    assert (lock.change.line, lock.change.uploads) == (9, (("/there/camera.py", 11),))
 
 
 class Runs:
@@ -395,7 +405,7 @@ def test_a_patch_is_timed_until_processes_tell_and_left_out_if_it_is_slower(
     runs = Runs(FAST, drawn=lambda process: {"patched": patched[process % 2]})
     trials = played(tmp_path, runs)
     assert len({block.process for block in trials.blocks if block.contestant == "patched"}) == processes
-    assert (trials.patch.equal, trials.patch.holds, trials.patch.is_unproved) == (True, holds, False)
+    assert (trials.patch.equal, trials.patch.holds, trials.patch.left_out) == (True, holds, ())
     unchanged = [job for job in runs.jobs if job.task == "results" and not (job.changes or job.sources)]
     assert len(unchanged) == 1
 

@@ -207,9 +207,6 @@ def _lines(code: Code, step: Step) -> Sequence[str]:
     return (code.move(step, stream) if step.action in MOVES else code.stage_comment(step),)
 
 
-_QUEUED = ("device", "to-device", "to-host", "length")
-
-
 def snippet(
     strategy: str,
     workload: WorkloadRecord,
@@ -315,19 +312,23 @@ def overlapping(code: Code) -> str | None:
         return f"slot.{name}" if name.removesuffix("_device") in twice else name
 
     of_slot, own = replace(code, at=slot), replace(code, at="self.{}".format)
-    head, body, tail = _cut(code.plan.steady)
-    once = [s for s in code.plan.first if s not in code.plan.steady and s.action in ("length", "to-device")]
+    steady = code.plan.steady
+    kernel = next(i for i, step in enumerate(steady) if step.action == "device")
+    rest = (i for i, step in enumerate(steady) if i > kernel and step.action not in ("device", *MOVES))
+    wait = next(rest, len(steady))
+    once = [s for s in code.plan.first if s not in steady and s.action in ("length", "to-device")]
+    moved_once = (line for step in once for line in _overlapped(of_slot, step, "kernels"))
     shared = [
         *(line for name in code.buffers if name not in twice for line in code.allocation(name)),
         "uploads, kernels, downloads = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))",
-        *(f"{_bare_move(of_slot, s, 'kernels')}  # once, after set-up" for s in once),
+        *(f"{line}  # once, after set-up" for line in moved_once),
     ]
     return _OVERLAPPING.format(
         opening="\n".join(code.opening()),
         own=_indented([line for name in twice for line in own.allocation(name)] or ["pass"], 8),
         shared="\n".join(shared),
-        begin=_indented(_begin(of_slot, head, body), 4),
-        finish=_indented(_finish(of_slot, tail), 4),
+        begin=_indented(_begin(of_slot, steady[:kernel], steady[kernel:wait]), 4),
+        finish=_indented(_finish(of_slot, steady[wait:]), 4),
     )
 
 
@@ -370,19 +371,6 @@ def _indented(lines: Iterable[str], spaces: int) -> str:
     return indent("\n".join(lines), " " * spaces)
 
 
-def _cut(steady: Sequence[Step]) -> tuple[Sequence[Step], Sequence[Step], Sequence[Step]]:
-    """Before the first kernel; what is queued from there on; from the first wait or host stage on."""
-    kernel = next(i for i, step in enumerate(steady) if step.action == "device")
-    rest = range(kernel, len(steady))
-    end = next((i for i in rest if steady[i].action not in _QUEUED), len(steady))
-    return steady[:kernel], steady[kernel:end], steady[end:]
-
-
-def _bare_move(code: Code, step: Step, stream: str) -> str:
-    """A copy on that stream, without its comment."""
-    return code.move(step, stream).partition("  #")[0]
-
-
 def _begin(code: Code, head: Sequence[Step], body: Sequence[Step]) -> Iterator[str]:
     for step in head:
         yield from _overlapped(code, step, "uploads")
@@ -408,9 +396,9 @@ def _finish(code: Code, tail: Sequence[Step]) -> Iterator[str]:
             yield "kernels.synchronize()"
 
 
-def _overlapped(code: Code, step: Step, stream: str) -> Iterator[str]:
-    """A copy on that stream, or what the user's own stage does."""
-    if step.action == "device":
-        yield from ("with kernels:", f"    {code.stage_comment(step)}", "    pass")
-    else:
-        yield _bare_move(code, step, stream) if step.action in MOVES else code.stage_comment(step)
+def _overlapped(code: Code, step: Step, stream: str) -> Sequence[str]:
+    """A copy on that stream, without its comment, or what the user's own stage does."""
+    if step.action in MOVES:
+        return (code.move(step, stream).partition("  #")[0],)
+    stage = code.stage_comment(step)
+    return ("with kernels:", f"    {stage}", "    pass") if step.action == "device" else (stage,)
