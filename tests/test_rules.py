@@ -149,13 +149,6 @@ CASES: Cases = {
 test_what_the_rule_concludes = concluding(CASES)
 
 
-def test_code_moves_once_what_no_frame_renews() -> None:
-    (run,) = on("discrete", *REREAD, traffic=read(1), workload=WEIGHTS)
-    frame, once = says("zero-copy-reread", run).snippet.split("# Once, after set-up")
-    moved = [[f"{name}_device.set({name}, stream=stream)" in text for name in "ab"] for text in (frame, once)]
-    assert moved == [[False, True], [True, False]]
-
-
 def test_the_proposal_is_the_recommended_strategy_where_that_helps() -> None:
     pinned = row("pinned", 0.0121, copies=0.001, footprint=footprint(pinned=100 * MIB))
     (run,) = on(ORIN, PAGEABLE, pinned, SLOW_ZERO_COPY, MANAGED, traffic=read(8))

@@ -29,26 +29,15 @@ PINNED = row("pinned", 0.020, copies=0.010)
 POOL = footprint(pageable=192 * MIB, pinned=256 * MIB, device=192 * MIB)
 STAGED = row("staged", 0.050, copies=0.030, footprint=POOL)
 ZERO_COPY = row("zero-copy", 0.012, kernels=0.003)
-OVERLAPPED = row(
-    "pinned-pipelined",
-    0.013,
-    copies=0.010,
-    latency_seconds=0.026,
-    footprint=footprint(pinned=384 * MIB, device=384 * MIB),
-)
+TWICE = footprint(pinned=384 * MIB, device=384 * MIB)
+OVERLAPPED = row("pinned-pipelined", 0.013, copies=0.010, latency_seconds=0.026, footprint=TWICE)
+SMALL: dict[str, Any] = {"kernels": 5e-6, "produce": 1e-6, "consume": 1e-6}
 
 
 def small(strategy: str, median: float, copies: float) -> Measured:
-    return row(
-        strategy,
-        median,
-        kernels=5e-6,
-        copies=copies,
-        produce=1e-6,
-        consume=1e-6,
-        footprint=footprint(pageable=24 << 10),
-        transfer_bytes={"to-device": 16 << 10, "to-host": 8 << 10} if copies else {},
-    )
+    moved = {"to-device": 16 << 10, "to-host": 8 << 10} if copies else {}
+    held = footprint(pageable=24 << 10)
+    return row(strategy, median, copies=copies, footprint=held, transfer_bytes=moved, **SMALL)
 
 
 def tiny(*inputs: str, size: int = 8 << 10) -> WorkloadRecord:

@@ -193,15 +193,6 @@ def test_the_list_has_every_rule_with_its_classes(command: Command) -> None:
     assert all(f"{rule.id}: {rule.text.title}, on " in flat for rule in RULES)
 
 
-@pytest.mark.parametrize(("given", "near"), [("zero-copy-rered", "zero-copy-reread"), ("", "")])
-def test_an_unknown_rule_offers_the_nearest(command: Command, given: str, near: str) -> None:
-    said = command("rules", given)
-    assert said.code == 2
-    assert f"there is no rule {given!r}" in said.err
-    assert near in said.err
-    assert "`advisor rules`" in said.err
-
-
 @every(
     ("unit", "value", "text"),
     [("bytes", 4 << 20, "4.00 MiB"), ("bytes", float("inf"), "inf"), ("seconds", 1e-5, "1e-05 s")],

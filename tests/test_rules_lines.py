@@ -96,6 +96,8 @@ CHANGED = """for _ in range(500):
     d = cupy.asarray(gray)
     d *= 2
 """
+HEAD = "import cupy\nimport numpy\ngray = numpy.zeros(4)\n"
+MADE_THERE = Origin(kind="numpy", place=Place(file="camera.py", line=3, text=""))
 KERNEL = """\
 def fill(out, values):
     WRITES
@@ -195,11 +197,7 @@ CASES: dict[str, dict[str, ScriptRun]] = {
         "arguments of a kernel": at("step[1, 128](positions, velocities)", upload(**NUMBA)),
         "written by the loop, some compared": compared(19, CHANGED),
         "made in a line of the file": at(
-            "d = cupy.asarray(gray)",
-            upload(origin=Origin(kind="numpy", place=Place(file="camera.py", line=3, text=""))),
-            "import cupy\nimport numpy\ngray = numpy.zeros(4)\n" + CHANGED,
-            number=6,
-            loop=4,
+            "d = cupy.asarray(gray)", upload(origin=MADE_THERE), f"{HEAD}{CHANGED}", number=6, loop=4
         ),
         **{
             f"filled by {text}": kept_download(text, call, library)

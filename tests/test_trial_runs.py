@@ -471,6 +471,27 @@ def test_what_differs_is_left_out_and_the_others_are_timed_without_it(tmp_path: 
     assert [*last.contestants] == ["as-is", LOCK, REUSE]
 
 
+def test_of_the_allocators_that_gain_the_fastest_is_kept(tmp_path: Path) -> None:
+    """Those of CuPy take turns first; PyTorch's needs a process of its own."""
+    seconds = {"async-pool": 0.0015, "no-pool": 0.002, "cuda-malloc-async": 0.0017}
+    tries = [
+        *candidates(ScriptRun.model_validate_json(json.dumps(RECORD)), 0, tmp_path),
+        *(
+            Candidate(
+                Trial(name=name, kind="allocator", title="t", outcome="open"),
+                Change("allocator", 1, name=name, file=str(tmp_path / "camera.py")),
+            )
+            for name in seconds
+        ),
+    ]
+    runs = Runs(FAST | seconds)
+    found = {trial.name: trial for trial in session(tmp_path, runs, tries).trials(1.0).trials}
+    assert [found[name].outcome for name in seconds] == ["faster", "not-faster", "not-faster"]
+    assert {found[name].reason for name in [*seconds][1:]} == {"another allocator was faster"}
+    screened = [job.contestants for job in runs.jobs if job.process == MOST_PROCESSES and not job.sources]
+    assert screened[0] == ("as-is", "async-pool", "no-pool")
+
+
 def test_what_a_run_refuses_that_compares_results_is_not_timed(tmp_path: Path) -> None:
     runs = Runs(FAST)
 
