@@ -103,6 +103,8 @@ WRITTEN = {
         "for x in fixed:\n    x = x.to(dev, non_blocking=True)\n",
         Change("pin-memory", 7, 2, 6),
     ),
+    "pin-memory: switched off before": (TORCH, Change("pin-memory", 8, 6, 7)),
+    "pin-memory: computed elsewhere": (TORCH.replace("=False", "=flag"), Change("pin-memory", 8, 6, 7)),
     "lock: torch, beside a copy that does not wait": (
         MOVED + "p = torch.ones(9)\np.cuda(non_blocking=True)\n",
         TENSOR,
@@ -242,6 +244,7 @@ def test_columns_count_characters(name: str, head: str, ends: bool) -> None:
     ast.parse(after)
 
 
+MAKES, BEFORE = "    gray = np.empty((4, 4), np.float32)\n", "    total = 0.0\n    for frame in frames:\n"
 FUNCTION = """\
 import cupy as cp
 import numpy as np
@@ -262,49 +265,29 @@ def process(frames, given):
 """
 
 
-def test_arrays_are_page_locked_and_downloads_reused() -> None:
-    applied = page_locked(FUNCTION, "process", ["gray", "table", "out"])
-    assert (applied.written, applied.left_out) == (("gray", "table", "out"), ())
-    for line in (
-        "    gray = cupyx.empty_pinned((4, 4), np.float32)\n",
-        "cp.cuda.runtime.hostRegister(table.ctypes.data, table.nbytes, 0)",
-        "        out = out_device.get(out=out_pinned)\n",
-        "cp.asarray(gray, blocking=True)",
-        "cp.asarray(table, blocking=True)",
-    ):
-        assert line in applied.text
+FUNCTIONS = (
+    ("gray table out", "", ""),
+    ("given", "", ""),
+    ("total", "", ""),
+    ("out", "(d + t + g).get()", "frames.get()"),
+    ("gray", "d = cp", "kept = gray; d = cp"),
+    ("gray", "np.multiply(", "g = np.multiply("),
+    ("gray", "    total = 0.0", "    gray = np.ones(3)"),
+    ("gray", MAKES, "    with given as gray:\n        pass\n"),
+    ("gray", "for frame in frames", "if frame := frames"),
+    ("gray", f"{MAKES}{BEFORE}", f"{BEFORE}        gray = np.empty(4)\n"),
+)
 
 
-LEFT = {
-    "its caller makes it": ("given", FUNCTION),
-    "no copy of an array of that name": ("total", FUNCTION),
-    "process has no copy of an array": ("out", FUNCTION.replace("(d + t + g).get()", "frames.get()")),
-    "passes it on": ("gray", FUNCTION.replace("d = cp", "kept = gray; d = cp")),
-    "line 10 passes it on": ("gray", FUNCTION.replace("np.multiply(", "g = np.multiply(")),
-    "not one line of the file makes it": (
-        "gray",
-        FUNCTION.replace("    total = 0.0", "    gray = np.ones(3)"),
-    ),
-    "line of the file makes it": (
-        "gray",
-        FUNCTION.replace("    gray = np.empty((4, 4), np.float32)", "    with given as gray:\n        pass"),
-    ),
-    "each call of process makes it": ("gray", FUNCTION.replace("for frame in frames", "if frame := frames")),
-    "makes a new array in each frame": (
-        "gray",
-        FUNCTION.replace("        np.mul", "        gray = np.empty(4)\n        np.mul").replace(
-            "    gray = np.empty((4, 4), np.float32)\n", "", 1
-        ),
-    ),
-}
-
-
-@every("reason", LEFT)
-def test_what_the_text_does_not_show_to_be_safe_is_left(reason: str) -> None:
-    name, source = LEFT[reason]
-    applied = page_locked(source, "process", [name])
-    assert (applied.text, applied.written) == (source, ())
-    assert reason in applied.left_out[0]
+def test_a_functions_arrays_are_page_locked_where_its_text_shows_it_to_be_safe(accepted: Accepted) -> None:
+    told = []
+    for names, old, new in FUNCTIONS:
+        source = FUNCTION.replace(old, new) if old else FUNCTION
+        applied = page_locked(source, "process", names.split())
+        text = diff("x.py", source, applied.text)
+        assert bool(text) == bool(applied.written)
+        told += [f"## {names}: {new.strip() or 'as it is'}", *applied.left_out, text]
+    accepted("\n".join(told), "edits-of-functions.txt")
 
 
 def test_a_function_that_is_not_there() -> None:
