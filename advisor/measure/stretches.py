@@ -118,7 +118,9 @@ def _stretch(text: str, place: int, source: Path, line: int) -> Stretch:
         )
     rows, first, last = text.splitlines(), statements[0].lineno, statements[-1].end_lineno or 0
     own = [node for node in tree.body if isinstance(node, _DEFINING)]
-    known = {*dir(builtins), *_defined(own)}
+    imports = (node for node in own if isinstance(node, (ast.Import, ast.ImportFrom)))
+    imported = (a.asname or a.name.partition(".")[0] for node in imports for a in node.names)
+    known = {*dir(builtins), *imported, *(getattr(node, "name", "") for node in own)}
     inputs = [name for name in _read(statements) if name not in known]
     outputs = _written(statements, tree) or inputs[:1]
     cupy = next((name for name, full, _ in imports_of(tree) if full == "cupy"), "")
@@ -210,11 +212,3 @@ def _written(statements: Sequence[ast.stmt], tree: ast.Module) -> list[str]:
     names = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in stored)
     outside = {name.id for name in names if id(name) not in inside}
     return [name for name in stored if name in outside] or stored
-
-
-def _defined(nodes: Sequence[ast.stmt]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-        else:
-            yield str(getattr(node, "name", ""))
