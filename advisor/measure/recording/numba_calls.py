@@ -200,28 +200,26 @@ class NumbaCalls:
     # Kernels, locks
 
     def _launch(self, call: Call, kernel: Any, *args: Any) -> Any:
-        if getattr(kernel, "_device", False):  # in the simulator, a function that a kernel calls
-            return call(kernel, *args)
         if self._recorder.listens:
             self._recorder.launched(tuple(_place(each) for each in args if hasattr(each, "copy_to_host")))
         return self._calls.call_named(KERNEL_ARGUMENT, call, kernel, *args)
 
     def _simulated_launch(self, arrays: Any, call: Call, kernel: Any, *args: Any) -> Any:
-        size, there = (kernel.grid_dim, kernel.block_dim), [_simulated(arrays, each) for each in args]
-        if not kernel._device:
-            self._threads += math.prod((*size[0], *size[1]))
-        if kernel._device or (self._threads <= MOST_THREADS and self._left > 0):
-            try:
-                return self._launch(call, kernel, *there)
-            finally:
-                if self._left <= 0 and not kernel._device:
-                    self._recorder.not_seen(f"{user_line()}: kernel {kernel.__name__} was {_STOPPED}")
-        self._recorder.not_seen(f"{user_line()}: kernel {kernel.__name__} was {_NOT_RUN}")
-        function, kernel.fn, kernel.grid_dim, kernel.block_dim = kernel.fn, _nothing, (1,), (1,)
+        there = [_simulated(arrays, each) for each in args]
+        if kernel._device:  # a function that a kernel calls
+            return call(kernel, *there)
+        function, size = kernel.fn, (kernel.grid_dim, kernel.block_dim)
+        self._threads += math.prod((*size[0], *size[1]))
+        is_run = self._threads <= MOST_THREADS and self._left > 0
+        if not is_run:
+            kernel.fn, kernel.grid_dim, kernel.block_dim = _nothing, (1,), (1,)
         try:
             return self._launch(call, kernel, *there)
         finally:
             kernel.fn, (kernel.grid_dim, kernel.block_dim) = function, size
+            if not is_run or self._left <= 0:
+                effect = _STOPPED if is_run else _NOT_RUN
+                self._recorder.not_seen(f"{user_line()}: kernel {kernel.__name__} was {effect}")
 
     def _run_block(self, run: Call, *args: Any) -> None:
         """A block of threads of the simulator, as long as there is time."""

@@ -316,17 +316,13 @@ class ScriptRecorder:
     def read(self, *devices: int) -> None:
         """Allocations on the GPU that may be read from now on, by their address: views, other libraries."""
         for device in devices if self._uploads else ():
-            self._count_unread(self._uploads.pop(device, None))
-
-    def _count_unread(self, upload: tuple[Record, weakref[Any] | None] | None) -> None:
-        """Counts an upload that no call has read as unread if its array is gone: others have its memory."""
-        if upload is not None and upload[1] is not None and upload[1]() is None:
-            upload[0].unread += 1
+            record, array = self._uploads.pop(device, (None, None))
+            if record is not None and array is not None and array() is None:  # others have its memory
+                record.unread += 1
 
     def settle(self) -> None:
         """At the end of the script: arrays that are gone were never read."""
-        while self._uploads:
-            self._count_unread(self._uploads.popitem()[1])
+        self.read(*self._uploads)
 
     def launched(self, reads: tuple[int, ...] = ()) -> None:
         """The GPU was given work by the script's line that is running; `reads`: see `read`."""
