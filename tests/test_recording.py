@@ -28,6 +28,7 @@ from advisor.measure.recording.host_memory import Contents
 from advisor.measure.recording.loops import FAST_ITERATIONS
 from advisor.measure.recording.numba_calls import NumbaCalls
 from advisor.measure.recording.records import Event
+from advisor.measure.recording.running import OwnFiles
 from advisor.profiles import reading
 from advisor.profiles.crossings import Crossing, ScriptRun
 from advisor.verdicts.ceilings import ceilings
@@ -349,6 +350,11 @@ def test_a_module_run_with_m_has_its_loops_in_its_own_files(tmp_path: Path) -> N
         assert run.workload.name == "pack", "what compare knows it by"
         assert [(loop.place.file, loop.place.line, loop.frames) for loop in run.script.loops] == [place]
         assert run.script.unseen == unseen
+
+
+def test_a_package_run_with_m_is_the_users_though_it_is_installed() -> None:
+    file = Path("/opt/python/site-packages/pack/__main__.py")
+    assert [str(file) in OwnFiles.of(file, module) for module in ("pack", "")] == [True, False]
 
 
 def line(recording: Recording, number: int, named: int | None = None) -> Crossing:
