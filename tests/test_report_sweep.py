@@ -39,6 +39,7 @@ from advisor.profiles.sweeps import Point, ProfileSet, combine
 from advisor.report.blocks import Banners, Table
 from advisor.report.charts import LABEL_GAP, LOW, compact, line_chart, styles, value_axis
 from advisor.report.pages import page_of, render
+from advisor.report.several_pages import cell
 from advisor.report.sweep_page import best_cell, listed, sweep_verdict
 from advisor.sweep import parse_sweep
 from advisor.verdicts.tracks import Optima, Stop, changes, runs, tracks
@@ -249,6 +250,12 @@ def test_what_one_choice_for_all_costs_is_told_where_times_alone_decide(
     assert ("the best time" in render(page_of(devices_of(*runs)), "details")) == by_time
     swept = sweep_of(*(altered(run, "device", name="A") for run in runs))
     assert ("the best time" in render(page_of(swept), "details")) == by_time
+
+
+def test_what_has_no_figure_at_a_value_says_why() -> None:
+    for row, said in ((predicted("a", 1.0), "not predicted"), (measured("a", 1.0), "skipped")):
+        stop = Stop(1, {"a": row, "b": skipped("b"), "c": failed("c")})
+        assert [cell(stop, name).value for name in ("b", "c", "d")] == [said, "failed", "–"]
 
 
 names = st.sampled_from("abcd")
