@@ -178,8 +178,8 @@ def test_a_silenced_rule_is_shown_as_such_and_not_asked() -> None:
     assert "advisor.toml" in found.detail
     (case,) = cases(run)
     rule = replace(RULES[0], judge=Mock(side_effect=AssertionError("asked")))
-    assert apply(rule, case, silenced_by="--ignore").outcome == "silenced"
-    assert apply(rule, case).outcome == "error"
+    assert apply(rule, case, {}, silenced_by="--ignore").outcome == "silenced"
+    assert apply(rule, case, {}).outcome == "error"
 
 
 def test_report_makes_advice_again_and_records_by_what(command: Command, tmp_path: Path) -> None:

@@ -122,9 +122,10 @@ def test_where_there_is_no_base_the_next_step_says_why(
         {"no branch": partial(base_of, repository(new / "app/w.py"), None)}
         | {"no change": partial(base_of, found, None)}
     )
-    assert base_of(found, "HEAD").commit == git(work, "rev-parse", "HEAD")
+    head = git(work, "rev-parse", "HEAD")
+    assert (base_of(found, "HEAD").commit, base_of(found, head[:7]).label) == (head, head[:10])
     (work / "app" / "w.py").write_text("uncommitted")
-    assert base_of(found, None).commit == git(work, "rev-parse", "HEAD")
+    assert base_of(found, None).commit == head
     git(work, "checkout", "-q", "--force", "--orphan", "apart")
     commit(work, "apart")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
