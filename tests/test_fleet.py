@@ -293,6 +293,15 @@ def test_a_report_of_the_folder_tells_devices_of_one_name_apart(
         assert pages.render(pages.page_of(together), form)
 
 
+def test_one_device_in_two_fleets_and_without_one_stays_one(tmp_path: Path) -> None:
+    for folder, wanted in (("a", EVERY), ("b", ONE_OF_EACH)):
+        run(Imitated({"1": machine(gpu("GPU-1"))}), tmp_path / folder, request(wanted))
+    loaded = [(path, load(path)) for folder in "ab" for path in all_in(tmp_path / folder)]
+    for both in (loaded, [loaded[0], (tmp_path / "p.json", loaded[0][1])]):
+        with pytest.raises(UsageError, match="both have the same parameters"):
+            combine(both, tmp_path)
+
+
 @pytest.mark.parametrize("end", [KeyboardInterrupt(), SchedulerLost("the scheduler was lost")])
 def test_what_is_done_is_kept_and_resumed(end: BaseException, tmp_path: Path) -> None:
     there = {str(i): machine(gpu(f"GPU-{i}"), host=str(i)) for i in range(3)}

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from every import every
 from machines import MHZ, board_files, make_tree
 from rendering import Accepted
 
 from advisor.devices.host import gpu_numa_node, host_state, is_tegra, tegra_state
-from advisor.profiles.system_state import NumaNode, TegraState
+from advisor.profiles.files import read_toml
+from advisor.profiles.system_state import TegraState
 
-LIMITS = "Limit               Soft Limit    Hard Limit    Units\nMax locked memory   {}    {}    bytes"
-TWO_NODES: dict[str, str | int] = {
-    "sys/devices/system/node/node0/cpulist": "0-7,16-23",
-    "sys/devices/system/node/node0/meminfo": "Node 0 MemTotal:       65536 kB\nNode 0 MemFree: 1 kB",
-    "sys/devices/system/node/node10/cpulist": "",
-    "sys/devices/system/node/node10/meminfo": "Node 10 MemTotal:      1024 kB",
-    "sys/devices/system/node/node2/cpulist": "8-15",
-}
+DATA = Path(__file__).parent / "data"
 
 
 @pytest.mark.parametrize(("written", "node"), [("0", 0), ("1", 1), ("-1", None), ("", None)])
@@ -32,65 +27,14 @@ def test_the_node_of_a_gpu(tmp_path: Path, written: str, node: int | None) -> No
     assert gpu_numa_node("0000:3c:00.0", root=tmp_path) is None
 
 
-OVERLAY = "1 0 0:5 / / rw,relatime - overlay overlay rw,lowerdir=/a"
-DISK = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / /x rw - overlay o rw"
-HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
-NODES = (
-    NumaNode(node=0, cpus="0-7,16-23", memory_bytes=64 << 20),
-    NumaNode(node=2, cpus="8-15", memory_bytes=None),
-    NumaNode(node=10, cpus="", memory_bytes=1 << 20),
+@every(
+    "case", read_toml(DATA / "hosts.toml")["host"], ids=lambda case: f"{case['field']} {case.get('value')}"
 )
-CGROUP_2 = {
-    "proc/self/cgroup": "0::/user.slice/run.scope",
-    "sys/fs/cgroup/user.slice/memory.max": "2147483648",
-    "sys/fs/cgroup/user.slice/run.scope/memory.max": "max",
-}
-CGROUP_1 = {
-    "proc/self/cgroup": "9:cpu,cpuacct:/a\n5:memory:/docker/b\nnonsense",
-    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-    "sys/fs/cgroup/memory/docker/b/memory.limit_in_bytes": "536870912",
-}
-NESTED = {
-    "proc/self/cgroup": "0::/a/b",
-    "sys/fs/cgroup/a/memory.max": "4096",
-    "sys/fs/cgroup/a/b/memory.max": "8192",
-}
-FIELDS: list[tuple[str, object, Mapping[str, str | int]]] = [
-    ("numa_nodes", NODES, TWO_NODES),
-    ("numa_nodes", (), {}),
-    ("locked_memory_limit", 8 << 20, {"proc/self/limits": LIMITS.format("8388608", "99999999")}),
-    ("locked_memory_limit", "unlimited", {"proc/self/limits": LIMITS.format("unlimited", "99999999")}),
-    ("locked_memory_limit", 0, {"proc/self/limits": LIMITS.format("0", "99999999")}),
-    ("memory_limit", "unlimited", {"sys/fs/cgroup/memory.max": "max"}),
-    ("memory_limit", 2 << 30, CGROUP_2),
-    ("memory_limit", 512 << 20, CGROUP_1),
-    ("memory_limit", 4096, NESTED),
-    ("memory_limit", None, {"proc/self/cgroup": "0::/../../x"}),
-    ("container", True, {".dockerenv": ""}),
-    ("container", True, {"run/systemd/container": "lxc"}),
-    ("container", True, {"proc/self/cgroup": "0::/kubepods/besteffort/pod1"}),
-    ("container", False, {"proc/self/cgroup": "0::/user.slice"}),
-    ("container", True, {"proc/self/mountinfo": OVERLAY}),
-    ("container", False, {"proc/self/mountinfo": DISK}),
-    ("container", False, {}),
-    ("wsl", True, {"proc/sys/kernel/osrelease": "5.15.153.1-microsoft-standard-WSL2"}),
-    ("wsl", True, {"proc/sys/kernel/osrelease": "4.4.0-19041-Microsoft"}),
-    ("wsl", False, {"proc/sys/kernel/osrelease": "6.8.0-45-generic"}),
-    ("huge_pages", "madvise", {HUGE_PAGES: "always [madvise] never"}),
-    ("huge_pages", "always", {HUGE_PAGES: "[always] madvise never"}),
-    ("huge_pages", None, {HUGE_PAGES: ""}),
-    ("allowed_cpus", "0-3,8-11", {"proc/self/status": "Cpus_allowed:\tff\nCpus_allowed_list:\t0-3,8-11"}),
-]
-
-
-@pytest.mark.parametrize(("name", "value", "files"), FIELDS)
-def test_what_is_read_or_absent(
-    name: str, value: object, files: Mapping[str, str | int], tmp_path: Path
-) -> None:
-    """NUMA nodes in the order of their numbers; of locked memory the soft limit; of groups the least one."""
-    state = host_state(root=make_tree(tmp_path, files))
-    assert getattr(state, name) == value
-    assert (name in state.absent) == (value in (None, ()))
+def test_what_is_read_or_absent(case: dict[str, Any], tmp_path: Path) -> None:
+    state = host_state(root=make_tree(tmp_path / str(len(list(tmp_path.iterdir()))), case["files"]))
+    value = state.model_dump(mode="json", exclude_none=True).get(case["field"])
+    assert value == case.get("value")
+    assert (case["field"] in state.absent) == (value in (None, []))
 
 
 def test_this_machine() -> None:

@@ -144,6 +144,7 @@ def put(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
 
 STAGES, PRIMES = json.loads(SAMPLE.read_text(encoding="utf-8"))["workload"]["stages"], (997, 991, 983)
 ROW, ADVISED, BUFFER = "results.0", "predictions.0.recommendation", "workload.buffers.0"
+FRAME_STAGES = [stage for stage in STAGES if stage["phase"] == "frame"]
 LOOP = {"number": 0, "until": "c", "at_most": 9}
 SPAN = {"track": "host", "label": "x", "begin_seconds": 0.5, "end_seconds": 0.1}
 LINE = {"source": "events", "frame_seconds": 1.0, "spans": [SPAN]}
@@ -203,7 +204,7 @@ NO_SOUND_VALUES = (
     ("workload.stages.0.name", "p\nimport os #", "stages.0.name"),
     ("workload.stages.1.every", 999_999_999, "workload.stages.1.every"),
     ("workload.stages", [{**s, "every": n} for s, n in zip(STAGES, PRIMES, strict=False)], "stages: every"),
-    ("workload.stages", [{**s, "every": 2, "loop": LOOP} for s in STAGES], "cannot be in a loop"),
+    ("workload.stages", [{**s, "every": 2, "loop": LOOP} for s in FRAME_STAGES], "cannot be in a loop"),
 )
 """A place in the sample, what is put there, and where the message says that it is wrong."""
 

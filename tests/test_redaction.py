@@ -21,6 +21,7 @@ from advisor.errors import FileProblem
 from advisor.nsys.capturing import read_report
 from advisor.nsys.exports import FileTrace
 from advisor.profiles.base import Record, TextKind
+from advisor.profiles.files import read_toml
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load, parse, require_readable
 from advisor.profiles.redaction import Redactor, without_environment, without_names
@@ -42,6 +43,7 @@ PARTS = (
     *("name: token value=", "://a:b@", "a", "abcdef1", "aaaaaaab-", "SG.a", "eyJaaaaaaaa", "QUJD\n", " \n"),
 )
 ROOT = Path(__file__).parents[1]
+TEXTS = read_toml(ROOT / "tests" / "data" / "secret-texts.toml")
 PLACE = Redactor(
     home="/home/alice", directory="/home/alice/project", user="alice", host="workstation7.lab.org"
 )
@@ -107,90 +109,12 @@ def test_forms_of_secrets(form: str) -> None:
         assert mask(shown) == shown
 
 
-@every(
-    "text",
-    [
-        "the token: it was not there",
-        "tokens per second: fast",
-        "author: alice, key=3, passes=2, tokenizer=bpe",
-        "https://host/a?page=2#token",
-        "basic arithmetic in a Basic block",
-        "a skewed_distribution and sk-learn",
-        "keyframes=8",
-        "matrix_multiply n=4096: 12.9 ms",
-        "http://localhost:8888/@scope/x",
-        "mysql -h host --port 3306 db",
-        "docker run -p 80:80 image",
-        "sk-learn-something-long-name in gsk_kernel_loops",
-        "data: |\n  two\n  lines\nmore: 1",
-        "name: n, value: 4096",
-        'os.environ.get("API_TOKEN", "") or token=""',
-        "the task-key-frames of 1.2.3.4 at 0x7f8a3c",
-    ],
-)
+@every("text", TEXTS["ordinary"])
 def test_ordinary_texts_stay(text: str) -> None:
     assert mask(text) == text
 
 
-@every(
-    "text",
-    [
-        "ValueError: token={}",
-        "a=1: dict: password = {}",
-        "{{'config': {{'api_key': '{}'}}}}",
-        r"{{\"token\": \"{}\"}}",
-        "os.environ['API_TOKEN'] = '{}'",
-        "password=b'{}', token=f\"{}\"",
-        'password="""one\n{}"""',
-        'password="""one""" "{}"',
-        'password="ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" "{}"',
-        "def connect(token: str | None = '{}')",
-        "token={{'v': '{}'}}",
-        "<token>{}</token>",
-        "the password is {}",
-        "token := {}",
-        "[('user', 'me'), ('api_key', '{}')]",
-        "(b'Authorization', b'Basic {}')",
-        "KeyError: {{'login': {{'api_key': '{}'}}}}",
-        r"[{{\\\"client_secret\\\": \\\"{}\\\"}}]",
-        "['X-Api-Key', '{}']",
-        "dict(token='x-' '{}', z=1 / 0)",
-        "ran: tool --password {}9 x",
-        "Cookie: sessionid={}; x=1",
-        "login(password='{}')",
-        "machine host\n  login me\n  password {}",
-        "curl -u me:{} https://host",
-        "sshpass -p {} ssh me@host",
-        "{{'auth': ('me', '{}')}}",
-        "Server=h;User Id=x;Pwd={};",
-        "https://host/x?X-Amz-Signature={}&z=1",
-        "fatal: https://{}@host/r.git not found",
-        "os.environ.setdefault('API_TOKEN', '{}')",
-        "https://me:p@{}#1@host/x",
-        "postgres://me@corp.com:{}@host/db",
-        "{{'name': 'DB_PASSWORD', 'value': '{}'}}",
-        r"{{\"name\": \"DB_PASSWORD\", \"value\": \"{}\"}}",
-        "- name: DB_PASSWORD\n  value: {}\n",
-        "{{'value': '{}', 'name': 'DB_PASSWORD'}}",
-        r"{{\"value\": \"{}\", \"name\": \"DB_PASSWORD\"}}",
-        "- value: {}\n  name: DB_PASSWORD\n",
-        "passwords:\n  - first\n  - {}\nuser: me",
-        "passwords:\n- \n- {}\n",
-        "passwords:\n- 'first'\n- {}\n",
-        "passwords:\n- ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n- {}\n",
-        "password: |\n  ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n  {}\n",
-        "mysqldump --host h -p{} db",
-        "['mysql', '-u', 'me', '-p{}']",
-        "docker login -u me -p {} host",
-        "password: |\n  first\n  {}\nuser: me",
-        "KeyError: 'password: >-\\n  first\\n  {}\\nuser: me'",
-        'password: "first\n  {}"\nuser: me',
-        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nQUJD\n{}\n-----END PGP PRIVATE KEY BLOCK-----",
-        "QUJDREVG\n{}\n-----END EC PRIVATE KEY-----",
-        "['QUJD', '{}', '-----END EC PRIVATE KEY-----']",
-        "-----BEGIN RSA PRIVATE KEY-----\n{}",
-    ],
-)
+@every("text", TEXTS["secret"])
 def test_secrets_in_texts(text: str) -> None:
     secret = "correcthorse7" if "QUJD" in text else "correct-horse-7"  # lines of a key are Base64
     shown = mask(text.replace("{}", secret).format())
