@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
 from operator import is_
@@ -96,21 +96,18 @@ def _cleaned(value: Any, kinds: tuple[TextKind | None, ...], clean: Callable[[st
 
 @cache
 def _kinds_of(record: type[Record]) -> dict[str, tuple[TextKind | None, ...]]:
-    kinds = {}
-    for name, field in record.model_fields.items():
-        kind = next((each for each in field.metadata if isinstance(each, TextKind)), None)
-        kinds[name] = (kind,) if kind else kinds_in(field.annotation)
-    return kinds
+    return {name: kinds_in(field.annotation, field.metadata) for name, field in record.model_fields.items()}
 
 
-def kinds_in(form: Any) -> tuple[TextKind | None, ...]:
+def kinds_in(form: Any, metadata: Iterable[object] = ()) -> tuple[TextKind | None, ...]:
     """The kinds of the texts in a type, in order: None for one of a few words, free text by default."""
+    if kind := next((each for each in metadata if isinstance(each, TextKind)), None):
+        return (kind,)
     if get_origin(form) is Literal:
         return (None,) if isinstance(get_args(form)[0], str) else ()
     if get_origin(form) is Annotated:
-        inner, *metadata = get_args(form)
-        kind = next((each for each in metadata if isinstance(each, TextKind)), None)
-        return (kind,) if kind else kinds_in(inner)
+        inner, *own = get_args(form)
+        return kinds_in(inner, own)
     if form is str:
         return (TextKind.TEXT,)
     return tuple(kind for part in get_args(form) for kind in kinds_in(part))

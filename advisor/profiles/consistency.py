@@ -6,6 +6,7 @@ import math
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any
@@ -120,7 +121,6 @@ def _outside(where: str, value: float, ends: tuple[float, float]) -> Iterator[Pr
 
 
 def _figures(rows: Iterable[object]) -> set[str]:
-    """Strategies that have a time."""
     return {row.strategy for row in rows if isinstance(row, (Measured, Predicted))}
 
 
@@ -147,15 +147,16 @@ def _of_predictions(profile: Profile) -> Iterator[Problem]:
         for where, names in _all(prediction, _CONCLUDED, at):
             yield from _unknown(where, names, known, "figure of")
         for where, row in _places(prediction, "results.*", at):
-            if isinstance(row, Predicted):
-                if not row.terms:
-                    yield f"{where}.terms", "it is empty"
-                ends = (row.low_seconds, row.high_seconds)
-                yield from _outside(f"{where}.likely_seconds", row.likely_seconds, ends)
-                yield from _unknown(f"{where}.over", row.over, known, "row of")
-                parts = (term.partition(":") for term in row.terms)
-                named = (stage for side, _, stage in parts if side in ("host", "device"))
-                yield from _unknown(f"{where}.terms", named, stages, "stage")
+            if not isinstance(row, Predicted):
+                continue
+            if not row.terms:
+                yield f"{where}.terms", "it is empty"
+            ends = (row.low_seconds, row.high_seconds)
+            yield from _outside(f"{where}.likely_seconds", row.likely_seconds, ends)
+            yield from _unknown(f"{where}.over", row.over, known, "row of")
+            parts = (term.partition(":") for term in row.terms)
+            named = (stage for side, _, stage in parts if side in ("host", "device"))
+            yield from _unknown(f"{where}.terms", named, stages, "stage")
 
 
 def _of_advice(profile: Profile) -> Iterator[Problem]:
@@ -170,7 +171,6 @@ def _of_advice(profile: Profile) -> Iterator[Problem]:
 
 
 def _of_script(script: ScriptRun) -> Iterator[Problem]:
-    """Loops and crossings that are named exist; predictions have a figure for each crossing."""
     loops, crossings = len(script.loops), len(script.crossings)
     for where, loop in _all(script, ("crossings.*.loop", "ceilings.*.loop"), "script"):
         if not 0 <= loop < loops:
@@ -217,9 +217,12 @@ def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
     yield from _unknown(f"{where}.regions", buffer.regions, buffer.access, "stage")
     if buffer.valid is not None and buffer.regions:
         yield f"{where}.regions", "a buffer with a length has none"
-    element = _element(buffer.dtype)
-    if element is None:
-        yield f"{where}.dtype", f"NumPy has no dtype {buffer.dtype!r}"
+    element, name = None, buffer.dtype
+    with suppress(TypeError, ValueError, SyntaxError, RecursionError, MemoryError, OverflowError):
+        # A structured one is the list or the table that makes it.
+        element = np.dtype(literal_eval(name) if name.startswith(("[", "{")) else name)
+    if element is None or str(element) != name:
+        yield f"{where}.dtype", f"NumPy has no dtype {name!r}"
     elif (size := math.prod(buffer.shape) * element.itemsize) != buffer.bytes:
         yield f"{where}.bytes", f"{buffer.bytes} is not {size}, as shape and dtype make it"
 
@@ -227,13 +230,3 @@ def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
 def _inside(bounds: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> bool:
     ends = zip(bounds, shape, strict=False)
     return len(bounds) == len(shape) and all(0 <= start < stop <= most for (start, stop), most in ends)
-
-
-def _element(dtype: str) -> np.dtype[np.generic] | None:
-    """The dtype that NumPy writes as this text; None if there is none."""
-    try:
-        # A structured one is the list or the table that makes it.
-        element = np.dtype(literal_eval(dtype) if dtype.startswith(("[", "{")) else dtype)
-    except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError, OverflowError):
-        return None
-    return element if str(element) == dtype else None
