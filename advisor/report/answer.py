@@ -303,8 +303,12 @@ class Answers(blocks.Block):
     @property
     def advice(self) -> list[tuple[blocks.Finding, str]]:
         """The advice for all devices, the largest saving first; with its devices where these are not all."""
-        once = {(one.title, one.saves): one for answer in self.items for one in answer.advice}
-        ordered = sorted(once.values(), key=lambda finding: -finding.seconds)
+        found = (one for answer in self.items for one in answer.advice)
+        once = [
+            replace(same[-1], devices=tuple(dict.fromkeys(device for one in same for device in one.devices)))
+            for same in words.grouped(found, lambda one: (one.title, one.saves)).values()
+        ]
+        ordered = sorted(once, key=lambda finding: -finding.seconds)
         return [(one, one.where * (len(one.devices) < len(self.items))) for one in ordered]
 
     @property
