@@ -295,9 +295,10 @@ def write(entry: CatalogueEntry, comments: Sequence[str] = ()) -> str:
     for title, parts in (("attributes", entry.attributes), ("figures", dict(entry.figures))):
         lines += ["", f"[{title}]"]
         for key, part in parts.items():
-            values = part.model_dump(exclude_none=True) if part else {}
-            cells = (f"{k} = {toml_string(v) if isinstance(v, str) else repr(v)}" for k, v in values.items())
-            lines += [f"{key} = {{ {', '.join(cells)} }}"] * bool(values)
+            if part is not None:
+                values = part.model_dump(exclude_none=True).items()
+                cells = (f"{k} = {toml_string(v) if isinstance(v, str) else repr(v)}" for k, v in values)
+                lines.append(f"{key} = {{ {', '.join(cells)} }}")
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
