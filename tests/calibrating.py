@@ -27,10 +27,6 @@ SIZES = Sizes(host=1 << 16, transfer=MIB, device=1 << 16, managed=8 * MIB, l2=1 
 QUICK = Limits(seconds=0.002, least=3, most=5)
 
 
-def _words(data: Any, stride: int, count: int) -> Any:
-    return data[: count * stride : stride]
-
-
 TWINS: dict[str, Callable[..., object]] = {
     "nothing": lambda: None,
     "read_once": lambda data, count, out: data[: int(count) * 4].sum(),
@@ -41,7 +37,7 @@ TWINS: dict[str, Callable[..., object]] = {
     "write_once": lambda data, count, value: data[: int(count) * 4].fill(value),
     "copy_once": lambda source, target, count: np.copyto(target, source),
     "multiply_add": lambda rounds, factor, out: out.fill(factor),
-    "touch_in_turn": lambda data, step, count, out: _words(data, int(step), int(count)).sum(),
+    "touch_in_turn": lambda data, step, count, out: data[: int(count) * int(step) : int(step)].sum(),
 }
 """What each kernel reads and writes, as far as it can go wrong outside its buffers."""
 

@@ -204,12 +204,7 @@ planted("unknown-card", "", *half_link, frames=28, device="Some GPU", before=wei
 planted("half-link", "link-below-best", *half_link, frames=28, before=weights)
 
 
-def many_small(p: Program, _: int) -> None:
-    for _ in range(60):
-        p.copy("HTOD", 4 * KIB)
-
-
-small = (many_small, kernel("gather", 200), wait)
+small = (lambda p, _: [p.copy("HTOD", 4 * KIB) for _ in range(60)], kernel("gather", 200), wait)
 planted("small", "small-transfers serial-copies", *small, frames=30, before=weights)
 planted("serial", "serial-copies", up(64), kernel("filter", 1500), down(64), wait, frames=25, before=weights)
 pins = (call("cudaHostRegister", 1500), up(16), kernel("scale", 300), wait, call("cudaHostUnregister", 800))

@@ -20,7 +20,6 @@ from running import FakeLauncher, asked, sample
 from advisor.measure.contest import VersionFinal
 from advisor.measure.jobs import BlockDone, FinalJob, FinalRound, Job, Left, Message, Problem
 from advisor.measure.launcher import Ended
-from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
 from advisor.measure.version_measurement import VersionMeasurement, Versions
 from advisor.profiles.schema import Device, Measured
@@ -196,15 +195,11 @@ def simulated(
             each.prepare()
             each.screen(sorted(each.available, key=lambda name: (name != BASELINE, name not in FRAME)))
         if version == HEAD:
-            measurement.choose(_quickest(measurement.runs[HEAD]) if on_gpu else None)
+            rows = [row for row in measurement.runs[HEAD].rows if isinstance(row, Measured)] if on_gpu else []
+            measurement.choose(min(rows, key=lambda row: row.median_seconds).strategy if rows else None)
     final = measurement.final()
     with suppress(KeyboardInterrupt):
         final.run(measurement.deadline, Silent())
     launcher.notes = measurement.uncompared(final)
     assert all(session.closed for session in launcher.sessions)
     return final, launcher
-
-
-def _quickest(found: Run) -> str:
-    rows = [row for row in found.rows if isinstance(row, Measured)]
-    return min(rows, key=lambda row: row.median_seconds).strategy

@@ -17,9 +17,8 @@ from every import every
 from left_out import Fit
 from outcomes import Outcome, summary
 
-from advisor.devices.catalogue import load
 from advisor.model import measured as shipped
-from advisor.model.machines import Machine, defaults
+from advisor.model.machines import defaults
 from advisor.model.predict import predict
 
 
@@ -86,15 +85,6 @@ def test_what_was_read_of_a_family_falls_out_with_it() -> None:
     assert "link_again_share" not in turing.layers[at].figures
     assert turing.layers[0].figures["link_again_share"] == all_devices["link_again_share"]
     assert left_out.without_family(among, "Ada").layers[at] == among.layers[at]
-
-
-def test_what_was_read_of_a_device_alone_is_left_out_with_it(without_family: LeftOut) -> None:
-    nano = next(case for case in published_cases.cases() if case.device == "nano")
-    without = without_family.machine(nano)
-    machine = Machine(left_out.sheet(load("nano")))
-    name = "host_uncached_read_bytes_per_second"
-    assert machine.get(name)[0] == pytest.approx(167e6)
-    assert without.get(name)[0] != pytest.approx(167e6)
 
 
 def test_the_file_holds_what_the_cases_tell(held: Held) -> None:

@@ -289,8 +289,6 @@ def upstream(tmp_path: Path) -> Upstream:
 
     The branch shows the sum twenty times in place of once.
     """
-    if shutil.which("git") is None:
-        pytest.skip("git is not installed")
     folder = tmp_path / "upstream"
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")

@@ -9,9 +9,9 @@ from builders import altered, profile
 from every import every
 from rendering import blocks as blocks_of
 from running import Command
-from script_runs import DOWNLOAD, FRAMES, SIZE, download, place, repeats, script_run, upload, wait
+from script_runs import DOWNLOAD, FRAMES, SIZE, UPLOAD, download, place, repeats, script_run, upload, wait
 
-from advisor.profiles.crossings import Crossing, Place, ScriptRun
+from advisor.profiles.crossings import Place, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Trial, Trials
 from advisor.report import blocks
@@ -31,17 +31,9 @@ def for_two_devices(made: Profile) -> Profile:
     return altered(made, "script", advice=(*made.script.advice, *other))
 
 
-def moved(crossing: Crossing, by: int) -> Crossing:
-    """The same line further down in the file."""
-    return crossing.model_copy(
-        update={"place": crossing.place.model_copy(update={"line": crossing.place.line + by})}
-    )
-
-
 BASE = of(script_run(upload(), download(), wait()))
-HEAD = of(
-    script_run(moved(upload(count=2 * FRAMES, bytes=2 * FRAMES * SIZE), 3), wait()), created="2026-02-01"
-)
+MOVED = altered(upload(count=2 * FRAMES, bytes=2 * FRAMES * SIZE), "place", line=UPLOAD + 3)
+HEAD = of(script_run(MOVED, wait()), created="2026-02-01")
 
 
 def test_lines_are_matched_by_text_and_file() -> None:
@@ -95,9 +87,8 @@ def test_the_page_says_how_many_bytes_more_and_which_lines() -> None:
 
 
 def faster(run: ScriptRun, seconds: float) -> ScriptRun:
-    (loop,) = run.loops
-    timed = {"frame_seconds": seconds, "interval_seconds": (seconds - 5e-5, seconds + 5e-5)}
-    return run.model_copy(update={"loops": (loop.model_copy(update=timed),)})
+    around = (seconds - 5e-5, seconds + 5e-5)
+    return altered(run, "loops.*", frame_seconds=seconds, interval_seconds=around)
 
 
 REUSED = Place(file="camera.py", line=DOWNLOAD, text="m.get(out=out)")
@@ -123,9 +114,7 @@ def test_a_change_that_was_tried_promises_what_it_gave_then(rule: str, is_tried:
         name="reuse-12", kind="reuse", place=place(DOWNLOAD), title="reuse", outcome="faster",
         rule=rule, frame_seconds=5.7e-3,
     )  # fmt: skip
-    tried = BASE.model_copy(
-        update={"trials": Trials(frame_seconds=6.0e-3, loop=0, trials=(trial,), seconds=9.0)}
-    )
+    tried = altered(BASE, "", trials=Trials(frame_seconds=6.0e-3, loop=0, trials=(trial,), seconds=9.0))
     (kept,) = promises(compare_lines(tried, FOLLOWED))
     assert (kept.seconds == pytest.approx(3e-4), kept.tried) == (is_tried, is_tried)
 
@@ -134,8 +123,7 @@ def test_nothing_was_promised_to_an_advised_line_that_moved_only() -> None:
     """Its rule still fires, on the line's new text; on another GPU no time is comparable."""
     renamed = place(DOWNLOAD).model_copy(update={"text": "shown = m.get()"})
     assert not [*promises(compare_lines(BASE, of(script_run(upload(), download(place=renamed), wait()))))]
-    other = FOLLOWED.device.model_copy(update={"name": "Another GPU"})
-    other = FOLLOWED.model_copy(update={"device": other})
+    other = altered(FOLLOWED, "device", name="Another GPU")
     assert not [*promises(compare_lines(BASE, other))]
 
 

@@ -54,7 +54,8 @@ def run(reports: Path, only: Sequence[str]) -> None:
         "frame-loop-large": lambda: frame_loop.large("cuda"),
         **({"two-gpus": two_gpus.run} if "two-gpus" in only or gpu_count() > 1 else {}),
     }
-    only = [part for name in only for part in (parts if name == "mixes" else [name]) if fits(part, name)]
+    mixed = [part for part in parts if part.startswith("mixes-")]
+    only = [part for name in only for part in (mixed if name == "mixes" else [name])]
     if unknown := set(only) - set(parts):
         raise UsageError(
             f"there is no part {', '.join(sorted(unknown))}", next_step=f"Choose from {', '.join(parts)}."
@@ -62,11 +63,6 @@ def run(reports: Path, only: Sequence[str]) -> None:
     with kept_in(reports / "bench.txt"):
         for name in only or parts:
             parts[name]()
-
-
-def fits(part: str, asked: str) -> bool:
-    """Whether it is what was asked for: `mixes` are all parts of that name."""
-    return part == asked or (asked == "mixes" and part.startswith("mixes-"))
 
 
 def whole_profile(name: str, reports: Path) -> None:

@@ -45,21 +45,18 @@ def run(name: str, reports: Path) -> None:
     show(f"{name}: {_chosen(found)}, regret", f"{regret:.1%}", f"<= {REGRET:.0%}", met=regret <= REGRET)
 
 
-def duels() -> list[dict[str, str]]:
-    """Every mix of `embedding_lookup` that can matter: its table four ways, what is small in two. Its weights
-    move once, whatever holds them on the host. All 1,020 mixes would take hours.
+def _duels(found: Profile, reports: Path) -> None:
+    """What there is to be had on `embedding_lookup`: each mix that can matter beside the best uniform one.
+
+    Its table four ways, what is small in two; its weights move once, whatever holds them on the host. All
+    1,020 mixes would take hours.
     """
     small = product(("pinned", "zero-copy"), repeat=2)
     every = product(("pageable", "pinned", "zero-copy", "managed-prefetch"), small)
     rest = {"first": "pinned", "second": "pinned"}
     placed = [{"table": table, "ids": ids, "scores": scores} | rest for table, (ids, scores) in every]
-    return [each for each in placed if len(set(each.values())) > 1]
-
-
-def _duels(found: Profile, reports: Path) -> None:
-    """What there is to be had on `embedding_lookup`: each mix beside the best uniform strategy."""
+    tried = [each for each in placed if len(set(each.values())) > 1]
     over = _best_uniform(found)
-    tried = duels()
     out = [reports / f"mixes-embedding_lookup-duel{number}" for number in range(len(tried))]
     gains = [1 / time_over(over, placed, at) for placed, at in zip(tried, out, strict=True)]
     best = max(range(len(tried)), key=gains.__getitem__)

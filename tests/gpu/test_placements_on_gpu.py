@@ -47,15 +47,6 @@ def test_data_makes_the_round_trip(strategy: Strategy, foreign: bool, cuda: Back
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
-def test_many_small_buffers(strategy: Strategy, cuda: Backend) -> None:
-    require(strategy.name, cuda)
-    small = Layout((3,), np.dtype(np.float32))
-    with Arena(cuda) as arena:
-        for _ in range(20):
-            strategy.placement.place(arena, small)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 def test_memory_is_given_back(strategy: Strategy, cuda: Backend) -> None:
     require(strategy.name, cuda)
     large = Layout((64 << 20,), np.dtype(np.float32))
@@ -175,25 +166,6 @@ def test_what_is_too_much_fails_or_is_refused_and_leaves_nothing(cuda: Backend) 
     assert free is not None
     with pytest.raises(AllocationFailed, match="--allow-oversubscription"):
         require_memory(cuda, {"a": PLACED["managed"]}, {"a": free + (64 << 30)}, oversubscribe=False)
-
-
-def test_streams_work_beside_one_another(cuda: Backend) -> None:
-    other = cuda.new_stream()
-    with Arena(cuda) as arena:
-        placed = by_name("pinned").placement.place(arena, LAYOUT)
-        assert placed.host is not None
-        assert placed.to_device
-        assert placed.to_host
-        for value in range(1, 20):
-            placed.host[...] = value
-            placed.to_device(other)
-            cuda.order(cuda.stream, cuda.timestamp(other))
-            cuda.xp.multiply(placed.device, 2, out=placed.device)
-            cuda.order(other, cuda.timestamp())
-            placed.to_host(other)
-            cuda.wait(cuda.timestamp(other))
-            assert (placed.host == 2 * value).all()
-        del placed
 
 
 def test_what_a_workload_leaves_behind_is_seen(cuda: Backend) -> None:

@@ -11,28 +11,6 @@ from on_gpu import CARDS, WORKLOADS, advisor, profiled
 from advisor.profiles.reading import load
 from advisor.profiles.schema import Measured, Profile
 
-FAULT = """
-import numpy as np
-from advisor import Buffer, In, Out, Workload, device, host, workload
-
-@workload
-def fault(n: int = 1024) -> Workload:
-    def produce(a: Out) -> None:
-        a.fill(1)
-
-    def reach(xp, a: In, b: Out) -> None:
-        xp.RawKernel(
-            'extern "C" __global__ void reach(const float* a, float* b) { b[1ull << 40] = a[threadIdx.x]; }',
-            "reach",
-        )((1,), (32,), (a, b))
-
-    def consume(b: In) -> None:
-        b.sum()
-
-    buffers = {"a": Buffer(n, np.float32), "b": Buffer(n, np.float32)}
-    return Workload(buffers, frame=[host(produce), device(reach), host(consume)])
-"""
-
 
 def profile(out: Path, file: Path, *arguments: str, code: int = 0) -> Profile:
     return profiled(out, file, *arguments, "--max-seconds", "60", code=code)
@@ -42,17 +20,6 @@ def row(result: Profile, strategy: str) -> Measured:
     return result.measured()[strategy]
 
 
-def test_vector_add_is_measured_under_every_strategy(tmp_path: Path) -> None:
-    result = profile(tmp_path, WORKLOADS / "vector_add.py", "--set", "n=2**22")
-    assert result.device.kind == "cuda"
-    assert result.device.memory_class is not None
-    rows = {r.strategy: r.status for r in result.results}
-    assert set(rows.values()) <= {"measured", "skipped"}, result.results
-    assert {"pageable", "pinned"} <= set(result.measured())
-    assert all(measured.verified for measured in result.measured().values())
-    assert result.recommendation is not None
-
-
 def test_rereading_zero_copy_memory_costs_on_a_discrete_gpu(tmp_path: Path) -> None:
     result = profile(tmp_path, WORKLOADS / "reread.py", "--set", "passes=64", "--set", "n=2**24")
     if result.device.memory_class not in CARDS:
@@ -60,14 +27,6 @@ def test_rereading_zero_copy_memory_costs_on_a_discrete_gpu(tmp_path: Path) -> N
     assert row(result, "zero-copy").median_seconds > 1.5 * row(result, "pinned").median_seconds
     (said,) = [a for a in result.advice if a.rule == "zero-copy-reread"]
     assert said.outcome in ("advice", "pass")
-
-
-def test_a_kernel_that_faults_becomes_a_failed_row(tmp_path: Path) -> None:
-    file = tmp_path / "fault.py"
-    file.write_text(FAULT)
-    result = profile(tmp_path / "out", file, code=4)
-    assert {r.status for r in result.results} <= {"failed", "skipped"}
-    assert any("illegal" in r.reason.lower() for r in result.results if r.status == "failed")
 
 
 LATE = """
@@ -110,7 +69,11 @@ def leaves_an_allocator(xp, b):
 def takes_too_much(xp, b):
     KEPT.append(xp.empty(1 << 46, xp.uint8))
 
-ACTS = {f.__name__: f for f in (never_ends, leaves_a_stream, leaves_an_allocator, takes_too_much)}
+def faults(xp, b):
+    source = 'extern "C" __global__ void reach(float* b) { b[1ull << 40] = threadIdx.x; }'
+    xp.RawKernel(source, "reach")((1,), (32,), (b,))
+
+ACTS = {f.__name__: f for f in (never_ends, leaves_a_stream, leaves_an_allocator, takes_too_much, faults)}
 """
 
 
@@ -121,6 +84,7 @@ ACTS = {f.__name__: f for f in (never_ends, leaves_a_stream, leaves_an_allocator
         ("leaves_a_stream", 8, "another stream current"),
         ("leaves_an_allocator", 8, "another CuPy allocator"),
         ("takes_too_much", 8, "OutOfMemory|out of memory|Out of memory"),
+        ("faults", 8, "[Ii]llegal"),
     ],
 )
 def test_what_goes_wrong_late_becomes_failed_rows_with_the_reason(
@@ -140,6 +104,7 @@ def test_what_goes_wrong_late_becomes_failed_rows_with_the_reason(
 def test_hints_latency_and_host_copies_are_in_the_profile(tmp_path: Path) -> None:
     camera = Path(__file__).parents[1] / "workload_files" / "camera.py"
     result = profile(tmp_path, camera)
+    assert {row.status for row in result.results} <= {"measured", "skipped"}, result.results
     rows = result.measured()
     if "managed-advised" in rows:
         assert any("read-mostly" in hints for hints in rows["managed-advised"].hints.values())
@@ -147,7 +112,8 @@ def test_hints_latency_and_host_copies_are_in_the_profile(tmp_path: Path) -> Non
     for name in ("pageable", "staged", "registered", "zero-copy-registered"):
         assert name not in rows or rows[name].host_copy_seconds is None
     if "pinned-pipelined" in rows:
-        assert rows["pinned-pipelined"].latency_seconds
+        overlapped = rows["pinned-pipelined"]
+        assert overlapped.latency_seconds > overlapped.median_seconds
     assert all(row.verified for row in rows.values())
 
 

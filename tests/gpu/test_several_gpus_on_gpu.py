@@ -17,7 +17,6 @@ from advisor.measure.backends import gpu_count, open_backend
 from advisor.strategies.backend import Backend
 from advisor.strategies.registry import STRATEGIES
 from advisor.workloads.definition import Buffer, In, Out, Workload, device, host
-from advisor.workloads.loading import load
 
 SERIAL = [s.name for s in STRATEGIES if not s.pipelined]
 pytestmark = pytest.mark.skipif(gpu_count() < 2, reason=f"needs two GPUs; CUDA sees {gpu_count()}")
@@ -70,18 +69,6 @@ def test_random_graphs_on_two_gpus_give_the_right_results(strategy: str, two: Ba
             found = {name: array.copy() for name, array in run.inspector.results(5).items()}
         for name, array in expected(workload, 6).items():
             np.testing.assert_array_equal(found[name], array, f"{name} of graph {seed} under {strategy}")
-
-
-@pytest.mark.parametrize("name", ["two_gpus_split", "two_gpus_pipeline"])
-@pytest.mark.parametrize("strategy", SERIAL)
-def test_the_examples_are_right_under_every_strategy(name: str, strategy: str, two: Backend) -> None:
-    require(strategy, two)
-    workload = load(WORKLOADS / f"{name}.py", None, {"n": str(1 << 20)}).bound.workload
-    with bench(workload, strategy, two, listening=False) as run:
-        run.start(5)
-        run.inspector.run_check(4)
-        run.inspector.check_annotations(run.loop)
-        assert run.loop.timed_frame(20)
 
 
 def test_a_profile_tells_of_both_gpus(tmp_path: Path) -> None:
