@@ -26,7 +26,6 @@ from builders import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendering import Accepted, blocks, refusals
-from test_report_escaping import everywhere
 
 from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Device, Profile
@@ -173,13 +172,6 @@ def test_no_other_strategy_has_a_lower_worst_cost(devices: list[dict[str, float]
     assert found.cost.value <= min(worst.values()) * 1.05
     assert found.cost.value == pytest.approx(worst[found.strategy])
     assert found.cost.low <= found.cost.value <= found.cost.high
-
-
-def hostile(text: str) -> ProfileSet:
-    made = everywhere(text)
-    return devices_of(
-        made, made.model_copy(update={"device": made.device.model_copy(update={"name": f"2{text}"})})
-    )
 
 
 def test_markdown_of_many_devices_stays_small() -> None:

@@ -161,22 +161,18 @@ def plain(page: Path) -> list[Block]:
     return [b for b in blocks(page) if b.language == "python" and not b.file and not b.is_fragment]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if plain(page)], ids=lambda page: page.name)
-def test_a_page_s_python_runs(page: Path, tmp_path: Path) -> None:
-    runs(page, [block for block in plain(page) if not block.needs_gpu], tmp_path)
-
-
 ON_GPU = [page for page in PAGES if any(block.needs_gpu for block in plain(page))]
+PYTHON = [(page, False) for page in PAGES if plain(page)]
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("page", ON_GPU, ids=lambda page: page.name)
-def test_a_page_s_python_runs_on_a_gpu(page: Path, tmp_path: Path) -> None:
-    runs(page, plain(page), tmp_path)
-
-
-def runs(page: Path, ready: list[Block], tmp_path: Path) -> None:
-    """The blocks, one after the other, end without an error."""
+@pytest.mark.parametrize(
+    ("page", "gpu"),
+    [*PYTHON, *(pytest.param(page, True, marks=pytest.mark.gpu) for page in ON_GPU)],
+    ids=lambda part: getattr(part, "name", ""),
+)
+def test_a_page_s_python_runs(page: Path, gpu: bool, tmp_path: Path) -> None:
+    """Without a GPU, the blocks that need none."""
+    ready = [block for block in plain(page) if gpu or not block.needs_gpu]
     lay_out(page, tmp_path)
     text = "\n".join(block.text for block in ready)
     require_imports(text, tmp_path)

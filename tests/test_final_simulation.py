@@ -41,14 +41,11 @@ def test_of_all_runs_together_far_fewer_are_wrong():
     assert found.decided > 0.85
 
 
-def test_quiet_machines_decide_sooner_and_always():
-    quiet, restless = summary(runs("quiet")), summary(runs("restless"))
+def test_quiet_machines_decide_sooner_and_always_and_luck_raises_the_number_of_processes():
+    quiet, restless, lucky = (summary(runs(kind)) for kind in ("quiet", "restless", "lucky"))
     assert quiet.decided == 1
     assert quiet.seconds < 0.75 * restless.seconds
-
-
-def test_luck_raises_the_number_of_processes():
-    assert summary(runs("lucky")).processes > summary(runs("quiet")).processes + 1
+    assert lucky.processes > quiet.processes + 1
 
 
 def test_seconds_more_are_of_the_right_size():

@@ -13,7 +13,7 @@ from builders import cpu_profile
 from every import every
 from running import QUICK, REPOSITORY, Command
 
-from advisor.errors import FileProblem, UsageError
+from advisor.errors import UsageError
 from advisor.profiles import outputs
 from advisor.profiles.outputs import MANIFEST, output_directory, remove, require_free, set_aside, write
 from tests.faults.case import workload
@@ -136,13 +136,6 @@ def test_a_forged_list_reaches_no_other_folder(tmp_path: Path) -> None:
     remove(out, *outputs.SET_ASIDE, "previous/report.md")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "report.md"]
     assert (out / "report.md").read_text() == (tmp_path / "report.md").read_text() == "text"
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(FileProblem, match="cannot be written"):
-        write(tmp_path, "report.md", "text")
 
 
 # The report of an earlier run

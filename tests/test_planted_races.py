@@ -55,11 +55,6 @@ def downloads(body: str) -> str:
 
 RACES = {
     "a buffer that is overwritten next": ("lock", uploads(" d = cupy.asarray(gray)  #line"), GUARDED),
-    "a generator that yields its buffer": ("lock", (
-        "def frames():\n gray = np.full(4, 0.0)  #origin\n for i in range(6):\n  gray[...] = i\n"
-        "  yield gray\nfor gray in frames():  #loop\n d = cupy.asarray(gray)  #line\n gray[...] = -1\n"
-        " log.append(d.get()[0])"
-    ), GUARDED),
     "an assignment that shares the array": ("lock", (
         GRAY + "e = cupy.asarray(np.zeros(4))\nfor i in range(6):  #loop\n gray[...] = i\n"
         " d = cupy.asarray(gray)  #line\n gray[...] = -1\n e[...] = gray  #also\n gray[...] = -2\n"
@@ -78,9 +73,6 @@ RACES = {
         " ds = [cupy.asarray(read(i + k)) for k in (0, 9)]  #line\n"
         " log.append([d.get()[0] for d in ds])"
     ), GUARDED),
-    "a branch that the run did not take uploads it too": (
-        "lock", uploads(" d = cupy.asarray(gray)  #line\n if late:\n  d = cupy.asarray(gray)"), GUARDED,
-    ),
     "a view that a branch uploads which the run did not take": ("lock", uploads(
         " d = cupy.asarray(gray)  #line\n if late:\n  d = cupy.asarray(view)",
         GRAY + "view = gray[:]\n"
@@ -115,10 +107,6 @@ RACES = {
         " out = down(cupy.asarray(np.full(4, i)))\n log.append(out[0] - last[0][0])\n last[0] = out\n"
         " del out"
     ), GUARDED),
-    "a function whose caller keeps its download": ("reuse", (
-        "def down(d):\n return d.get()  #line\nlast = np.zeros(4)\nfor i in range(6):  #loop\n"
-        " out = down(cupy.asarray(np.full(4, i)))\n log.append(out[0] - last[0])\n last = out"
-    ), KEEPS),
     "a downloaded array whose name is given up": ("reuse", (
         "last = [np.zeros(4)]\nfor i in range(6):  #loop\n d = cupy.asarray(np.full(4, i))\n"
         " out = d.get()  #line\n log.append(out[0] - last[0][0])\n last[0] = out\n del out"
@@ -181,17 +169,10 @@ TENSORS = {
         " x[...] = i\n y = x.cuda()  #line\n z = x.to('cuda', non_blocking=True)\n x[...] = -1\n"
         " log.append(float(y[0] + z[0]))"
     ), "may copy it asynchronously"),
-    "a new tensor in each frame": ("lock", (
-        "for i in range(20):  #loop\n kept.append(torch.full((4,), i))\n y = kept[-1].cuda()  #line\n"
-        " log.append(float(y[0]))"
-    ), "a new array in each frame"),
     "a constant tensor": ("hoist", frames(" y = x.to('cuda')  #line\n log.append(float(y[0] + i))"), GUARDED),
     "a tensor on the GPU that is written": ("hoist", frames(
         " y = x.to('cuda')  #line\n y.add_(i)\n log.append(float(y[0]))"
     ), "writes to what it uploads"),
-    "a tensor that changes": ("hoist", frames(
-        " x[...] = i // 4\n y = x.to('cuda')  #line\n log.append(float(y[0]))"
-    ), "not the same in each frame"),
 }  # fmt: skip
 
 
@@ -291,10 +272,6 @@ NUMBA = {
     "a download that is read": ("reuse", frames(
         " x[...] = i\n add[1, 1](x, d)\n out = d.copy_to_host()  #line\n log.append(out[0])"
     ), GUARDED),
-    "downloads that are kept": ("reuse", frames(
-        " x[...] = i\n add[1, 1](x, d)\n kept.append(d.copy_to_host())  #line\n"
-        "log = [each[0] for each in kept]"
-    ), KEEPS),
     "an array on the GPU that a kernel writes": ("hoist", frames(
         " e = cuda.to_device(x)  #line\n add[1, 1](x + 1, e)\n log.append(e.copy_to_host()[0])"
     ), "writes to what it uploads"),

@@ -333,14 +333,9 @@ buffer of its own. From asyncapi on: public programs, labelled before they ran; 
 @cache
 def _program(name: str) -> ProgramTrace:
     with TemporaryDirectory() as folder:
-        program = read(_export(name, Path(folder) / "a.sqlite")).program
-    assert program
-    return program
-
-
-def _export(name: str, path: Path) -> Path:
-    path.write_bytes(lzma.decompress((DATA / f"{name}.sqlite.xz").read_bytes()))
-    return path
+        path = Path(folder) / "a.sqlite"
+        path.write_bytes(lzma.decompress((DATA / f"{name}.sqlite.xz").read_bytes()))
+        return read(path).program
 
 
 @pytest.mark.parametrize("label", LABELS.splitlines(), ids=lambda label: label.partition(":")[0])
