@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from rendering import Accepted
 
 from advisor.profiles.conclusions import Preferences, Recommendation
-from advisor.profiles.schema import Measured, PredictedResult, Profile
+from advisor.profiles.schema import Measured, Profile
 from advisor.verdicts.measured import recommend
-from advisor.verdicts.predicted import Draws, recommend_predicted
+from advisor.verdicts.predicted import recommend_predicted
 
 WHOLE = footprint(pageable=192 * MIB, device=192 * MIB)
 HALF = footprint(pinned=192 * MIB)
@@ -175,22 +175,14 @@ def told(chosen: Recommendation | None) -> Iterator[str]:
         yield f"{name}: " + ", ".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values)
 
 
-def predicted_rows(rows: Rows) -> tuple[list[PredictedResult], Draws, Preferences]:
-    likely, draws, memory, wanted = rows
-    made: list[PredictedResult] = [
-        predicted(name, seconds, physical_bytes=memory.get(name, 384 * MIB))
-        for name, seconds in likely.items()
-    ]
-    return made, {name: draws.get(name, seconds * SHARED) for name, seconds in likely.items()}, wanted
-
-
 @pytest.mark.parametrize("basis", ["measured", "predicted"])
 def test_what_is_recommended(basis: str, accepted: Accepted) -> None:
     text = []
     for name, rows in MEASURED.items() if basis == "measured" else ():
         text += [f"## {name}", *told(recommend(rows)), ""]
-    for name, case in PREDICTED.items() if basis == "predicted" else ():
-        made, draws, wanted = predicted_rows(case)
+    for name, (likely, named, memory, wanted) in PREDICTED.items() if basis == "predicted" else ():
+        made = [predicted(n, s, physical_bytes=memory.get(n, 384 * MIB)) for n, s in likely.items()]
+        draws = {n: named.get(n, seconds * SHARED) for n, seconds in likely.items()}
         text += [f"## {name}", *told(recommend_predicted(made, draws, wanted)[0]), ""]
     accepted("\n".join(text), f"recommended-{basis}.txt")
 

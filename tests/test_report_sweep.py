@@ -92,11 +92,6 @@ def cpu_sweep() -> ProfileSet:
     return sweep_of(*made, command="advisor ...")
 
 
-def nothing_sweep() -> ProfileSet:
-    points = (Point(n, status="failed", reason="ValueError: no", detail="Traceback") for n in (1, 2))
-    return sweep_of(*points, command="advisor profile w.py --sweep n=1,2")
-
-
 def broken_sweep() -> ProfileSet:
     failing = Point(3, status="failed", reason="E: no", detail=TRACEBACK)
     return sweep_of(Point(1, broken()), Point(2, cpu_profile()), failing, Point(4, broken()))
@@ -121,7 +116,10 @@ def grid(size: int = 3) -> ProfileSet:
 SWEEPS: dict[str, Callable[[], ProfileSet]] = {
     "sweep-gpu": gpu_sweep,
     "sweep-cpu": cpu_sweep,
-    "sweep-nothing": nothing_sweep,
+    "sweep-nothing": lambda: sweep_of(
+        *(Point(n, status="failed", reason="ValueError: no", detail="Traceback") for n in (1, 2)),
+        command="advisor profile w.py --sweep n=1,2",
+    ),
     "sweep-one": lambda: over(clear("pinned")),
     "sweep-broken": broken_sweep,
     "sweep-grid": grid,

@@ -174,13 +174,10 @@ def host_only(run: Profile) -> Profile:
 
 @every("kind", ["sweep", "workloads", "devices"])
 def test_pages_of_several_are_predicted_only_where_something_was(kind: Any) -> None:
-    for run, basis in ((profile(), "measured"), (cpu_profile(), "predicted"), (on_a_cpu(), "nothing")):
+    bare = cpu_profile(predictions=(), advice=())
+    for run, basis in ((profile(), "measured"), (cpu_profile(), "predicted"), (bare, "nothing")):
         page = page_of(ProfileSet("w", ("n",), [Point(n, run) for n in (1, 2)], kind=kind))
         assert page.basis == basis
-
-
-def on_a_cpu() -> Profile:
-    return cpu_profile(predictions=(), advice=())
 
 
 @every(

@@ -14,7 +14,7 @@ from published_cases import table
 from test_traffic import run
 
 from advisor.devices.catalogue import load
-from advisor.devices.entries import Attribute, CatalogueEntry
+from advisor.devices.entries import Attribute
 from advisor.measure import routines
 from advisor.measure.cupy_mock.traced import trace_buffer
 from advisor.measure.cupy_mock.traffic import TrafficRecorder
@@ -117,14 +117,6 @@ def kept(name: str, stage: str, trace: Trace, *others: str) -> Profile:
     return profile.model_copy(update={"traffic": traffic, "results": ()})
 
 
-def with_multiprocessors(count: int | None) -> CatalogueEntry:
-    """An H200 with so many; None: not known."""
-    entry = load("h200")
-    others = {k: v for k, v in entry.attributes.items() if k != "multiprocessor_count"}
-    own = {} if count is None else {"multiprocessor_count": Attribute(value=count, source="a test")}
-    return entry.model_copy(update={"attributes": {**others, **own}})
-
-
 def test_what_all_multiprocessors_read_crosses_the_link_for_each_of_them() -> None:
     """weights_reuse with only its vector of 16 KiB in mapped memory took 64 % of 65 us longer on an H200."""
     weights, x = np.ones((4096, 4096), np.float32), np.ones(4096, np.float32)
@@ -133,9 +125,12 @@ def test_what_all_multiprocessors_read_crosses_the_link_for_each_of_them() -> No
     reads = [t.model_copy(update={"bytes_read": 0.0}) if t.buffer == "y" else t for t in seen.traffic]
     profile = kept("weights_reuse", "multiply", seen.model_copy(update={"traffic": tuple(reads)}))
     mapped = mix("hybrid-1", {"weights": "pageable", "x": "zero-copy", "y": "pinned"})
-    added = {}
+    entry, added = load("h200"), {}
+    others = {k: v for k, v in entry.attributes.items() if k != "multiprocessor_count"}
     for count in (132, 8, None):
-        found = predict(profile, with_multiprocessors(count), [mapped])
+        own = {} if count is None else {"multiprocessor_count": Attribute(value=count, source="a test")}
+        device = entry.model_copy(update={"attributes": {**others, **own}})
+        found = predict(profile, device, [mapped])
         (row,) = (r for r in found.results if isinstance(r, Predicted))
         added[count] = row.terms["device:multiply"]
         assert any("multiprocessors is not known" in text for text in found.assumptions) == (count is None)

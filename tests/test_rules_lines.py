@@ -176,14 +176,9 @@ def filled(writes: str) -> ScriptRun:
     return at(source.splitlines()[4].strip(), line, source, number=5)
 
 
-def kept_download(text: str, call: str, library: str) -> ScriptRun:
-    return at(
-        text, download(call=call, origin=Origin(kind="numpy", place=place(MADE), kept=True)), library=library
-    )
-
-
 REPEATED = upload(repeats=repeats(same=19))
 KEPT = Origin(kind="numpy", each_frame=True, kept=True)
+THERE = Origin(kind="numpy", place=place(MADE), kept=True)
 ATTRIBUTE = Place(file="camera.py", line=3, text="d = cupy.asarray(m)")
 NUMBA: dict[str, Any] = {"call": "kernel argument", "library": "numba"}
 PINNED_LINE = lock(call="Tensor.pin_memory", library="torch")
@@ -200,7 +195,7 @@ CASES: dict[str, dict[str, ScriptRun]] = {
             "d = cupy.asarray(gray)", upload(origin=MADE_THERE), f"{HEAD}{CHANGED}", number=6, loop=4
         ),
         **{
-            f"filled by {text}": kept_download(text, call, library)
+            f"filled by {text}": at(text, download(call=call, origin=THERE), library=library)
             for text, call, library in (
                 ("diff.get(out=image)", "ndarray.get", "cupy"),
                 ("self.host.copy_(y)", "Tensor.copy_", "torch"),

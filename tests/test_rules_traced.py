@@ -78,11 +78,6 @@ def test_advice_on_something_else_stays_as_it_is(tmp_path: Path, fields: dict[st
 # A cause that the driver did not see
 
 
-def seeing(strategy: str, **activity: Any) -> NsysTrace:
-    one = StrategyTrace(strategy=strategy, frames=2, frame_seconds=0.01, activity=Activity(**activity))
-    return NsysTrace(tool="nsys 2023.4.4", strategies=(one,))
-
-
 def copies(source: str, target: str = "device", kind: str = "host-to-device") -> Copies:
     return Copies(kind=kind, source=source, destination=target, count=2, bytes=600, seconds=0.001)
 
@@ -107,7 +102,8 @@ FROM_ORDINARY, INTO_ORDINARY = copies("pageable"), copies("device", "pageable", 
 def test_a_cause_that_was_watched_and_not_seen_is_in_doubt(
     rule: str, strategy: str, activity: dict[str, Any], certainty: str
 ) -> None:
-    watched = profile(trace=seeing(strategy, **activity))
+    seen = StrategyTrace(strategy=strategy, frames=2, frame_seconds=0.01, activity=Activity(**activity))
+    watched = profile(trace=NsysTrace(tool="nsys 2023.4.4", strategies=(seen,)))
     (one,) = with_trace(watched, [advice(rule, certainty="measured")])
     assert one.certainty == certainty
     assert (by_id(rule).traced.unseen in one.detail) == (certainty == "likely")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -81,25 +80,15 @@ def searched(costs: Costs, seconds: float = 30.0, **options: object) -> tuple[ob
     return MixSearch(**given).run(seconds)
 
 
-def test_it_finds_the_best_of_all_mixes_of_costs_that_add_up() -> None:
-    record, best = searched(MIXED)
+@every(("mode", "tried"), [("auto", range(1, 60)), ("exhaustive", (60,))])
+def test_it_finds_the_best_of_all_mixes_of_costs_that_add_up(mode: str, tried: Sequence[int]) -> None:
+    record, best = searched(MIXED, mode=mode)
     assert best[0] == {"a": "pinned", "b": "zero-copy", "c": "zero-copy"}
     assert record.over == "pinned"
     assert record.tried[0].gain == pytest.approx(3.0 / 1.3, rel=0.02)
     assert record.tried[0].most > record.tried[0].gain
-    assert record.mixes == 4**3 - 4 > len(record.tried)
-
-
-def test_exhaustively_it_tries_every_mix() -> None:
-    costs = MIXED
-    record, best = searched(costs, mode="exhaustive")
-    assert len(record.tried) == record.mixes == len(list(every_mix(dict.fromkeys("abc", POOL))))
-    times = {
-        combination: sum(costs[b].get(how, 2.0) for b, how in zip("abc", combination, strict=True))
-        for combination in product(POOL, repeat=3)
-        if len(set(combination)) > 1
-    }
-    assert tuple(best[0].values()) == min(times, key=times.__getitem__)
+    assert record.mixes == 4**3 - 4 == len(list(every_mix(dict.fromkeys("abc", POOL))))
+    assert len(record.tried) in tried
 
 
 @every(("mode", "seconds"), [("auto", 3.0), ("exhaustive", 3.0), ("exhaustive", 8.0)])

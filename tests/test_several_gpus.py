@@ -79,7 +79,6 @@ MARKED = "make -b@0 (0@0) [1 after 0@0] +b@1 (1@1) use again [0 after 1@1] -b@0 
         (PIPELINE, COPIES, "produce +a@0 first -b@0 (0@0) [1 after 0@0] +b@1 second -c@1 |1 consume"),
         (PIPELINE, ONE_MEMORY, "produce first (0@0) [1 after 0@0] second |1 consume"),
         (SPLIT, PEER, "produce +a@0 first +b@1 second -c@0 -d@1 |1 |0 consume"),
-        (SPLIT, COPIES, "produce +a@0 first +b@1 second -c@0 -d@1 |1 |0 consume"),
         (SPLIT, ONE_MEMORY, "produce first second |1 |0 consume"),
         # What another GPU still reads is not overwritten.
         (AGAIN, PEER, "make (0@0) [1 after 0@0] b:0>1 (1@1) use [0 after 1@1] again -b@0 -c@1 |1 |0 read"),

@@ -21,12 +21,6 @@ from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
 STATE = FILES / "state.py"
 
 
-def test_a_state_needs_no_declaration() -> None:
-    profile = profiled(f"{STATE}::kalman")
-    assert all(isinstance(row, Measured) and row.verified for row in profile.results), profile.results
-    assert not [note for note in profile.notes if "never read" not in note]
-
-
 class Hasty(RecordingBackend):
     """A device for which nobody waits: the host reads results before they are there."""
 

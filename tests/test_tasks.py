@@ -188,18 +188,11 @@ def span(track: Any, begin: float, end: float, label: str = "x", **fields: Any) 
     return Span(track=track, label=label, begin_seconds=begin, end_seconds=end, **fields)
 
 
-def recorded(strategy: str, **options: float) -> Timeline:
-    """Of a backend whose stream takes its own time, on a clock that moves when it is looked at."""
-    with bench(FRESH, strategy, RecordingBackend(**options)) as run:  # type: ignore[arg-type]
-        run.start()
-        timeline = timeline_of(run.loop, run.backend, FakeClock(step=1.0))
-    assert timeline
-    return timeline
-
-
 def test_work_on_the_stream_is_timed_by_the_streams_marks() -> None:
     """The stream's clock stands at 0 when the watching starts, as the host's does but for a look at it."""
-    timeline = recorded("pageable", copy_seconds=2.0, kernel_seconds=5.0)
+    with bench(FRESH, "pageable", RecordingBackend(copy_seconds=2.0, kernel_seconds=5.0)) as run:
+        run.start()
+        timeline = timeline_of(run.loop, run.backend, FakeClock(step=1.0))
     times = [(s.label, s.end_seconds - s.begin_seconds) for s in timeline.spans if s.track != "host"]
     assert ("device:double", 5.0) in times
     assert ("to-device", 2.0) in times

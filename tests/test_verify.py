@@ -48,17 +48,6 @@ def inspect(run: Bench) -> None:
         raise error
 
 
-@every("strategy", [strategy.name for strategy in STRATEGIES])
-def test_verification_waits_for_the_device(strategy: str) -> None:
-    """Copies and kernels happen as late as they may."""
-    workload = Workload(buffers("a", "b"), frame=[host(fill), device(double), host(consume)])
-    with bench(workload, strategy, RecordingBackend(haste="lazy")) as run:
-        inspect(run)
-        assert (run.inspector.results()["b"] == 2).all()
-        run.loop.frame(2)
-        assert (run.inspector.results()["b"] == 2).all()
-
-
 def forgets(a: Out) -> None:
     a = np.ones(N)  # noqa: F841
 

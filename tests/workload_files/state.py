@@ -54,37 +54,3 @@ def alarm(n: int = 64) -> Workload:
 
     buffers = {"s": Buffer(n, np.int32), "alarm": Buffer(n, np.bool_)}
     return Workload(buffers, setup=[host(start)], frame=[device(count), host(use)], check=check)
-
-
-@workload
-def kalman(n: int = 64) -> Workload:
-    """A tracker: its state is the program's own, its time step is that between two frames."""
-    state = {"last": -1, "x": np.zeros(2), "p": np.eye(2)}
-
-    def measure(z: Out, frame: int, rng) -> None:
-        step = frame - state["last"]
-        if step != 1:
-            raise ValueError(f"frame {frame} after frame {state['last']}")
-        state["last"] = frame
-        z[...] = frame + rng.standard_normal(z.shape) / step
-
-    def average(xp, z: In, mean: Out) -> None:
-        mean[0] = z.mean()
-
-    def update(mean: In, track: Out) -> None:
-        model = np.array([[1.0, 1.0], [0.0, 1.0]])
-        x, p = model @ state["x"], model @ state["p"] @ model.T + 0.01 * np.eye(2)
-        gain = p[:, 0] / (p[0, 0] + 0.1)
-        state["x"] = x + gain * (float(mean[0]) - x[0])
-        state["p"] = p - np.outer(gain, p[0])
-        track[:] = state["x"]
-
-    def show(track: In) -> None:
-        track.sum()
-
-    def check(track: In, frame: int) -> None:
-        assert abs(track[0] - frame) < 5, (track, frame)
-
-    kinds = {"z": (n, np.float32), "mean": (1, np.float32), "track": (2, np.float64)}
-    buffers = {name: Buffer(*kind) for name, kind in kinds.items()}
-    return Workload(buffers, [host(measure), device(average), host(update), host(show)], check=check)
