@@ -259,6 +259,11 @@ if __name__ == '__main__':
     subprocess.run(['true'])
     subprocess.run(pathlib.Path('/bin/echo'))
     os.system('uname > /dev/null')
+    for none in ([], ''):
+        try: subprocess.Popen(args=none)
+        except (IndexError, OSError) as error: print(type(error).__name__)
+    subprocess.run(args=['date'])
+    os.system(command='pwd')
     for method in ('fork', 'spawn', 'forkserver'):
         context = multiprocessing.get_context(method)
         queue = context.Queue()
@@ -277,7 +282,14 @@ if __name__ == '__main__':
     script = script_of(tmp_path)
     assert [(each.place.line, each.count) for each in script.crossings] == [(12, 40), (12, 40)]
     unseen = " ".join(script.unseen)
-    starts = "starts: true", "starts: echo", "starts: uname", "multiprocessing (3 times)"
+    starts = (
+        "starts: true",
+        "starts: echo",
+        "starts: uname",
+        "starts: date",
+        "starts: pwd",
+        "multiprocessing (3 times)",
+    )
     assert not missing(unseen, *starts, "a child that the script forks")
 
 

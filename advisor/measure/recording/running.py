@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -135,15 +136,16 @@ def _tell(error: BaseException, file: str) -> None:
 def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:
     """Hears of processes that the user's own lines start, which are not recorded; to the end of this one."""
 
-    def telling(call: Any) -> Any:
-        """Around what starts a process, of which it is given the command, or multiprocessing's object."""
+    def telling(place: int, name: str, call: Any) -> Any:
+        """Around what starts a process; `place` and `name` of its command, or of multiprocessing's object."""
 
         def told(*args: Any, **options: Any) -> Any:
             frame: FrameType | None = sys._getframe(1)
             while frame is not None and frame.f_globals.get("__name__", "").startswith(_AROUND):
                 frame = frame.f_back
             if frame is not None and is_own(frame.f_code.co_filename):
-                tell(f"{PROCESSES} {_started(options.get('args') or options.get('command') or args[:2][-1])}")
+                command = args[place] if len(args) > place else options.get(name, "")
+                tell(f"{PROCESSES} {_started(command)}")
             return call(*args, **options)
 
         return told
@@ -153,9 +155,9 @@ def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -
             tell(f"{PROCESSES} a child that the script forks")
 
     os.register_at_fork(before=forking)
-    replace(os, "system", telling)
-    replace(subprocess.Popen, "__init__", telling)
-    replace(multiprocessing.process.BaseProcess, "start", telling)
+    replace(os, "system", partial(telling, 0, "command"))
+    replace(subprocess.Popen, "__init__", partial(telling, 1, "args"))
+    replace(multiprocessing.process.BaseProcess, "start", partial(telling, 0, "self"))
 
 
 def _started(command: Any) -> str:
