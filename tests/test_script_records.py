@@ -134,6 +134,24 @@ grow[1, 16](few)  # upload kernel argument, 1, 128; download kernel argument, 1,
 grow[512, 256](many)  # upload kernel argument, 1, 1_048_576; download kernel argument, 1, 1_048_576
 assert few.sum() == 32 and many.sum() == many.size
 # not seen: s.py:8: kernel grow was not run
+## devices, and the code of kernels, may be given by name
+import cupy, io, torch
+x = torch.ones(8).cuda(device="cuda", non_blocking=True)  # upload Tensor.cuda, 1, 32
+h = torch.ones(8).pin_memory(device="cuda")  # lock Tensor.pin_memory, 1, 32
+assert h.is_pinned(device="cuda") and torch.cuda.get_device_capability(device=0) == (9, 0)
+assert torch.cuda.get_device_properties(device=0).major == 9 and not torch.cuda.memory_allocated(device=0)
+torch.cuda.set_rng_state(new_state=torch.cuda.get_rng_state(device="cuda"), device="cuda")
+torch.cuda.current_stream(device=0).wait_stream(torch.cuda.default_stream(device=0))
+torch.save(h, file := io.BytesIO())
+assert torch.load(f=file, map_location=file.seek(0) or "cuda").is_cuda
+cupy.RawKernel(code="", name="raw")((1,), (1,), ())
+cupy.RawModule(code="").get_function(name="named")((1,), (1,), ())
+# not seen: Properties of the GPU
+# not seen: memory of the GPU
+# not seen: Copies of torch.save
+# not seen: Copies of torch.load
+# not seen: s.py:10: kernel raw was
+# not seen: s.py:11: kernel named was
 ## CUDA graphs are computed once, their replays are told
 import cupy, torch
 x = torch.ones(8, device="cuda")

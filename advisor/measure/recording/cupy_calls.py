@@ -355,7 +355,11 @@ class CupyCalls:
             kind = type(name, (base,), {"__call__": work(base.__call__), "__module__": "cupy"})
             for owner in (cupy, vars(cupy).get("_core", cupy)):
                 setattr(owner, name, kind)
-        replace(cupy.RawModule, "get_function", lambda call: lambda *a: _Recorded(k := call(*a), work(k)))
+        replace(
+            cupy.RawModule,
+            "get_function",
+            lambda call: lambda *a, **o: _Recorded(k := call(*a, **o), work(k)),
+        )
         if "fuse" in vars(cupy):
             replace(cupy, "fuse", wrapping(self._fuse))
 

@@ -58,7 +58,8 @@ class Kernel:
 
 
 class RawKernel(Kernel):
-    def __init__(self, _code: str, name: str, *_: Any, **__: Any) -> None:
+    def __init__(self, code: str, name: str, *_: Any, **__: Any) -> None:
+        del code
         self.name = name
 
     def __call__(self, *_: Any, **__: Any) -> None:

@@ -175,9 +175,8 @@ class Player:
 
     def _tensor_methods(self) -> None:
         tensor = self._torch.Tensor
-        for name in ("to", "copy_", "pin_memory", "is_pinned", "__format__"):
+        for name in ("to", "cuda", "copy_", "pin_memory", "is_pinned", "__format__"):
             replace(tensor, name, wrapping(getattr(self, f"_{name.strip('_')}")))
-        replace(tensor, "cuda", wrapping(lambda _, self, *__, **options: self.to("cuda", **options)))
         replace(tensor, "cpu", wrapping(lambda _, self, **__: self.to("cpu")))
         data = tensor.data
 
@@ -203,6 +202,9 @@ class Player:
                 result = tensor.clone()
         return self.move(result) if goes else self._leave(result)
 
+    def _cuda(self, _: Call, tensor: Any, *__: Any, **options: Any) -> Any:
+        return tensor.to(**{**options, "device": "cuda"})
+
     def _format(self, call: Call, tensor: Any, how: str) -> str:
         """torch formats a single number only where the class is its own."""
         single = isinstance(tensor, self._kind) and not tensor.shape  # type: ignore[attr-defined]
@@ -213,11 +215,11 @@ class Player:
             call(tensor, src, non_blocking)
         return tensor
 
-    def _is_pinned(self, _: Call, tensor: Any, *__: Any) -> bool:
+    def _is_pinned(self, _: Call, tensor: Any, *__: Any, **___: Any) -> bool:
         is_dense = tensor.layout is self._torch.strided
         return is_dense and tensor.untyped_storage().data_ptr() in self._pinned
 
-    def _pin_memory(self, _: Call, tensor: Any, *__: Any) -> Any:
+    def _pin_memory(self, _: Call, tensor: Any, *__: Any, **___: Any) -> Any:
         return tensor if tensor.is_pinned() else self._lock(tensor.clone())
 
     def _lock(self, tensor: Any) -> Any:
@@ -254,9 +256,9 @@ class Player:
             return self.move(self._torch.from_numpy(values))
         return call(array, *args, **options)
 
-    def _load(self, call: Call, file: Any, map_location: Any = None, **options: Any) -> Any:
+    def _load(self, call: Call, f: Any, map_location: Any = None, **options: Any) -> Any:
         gpu = map_location is not None and _is_gpu(map_location)
-        result = call(file, map_location="cpu" if gpu else map_location, **options)
+        result = call(f, map_location="cpu" if gpu else map_location, **options)
         return self.move(result) if gpu else result
 
     def _autocast(
@@ -270,23 +272,23 @@ class Player:
     def _cuda_module(self) -> None:
         torch, cuda, gpu = self._torch, self._torch.cuda, self._torch.accelerator
 
-        def memory(*_: Any) -> int:
+        def memory(*_: Any, **__: Any) -> int:
             played.tell("memory of the GPU: without one, torch.cuda.memory_allocated() is 0")
             return 0
 
         for name in ("memory_allocated", "max_memory_allocated", "memory_reserved"):
             setattr(cuda, name, memory)
-        cuda.get_device_properties = lambda *_: Device()
-        cuda.get_device_capability = lambda *_: (fact("major"), fact("minor"))
-        cuda.get_rng_state = lambda *_: torch.get_rng_state()
-        cuda.set_rng_state = lambda state, *_: torch.set_rng_state(state)
+        cuda.get_device_properties = lambda *_, **__: Device()
+        cuda.get_device_capability = lambda *_, **__: (fact("major"), fact("minor"))
+        cuda.get_rng_state = lambda *_, **__: torch.get_rng_state()
+        cuda.set_rng_state = lambda new_state, *_, **__: torch.set_rng_state(new_state)
         cuda.get_rng_state_all = lambda: [torch.get_rng_state()]
         cuda.set_rng_state_all = lambda states: torch.set_rng_state(states[0])
         cuda.CUDAGraph, cuda.graph, cuda.Stream, cuda.Event = Graph, Idle, Stream, Event
         cuda.make_graphed_callables = lambda callables, *_, **__: callables
         cuda.stream = lambda stream: stream or contextlib.nullcontext()
-        cuda.current_stream = gpu.current_stream = lambda *_: Stream.current[-1]
-        cuda.default_stream = lambda *_: Stream.null
+        cuda.current_stream = gpu.current_stream = lambda *_, **__: Stream.current[-1]
+        cuda.default_stream = lambda *_, **__: Stream.null
         cuda.set_stream = Stream.use
         cuda.device = contextlib.nullcontext
         cuda.nvtx.range = lambda *_, **__: contextlib.nullcontext()

@@ -247,7 +247,9 @@ class TorchCalls:
             return result.numel() * result.itemsize
 
         lock = calls.locking("Tensor.pin_memory", size)
-        pinning = calls.around(lambda call, tensor, *_: tensor if tensor.is_pinned() else lock(call)(tensor))
+        pinning = calls.around(
+            lambda call, tensor, *_, **__: tensor if tensor.is_pinned() else lock(call)(tensor)
+        )
         replace(torch.Tensor, "pin_memory", pinning)
         replace(
             import_module("torch.utils.data._utils.pin_memory"),
