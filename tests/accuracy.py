@@ -141,13 +141,6 @@ CALIBRATED, SHEET = (
 )
 
 
-def groups_measured() -> dict[str, list[Outcome]]:
-    """What we measured, predicted from the machine's calibrated entry and from the catalogue's: never mixed
-    with published cases."""
-    own = [outcome(case) for case in measured.cases()]
-    return {CALIBRATED: own, SHEET: [outcome(case) for case in measured.cases("h200")]}
-
-
 # Tables
 
 PUBLISHED, MEASURED = "published", "measured"
@@ -212,12 +205,15 @@ class Held:
     without: list[Outcome]
     sample: list[Outcome]
     ours: dict[str, list[Outcome]]
+    """From the machine's calibrated entry and from the catalogue's: never mixed with published cases."""
     fit: Fit
 
 
 def held() -> Held:
-    fit = Fit(learnt())
-    return Held(left_out(fit), [outcome(case) for case in cases()], groups_measured(), fit)
+    fit, sheet_of_ours = Fit(learnt()), measured.cases("h200")
+    ours = {CALIBRATED: map(outcome, measured.cases()), SHEET: map(outcome, sheet_of_ours)}
+    sample = [outcome(case) for case in cases()]
+    return Held(left_out(fit), sample, {name: list(found) for name, found in ours.items()}, fit)
 
 
 def shipped(found: Held) -> str:

@@ -50,11 +50,6 @@ def of_docstring(function: Any) -> str | None:
     return " ".join("**" if word[0].startswith("**") else word[0] for word in words if word)
 
 
-def waits(function: Any) -> bool:
-    """Whether its documentation says that it may synchronize."""
-    return "may synchronize" in " ".join((getattr(function, "__doc__", None) or "").split())
-
-
 def members(where: Any, prefix: str) -> dict[str, Any]:
     return {prefix + name: getattr(where, name, None) for name in dir(where) if not name.startswith("_")}
 
@@ -78,7 +73,9 @@ def main(folder: Path) -> None:
         "ndarray": {
             name: parameters(one) if callable(one) else None for name, one in sorted(methods.items())
         },
-        "waits": sorted(name for name, one in found.items() if waits(one)),
+        "waits": sorted(
+            name for name, one in found.items() if "may synchronize" in " ".join(str(one.__doc__).split())
+        ),
     }
     path = folder / f"cupy-{version}.json"
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

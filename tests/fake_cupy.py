@@ -26,11 +26,13 @@ class FakeCupy(types.ModuleType):
         self.current_stream: Any = None
         self.entered_streams: list[Any] = [None]
         self.allocator: Any = object()
+        self.get_default_memory_pool = lambda: types.SimpleNamespace(total_bytes=lambda: 12345)
+        self.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(n_free_blocks=lambda: 0)
         self.cuda = types.SimpleNamespace(
             runtime=self._runtime(count),
             Device=self._make_device,
             Stream=self._make_stream,
-            Event=self._make_event,
+            Event=lambda disable_timing=False: FakeEvent(self.calls, timed=not disable_timing),
             UnownedMemory=self._record("UnownedMemory", ("memory",)),
             MemoryPointer=lambda memory, offset: ("at", memory, offset),
             get_elapsed_time=lambda start, end: 1.5,
@@ -50,12 +52,6 @@ class FakeCupy(types.ModuleType):
 
     def ndarray(self, shape: Any, dtype: Any, memptr: Any) -> Any:
         return ("array", shape, dtype, memptr)
-
-    def get_default_memory_pool(self) -> Any:
-        return types.SimpleNamespace(total_bytes=lambda: 12345)
-
-    def get_default_pinned_memory_pool(self) -> Any:
-        return types.SimpleNamespace(n_free_blocks=lambda: 0)
 
     def _runtime(self, count: int) -> Any:
         results: dict[str, Any] = dict.fromkeys(
@@ -100,9 +96,6 @@ class FakeCupy(types.ModuleType):
         self.calls.append(("Stream", non_blocking))
         self._streams += 1
         return FakeStream(self, 0x56 + self._streams)
-
-    def _make_event(self, *, disable_timing: bool = False) -> FakeEvent:
-        return FakeEvent(self.calls, timed=not disable_timing)
 
     def RawKernel(self, source: str, name: str) -> Callable[..., None]:  # noqa: N802
         return lambda grid, block, values: self.calls.append((name, grid, block, *map(int, values)))

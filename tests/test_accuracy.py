@@ -28,11 +28,6 @@ def held() -> Held:
 
 
 @pytest.fixture(scope="module")
-def ours(held: Held) -> dict[str, list[Outcome]]:
-    return held.ours
-
-
-@pytest.fixture(scope="module")
 def without_family(held: Held) -> LeftOut:
     return LeftOut(held.fit)
 
@@ -125,17 +120,17 @@ def test_figures_of_one_device_move_the_constants_without_another() -> None:
     assert changed.without(left, None)[at] == pytest.approx(as_is.without(left, None)[at])
 
 
-def test_what_we_measured_is_predicted_from_either_entry(ours: dict[str, list[Outcome]]) -> None:
+def test_what_we_measured_is_predicted_from_either_entry(held: Held) -> None:
     goals = {
         "cases": (9, 9), "figures": (9 * 12, 9 * 12), "right_share": (0.9, 1.0), "inside_share": (0.9, 1.0),
         "ratio_median": (0.85, 1.1), "ratio_error_median": (0.0, 0.25),
     }  # fmt: skip
-    for group in ours.values():
+    for group in held.ours.values():
         require(goals, group)
 
 
-def test_what_is_marked_is_what_the_program_would_recommend(ours: dict[str, list[Outcome]]) -> None:
-    for o in (o for group in ours.values() for o in group):
+def test_what_is_marked_is_what_the_program_would_recommend(held: Held) -> None:
+    for o in (o for group in held.ours.values() for o in group):
         chosen = predict(o.case.profile, o.case.entry).recommendation
         assert o.recommended == chosen.strategy, o.case.name
 

@@ -97,26 +97,13 @@ def test_a_call_that_fails_costs_figures_and_no_memory(group: Group) -> None:
 ONCE, SIDE = 1e-3, 256
 
 
-def costs_of_rereads(gpu: KnownGpu) -> None:
-    """So that 0.6 of what tiles read again crosses the link, 0.9 of reads far apart, 0.2 of near ones, and
-    half of a product's. The other two routines take no time at all: the least that is told."""
-    size = SIZES.transfer // 2
-    rate, product, loads = size / ONCE, 2 * 4 * SIDE * SIDE, Kernels(gpu).threads * LOADS * 16
-    gpu.kernel_seconds = {
-        "read_once": cycle([ONCE]),
-        "multiply_tiles": cycle([(product + 0.6 * product * (SIDE / TILE - 1)) / rate]),
-        "read_again": cycle([(size + 0.9 * (loads - size)) / rate]),
-        "read_near": cycle([(size + 0.2 * 3 * size) / rate]),
-    }
-    more = passes("matmul", np.dtype(np.float32), SIDE) - 1
-    gpu.routine_seconds = {"matmul": (product + 0.5 * more * product) / rate}
-
-
 def costs(gpu: KnownGpu, group: str) -> None:
     """Launches of 3 µs, waits of 0.7 ms; kernels of 1 ms, of 2 in L2 and 4 of arithmetic; a first pass over
     managed memory of 4 ms more than the second, of faults 100 µs more; calls of 7 µs to prefetch and 11 to
-    attach; copies as `KnownGpu` has them, the last of a row arriving 6 µs after its call, and on one memory
-    those of 1 MiB, beyond the cache, at half the rate."""
+    attach. 0.6 of what tiles read again crosses the link, 0.9 of reads far apart, 0.2 of near ones, half of a
+    product's; the other two routines take no time at all, the least that is told. Copies as `KnownGpu` has
+    them, the last of a row arriving 6 µs after its call, and on one memory those of 1 MiB, beyond the cache,
+    at half the rate."""
     gpu.launch, gpu.kernel_seconds = 0.0, {name: cycle([1e-3]) for name in NAMES}
     if group == "latencies":
         gpu.launch, gpu.wait, gpu.kernel_seconds = 3e-6, 7e-4, {}
@@ -125,7 +112,16 @@ def costs(gpu: KnownGpu, group: str) -> None:
     elif group == "device":
         gpu.kernel_seconds |= {"read_again_l2": cycle([2e-3]), "multiply_add": cycle([4e-3])}
     elif group == "re-reads":
-        costs_of_rereads(gpu)
+        size, launched = SIZES.transfer // 2, Kernels(gpu).threads * LOADS * 16
+        rate, product = size / ONCE, 2 * 4 * SIDE * SIDE
+        gpu.kernel_seconds = {
+            "read_once": cycle([ONCE]),
+            "multiply_tiles": cycle([(product + 0.6 * product * (SIDE / TILE - 1)) / rate]),
+            "read_again": cycle([(size + 0.9 * (launched - size)) / rate]),
+            "read_near": cycle([(size + 0.2 * 3 * size) / rate]),
+        }
+        more = passes("matmul", np.dtype(np.float32), SIDE) - 1
+        gpu.routine_seconds = {"matmul": (product + 0.5 * more * product) / rate}
     elif group == "managed":
         gpu.prefetch_call, gpu.attach_call, gpu.prefetch_rate, gpu.wait = 7e-6, 11e-6, 1e15, 1e-3
         gpu.kernel_seconds = {"read_once": cycle([5e-3, 1e-3]), "touch_in_turn": cycle([101e-6, 1e-6])}

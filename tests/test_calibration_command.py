@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import profile, vector_add_trace
+from builders import altered, profile, vector_add_trace
 from calibrating import (
     DISCRETE,
     MIB,
@@ -31,7 +28,8 @@ from calibrating import (
 from hypothesis import given
 from hypothesis import strategies as st
 from rendering import Accepted, refusals
-from running import Command, advisor, environment, eventually, having
+from running import Command, advisor, eventually, having
+from test_cli import ADVISOR, begun
 
 from advisor.calibration import calibrations
 from advisor.calibration.calibrations import GROUPS, Calibration, Request, by_name, calibrate, write
@@ -146,18 +144,10 @@ def test_a_gpu_is_used_where_there_is_one_and_cupy(command: Command, quick: Answ
 
 
 def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:
-    arguments = ["devices", "calibrate", *BASE, "--out", "mine.toml"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "advisor", *arguments],
-        cwd=tmp_path,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr.readline() == "[1/1] CPU memory\n"
-    os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=300)
+    with begun(ADVISOR, tmp_path, "devices", "calibrate", *BASE, "--out", "mine.toml") as process:
+        assert process.stderr.readline() == "[1/1] CPU memory\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
     assert err.splitlines()[-1] == "interrupted: nothing was written"
     assert eventually(lambda: list(tmp_path.iterdir()) == [])
@@ -272,8 +262,7 @@ def test_the_host_takes_its_place_in_a_cards_entry(tmp_path: Path) -> None:
     assert entry.figures.pinned_to_device_bytes_per_second == base.figures.pinned_to_device_bytes_per_second
     assert entry.attributes == base.attributes
     other = Figure(value=1e9, source="another host")
-    figures = base.figures.model_copy(update={"host_pinned_read_bytes_per_second": other})
-    base = base.model_copy(update={"figures": figures})
+    base = altered(base, "figures", host_pinned_read_bytes_per_second=other)
     entry = calibrate(Request("cpu", base=base), Silent(), Answers()).entry
     assert entry.figures.host_pinned_read_bytes_per_second is None
 
@@ -296,9 +285,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str
 def test_whatever_a_device_is_called_the_file_can_be_read(
     name: str, comments: list[str], value: float, source: str
 ) -> None:
-    base = load("h200")
-    figures = base.figures.model_copy(update={"launch_seconds": Figure(value=value, source=source)})
-    entry = base.model_copy(update={"name": name.strip(), "figures": figures})
+    base = altered(load("h200"), "figures", launch_seconds=Figure(value=value, source=source))
+    entry = altered(base, "", name=name.strip())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "odd.toml"
         path.write_text(write(entry, comments), encoding="utf-8")

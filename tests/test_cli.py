@@ -188,12 +188,14 @@ ADVISOR = [sys.executable, "-m", "advisor"]
 
 
 @contextmanager
-def begun(command: list[str], directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def begun(
+    command: list[str], directory: Path, *arguments: str, temporary: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """A command in a process group of its own, as a shell starts it; none of it is left afterwards."""
     process = subprocess.Popen(
         [*command, *arguments],
         cwd=directory,
-        env=environment(TMPDIR=str(directory)),  # a parent that is killed cannot clear it
+        env=environment(TMPDIR=str(temporary or directory)),  # a parent that is killed cannot clear it
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

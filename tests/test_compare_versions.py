@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-import subprocess
 import time
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 
 import pytest
 from rendering import Accepted, refusals
-from running import Command, Said, environment, missing
+from running import Command, Said, missing
+from test_cli import begun
 from test_revisions import git
 
 import advisor
@@ -216,20 +216,14 @@ def test_ctrl_c_leaves_nothing(
     of ratios that were shown."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    process = subprocess.Popen(
-        [*started().command, "compare", "--run", "w.py", *QUICK],
-        cwd=repository,
-        env=environment(TMPDIR=str(temporary)),
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    while at not in process.stderr.readline():
-        assert process.poll() is None
-    for _ in range(times):
-        process.send_signal(number)
-        time.sleep(0.02)
-    _, said = process.communicate(timeout=300)
+    words = ("compare", "--run", "w.py", *QUICK)
+    with begun(started().command, repository, *words, temporary=temporary) as process:
+        while at not in process.stderr.readline():
+            assert process.poll() is None
+        for _ in range(times):
+            process.send_signal(number)
+            time.sleep(0.02)
+        _, said = process.communicate(timeout=300)
     assert process.returncode == INTERRUPTED, said
     page = repository / "advisor-comparison" / "compare.md"
     assert ("interrupted: nothing was compared" not in said) == page.exists() == ("/" in at)

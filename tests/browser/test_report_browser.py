@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from browser.browsing import BROKEN, HOSTILE, NEEDS_A_BROWSER, WIDE, visit
@@ -198,19 +198,11 @@ RUNS = {
 }
 
 
-def saved(name: str) -> Profile:
-    return load(REPORTS / RUNS[name] / "profile.json")
-
-
-def opened(run: Profile, width: int, browser: Browser, folder: Path) -> Any:
-    return visit(browser, shown(run, "html"), folder, width=width, height=800)
-
-
 @pytest.mark.parametrize("name", RUNS)
 def test_the_first_screen_answers_five_questions_and_has_the_charts(
     name: str, browser: Browser, tmp_path: Path
 ) -> None:
-    page = page_of(saved(name))
+    page = page_of(load(REPORTS / RUNS[name] / "profile.json"))
     told = blocks(page, Answers)[0]
     with visit(browser, render(page, "html"), tmp_path) as visited:
         for width in (390, 1280):
@@ -245,7 +237,8 @@ def test_where_everything_failed_the_first_screen_says_why_and_what_to_do(
     width: int, browser: Browser, tmp_path: Path
 ) -> None:
     rows = (failed(detail=TRACEBACK), failed("pinned", detail=TRACEBACK), skipped())
-    with opened(profile(results=rows), width, browser, tmp_path) as visited:
+    page = shown(profile(results=rows), "html")
+    with visit(browser, page, tmp_path, width=width, height=800) as visited:
         seen = visited.ask(SEEN)
         assert "Nothing could be measured" in seen
         assert "ValueError: no" in seen

@@ -102,11 +102,7 @@ def secrets() -> Iterator[Case]:
         files = {"w.py": workload(parameters=', token: str = ""')}
         variables = {"SERVICE_TOKEN": word}
         yield Case(f"a secret that is the word {word}", (), 0, files, variables=variables, shell=again)
-    yield from _names()
-
-
-def _names() -> Iterator[Case]:
-    """User, home and working directory, in the pages of several runs and on the terminal."""
+    # User, home and working directory, in the pages of several runs and on the terminal.
     named = {"LOGNAME": "mallory-77", "USER": "mallory-77", "HOME": "/srv/mallory-77/home"}
     tell = "if n == 65: raise ValueError(f\"{os.environ['USER']} {os.environ['HOME']}/x {os.getcwd()}/y z\")"
     files, never = {"w.py": workload(produce=tell)}, ("mallory-77", "/srv/", "/tmp/fault-")

@@ -228,11 +228,7 @@ def processes() -> Iterator[Case]:
     for name in ("builtins.open", "builtins.len", "inspect.signature", "numpy.zeros"):
         module = name.partition(".")[0]
         yield profiled(f"replaces {name}", 3, says=f"replaced {name}", top=f"import {module}; {name} = None")
-    yield from _descriptions()
-
-
-def _descriptions() -> Iterator[Case]:
-    """Workloads that cannot be described, and those that change what their process is."""
+    # What cannot be described, and what changes what its process is.
     says = "has 65 dimensions"
     yield profiled("a buffer of 65 dimensions", 3, says=says, buffers='{"a": Buffer((1,) * 65, np.uint8)}')
     top = "class D(dict):\n    def items(self): raise ValueError('mine')"
