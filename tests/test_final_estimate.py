@@ -166,23 +166,6 @@ def test_one_that_is_surely_slower_than_another_widens_no_bound(dropped, slower,
     assert standings(pairs, rows, 2 * pairs.error)[0].bound == pytest.approx(math.expm1(bound))
 
 
-def coverage_of_blocks(processes: int, luck: float, noise: float, runs: int = 500) -> float:
-    """Of the upper ends of three that are 30 % slower, at one of four looks: its share of 5 % is 1.25 %."""
-    rows = {name: Contestant(name, 0, 0) for name in NAMES}
-    hits = 0
-    for seed in range(runs):
-        logs = drawn(seed, processes, 6, 4, luck, noise) + np.array([0.0, 0.3, 0.3, 0.3])
-        pairs = paired(made(logs), NAMES[:4])
-        found = standings(pairs, rows, pairs.half_widths(0.95, 3 * 4, ends=1))
-        hits += all(one.over_best.high >= math.exp(0.3) for one in found[1:])
-    return hits / runs
-
-
-@every(("processes", "luck", "noise"), [(2, 0.02, 0.02), (2, 0.0, 0.04), (5, 0.02, 0.02)])
-def test_few_processes_with_luck_are_covered(processes, luck, noise):
-    assert coverage_of_blocks(processes, luck, noise) >= 0.98
-
-
 def pairs_of(luck: float, processes: int = 4, rounds: int = 24, noise: float = 0.04) -> Pairs:
     none = np.zeros((2, 2))
     return Pairs(("a", "b"), none, none, none + 5, luck, noise, processes, rounds)

@@ -75,13 +75,7 @@ def test_any_text_is_a_gate_or_refused(text: str) -> None:
 
 @every(
     ("seconds", "spread", "status"),
-    [
-        (0.020, 0.004, "passed"),
-        (0.0205, 0.004, "passed"),
-        (0.030, 0.004, "failed"),
-        (0.0225, 0.5, "inconclusive"),
-        (0.0200, 0.5, "inconclusive"),
-    ],
+    [(0.020, 0.004, "passed"), (0.030, 0.004, "failed"), (0.0225, 0.5, "inconclusive")],
 )
 def test_slower_by_the_whole_interval(seconds: float, spread: float, status: str) -> None:
     head = later(results=one(seconds, spread=spread))

@@ -212,11 +212,6 @@ extern "C" __global__ void wrong(float* a)
 """
 
 
-def the_line_of(text: str) -> int:
-    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
-    return next(number for number, line in enumerate(lines, start=1) if text in line)
-
-
 def refused(source: str, log: str, monkeypatch: pytest.MonkeyPatch) -> WorkloadError:
     monkeypatch.setitem(sys.modules, "cupy", Compiling(log))
     with pytest.raises(WorkloadError) as caught:
@@ -228,9 +223,9 @@ def test_a_compile_error_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None
     """Its log as made up here and, where there is an NVRTC, as that one writes it."""
     logs = ['/tmp/x/abc.cubin.cu(4): error: identifier "missing" is undefined\n      a[0] = missing;\n']
     logs += [Nvrtc(path).log(WRONG, max(Nvrtc(path).architectures)) for path in libraries()[:1]]
+    line = 1 + Path(__file__).read_text(encoding="utf-8").splitlines().index("    a[0] = missing;")
     for log in logs:
         error = refused(WRONG, log, monkeypatch)
-        line = the_line_of("    a[0] = missing;")
         assert f": test_kernels.py, line {line}: identifier" in error.message
         assert f"> {line:4d} |     a[0] = missing;" in error.detail
         assert log.strip() in error.detail

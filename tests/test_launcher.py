@@ -48,17 +48,6 @@ def test_on_the_cpu_no_library_of_the_workload_sees_a_gpu(tmp_path: Path) -> Non
     assert isinstance(ended.outcome, TraceRun), ended
 
 
-def test_a_process_that_python_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before our code can say anything: a package that the worker needs is not as it should be."""
-    (tmp_path / "pydantic.py").write_text("raise ImportError('no such build')\n", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    ended = ProcessLauncher(300)(job(tmp_path))
-    assert ended.reason == (
-        "the process exited with code 1 without a result; its last output: ImportError: no such build"
-    )
-    assert ended.log.startswith("Traceback")
-
-
 def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
     ended = launched(tmp_path, ProcessLauncher(3, server=server()), how="hang", at="2")
     reason = "did not finish within 3.00 s; it was in hangs (misbehaving.py:70)"

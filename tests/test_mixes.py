@@ -37,7 +37,7 @@ from advisor.measure.progress import Silent
 from advisor.model.predict import beside_mixes, predict
 from advisor.profiles import reading
 from advisor.profiles.histories import Entry, History
-from advisor.profiles.schema import Device, Predicted, Profile, WorkloadRecord
+from advisor.profiles.schema import Device, Predicted, Profile
 from advisor.report.history_page import history_page
 from advisor.report.pages import page_of, render
 from advisor.strategies import mixes
@@ -54,20 +54,6 @@ CHOSEN = {"a": "zero-copy", "c": "pinned"}
 
 def asked_for(chosen: Mapping[str, str], *bases: str) -> tuple[mixes.Mix, ...]:
     return mixes.requested(chosen, [by_name(base) for base in bases])
-
-
-# What a mix is
-
-
-def test_each_buffer_is_placed_as_it_was_chosen_and_the_others_as_the_strategy_does_it() -> None:
-    (over_pageable, over_managed) = asked_for(CHOSEN, "pageable", "managed")
-    placed = over_pageable.placements(vector_add_workload())
-    assert [placed[name] for name in "abc"] == [
-        mixes.PLACEMENTS[n] for n in ("zero-copy", "pageable", "pinned")
-    ]
-    assert over_managed.assigned(vector_add_workload())["b"] == "managed"
-    assert (over_pageable.name, over_managed.name) == ("hybrid-1", "hybrid-2")
-    assert over_pageable.summary == "a: zero-copy, c: pinned"
 
 
 # Frames on the recording stand-in
@@ -294,12 +280,8 @@ def test_a_device_with_a_better_mix_gets_it_with_a_table_of_its_buffers_and_advi
 # Several GPUs
 
 
-def _pipeline() -> WorkloadRecord:
-    return prepare(REPOSITORY / "workloads" / "two_gpus_pipeline.py", None, {"n": "64"})().record
-
-
 def test_what_crosses_between_gpus_can_be_placed_as_peer_in_a_mix() -> None:
-    ran = _pipeline()
+    ran = prepare(REPOSITORY / "workloads" / "two_gpus_pipeline.py", None, {"n": "64"})().record
     chosen = mix("m", {"image": "zero-copy", "features": "peer"}, "pinned")
     assert chosen.assigned(ran) == {"image": "zero-copy", "features": "peer", "result": "pinned"}
     traits = {name: placed.traits(cuda_device()) for name, placed in chosen.placements(ran).items()}

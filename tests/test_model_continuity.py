@@ -19,7 +19,7 @@ from advisor.profiles.schema import Profile
 from advisor.profiles.traces import Again
 from advisor.strategies.registry import STRATEGIES
 
-NANOSECONDS_A_BYTE = 0.1
+SECONDS_A_BYTE = 1e-10
 STEEP = 2000.0
 """Percent of time for a percent of size: what a cache of a hundredth of the memory's time leaves behind."""
 
@@ -27,23 +27,14 @@ ENTRIES = {name: load(name) for name in names()}
 ENTRIES["calibrated"] = load(str(DATA / "devices" / "h200-calibrated.toml"))
 
 
-def with_times(profile: Profile) -> Profile:
-    """Host stages that were measured, at a time for each byte."""
-    return host_stages(profile, profile.workload.buffers[0].bytes * NANOSECONDS_A_BYTE * 1e-9)
-
-
-def reading_again(size: float) -> Profile:
-    """A kernel whose routine reads its input again."""
-    again = (Again(call="var", bytes=20 * size),)
-    return altered(touched(size, "in"), "traffic.traffic.*", again=again)
-
-
 WORKLOADS = {
     "vector": vector,
     "in place": lambda size: vector(size, in_place=True),
-    "measured": lambda size: with_times(vector(size)),
+    "measured": lambda size: host_stages(vector(size), size * SECONDS_A_BYTE),
     "read again": lambda size: touched(size, "inout", 20.0),
-    "traced again": reading_again,
+    "traced again": lambda size: altered(
+        touched(size, "in"), "traffic.traffic.*", again=(Again(call="var", bytes=20 * size),)
+    ),
     "product": lambda size: matrix_product(max(int(size**0.5) // 2, 1)),
 }
 

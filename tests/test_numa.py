@@ -36,13 +36,6 @@ def machine(root: Path, memory: str, *, cpus: str | None = None, gpu_node: str =
     return root
 
 
-@pytest.mark.parametrize(
-    ("text", "found"), [("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0,2-3,8", (0, 2, 3, 8)), ("", ())]
-)
-def test_nodes_with_memory(text: str, found: tuple[int, ...], tmp_path: Path) -> None:
-    assert nodes(machine(tmp_path, text)) == found
-
-
 def test_a_system_or_an_architecture_that_does_not_say(tmp_path: Path) -> None:
     assert nodes(tmp_path) == ()
     assert chosen_node("local", BUS, tmp_path) is None
@@ -71,6 +64,7 @@ NO_REMOTE, THERE, REFUSED = "no node is remote", r"nodes with memory: 0, 1$", "S
         ("remote", "0-1", {}, False, REFUSED),
         ("0", "0-1", {}, True, 0),
         ("1", "0-1", GRACE, True, 1),
+        ("3", "0,2-3,8", {}, True, 3),
         ("0", "0-1", {}, False, REFUSED),
         *((wanted, "0-1", {}, True, f"^{wanted!r} is .* {THERE}") for wanted in ("2", "near", "-1", "", "²")),
     ],

@@ -151,13 +151,6 @@ def test_the_pci_address_finds_the_gpu_whatever_its_number_else_the_only_one_is_
     assert isinstance(expected, tuple) or told(state) == {}
 
 
-def test_all_gpus_are_read_in_the_order_of_their_numbers() -> None:
-    states = gpu_states(machine=Machine(Path("/nowhere"), two()))
-    assert [state.temperature_celsius for state in states] == [31, 77]
-    failing = {"nvmlDeviceGetHandleByIndex": nvml_error("NoPermission")}
-    assert gpu_states(machine=Machine(nvml=FakeNvml(failing=failing))) == ()
-
-
 # What figures mean
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import final_block, final_record, measured, predicted, prediction, profile
+from builders import final_block, final_record, measured, profile
 from every import every
 from fakes import FakeClock
 from running import FakeSession
@@ -26,7 +26,6 @@ from advisor.rules.advise import advise
 from advisor.verdicts.estimate import times
 from advisor.verdicts.final import Step
 from advisor.verdicts.measured import decided, recommend
-from advisor.verdicts.predicted import recommend_predicted
 from advisor.verdicts.scores import rounds_of_a_score, scores, timed_again
 
 
@@ -173,16 +172,6 @@ def test_the_least_energy_is_chosen() -> None:
     assert found.speedup == pytest.approx(1.5, rel=0.02)
     assert headline(found) == "Use `pinned`: `pageable` takes 1.50× the energy (1.47 to 1.53)"
     assert "takes 400 mJ a frame above idle power" in found.reason
-
-
-def test_neither_is_predicted() -> None:
-    rows = (predicted("pageable", 0.04), predicted("pinned", 0.02))
-    draws = {row.strategy: np.full(20, row.likely_seconds) for row in rows}
-    for objective, noun in (("energy", "energy"), ("latency-p99", "99th percentile")):
-        found, _ = recommend_predicted(rows, draws, Preferences(objective=objective))
-        assert (found.strategy, found.objective) == ("pinned", "time")
-        assert found.steps[0] == f"{noun.capitalize()} is not predicted; the choice is by time."
-    assert prediction().recommendation
 
 
 # A row's figures

@@ -93,15 +93,6 @@ FREES = {
 }
 
 
-def without_pointers(calls: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    """Calls that take or free memory, sizes and flags kept."""
-    return [
-        tuple(part for part in call if not (isinstance(part, int) and part > 1 << 20))
-        for call in calls
-        if call[0] != "device_array"
-    ]
-
-
 def external(placement: Placement, facts: Facts) -> tuple[Placement, Facts]:
     """The same behind foreign memory, which is pageable."""
     traits = replace(facts.traits, foreign=True)
@@ -117,7 +108,11 @@ def test_what_is_allocated_booked_moved_and_freed(placement: Placement, facts: F
     backend = RecordingBackend()
     with Arena(backend) as arena:
         placed = placement.place(arena, LAYOUT)
-        assert without_pointers(backend.calls) == facts.taken
+        taken = [call for call in backend.calls if call[0] != "device_array"]
+        sized = [
+            tuple(part for part in call if not (isinstance(part, int) and part > 1 << 20)) for call in taken
+        ]
+        assert sized == facts.taken
         kinds = Counter(facts.kinds.split())
         assert arena.requested == {kind: 64 * count for kind, count in kinds.items()}
         allocated = len(backend.calls)

@@ -195,11 +195,6 @@ def logged(text: str, change: Imposed | None = None) -> object:
     return names["log"]
 
 
-def is_imposed(change: Imposed) -> bool:
-    """Whether it did something with what the script copied."""
-    return any(bool(change.__dict__.get(name)) for name in ("_memories", "_calls", "_shape", "refused"))
-
-
 def outcome(kind: ChangeKind, text: str, library: str, run: Run) -> str:
     """Whether the changed script was right, or why the change was refused or not written."""
     expected, own = run(text, None), {SCRIPT}.__contains__
@@ -207,7 +202,7 @@ def outcome(kind: ChangeKind, text: str, library: str, run: Run) -> str:
     imposing = imposed(change, own, checks=True)
     if run(text, imposing) != expected:
         return "wrong while imposed"
-    if not is_imposed(imposing):
+    if not any(vars(imposing).get(name) for name in ("_memories", "_calls", "_shape", "refused")):
         return "not imposed"
     if imposing.refused:
         return imposing.refused
