@@ -80,6 +80,7 @@ MEASURED: dict[str, Profile] = {
         LEAN[0], measured("pinned", 0.010, footprint=footprint(device=400 * MIB)), objective="footprint"
     ),
     "a budget": run(*LEAN, memory_budget_bytes=200 * MIB),
+    "a budget that nothing fits": run(*LEAN, memory_budget_bytes=MIB),
     "a budget that all fit": run(*LEAN, memory_budget_bytes=384 * MIB),
     "processes that differ": run(*APART),
     "their final": in_a_final(APART, FINAL, preferences=Preferences(indifference=0.02)),

@@ -6,17 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import get_args
 
 import pytest
-from builders import cpu_profile, failed, predicted, prediction, profile
+from builders import altered, cpu_profile, devices_of, failed, predicted, prediction, profile
 from every import every
 from hypothesis import example, given, settings
 from rendering import Accepted, markup
 from running import REPOSITORY
 from test_device_comparison import DEVICES
-from test_device_comparison import hostile as hostile_devices
 from test_report import GOLDEN, PROFILES
 from test_report_compare import FILES, PAIRS
 from test_report_compare import hostile as hostile_pair
@@ -39,20 +37,14 @@ from advisor.verdicts.comparing.comparisons import compare
 
 SAVED = sorted((REPOSITORY / "reports").rglob("profile.json"))
 REASONS = "abcdefghij"
+FINDINGS = tuple(
+    Found(subject=r, state="missing", found="no " * 60, means="m", next_step="do") for r in REASONS
+)
 
 
 def broken() -> Page:
     """Ten strategies that failed, each for a reason of its own."""
     return page_of(profile(results=tuple(failed(f"s-{r}", f"{r} broke: {r * 200}") for r in REASONS)))
-
-
-def checkup() -> Page:
-    found = (Found(subject=r, state="missing", found="no " * 60, means="m", next_step="do") for r in REASONS)
-    return doctor_page(Checkup(ready=True, verdict="Ready.", findings=tuple(found)))
-
-
-def saved(path: Path) -> Callable[[], Page]:
-    return lambda: page_of(load(path))
 
 
 ACCEPTED: dict[str, Callable[[], Page]] = {
@@ -65,10 +57,13 @@ ACCEPTED: dict[str, Callable[[], Page]] = {
 """Pages by the names of the files that have them."""
 PAGES: dict[str, Callable[[], Page]] = {
     **ACCEPTED,
-    **{str(path.parent.relative_to(REPOSITORY)): saved(path) for path in SAVED},
+    **{
+        str(path.parent.relative_to(REPOSITORY)): lambda path=path: page_of(load(path))  # type: ignore[misc]
+        for path in SAVED
+    },
     "12 devices": lambda: page_of(cpu_profile(predictions=tuple(prediction(f"D{i}") for i in range(12)))),
     "10 failures": broken,
-    "doctor": checkup,
+    "doctor": lambda: doctor_page(Checkup(ready=True, verdict="Ready.", findings=FINDINGS)),
 }
 
 
@@ -142,7 +137,9 @@ def test_devices_with_long_verdicts_keep_their_charts_on_a_tight_screen(mixed: b
 HOSTILE: dict[str, Callable[[str], Page]] = {
     "profile": lambda text: page_of(everywhere(text)),
     "sweep": lambda text: page_of(hostile_sweep(text)),
-    "devices": lambda text: page_of(hostile_devices(text)),
+    "devices": lambda text: page_of(
+        devices_of(*(altered(everywhere(text), "device", name=name) for name in (text, f"2{text}")))
+    ),
     "comparison": lambda text: comparison_page(*hostile_pair(text), (text, text)),
 }
 

@@ -19,17 +19,11 @@ from advisor.profiles.figures import PageLocking
 WORKLOAD = vector_add_workload()
 
 
-def frame(**parts: float) -> dict[str, float]:
-    """Seconds by label; `device_x` stands for device:x, `to_host` for to-host."""
-    names = {"to_host": "to-host", "to_device": "to-device"}
-    return {names.get(k, k.replace("_", ":", 1)): v for k, v in parts.items()}
-
-
 def sample(**parts: Any) -> Sample:
     return running.sample(
         **{
             "frame_seconds": (9.0, 10.0, 11.0),
-            "breakdown": (frame(to_device=2, device_add=3, to_host=0.5),),
+            "breakdown": (with_add(3),),
             "host_seconds": {"produce": 1, "consume": 1.5},
             **parts,
         }
@@ -75,7 +69,7 @@ def test_samples_are_kept_in_order_with_their_process_their_median_and_its_inter
 
 
 def with_add(seconds: float, **more: float) -> dict[str, float]:
-    return {**frame(to_device=2, device_add=seconds, to_host=0.5), **more}
+    return {"to-device": 2, "device:add": seconds, "to-host": 0.5, **more}
 
 
 @every(
@@ -83,7 +77,7 @@ def with_add(seconds: float, **more: float) -> dict[str, float]:
     [
         ([(with_add(3),)], 3, 2.5, None, 2.0, 7.5),
         ([(with_add(3), with_add(5)), (with_add(4),)], 4, 2.5, None, 1.0, 7.5),
-        ([(frame(device_add=30),)], 30, 0, None, 0.0, 30.0),
+        ([({"device:add": 30},)], 30, 0, None, 0.0, 30.0),
         ([({},)], 0, 0, None, 7.5, 7.5),
         ([(with_add(3, **{"host-copy": 1.0}),)], 3, 2.5, 1.0, 1.0, 7.5),
     ],

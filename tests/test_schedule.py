@@ -71,10 +71,8 @@ BOTH_READ = [
     ("frame", "traits", "steps"),
     [
         (FRESH, dict.fromkeys("ab", COPIES), "produce >a compute <b consume"),
-        (FRESH, dict.fromkeys("ab", STAGED), "produce >a compute <b consume"),
         (FRESH, dict.fromkeys("ab", ASYNC), "produce >a compute <b | consume"),
         (FRESH, dict.fromkeys("ab", ZERO_COPY), "produce compute | consume"),
-        (FRESH, dict.fromkeys("ab", EXCLUSIVE), "produce compute | consume"),
         # Zero-copy waits where one side writes what the other reads or writes, and else works beside kernels.
         ([device("k", a="out"), host("read", a="in")], {"a": ZERO_COPY}, "k | read"),
         ([*IN_FLIGHT, host("look", a="in")], {"a": ZERO_COPY}, "produce k look |"),
@@ -330,30 +328,19 @@ def in_turn(steps: Sequence[Step], counts: Iterator[int]) -> Iterator[Step]:
 
 
 def execute(
-    planned: Plan,
-    stages: Sequence[StageUse],
-    traits: Mapping[str, Traits],
-    counts: Sequence[int],
-    whole: Iterable[str] = (),
-) -> None:
-    """Set-up, the first frame and three periods. Raises `Broken`. whole: buffers that are where the plan says
-    after each frame."""
-    by_name = {stage.name: stage for stage in stages}
-    machine, iterations = Machine(traits), cycle(counts)
-    machine.run(in_turn(planned.setup, iterations), by_name)
-    for index, steps in enumerate((planned.first, *(*planned.period[1:], planned.period[0]) * 3)):
-        machine.run(in_turn(steps, iterations), by_name)
-        for name in whole if index else ():
-            assert planned.current(index)[name]
-            for each, side in product(elements(name), planned.current(index)[name]):
-                assert machine.memory[machine.key(each, side)] == machine.newest[each]
-
-
-def execute_all(
     planned: Plan, stages: Sequence[StageUse], traits: Mapping[str, Traits], whole: Iterable[str] = ()
 ) -> None:
-    for counts in COUNTS:
-        execute(planned, stages, traits, counts, whole)
+    """Set-up, the first frame and three periods, for each of the counts. Raises `Broken`. whole: buffers that
+    are where the plan says after each frame."""
+    by_name = {stage.name: stage for stage in stages}
+    for machine, iterations in ((Machine(traits), cycle(counts)) for counts in COUNTS):
+        machine.run(in_turn(planned.setup, iterations), by_name)
+        for index, steps in enumerate((planned.first, *(*planned.period[1:], planned.period[0]) * 3)):
+            machine.run(in_turn(steps, iterations), by_name)
+            for name in whole if index else ():
+                assert planned.current(index)[name]
+                for each, side in product(elements(name), planned.current(index)[name]):
+                    assert machine.memory[machine.key(each, side)] == machine.newest[each]
 
 
 NAMES = ("a", "b", "c", "n")
@@ -476,10 +463,10 @@ def test_every_stage_sees_the_newest_data_and_no_step_can_be_left_out(
     setup, frame = stages
     planned, every_stage = plan(setup, frame, traits), [*setup, *frame]
     parted = any(stage.parts for stage in every_stage)
-    execute_all(planned, every_stage, traits, () if parted else NAMES)
+    execute(planned, every_stage, traits, () if parted else NAMES)
     for without in shortened(planned) if can_be_shortened(every_stage, traits) else ():
         with pytest.raises((Broken, KeyError)):
-            execute_all(without, every_stage, traits)
+            execute(without, every_stage, traits)
 
 
 def shortened(planned: Plan) -> Iterator[Plan]:

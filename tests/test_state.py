@@ -21,27 +21,16 @@ from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
 STATE = FILES / "state.py"
 
 
-class Hasty(RecordingBackend):
-    """A device for which nobody waits: the host reads results before they are there."""
-
-    def wait(self, mark: Any) -> None:
-        del mark
+def outcome(name: str, strategy: str, directory: Path, **changes: Any) -> Any:
+    given = {"workload": name, "seconds": 0.03, "backend": RecordingBackend(haste="lazy"), **changes}
+    return attempted(STATE, strategy, directory, **given)
 
 
-def outcome(
-    name: str,
-    strategy: str,
-    directory: Path,
-    device: type[RecordingBackend] = RecordingBackend,
-    **changes: Any,
-) -> Any:
-    given = {"workload": name, "seconds": 0.03, **changes}
-    return attempted(STATE, strategy, directory, backend=device(haste="lazy"), **given)
-
-
-def test_a_race_is_found_while_frames_overlap(tmp_path: Path) -> None:
+def test_a_race_is_found_while_frames_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device for which nobody waits: the host reads results before they are there."""
     assert outcome("background", "pageable", tmp_path, task="reference") == ReferenceRun()
-    problem = outcome("background", "pinned-pipelined", tmp_path, Hasty)
+    monkeypatch.setattr(RecordingBackend, "wait", lambda *_: None)
+    problem = outcome("background", "pinned-pipelined", tmp_path)
     assert isinstance(problem, Problem)
     assert problem.cause == "differs"
     assert not missing(problem.message, "`mask`", "from frame 1 on")

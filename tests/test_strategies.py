@@ -197,21 +197,6 @@ def test_every_strategy_is_described() -> None:
 MIB = 1 << 20
 
 
-def require(placements: list[Placement], *, free: int | None = 100, available: int = 0, **given: Any) -> None:
-    """Buffers of 40 MiB each on a GPU with so much free, and so much that the system could free."""
-    backend = RecordingBackend(device=cuda_device(integrated=given.get("integrated", 0)))
-    backend.free_bytes = None if free is None else free * MIB
-    named = {str(number): placement for number, placement in enumerate(placements)}
-    require_memory(
-        backend,
-        named,
-        dict.fromkeys(named, 40 * MIB),
-        oversubscribe=given.get("oversubscribe", False),
-        available=lambda: available * MIB,
-    )
-    assert backend.calls == []
-
-
 PINNED, MANAGED = PLACED["pinned"], PLACED["managed"]
 ON_GPU = [PLACED["pageable"], PINNED, DEVICE_ONLY, MANAGED, External.before(MANAGED)]
 ON_HOST = [PLACED["zero-copy"], HOST_ONLY, External.before(PLACED["zero-copy"])]
@@ -237,8 +222,14 @@ FITS = ""
 def test_more_than_is_free_is_refused_and_the_option_offered_where_it_would_help(
     placements: list[Placement], given: dict[str, Any], told: str
 ) -> None:
+    """Buffers of 40 MiB each on a GPU with 100 MiB free; available: MiB that the system could free."""
+    backend = RecordingBackend(device=cuda_device(integrated=given.get("integrated", 0)))
+    backend.free_bytes = None if "free" in given else 100 * MIB
+    named = {str(number): placement for number, placement in enumerate(placements)}
+    more = {"oversubscribe": "oversubscribe" in given, "available": lambda: given.get("available", 0) * MIB}
     with pytest.raises(AllocationFailed, match=told) if told else nullcontext() as raised:
-        require(placements, **given)
+        require_memory(backend, named, dict.fromkeys(named, 40 * MIB), **more)
+    assert backend.calls == []
     if told and placements[0] in (PINNED, MANAGED):
         helps = placements[0] == MANAGED and not given
         assert ("--allow-oversubscription" in str(raised.value)) == helps

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from builders import MIB, cpu_profile, footprint, measured, prediction, profile, vector_add_trace
 from every import every
-from rendering import shown
 
 from advisor import api
 from advisor.devices.catalogue import load
@@ -70,11 +69,6 @@ def test_a_device_outside_the_catalogue_cannot_be_judged_again_without_its_file(
         conclude_again(before, Preferences(objective="footprint"))
     silenced = conclude_again(before, Preferences(ignored={"pageable-transfer": "--ignore"}))
     assert silenced.predictions == before.predictions
-
-
-def test_a_budget_that_nothing_fits_still_makes_a_summary() -> None:
-    run = advise(profile(preferences=Preferences(memory_budget_bytes=MIB)))
-    assert "--memory-budget" in shown(run, "txt")
 
 
 def test_no_rule_proposes_what_is_over_the_budget() -> None:
