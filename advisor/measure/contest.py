@@ -57,6 +57,8 @@ NO_TIME = "no time left after the final; run again with a larger --max-seconds"
 
 @dataclass
 class Contest:
+    """The final of strategies: who enters it, its rounds of blocks, and the rows with its figures."""
+
     settings: Settings
     base: Job
     rows: Mapping[str, Measured]
@@ -68,8 +70,8 @@ class Contest:
     gpus: int = 1
     no_window: str = NO_TIME
     """Why there is no window for energy, where nothing else says so."""
-    unheld: str = "the final did not start"
-    """Why there are no blocks, where there are none."""
+    no_final: str = "the final did not start"
+    """Why there are no blocks, where nothing else says so."""
 
     def __post_init__(self) -> None:
         options, self.objective = self.settings.options, self.settings.preferences.objective
@@ -111,9 +113,9 @@ class Contest:
         return len(self.entered) >= final.LEAST
 
     def run(self, deadline: float, progress: Progress, keep: Callable[[Block], None]) -> None:
-        """Holds it until it is settled or the clock reaches the deadline; Ctrl-C keeps what there is."""
+        """Runs the final until it is settled or the deadline is reached; Ctrl-C keeps the blocks so far."""
         if deadline - self.clock() < LEAST_SECONDS:
-            self.unheld = "no time was left for the final; run again with a larger --max-seconds"
+            self.no_final = "no time was left for the final; run again with a larger --max-seconds"
             return
 
         def look(blocks: Sequence[Block]) -> final.Look:
@@ -131,13 +133,13 @@ class Contest:
         progress.end()
 
     def take_windows(self, pace: Pace) -> None:
-        """One process that takes a window of each contestant that did not leave, as many as end before the
-        deadline: those measured to the end first, what may break the process last."""
+        """Runs one process that takes an energy window of each contestant that did not leave, until the
+        deadline: those measured to the end first, those that may break the process last."""
         loop, deadline = self.windows, self.loop.deadline
-        here = [row.strategy for row in self.entered if row.strategy not in self.loop.left]
-        names = sorted(here, key=lambda name: (name in self.loop.alone, name in self.loop.dropped))
-        each = WINDOW_SECONDS + 2 * LONGEST_TICK + pace.process_seconds
-        in_time = self.clock() + IDLE_SECONDS + LONGEST_TICK + each <= deadline
+        remaining = [row.strategy for row in self.entered if row.strategy not in self.loop.left]
+        names = sorted(remaining, key=lambda name: (name in self.loop.alone, name in self.loop.dropped))
+        window_seconds = WINDOW_SECONDS + 2 * LONGEST_TICK + pace.process_seconds
+        in_time = self.clock() + IDLE_SECONDS + LONGEST_TICK + window_seconds <= deadline
         if not (in_time and names and self.loop.blocks):
             return
         loop.processes = 1 + max(block.process for block in self.loop.blocks)
@@ -146,7 +148,7 @@ class Contest:
             if not going:
                 self.no_window = "the energy process did not start"
             for name in names:
-                if not going or self.clock() + each > deadline:
+                if not going or self.clock() + window_seconds > deadline:
                     break
                 going = loop.ask([name], self.loop.warm_frames or 0)
         if loop.broken_by:
@@ -207,7 +209,7 @@ class Contest:
         elif name not in self.names:
             outside = f"{SCREENED}: {units.digits(self.over_best[name], 3)} times the best time in screening"
         elif not blocks:
-            outside = self.unheld * self.possible
+            outside = self.no_final * self.possible
         if outside:
             absent = dict.fromkeys(("p95", "p99", "energy"), OUTSIDE)
             return row.model_copy(update={"outside": outside, "absent": absent})
@@ -229,23 +231,21 @@ def with_blocks(
     gpus: int = 1,
     stages: Mapping[str, float] | None = None,
 ) -> Measured:
-    """The row with what was seen of its frames in the blocks, by process. stages: seconds of those that were
-    not timed in the blocks."""
+    """The row with the times and loop iterations of its frames in the blocks. stages: seconds of stages that
+    the blocks did not time."""
     periods = rounds(blocks)
     names = {name for block in blocks for name in block.host_seconds}
     hosts = {name: mean(b.host_seconds[name] for b in blocks if name in b.host_seconds) for name in names}
-    iterations = tuple(
-        each.model_copy(update={"mean": mean(counts)})
-        if (counts := [block.iterations[named(each)] for block in blocks if named(each) in block.iterations])
-        else each
-        for each in row.iterations
-    )
+    iterations = []
+    for loop in row.iterations:
+        counts = [block.iterations[named(loop)] for block in blocks if named(loop) in block.iterations]
+        iterations.append(loop.model_copy(update={"mean": mean(counts)}) if counts else loop)
     update = {
         "frame_seconds": tuple(seconds for period in periods for seconds in period),
         "frames_per_round": tuple(map(len, periods)),
         "samples": "blocks",
         "stage_seconds": {**row.stage_seconds, **hosts, **(stages or {})},
-        "iterations": iterations,
+        "iterations": tuple(iterations),
     }
     return timed(row.model_copy(update=update), timing, objective, names, gpus)
 
@@ -303,11 +303,11 @@ class VersionFinal:
         """Runs the final; if a version fails beside the other, again from the start in separate processes."""
         self.began = self.clock()
         try:
-            self._hold(deadline, progress)
+            self._run_loop(deadline, progress)
         except final.ContestantFailed:
             name, problem = next(iter(self.loop.left.items()))
             self._enter(f"{name} failed next to the other version ({problem.message})")
-            self._hold(deadline, progress)
+            self._run_loop(deadline, progress)
         if not self.loop.left and not self.judged().ratios:
             self._compare_screening()
 
@@ -325,7 +325,7 @@ class VersionFinal:
                     )
                 )  # fmt: skip
 
-    def _hold(self, deadline: float, progress: Progress) -> None:
+    def _run_loop(self, deadline: float, progress: Progress) -> None:
         if deadline - self.clock() < LEAST_FINAL:
             return
         self.attempts += 1

@@ -35,7 +35,7 @@ class Reading:
     resident: int | None = None
     """Memory of the process, each page whole: cheap enough to be asked for after every step of a frame."""
     cards: tuple[int | None, ...] = field(default=(), compare=False)
-    """With several GPUs, what is free on each; `device_free` is the sum."""
+    """Free memory of each of several GPUs; `device_free` is the sum."""
 
 
 def read(backend: Backend, process: Path = _PROCESS) -> Reading:

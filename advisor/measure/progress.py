@@ -95,7 +95,7 @@ def _left(seconds: float) -> str:
 
 
 class _TimeLeft(TimeRemainingColumn):
-    """Until the limit where there is one, else by the pace so far."""
+    """The time until the limit; without one, an estimate by the pace so far."""
 
     end = math.inf
 

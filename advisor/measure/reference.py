@@ -60,7 +60,9 @@ def reference(job: Job, backend: Backend, begin: Begin) -> ReferenceRun:
     with begin(again=True) as run:
         repeated, wrong = checks.second_run(run)
     unlike = repeated.unlike
-    if changed := [n for n, d in state_of(folder).items() if before.get(n) != d] if unlike else []:
+    after = state_of(folder) if unlike else {}
+    changed = [name for name, digest in after.items() if before.get(name) != digest]
+    if changed:
         nondeterministic = set[str]()
         for _ in range(_LOADS):
             for module in neighbours(folder):
@@ -78,6 +80,8 @@ def reference(job: Job, backend: Backend, begin: Begin) -> ReferenceRun:
 
 @dataclass
 class _Checks:
+    """What the first run kept, which the second is compared with."""
+
     job: Job
     results: KeptResults
     seconds: float

@@ -38,9 +38,11 @@ CONCLUDING_SHARE = 1 / 4
 """Predicting, advising and rendering take 1.2 s on an idle core and 2 to 3 s on one of two at a load of 4.
 With a GPU nothing is predicted: 0.2 to 0.6 s on an H200's host."""
 CONCLUDING_CPU_SECONDS = {"cpu": 1.5, "cuda": 0.5}
-"""They take 0.9 and 0.3, and wait for a core as the start did: 4 to 9 times that at a load of 10."""
+"""CPU time to reserve for these, which take 0.9 and 0.3 s. They wait for a core as the start did: 4 to 9
+times that at a load of 10."""
 CONCLUDING_PREDICTIONS = 30
-"""They take 20 to 31 times as long as predicting the order to screen in, on two cores at loads of 5 to 7."""
+"""Times the prediction of the order to screen in: these take 20 to 31 times as long, on two cores at loads of
+5 to 7."""
 _MOST_VALUES = 3
 _LONGER = "Run again with a larger --max-seconds."
 
@@ -125,8 +127,8 @@ class VersionMeasurement:
             raise self._nothing(self.clock())
 
     def results(self, base: Measurement, described: Description) -> Results:
-        """What HEAD computes against what BASE does, from their reference runs; where HEAD has other values
-        of parameters, BASE has another run, with those."""
+        """Compares the results of HEAD's reference run with those of BASE's. Where parameters have other
+        values in HEAD, BASE runs again with these."""
         before, now, folder = described.workload, self.runs[HEAD].description.workload, base.directory
         values = {n: v for n, v in now.parameters.items() if before.parameters.get(n, v) != v}
         text = listed([f"{name}={value}" for name, value in values.items()], _MOST_VALUES)
@@ -145,13 +147,13 @@ class VersionMeasurement:
         return replace(compare_results(folder / RESULTS, self.directory / HEAD / RESULTS), values=text)
 
     def choose(self, recommended: str | None) -> None:
-        """Which strategies are compared: the baseline, the recommended one and those that the user names."""
+        """Sets the strategies to compare: the baseline, the recommended one and those that the user names."""
         chosen = (recommended,) if recommended else ()
         self.compared = tuple(dict.fromkeys((BASELINE, *chosen, *self.versions.named)))
 
     def screening_order(self, predict: Callable[[], Sequence[str]]) -> list[str]:
-        """The baseline and the strategies that the user names come first. How long it takes to predict the
-        order tells how long it takes to conclude on a machine as busy as this one."""
+        """The predicted order, with the baseline and the strategies that the user names first. How long it
+        takes to predict it tells how long it takes to conclude on a machine as busy as this one."""
         began = self.clock()
         order = predict()
         if self.versions.head.backend == "cpu":

@@ -115,7 +115,7 @@ class CupyCalls:
         return tuple(places)
 
     def _place(self, array: Any) -> int:
-        """Where its allocation is; of the mock's array, NumPy's that owns the values."""
+        """The address of its allocation; for the mock's array, the id of NumPy's that owns the values."""
         if self._recorder.has_gpu:
             return int(self._data.__get__(array).mem.ptr)
         return id(owning_array(array.plain))
@@ -131,7 +131,8 @@ class CupyCalls:
         number is an argument of a kernel."""
         blocking = bool(options and options.get("blocking"))
         event = Event(kind, name, "cupy")
-        obj, *_ = args = by_position(args, options)
+        args = by_position(args, options)
+        obj = args[0]
         result = self._calls.run(event, call, args, options, blocking)
         if result.ndim and result.nbytes:
             event.asynchronous, event.memory = not blocking, self._memory(obj)
@@ -145,7 +146,8 @@ class CupyCalls:
         self._calls.crossed(event)
 
     def _locate(self, array: Any) -> Location | None:
-        """None while the script uses ufuncs and kernels of cupyx, whose reads are not recorded."""
+        """The array's allocation; None while the script uses ufuncs and kernels of cupyx, whose reads are not
+        recorded."""
         played = not self._recorder.has_gpu
         names = () if played else _UNSEEN_READERS
         if any(name in sys.modules for name in names) or (played and self._cupy._watch.uses_cupyx):
@@ -153,7 +155,8 @@ class CupyCalls:
         if isinstance(array, int):  # an address, which is no array's when played
             return None if played else (array, None)
         if played:
-            return id(values := owning_array(array.plain)), weakref(values)
+            values = owning_array(array.plain)
+            return id(values), weakref(values)
         return self._place(array), weakref(array if array.base is None else array.base)
 
     def _set(self, kind: CrossingKind, call: Call, array: Any, arr: Any, stream: Any = None) -> None:
@@ -166,7 +169,8 @@ class CupyCalls:
         self._cross_up(event, arr, array)
 
     def _downloaded(self, a: Any, *args: Any, **options: Any) -> tuple[CrossingKind, int] | None:
-        """Of ndarray.get and cupy.asnumpy, which take the same arguments; a single number is waited for."""
+        """What `copying` asks of ndarray.get and cupy.asnumpy, which take the same arguments; a single number
+        is waited for."""
         if not isinstance(a, self._array) or not (nbytes := a.nbytes):
             return None
         is_number = nbytes <= _NUMBER and not args and not options and a.size == 1
@@ -355,11 +359,12 @@ class CupyCalls:
             kind = type(name, (base,), {"__call__": work(base.__call__), "__module__": "cupy"})
             for owner in (cupy, vars(cupy).get("_core", cupy)):
                 setattr(owner, name, kind)
-        replace(
-            cupy.RawModule,
-            "get_function",
-            lambda call: lambda *a, **o: _Recorded(k := call(*a, **o), work(k)),
-        )
+
+        def get_function(call: Call, *args: Any, **options: Any) -> _Recorded:
+            kernel = call(*args, **options)
+            return _Recorded(kernel, work(kernel))
+
+        replace(cupy.RawModule, "get_function", wrapping(get_function))
         if "fuse" in vars(cupy):
             replace(cupy, "fuse", wrapping(self._fuse))
 
@@ -370,7 +375,8 @@ class CupyCalls:
 
 
 def _uploaded(*args: Any, **options: Any) -> tuple[CrossingKind, int] | None:
-    """Of a list or tuple the first element tells whether it is on the GPU."""
+    """What `copying` asks of functions that make an array; None where the values are on the GPU already,
+    which the first element of a list or tuple tells."""
     obj = by_position(args, options)[0]
     if type(obj) is np.ndarray:
         return "upload", obj.nbytes if obj.ndim else -1

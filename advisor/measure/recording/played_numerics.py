@@ -48,6 +48,8 @@ class _Unplayable(Exception):
 
 
 class Kernel:
+    """A kernel of the mock, with the message for one that cannot be computed."""
+
     watch: ClassVar[Any]
     name = "kernel"
 
@@ -187,7 +189,7 @@ def _evaluated(node: Any, values: Values) -> Any:
             raise _Unplayable
     operands = [_evaluated(each, values) for each in parts]
     whole = all(np.asarray(each).dtype.kind in "iub" for each in operands)
-    if type(op) not in _OPERATORS or (isinstance(op, ast.Div) and whole):  # C cuts the quotient
+    if type(op) not in _OPERATORS or (isinstance(op, ast.Div) and whole):  # C truncates the quotient
         raise _Unplayable
     return _OPERATORS[type(op)](*operands)
 

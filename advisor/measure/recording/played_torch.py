@@ -191,7 +191,8 @@ class Player:
         place = 2 if args and isinstance(args[0], (torch.dtype, torch.Tensor)) else 3
         args, copy = args[:place], copy or any(args[place:])
         device, dtype, _, layout = torch._C._nn._parse_to(*args, **options)
-        was = goes = isinstance(tensor, self._kind)
+        was = isinstance(tensor, self._kind)
+        goes = was
         if args and isinstance(args[0], torch.Tensor):  # whose own device is the CPU's
             goes = isinstance(args[0], self._kind)
         elif device is not None:

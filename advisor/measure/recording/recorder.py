@@ -185,7 +185,7 @@ class ScriptRecorder:
         self._plan_repeats(site, record, event)
 
     def _plan_repeats(self, site: Site, record: Record, event: Event) -> None:
-        """Until which crossing of the line others like this one are only counted, if all were alike."""
+        """Sets until which crossing of the line others like this one are only counted, if all were alike."""
         if site.only is not record or site.asked != event.bytes or not self.has_gpu:
             return
         site.kind, site.size = event.kind, event.bytes

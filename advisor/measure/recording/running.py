@@ -134,12 +134,12 @@ def _tell(error: BaseException, file: str) -> None:
 
 
 def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:
-    """Hears of processes that the user's own lines start, which are not recorded; to the end of this one."""
+    """Tells of processes that the user's own lines start, which are not recorded."""
 
     def telling(place: int, name: str, call: Any) -> Any:
-        """Around what starts a process; `place` and `name` of its command, or of multiprocessing's object."""
+        """Wraps what starts a process; `place` and `name` of its command, or of multiprocessing's object."""
 
-        def told(*args: Any, **options: Any) -> Any:
+        def wrapped(*args: Any, **options: Any) -> Any:
             frame: FrameType | None = sys._getframe(1)
             while frame is not None and frame.f_globals.get("__name__", "").startswith(_AROUND):
                 frame = frame.f_back
@@ -148,7 +148,7 @@ def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -
                 tell(f"{PROCESSES} {_started(command)}")
             return call(*args, **options)
 
-        return told
+        return wrapped
 
     def forking() -> None:
         if is_own(sys._getframe(1).f_code.co_filename):
@@ -228,7 +228,7 @@ class Finder(MetaPathFinder):
         return spec
 
     def install_imported(self) -> None:
-        """For libraries that are there already."""
+        """Installs recorders in libraries that are imported already."""
         for name in [name for name in self._installs if name in sys.modules]:
             self._installs.pop(name)(sys.modules[name])
 

@@ -76,7 +76,8 @@ def record(job: ScriptJob) -> Recorded:
     session = Session(job)
     sys.meta_path.insert(0, session.finder)
     program = program_of(job, session.loops)
-    named = session.recorder.copy_costs.only = session.named_loop(program.file)
+    named = session.named_loop(program.file)
+    session.recorder.copy_costs.only = named
     ended, seconds = session.run(program)
     copied = session.count()
     overhead = overheads(session.recorder, session.loops, session.origins, seconds)
@@ -172,7 +173,8 @@ class Session:
         return provide()
 
     def named_loop(self, main: str) -> Loop | None:
-        """The one of --frame, in the file that is run or another. Raises `UsageError` where there is none."""
+        """The loop that --frame names, in the file that is run or another; None without the option. Raises
+        `UsageError` where there is no loop."""
         if not self.job.frame:
             return None
         where, _, line = self.job.frame.rpartition(":")
@@ -184,7 +186,7 @@ class Session:
             )
         file = main if path == Path(main).resolve() else str(path)
         if file not in self.loops.files:
-            with suppress(OSError, SyntaxError, ValueError):  # the import's to raise
+            with suppress(OSError, SyntaxError, ValueError):  # raised again where the script imports it
                 self.loops.compiled(path.read_bytes(), str(path))
         loop = self.loops.at(file, int(line))
         if loop is None:
@@ -197,7 +199,8 @@ class Session:
         return loop
 
     def count(self) -> CopiedBytes | None:
-        """Ends the driver's count; the GPU is idle."""
+        """Ends the driver's count of bytes, and gives it beside the bytes recorded by line; None without a
+        count. The GPU has to be idle."""
         if (counted := self.driver.stop()) is None:
             return None
         sizes = Counter[CrossingKind]()

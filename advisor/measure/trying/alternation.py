@@ -31,7 +31,7 @@ ROUNDS = 8
 """Rounds that a loop's frames are shared out to, where longer blocks would leave fewer."""
 MOST_FRAMES = 1000
 WARM_UP = 3
-"""First frames that time nothing."""
+"""First frames of a loop, which are not timed."""
 
 
 def fits(frames: float, contestants: int) -> bool:
@@ -56,8 +56,8 @@ class Alternation:
     _end: float | None = None
 
     def __post_init__(self) -> None:
-        self._course = self._rounds()
-        next(self._course)
+        self._schedule = self._rounds()
+        next(self._schedule)
 
     def frame(self) -> None:
         """A frame begins, and the one before has ended. Raises `SystemExit` where the time is over."""
@@ -65,11 +65,11 @@ class Alternation:
             self._end = self.tell_end()
         if self.clock() > self._end:
             raise SystemExit(0)
-        self._course.send(False)
+        self._schedule.send(False)
 
     def end(self) -> None:
         """The loop is left, perhaps to be entered again."""
-        self._course.send(True)
+        self._schedule.send(True)
         self.switch(self.contestants[0])
 
     def _rounds(self) -> Generator[None, bool]:
@@ -101,7 +101,7 @@ class Alternation:
         return min(max(LEAST_FRAMES, frames), MOST_FRAMES)
 
     def _entered(self) -> Generator[None, bool]:
-        """Until a frame begins."""
+        """Waits until a frame begins."""
         while (yield):
             pass
 

@@ -242,7 +242,7 @@ def written_patch(
 
 
 def _text(file: str) -> str:
-    """With its line ends as they are, which the patch keeps. Raises `CannotWrite` where it is not UTF-8."""
+    """The file's text with its line ends, which the patch keeps. Raises `CannotWrite` if it is not UTF-8."""
     try:
         return Path(file).read_bytes().decode()
     except UnicodeDecodeError:

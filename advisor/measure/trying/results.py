@@ -222,11 +222,11 @@ _OWN_SPEED = re.compile(
 )
 """A label of such words alone, and a number. Each word matches in one way: in two, many would take hours."""
 _SECOND_FIGURE = re.compile(rf"\.\d+(?!\d)(?:(?!\b(?:{_SPEED})s?\b|\.\d).)*\.\d", re.IGNORECASE)
-"""One that no such word names, as after a simulation's time: "time 0.50, mean 0.2513"."""
+"""A further figure that no such word names, as after a simulation's time: "time 0.50, mean 0.2513"."""
 _LAST_FIGURE = re.compile(r"(?<!\D)(\D+)(\d*\.\d+)\D*$")
-"""With the words before it, each of which is looked at once: a line may have thousands."""
+"""The last figure of a line, and the words before it: each is looked at once, and there may be thousands."""
 _LABEL = re.compile(r"\b(?:time|duration|(elapsed|took|fps|throughput))\b", re.IGNORECASE)
-"""Of a figure that may be a time; of one that is."""
+"""Words before a figure that may be a time; those in the group, before one that is."""
 _DIGITS_OF_A_RESULT = 3
 """Two runs seldom take times that agree in so many digits; a simulated time does."""
 

@@ -121,7 +121,8 @@ class Session:
     _written: tuple[str, ...] = ()
 
     def trials(self, most: float) -> Trials:
-        """most: seconds of a frame that memory can change. A script that fails unchanged ends them."""
+        """Runs all trials; a script that fails unchanged ends them. most: seconds of a frame that memory can
+        change."""
         began = monotonic()
         try:
             self.progress.note(self._plan())
@@ -191,7 +192,7 @@ class Session:
         return any(outcome == "differs" for outcome, _ in self._left.values())
 
     def _leave(self, outcome: TrialOutcome, reasons: Mapping[str, str]) -> None:
-        """Changes that are tried no further, by name with the reason."""
+        """Ends the trials of changes, by name with the reason."""
         self._left |= {name: (outcome, reason) for name, reason in reasons.items()}
 
     def _live(self, changes: Iterable[Change] | None = None) -> list[Change]:
@@ -213,7 +214,7 @@ class Session:
         return [judged(trial, times, self._left.get(trial.name), untimed) for trial in trials]
 
     def _judged(self, trial: Trial) -> Trial:
-        """None is faster whose results were not compared, or of a script that differs from itself."""
+        """The trial as reported: faster only where its results were compared and are known to be equal."""
         figures: dict[str, object] = {"in_patch": trial.name in self._written}
         unproved = self._unchanged is not None and self._unchanged.unproved
         if trial.outcome == "faster" and (unproved or not self._all_compared):
@@ -249,7 +250,7 @@ class Session:
         return self._as_it_is().difference(changed)
 
     def _compare(self, together: Results, changes: Sequence[Change]) -> None:
-        """Whether results are equal under all changes; where they are not, which change is why."""
+        """Ends the trials of changes whose results differ. together: the results under all of them."""
         difference = self._difference(together)
         live = self._live(changes) if difference else []
         if len(changes) == 1:
