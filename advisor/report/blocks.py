@@ -43,7 +43,7 @@ Tone = Literal["clear", "tie", "inconclusive", "none"]
 
 
 def basis_of(devices: Collection[str]) -> Basis:
-    """The basis of a page of several devices; a CPU that stands in for no GPU is none."""
+    """The basis of a page of several devices; a CPU is neither measured nor predicted."""
     return "measured" if "measured" in devices else "predicted" if "predicted" in devices else "nothing"
 
 
@@ -83,7 +83,7 @@ class Finding:
     """One rule on one or more devices, where it said the same of them; or what an examination found.
 
     `saves` is the gain in a few words, `seconds` the gain per frame, `over` the strategy that it is relative
-    to. `again`: an advice before it has the same change and gain. `variants` are the snippet for other
+    to. `again`: an earlier finding has the same change and gain. `variants` are the snippet for other
     libraries: name and code.
     """
 
@@ -194,7 +194,7 @@ def columns(*heads: str | Column, figures: bool = True) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class Table(Block):
-    """Rows beside one another. `kind` is what it is of.
+    """Rows beside one another. `kind` says what it shows.
 
     `caption` is above it on a page, `title` in the short forms; `label` is its name for screen readers.
     `codes`: the rows' names are code. `brief_notes`: the short forms show the cells' notes. `left_out` is the
@@ -267,9 +267,9 @@ class Facts(Block):
 
 @dataclass(frozen=True)
 class Items(Block):
-    """Names with a status and a reason, such as gaps; `most` in Markdown, after `label` in short forms.
+    """Names with a status and a reason, such as gaps; Markdown shows `most` of them.
 
-    `labels`: that of several names.
+    In short forms `label` goes before an item, `labels` before one with several names.
     """
 
     items: tuple[Item, ...]

@@ -14,7 +14,7 @@ from advisor.profiles.conclusions import Recommendation
 from advisor.profiles.schema import Failed, Predicted, Prediction, Profile, Result, Skipped
 from advisor.profiles.sweeps import ProfileSet
 from advisor.report import words
-from advisor.report.blocks import Failure, Verdict
+from advisor.report.blocks import Failure, Tone, Verdict
 from advisor.report.tables import gaps
 from advisor.stats import EQUIVALENCE
 from advisor.verdicts.measured import baseline, speeds
@@ -31,7 +31,7 @@ FIRST_FRAMES = "The workload failed under every strategy here; predictions are b
 HOST_ONLY = "No stage of a frame runs on the device, so the memory strategy does not matter"
 UNSURE = "Confidence: none. No strategy has a time on a GPU."
 _DECLINED = "no strategy can be predicted"
-TONES: dict[str, Literal["clear", "tie", "inconclusive"]] = {"fastest": "clear", "near": "tie", "keep": "tie"}
+TONES: dict[str, Tone] = {"fastest": "clear", "near": "tie", "keep": "tie"}
 """How the page colours a verdict."""
 
 
@@ -52,8 +52,8 @@ def verdicts(profile: Profile) -> tuple[Verdict, ...]:
 
 def verdict_of(profile: Profile, prediction: Prediction | None = None) -> Verdict:
     """The measured verdict, or the predicted one for a device; or why this run does not support one."""
-    of, against = prediction or profile, doubt(profile, prediction)
-    device, chosen = words.name(of.device.name), of.recommendation
+    concluded, against = prediction or profile, doubt(profile, prediction)
+    device, chosen = words.name(concluded.device.name), concluded.recommendation
     basis: Literal["measured", "predicted"] = "predicted" if prediction else "measured"
     if against == "host only":
         return _host_only(device)
@@ -81,8 +81,9 @@ def verdict_of(profile: Profile, prediction: Prediction | None = None) -> Verdic
             step = _settling(profile, chosen.seconds_more)
     openings = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
     steps = " ".join(step for step in chosen.steps if not step.startswith(openings))  # the chart has it
-    reason, tone = words.line(steps if chosen.steps else chosen.reason, 2_000), TONES.get(chosen.verdict)
-    return Verdict(basis, tone or "inconclusive", device, text, reason, step, sure[:1].upper() + sure[1:])
+    reason = words.line(steps if chosen.steps else chosen.reason, 2_000)
+    tone = TONES.get(chosen.verdict, "inconclusive")
+    return Verdict(basis, tone, device, text, reason, step, sure[:1].upper() + sure[1:])
 
 
 def _host_only(device: str) -> Verdict:
@@ -226,6 +227,7 @@ def _faster(chosen: Recommendation, predicted: bool) -> str:
 
 
 def _key(reason: str, detail: str) -> tuple[str, str]:
+    """The same for failures that differ only in figures."""
     return FIGURES.sub("0", reason), excerpt(detail)
 
 

@@ -81,7 +81,8 @@ class Place:
 
 def devices_page(compared: ProfileSet) -> Page:
     workload, places = compared.profiles[0].workload, tuple(_places(compared))
-    parameters, beside, each = pairs(workload.parameters), "Side by side", "Device by device"
+    parameters = pairs(workload.parameters)
+    beside, each = "Side by side", "Device by device"
     by_basis = words.grouped(places, lambda place: place.basis).items()
     none = nothing("", "No device has figures: nothing was measured or predicted")
     verdicts = tuple(_places_verdict(same, basis) for basis, same in by_basis) or (none,)
@@ -147,11 +148,11 @@ def _places_verdict(places: Sequence[Place], basis: _GpuBasis) -> Verdict:
 
 
 def _choices(
-    basis: _GpuBasis, choices: Sequence[tuple[str, str]], of: int, remark: str, step: str, *, unsure: bool
+    basis: _GpuBasis, choices: Sequence[tuple[str, str]], count: int, remark: str, step: str, *, unsure: bool
 ) -> Verdict:
-    """Each choice with its devices, `of` so many."""
+    """The verdict on `count` devices: each choice with the devices that it is for."""
     alike = len({choice for choice, _ in choices}) == 1
-    headline = words.stated(words.on_devices(choices, of), basis == "predicted")
+    headline = words.stated(words.on_devices(choices, count), basis == "predicted")
     tone: blocks.Tone = "inconclusive" if unsure else "clear" if alike else "tie"
     return Verdict(basis, tone, "", headline, next_step=step, remark=remark)
 
@@ -261,8 +262,8 @@ def _advised(track: Track) -> dict[str, TableCell]:
             continue
         cell = TableCell("undecided" if stop.optima.rivals else NOTHING)
         by_name = {prediction.device.name: prediction for prediction in point.profile.predictions}
-        of = point.profile if track.basis == "measured" else by_name.get(track.device.name)
-        advice = of and of.recommendation
+        source = point.profile if track.basis == "measured" else by_name.get(track.device.name)
+        advice = source and source.recommendation
         if stop.optima.chosen and advice:
             likely, name = "likely " * stop.optima.likely, words.name(stop.optima.chosen)
             advice = with_gain(advice, point.profile) if track.basis == "measured" else advice
@@ -303,18 +304,18 @@ def fleet_page(record: FleetRecord) -> Page:
         replace(_fleet_verdict(rows), device=words.name(v) if v else "") for v, rows in by_value.items()
     )
     notes = blocks.Banners("note", tuple(words.line(note, 500) for note in record.notes))
-    each, gone = filled(_fleet_table(record, done) if done else None), "Without a result"
+    table, gone = filled(_fleet_table(record, done) if done else None), "Without a result"
     items = []
     alike = words.grouped(missing, lambda row: (row.status, row.reason, row.next_step))
     for (status, reason, step), same in alike.items():
         devices = tuple(words.name(f"{row.device} {row.value}".strip()) for row in same)
         text = words.line(f"{reason}. {step}" if step else reason, 500)
         items.append(blocks.Item(devices, "cannot take part" if status == "unfit" else status, text))
-    unheard = filled(blocks.Items(tuple(items), label=f"{gone}:", most=20))
+    without_result = filled(blocks.Items(tuple(items), label=f"{gone}:", most=20))
     sections = (
         lead(blocks.Verdicts(verdicts or (none,), named=bool(record.parameter)), notes),
-        Section("devices", "Device by device", each, nav="Devices", brief=True),
-        Section("missing", gone, unheard, nav=gone, brief=True),
+        Section("devices", "Device by device", table, nav="Devices", brief=True),
+        Section("missing", gone, without_result, nav=gone, brief=True),
     )
     return Page(
         "fleet",

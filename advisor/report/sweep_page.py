@@ -52,7 +52,7 @@ def sweep_page(sweep: ProfileSet) -> Page:
     names = words.name(machines[0][0].name) if len(machines) == 1 else words.count(len(machines), "device")
     on_device = f" on {names}" if first and basis == "measured" else ""
     created = words.created(first.created) if first else ""
-    remarks = tuple(words.line(note, 500) for note in sweep.notes), tuple(_notes(sweep, parameter))
+    limits, notes = tuple(words.line(note, 500) for note in sweep.notes), tuple(_notes(sweep, parameter))
     timed = [track for track in devices if track.with_figures]
     alone = len(timed) < 2 and not sweep.is_grid
     grids = []
@@ -63,11 +63,11 @@ def sweep_page(sweep: ProfileSet) -> Page:
         grids.append(Section(f"grid-times-{i}", name, tables[len(brief) :], forms="md txt"))
     best = () if alone or sweep.is_grid else (best_table(sweep, timed, parameter),)
     sections = (
-        _lead(sweep, devices, parameter, *remarks),
+        _lead(sweep, devices, parameter, limits, notes),
         *grids,
         Section("best", "At each value", best, nav="At each value", brief=True),
         *(_device(track, parameter, i, alone=alone) for i, track in enumerate(devices, 1)),
-        _circumstances(sweep, first, fixed, remarks[0] + remarks[1]),
+        _circumstances(sweep, first, fixed, limits + notes),
     )
     page = Page(
         "sweep",
@@ -104,7 +104,7 @@ def _lead(
     for track in devices:
         if not track.with_figures:
             figures.append(())
-        elif sweep.is_grid:  # of two parameters a table, of one lines
+        elif sweep.is_grid:  # a table of two parameters, a chart of one
             figures.append((next(grid_tables(track, sweep, confidence)),))
         else:
             height = HEIGHT if len(devices) == 1 else LOW
@@ -136,7 +136,7 @@ def _circumstances(sweep: ProfileSet, first: Profile | None, fixed: str, notes: 
 
 
 def _span(sweep: ProfileSet, parameter: str) -> str:
-    """n = 1 to 64; of two parameters n = 1 to 64, uses = 1 and 10."""
+    """Names and values as text: n = 1 to 64; with two parameters, n = 1 to 64, uses = 1 and 10."""
     values = list(dict.fromkeys(point.value for point in sweep.points))
     swept: list[tuple[str, Sequence[Values]]] = [(parameter, values)]
     if sweep.is_grid:

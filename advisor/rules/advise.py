@@ -53,7 +53,7 @@ from advisor.verdicts.scores import timed_again
 
 
 def cases(profile: Profile) -> tuple[Case, ...]:
-    """The measured CUDA device; without one, each device that was predicted.
+    """A case for the measured CUDA device; without one, for each device that was predicted.
 
     Readings are those of the machine that ran: they stay out of the cases of predicted devices.
     """
@@ -157,8 +157,7 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
         return not_applicable(f"No strategy has figures on {case.device.name}.")
     if rule.text.one_dram not in (None, case.one_dram):
         return not_applicable(rule.text.elsewhere)
-    there = {one: bool(case.of(one)) if isinstance(one, Kind) else one in case.rows for one in rule.requires}
-    missing = next((one for one, finding in there.items() if not finding), None)
+    missing = next((one for one in rule.requires if not _has(case, one)), None)
     if missing is None:
         return rule.judge(case, limits) if rule.judge else not_applicable("It speaks of lines of scripts.")
     if isinstance(missing, Kind) and missing.example in case.rows:
@@ -166,7 +165,12 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
     return case.without(missing.example if isinstance(missing, Kind) else missing)
 
 
+def _has(case: Case, required: Kind | str) -> bool:
+    return bool(case.of(required)) if isinstance(required, Kind) else required in case.rows
+
+
 def silences(profile: Profile) -> dict[str, str]:
+    """Who silenced each rule, by the rule's id."""
     by_file = dict.fromkeys(profile.workload.ignore, f"the workload file {profile.workload.file}")
     return {**by_file, **profile.preferences.ignored}
 
@@ -221,14 +225,15 @@ def _predicted(profile: Profile, target: CatalogueEntry, placing: dict[str, Stra
 
 
 def _with_predictions(profile: Profile, predictions: Sequence[Prediction]) -> Profile:
-    """They go by time where the objective cannot be predicted, which a note says."""
+    """The profile with these predictions. Where the objective cannot be predicted, they go by time, and a
+    note says so."""
     note = by_time(profile.preferences.objective) if predictions else ""
     notes = dict.fromkeys((*((note,) if note else ()), *profile.notes))
     return profile.model_copy(update={"predictions": tuple(predictions), "notes": tuple(notes)})
 
 
 def concluded(profile: Profile) -> Profile:
-    """With a verdict: a partial profile has none."""
+    """The profile with its verdict, which a partial profile lacks."""
     profile = timed_again(profile)
     if profile.script is not None or profile.recommendation is not None:
         return profile
@@ -334,7 +339,8 @@ def _strongest(case: LineCase, device: str, wanted: Preferences) -> Advice | Non
     for rule in RULES:
         if rule.judge_line is None or rule.id in wanted.ignored:
             continue
-        finding = rule.judge_line(case, values := limits(rule, wanted))
+        values = limits(rule, wanted)
+        finding = rule.judge_line(case, values)
         gained = (finding and finding.gain and finding.gain.seconds_per_frame) or 0.0
         if finding and gained > most and gained >= values["line_share"] * whole:
             most, strongest = gained, rule.concluded(device, finding)

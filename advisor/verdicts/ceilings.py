@@ -24,7 +24,7 @@ class Scope:
     frames: int
     seconds: float | None
     crossings: tuple[tuple[int, Crossing], ...]
-    """With their index in the run."""
+    """Each with its index in the run."""
     shares_memory: bool = False
     """Whether the program has memory that CPU and GPU both reach."""
 

@@ -73,6 +73,7 @@ def next_step(pairs: Pairs, pace: Pace) -> Step:
 
 
 def seconds_for(factor: float, pairs: Pairs, pace: Pace) -> float:
+    """How long it takes until there are `factor` times the rounds so far."""
     step = next_step(pairs, pace)
     rounds = (factor - 1) * pairs.rounds
     return rounds * (pace.round_seconds + pace.process_seconds / step.rounds)
@@ -157,11 +158,11 @@ def judge(
     certainty = choice.certainty(share)
     final = _Final(pairs, rows, preferences, certainty)
     kind = final.kind if noise is None or trusted(noise) else "untrusted"
-    more = None
+    seconds_more = None
     if kind == "open" and pace:  # if the differences stay as they are
         grown = ((f, _Final(pairs.grown(f), rows, preferences, certainty)) for f in FACTORS)
-        more = next((seconds_for(f, pairs, pace) for f, later in grown if later.settled), None)
-    verdict = verdict.model_copy(update={**final.figures(), "verdict": kind, "seconds_more": more})
+        seconds_more = next((seconds_for(f, pairs, pace) for f, later in grown if later.settled), None)
+    verdict = verdict.model_copy(update={**final.figures(), "verdict": kind, "seconds_more": seconds_more})
     outside = (one for one in final.standings if choice.surely_outside(one, preferences.indifference))
     slower = {one.contestant.name for one in outside}
     dropped = frozenset(slower | ({alias.name} if alias and alias.of in slower else set()))
@@ -170,6 +171,8 @@ def judge(
 
 
 class _Final:
+    """The contestants that compete, as the differences between them rank them."""
+
     def __init__(
         self, pairs: Pairs, rows: Sequence[choice.Contestant], preferences: Preferences, certainty: float
     ) -> None:

@@ -36,8 +36,8 @@ def recommend(profile: Profile) -> Recommendation | None:
     decision = decided(profile.blocks, rows, preferences, final) if final else _separate(rows, preferences)
     if final and preferences.objective == "footprint" and decision.verdict.strategy is None:
         # The least memory was screened out, for its time: time decides as far as screening knows it.
-        here = [one for one in contestants if not one.left]
-        lean = {one.name for one in leanest(within(here, preferences.memory_budget_bytes))}
+        remaining = [one for one in contestants if not one.left]
+        lean = {one.name for one in leanest(within(remaining, preferences.memory_budget_bytes))}
         least = [row for row in rows if row.strategy in lean]
         decision = _separate(least, preferences) if lean else decision
     result, by_name = decision.verdict, {row.strategy: row for row in rows}
@@ -70,14 +70,13 @@ def _ahead(profile: Profile, result: Recommendation) -> float | None:
 
 def compared(profile: Profile) -> Pairs:
     """How far the measured rows are apart in what the objective counts."""
-    counts, rows = profile.preferences.objective, profile.measured()
-    final = profile.final
+    objective, rows, final = profile.preferences.objective, profile.measured(), profile.final
     if final is None or not profile.blocks:
-        return _apart(list(rows.values()), counts)
-    scored = scores(profile.blocks, counts)
+        return _apart(list(rows.values()), objective)
+    scored = scores(profile.blocks, objective)
     finalists = {block.contestant for block in scored}
-    here = finalists & final.contestants.keys() - final.left.keys()
-    names = [name for name in rows if name in here]
+    remaining = finalists & final.contestants.keys() - final.left.keys()
+    names = [name for name in rows if name in remaining]
     return paired(scored, names, final.alone)
 
 
@@ -119,14 +118,15 @@ def _rounds(row: Measured, objective: Objective) -> tuple[tuple[float, ...], ...
 
 def _contestants(rows: Iterable[Measured], final: FinalRecord | None) -> list[Contestant]:
     """All rows: those without a block do not compete, but for the least memory."""
-    states = (final.left, final.dropped, final.alone) if final else ()
     return [
         Contestant(
             row.strategy,
             row.footprint.physical_bytes,
             code_change(row),
             row.placements,
-            *(row.strategy in state for state in states),
+            left=final is not None and row.strategy in final.left,
+            dropped=final is not None and row.strategy in final.dropped,
+            alone=final is not None and row.strategy in final.alone,
         )
         for row in rows
     ]

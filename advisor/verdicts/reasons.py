@@ -76,9 +76,10 @@ def with_reason(
     after: Sequence[str] = (),
     predicted: bool = False,
 ) -> Recommendation:
-    """With its reason, in steps, and what to do next. figures: what counts of a frame under each strategy.
+    """The recommendation with its reason, in steps, and what to do next.
 
-    before: how memory ruled others out. after: what else is known of the choice.
+    figures: what counts of a frame under each strategy. before: how memory ruled others out.
+    after: what else is known of the choice.
     """
     parts = (
         before,

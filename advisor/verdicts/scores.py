@@ -181,7 +181,7 @@ def timed_again(profile: Profile) -> Profile:
 
 
 def accounted(row: Measured, hosts: Collection[str], gpus: int = 1) -> Measured:
-    """With what its time leaves for launching, synchronising and waiting, and for all but host stages.
+    """The row with the time left for launching, synchronising and waiting, and that of all but host stages.
 
     hosts: the names of the host stages. Where frames overlap, their parts do, and nothing is left. The parts
     of several GPUs overlap too: all that is not the host's is their path.

@@ -86,7 +86,7 @@ def parse_gates(texts: Sequence[str]) -> tuple[Gate, ...]:
 
 
 def of_versions(gates: Sequence[Gate], *, anyway: bool) -> tuple[Gate, ...]:
-    """With the gate on results, which any gate brings, but where other results are wanted (`anyway`).
+    """The gates and one on results, which any gate brings unless other results are wanted (`anyway`).
 
     Raises `UsageError` for a gate on lines of scripts.
     """
