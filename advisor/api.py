@@ -328,7 +328,7 @@ _NAMED = (
     for name, kind in get_type_hints(Arguments).items()
 )
 _SIGNATURE = _PLAIN.replace(parameters=[*list(_PLAIN.parameters.values())[:2], *_NAMED])
-"""With the defaults of the options, for `help` and notebooks; an unknown argument is a TypeError."""
+"""Has the defaults of the options, for `help` and notebooks; an unknown argument is a TypeError."""
 profile.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
 
 

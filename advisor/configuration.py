@@ -185,10 +185,11 @@ def _pairs(name: str, words: Sequence[str]) -> dict[str, str]:
 def places(
     source: OptionSource, directory: Path | None = None, *, script: bool = False
 ) -> tuple[OptionSource, ...]:
-    """The files, looked for from `directory` up, and what is given directly: a later one goes before.
+    """The configuration files, looked for from `directory` up, then the options given directly; a later
+    source overrides an earlier one.
 
-    A script takes from the files what means something for it. Raises `UsageError` for what is wrong, or given
-    directly and nothing for a script; `FileProblem` for a file that cannot be read.
+    For a script, options in files that do not apply to one are left out. Raises `UsageError` for a wrong
+    value, or an option given directly that does not apply; `FileProblem` for a file that cannot be read.
     """
     of_files = tuple(files(directory or Path.cwd()))
     if not script:
@@ -201,8 +202,11 @@ def places(
     if "max_seconds" in source.values and not source.values.get("tries"):
         limit = source.called("max_seconds")
         raise UsageError(f"{limit} has no effect on a script without --try", next_step="Add --try.")
-    fits = {name for name, option in OPTIONS.items() if option.script}
-    return (*(replace(f, values={n: v for n, v in f.values.items() if n in fits}) for f in of_files), source)
+    for_scripts = [
+        replace(file, values={name: v for name, v in file.values.items() if OPTIONS[name].script})
+        for file in of_files
+    ]
+    return (*for_scripts, source)
 
 
 def merged(sources: Sequence[OptionSource]) -> Options:
@@ -237,10 +241,11 @@ def files(directory: Path) -> Iterator[OptionSource]:
         tool = _toml(pyproject).get("tool", {}) if pyproject.is_file() else {}
         section = tool.get("advisor") if isinstance(tool, dict) else None
         if section is not None:
-            yield _of_table(section, "pyproject.toml: [tool.advisor]", folder)
-        if there := os.path.lexists(own):  # a FIFO or a dangling link is a mistake to tell of
-            yield _of_table(_toml(own), f"{FILE}:", folder)
-        if section is not None or there:
+            yield _options_in(section, "pyproject.toml: [tool.advisor]", folder)
+        has_own = os.path.lexists(own)  # a FIFO or a dangling link too: reading it raises
+        if has_own:
+            yield _options_in(_toml(own), f"{FILE}:", folder)
+        if section is not None or has_own:
             return
 
 
@@ -252,7 +257,7 @@ def _toml(path: Path) -> dict[str, Any]:
         raise FileProblem(f"{path} cannot be read: {problem}", next_step=step) from None
 
 
-def _of_table(table: object, where: str, folder: Path) -> OptionSource:
+def _options_in(table: object, where: str, folder: Path) -> OptionSource:
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table", next_step=f"Its keys are {', '.join(KEYS)}.")
     if unknown := [f"{key!r}{nearest(key, KEYS)}" for key in table if key not in KEYS]:

@@ -43,7 +43,7 @@ def probe(gpu: int, launch: Callable[[CalibrationJob], Ended] | None = None) -> 
 
 
 def main(arguments: list[str]) -> None:
-    """In that process; arguments JOB.json and PARENT_PID."""
+    """The process that tries the GPU. Run as `main([JOB.json, PARENT_PID])`."""
     run_job(arguments, CalibrationJob, _try)
 
 
@@ -69,7 +69,7 @@ PACKAGES = ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy", "cuda-bindin
 
 @dataclass(frozen=True)
 class Facts:
-    """None where a fact could not be read."""
+    """What `gather` found on this machine; None where a fact could not be read."""
 
     driver: int | None
     """The newest CUDA that the driver supports; 13000 is 13.0."""
@@ -123,14 +123,14 @@ _LITTLE_MEMORY = 2 << 30
 _LITTLE_LOCKED = 64 << 20
 
 
-def _say(subject: str, case: str, name: str = "", **values: object) -> Finding:
+def _finding(subject: str, case: str, name: str = "", **values: object) -> Finding:
     """The finding of doctor.toml, with its values; `name` is a subject that names things of this machine."""
     texts = {key: text.format(**values) for key, text in _texts()[subject][case].items()}
     return Finding.model_validate({"subject": name or subject, **texts})
 
 
-def _first(**cases: object) -> str:
-    """The first case that holds."""
+def _first_case(**cases: object) -> str:
+    """The name of the first case that holds."""
     return next(case for case, holds in cases.items() if holds)
 
 
@@ -140,7 +140,7 @@ def _texts() -> dict[str, dict[str, dict[str, str]]]:
 
 
 def examine(facts: Facts) -> Checkup:
-    """Ready where a GPU that is there can be measured on; without one, since predicting needs none."""
+    """All findings. Ready where the GPU can be measured on, or where there is none: predicting needs none."""
     findings = (*_gpu(facts), *_tools(facts), *_host(facts))
     ready = not facts.gpus or (facts.probe is not None and not facts.probe.problem)
     verdict = "There is a GPU, but it cannot be measured yet: see what is missing below."
@@ -152,16 +152,16 @@ def examine(facts: Facts) -> Checkup:
 
 
 def _gpu(facts: Facts) -> Iterator[Finding]:
-    case = _first(none=facts.driver is None, no_gpu=not facts.gpus, several=facts.gpus > 1, one=True)
-    yield _say("driver", case, cuda=dotted(facts.driver or 0), gpus=facts.gpus)
+    case = _first_case(none=facts.driver is None, no_gpu=not facts.gpus, several=facts.gpus > 1, one=True)
+    yield _finding("driver", case, cuda=dotted(facts.driver or 0), gpus=facts.gpus)
     yield _cupy(facts)
     if facts.probe is None:
         return
     problem, step, free = facts.probe.problem, facts.probe.next_step, facts.probe.free_bytes
     left = "" if free is None else f", {units.size(free)} of its memory free"
     name = facts.probe.device.name if facts.probe.device else "the GPU"
-    case = _first(ran=not problem, advised=step, failed=True)
-    yield _say("first kernel", case, problem=problem, step=step, gpu=name, free=left)
+    case = _first_case(ran=not problem, advised=step, failed=True)
+    yield _finding("first kernel", case, problem=problem, step=step, gpu=name, free=left)
     if facts.probe.device is not None:
         yield from _device(facts.probe.device, facts)
 
@@ -169,15 +169,15 @@ def _gpu(facts: Facts) -> Iterator[Finding]:
 def _device(device: Device, facts: Facts) -> Iterator[Finding]:
     kind, has, bindings = device.memory_class, device.attributes.get, facts.packages.get("cuda-bindings")
     known = explained(kind, device.attributes) if kind else "unknown to this version of advisor"
-    yield _say("memory class", "any", kind=kind, explained=known)
+    yield _finding("memory class", "any", kind=kind, explained=known)
     concurrent = has("concurrent_managed_access")
-    managed = _first(not_concurrent=not concurrent, no_bindings=not bindings, concurrent=True)
-    yield _say("managed memory", managed, bindings=bindings)
+    managed = _first_case(not_concurrent=not concurrent, no_bindings=not bindings, concurrent=True)
+    yield _finding("managed memory", managed, bindings=bindings)
     yield from _links(facts.links)
     access = has("pageable_memory_access")
     by_tables = access and has("pageable_memory_access_uses_host_page_tables")
-    plain = _first(tables=by_tables, hmm=access, integrated=has("integrated"), discrete=True)
-    yield _say("plain memory (HMM, ATS)", plain)
+    plain = _first_case(tables=by_tables, hmm=access, integrated=has("integrated"), discrete=True)
+    yield _finding("plain memory (HMM, ATS)", plain)
 
 
 def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
@@ -188,7 +188,7 @@ def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
         port = f", both below PCIe root port {one.root_port}" * together
         reach = other.address in one.reaches and one.address in other.reaches
         name = f"GPU {first} and {second}"
-        yield _say("GPUs", "reach" if reach else "apart", name, over=over, port=port)
+        yield _finding("GPUs", "reach" if reach else "apart", name, over=over, port=port)
 
 
 def _cupy(facts: Facts) -> Finding:
@@ -196,42 +196,42 @@ def _cupy(facts: Facts) -> Finding:
     major = 13 if facts.driver is None else facts.driver // 1000
     if not wheels:
         package = f"'gpu-memory-advisor[cuda{min(major, 13)}]'" if major > 11 else "cupy-cuda11x"
-        return _say("CuPy", "absent" if facts.gpus else "unneeded", package=package)
+        return _finding("CuPy", "absent" if facts.gpus else "unneeded", package=package)
     versions = ", ".join(f"{name} {version}" for name, version in wheels.items())
     needed = re.search(r"cuda(\d+)x", next(iter(wheels)))
     too_new = needed and facts.driver is not None and facts.driver < int(needed[1]) * 1000
-    case = _first(several=len(wheels) > 1, too_new=too_new, compatible=facts.gpus, unused=True)
+    case = _first_case(several=len(wheels) > 1, too_new=too_new, compatible=facts.gpus, unused=True)
     cuda = dotted(facts.driver or 0)
-    return _say("CuPy", case, versions=versions, names=" ".join(wheels), cuda=cuda, major=major)
+    return _finding("CuPy", case, versions=versions, names=" ".join(wheels), cuda=cuda, major=major)
 
 
 def _tools(facts: Facts) -> Iterator[Finding]:
     yield _nsys(facts)
     if isinstance(facts.nsys, Nsys) and facts.probe and facts.probe.device:
-        yield _say("page faults", "recorded" if faults_observable(facts.probe.device) else "unseen")
+        yield _finding("page faults", "recorded" if faults_observable(facts.probe.device) else "unseen")
     if facts.gpus:
         yield _nvml(facts)
         access = {True: "root only", False: "available to every user", None: "unknown (no driver parameters)"}
-        yield _say("GPU counters", "any", access=access[facts.counters_for_root])
+        yield _finding("GPU counters", "any", access=access[facts.counters_for_root])
 
 
 def _nsys(facts: Facts) -> Finding:
     if isinstance(facts.nsys, str):
-        return _say("nsys", "absent", problem=facts.nsys, get=GET)
+        return _finding("nsys", "absent", problem=facts.nsys, get=GET)
     nvtx = facts.packages.get("nvtx", "")
     numbers = tuple(int(part) for part in re.findall(r"\d+", nvtx)[:3])
     old = facts.nsys.version[:2] <= LAST_OLD_NSYS and numbers > LAST_OLD_NVTX
     tool = f"{facts.nsys.name} at {facts.nsys.path}, nvtx {nvtx}"
-    return _say("nsys", "old" if old else "works", tool=tool)
+    return _finding("nsys", "old" if old else "works", tool=tool)
 
 
 def _nvml(facts: Facts) -> Finding:
     if not facts.readings:
-        return _say("NVML", "unavailable" if "nvidia-ml-py" in facts.packages else "absent")
+        return _finding("NVML", "unavailable" if "nvidia-ml-py" in facts.packages else "absent")
     reading = facts.readings[0]
     whole = None not in (reading.sm_hertz, reading.throttle_reasons, reading.temperature_celsius)
     absent = "; ".join(sorted(set(reading.absent.values()))[:2]) or "partly available"
-    return _say("NVML", "works" if whole else "partly", driver=reading.driver, absent=absent)
+    return _finding("NVML", "works" if whole else "partly", driver=reading.driver, absent=absent)
 
 
 def _host(facts: Facts) -> Iterator[Finding]:
@@ -240,23 +240,23 @@ def _host(facts: Facts) -> Iterator[Finding]:
     limit = state.locked_memory_limit
     amount = units.size(limit) if isinstance(limit, int) else limit
     little = isinstance(limit, int) and limit < _LITTLE_LOCKED
-    yield _say("locked memory", _first(little=little, enough=limit, unknown=True), amount=amount)
+    yield _finding("locked memory", _first_case(little=little, enough=limit, unknown=True), amount=amount)
     nodes, node = sum(bool(node.cpus) for node in state.numa_nodes), facts.gpu_node
-    case = _first(one=nodes < 2, unknown=node is None, known=True)
-    yield _say("NUMA", case, nodes=nodes, node=node)
+    case = _first_case(one=nodes < 2, unknown=node is None, known=True)
+    yield _finding("NUMA", case, nodes=nodes, node=node)
     if board is not None:
         mode, best = board.power_mode, board.best_power_mode
-        case = _first(unknown=mode is None, best=mode == best, lower=True)
-        yield _say("power mode", case, mode=mode, best=best)
+        case = _first_case(unknown=mode is None, best=mode == best, lower=True)
+        yield _finding("power mode", case, mode=mode, best=best)
     if state.wsl or state.container:
-        yield _say("runs in", "wsl" if state.wsl else "container")
+        yield _finding("runs in", "wsl" if state.wsl else "container")
 
 
 def _memory(state: HostState) -> Finding:
     free, limit = state.memory_available_bytes, state.memory_limit
     if free is None:
-        return _say("memory", "unknown")
+        return _finding("memory", "unknown")
     least = min(limit, free) if isinstance(limit, int) else free
     capped = f", {units.size(least)} for this container" if least < free else ""
     amount = f"{units.size(free)} free{capped}"
-    return _say("memory", "enough" if least >= _LITTLE_MEMORY else "little", amount=amount)
+    return _finding("memory", "enough" if least >= _LITTLE_MEMORY else "little", amount=amount)

@@ -205,7 +205,7 @@ def _state(module: Any, handle: Any, moment: Moment, process: int | None, contai
 
 
 def _positive(queries: Queries, figure: str) -> float | None:
-    """Some drivers write 0 for what they do not know."""
+    """A figure of `_POSITIVE`; None for a 0, which some drivers report where they do not know it."""
     call, arguments, scale = _POSITIVE[figure]
     answer = queries.query(figure, call, *arguments)
     if answer is not None and answer <= 0:
@@ -290,13 +290,13 @@ def gpu_links(machine: Machine = THIS_MACHINE, only: Sequence[str] = ()) -> tupl
     """Every GPU that NVML lists, or those at the PCI addresses `only`, as far as NVML describes them."""
     listed: dict[str, GpuLinks] = {}
     with contextlib.suppress(Unreachable), opened(machine.nvml) as module:
-        listed = {each.address: each for each in _all(module, machine.root)}
+        listed = {each.address: each for each in _listed(module, machine.root)}
     wanted = map(sysfs_address, only) if only else listed
     return tuple(listed.get(a) or GpuLinks(a, root_port=root_port(a, machine.root)) for a in wanted)
 
 
 def by_number(places: Sequence[str]) -> dict[str, str | int | float]:
-    """Links of the GPUs at these PCI addresses, as in a profile: `gpu0_uuid`, `gpu1_root_port` and so on."""
+    """Links of the GPUs at these PCI addresses, named as in a profile: `gpu0_uuid`, `gpu1_root_port`, …"""
     facts: dict[str, str | int | float] = {}
     for number, (gpu, place) in enumerate(zip(gpu_links(only=places), places, strict=True)):
         values = {"pci_bus_id": place, "uuid": gpu.uuid, "root_port": gpu.root_port}
@@ -317,7 +317,7 @@ def root_port(address: str, root: Path = ROOT) -> str | None:
     return bridges[0] if bridges else None
 
 
-def _all(module: Any, root: Path) -> Iterator[GpuLinks]:
+def _listed(module: Any, root: Path) -> Iterator[GpuLinks]:
     handles = {address: handle for handle in all_handles(module) if (address := address_of(module, handle))}
     for address, handle in handles.items():
         queries = Queries(module, handle)

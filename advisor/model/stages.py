@@ -31,7 +31,8 @@ _REREAD = "zero_copy_reread_bytes_per_second"
 
 
 def kernel_seconds(at: Context, stage: str) -> Values:
-    """With its launches, one for each traced call; no migrations, no cache maintenance."""
+    """Time of a stage's kernels with their launches, one for each traced call; without migrations and cache
+    maintenance."""
     traffic = at.traffic(stage)
     factor = at.learned.kernel_factor.get(stage, 1.0)
     arithmetic = _arithmetic(at, stage, traffic) * factor

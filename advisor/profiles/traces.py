@@ -223,7 +223,7 @@ def worked(span: Span) -> float:
 
 
 def thinned(timeline: Timeline, most: int) -> Timeline:
-    """With at most so many spans to draw: neighbours of one kind are merged over ever larger gaps."""
+    """The timeline with at most so many spans: neighbours of one kind are merged over ever larger gaps."""
     spans, gap = list(timeline.spans), timeline.frame_seconds / 1000
     while len(spans) > most and gap < timeline.frame_seconds:
         spans, gap = merged(spans, gap), gap * 2

@@ -125,7 +125,8 @@ def _lock(edits: SourceEdits, change: Change) -> None:
     if change.library != "cupy":
         _lock_made_once(edits, change)
         return
-    array, lines = "what was uploaded", {change.line, *(line for _, line in change.uploads)} - {0}
+    array = "what was uploaded"
+    lines = {change.line, *(line for _, line in change.uploads)} - {0}
     if change.origin is not None:
         statement, array, value = _assigned(edits, change.origin, (ast.Name, ast.Attribute), _MAKING)
         if is_inside(edits.tree, statement, change.loop):
@@ -154,12 +155,13 @@ def _lock_made_once(edits: SourceEdits, change: Change) -> None:
         raise CannotWrite(f"the file does not show which line makes what line {change.line} uploads")
     if change.library == "numba" and re.search(r"\bstream\b", edits.source):
         raise CannotWrite("the file copies in a stream")
-    torch = [n for n in ast.walk(edits.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
-    apart = {ast.unparse(n.targets[0]) for n in torch if ast.unparse(n.value).startswith("torch.")}
+    nodes = ast.walk(edits.tree)
+    assigned = [n for n in nodes if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+    tensors = {ast.unparse(n.targets[0]) for n in assigned if ast.unparse(n.value).startswith("torch.")}
     for name, statement in arrays.items():
-        # A call that does not wait may copy that tensor if it names what not only PyTorch's functions set.
+        # A call that does not wait may copy that tensor if it names anything but other tensors.
         for call in (c for c in calls_in(edits.tree) if any(w.arg == "non_blocking" for w in c.keywords)):
-            if names_of(call) - (apart - {name}) - {"torch"}:
+            if names_of(call) - (tensors - {name}) - {"torch"}:
                 raise CannotWrite(f"line {call.lineno} may copy it asynchronously")
         value = statement.value
         after = line_after(statement)
@@ -218,8 +220,8 @@ def _reuse(edits: SourceEdits, change: Change) -> None:
         stem = target or name or "result"
         loop = _loop_that_reuses(edits, change, statement, call, target)
         if not name:
-            name, text = edits.new_name(f"{target or 'result'}_device"), _downloaded(edits, call, source)
-            edits.insert(statement.lineno, indentation, f"{name} = {text}")
+            name = edits.new_name(f"{target or 'result'}_device")
+            edits.insert(statement.lineno, indentation, f"{name} = {_downloaded(edits, call, source)}")
         array, copy = _downloads_into(edits, change.library, name)
         host = edits.new_name(f"{stem}_pinned")
         if loop:

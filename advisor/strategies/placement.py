@@ -262,7 +262,7 @@ class Placement:
         return replace(arrays, to_device=to_device, to_host=to_host, move_part=move_part)
 
     def _crossing(self, placed: Placed, arena: Arena, layout: Layout, gpus: Sequence[int]) -> Placed:
-        """With the way to each GPU from the others: a copy on the stream of the GPU that needs it."""
+        """The placed buffer, with copies between GPUs on the stream of the GPU that needs the data."""
         pointers = {gpu: placed.on(gpu).device_pointer for gpu in gpus}
 
         def bring(backend: Backend, gpu: int, source: int, part: Bounds) -> None:

@@ -42,7 +42,7 @@ def _planned(
     cells = Cells.among(stage.parts for stage in (*setup, *frame))
 
     def in_cells(stage: StageUse) -> StageUse:
-        """As it touches cells, with the lengths that it goes by."""
+        """The stage's use of cells in place of buffers; its parts are the lengths that it goes by."""
         lengths = {buffer: part for buffer, part in stage.parts.items() if isinstance(part, str)}
         return replace(stage, access=cells.touched(stage.access, stage.parts), parts=lengths)
 

@@ -39,7 +39,7 @@ def annotated(function: StageFunction, annotation: Any, where: str) -> tuple[Acc
 
 def form_of(wanted: Any, who: str, parameter: str) -> ArrayForm | None:
     """The form of `In[wanted]`: a tensor's class, a Numba array's, or int for the address. None for the bare
-    `In` and for NumPy's and CuPy's own arrays. Told by the module's name, so that no library is imported.
+    `In` and for NumPy's and CuPy's own arrays. Recognized by its module's name: no library is imported.
     Raises `WorkloadError` for a type that names no form."""
     home = str(getattr(wanted, "__module__", "")).partition(".")[0]
     if wanted is Any or isinstance(wanted, TypeVar) or home in ("numpy", "cupy"):
@@ -213,6 +213,7 @@ def bind(workload: Workload) -> BoundWorkload:
 
 
 def _bind(stage: Stage, phase: Phase, workload: Workload, others: set[str]) -> BoundStage:
+    """Binds a stage under a name of its own, which is added to the names of `others`."""
     names = (stage.name, *(f"{stage.name}-{number}" for number in range(2, len(others) + 2)))
     name = next(name for name in names if name not in others)
     others.add(name)

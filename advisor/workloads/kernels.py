@@ -69,7 +69,7 @@ _KERNEL = re.compile(
     r"\b__global__\b(?:__\w+__\s*\([^()]*\)|[^(){};])*?\b(?!__)(?P<name>[A-Za-z_]\w*)\s*"
     r"\((?P<parameters>(?:[^()]|\([^()]*\))*)\)"
 )
-"""With attributes in parentheses before its name."""
+"""A kernel in CUDA C, with its name and parameters; attributes in parentheses may precede the name."""
 
 
 @dataclass(frozen=True)

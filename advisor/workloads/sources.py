@@ -32,8 +32,8 @@ _GIVE = "Give a file, FILE::NAME, or the function marked with @workload."
 
 @contextmanager
 def source(workload: object) -> Iterator[str]:
-    """FILE or FILE::NAME; of a function in a notebook's cell a file made of its source, while it is needed.
-    Raises `UsageError` where no process but this one could run it."""
+    """Gives FILE or FILE::NAME. For a function in a notebook's cell, the file is made of its source and
+    removed afterwards. Raises `UsageError` where no process but this one could run it."""
     if isinstance(workload, (str, Path)):
         yield str(workload)
         return
