@@ -233,7 +233,7 @@ def test_cupy_copies_from_and_to_one_array_of_the_host(cupy: Any) -> None:
     assert place == out.ctypes.data
 
 
-def test_bytes_of_tensors_without_memory_of_their_own_are_not_looked_at() -> None:
+def test_bytes_of_tensors_without_memory_of_their_own_or_that_cannot_tell_are_not_looked_at() -> None:
     torch = pytest.importorskip("torch")
     values, freed = torch.ones(4), torch.ones(4)
     freed.untyped_storage().resize_(0)
@@ -241,7 +241,12 @@ def test_bytes_of_tensors_without_memory_of_their_own_are_not_looked_at() -> Non
     wrapped = torch.Tensor._make_wrapper_subclass(made_of_others, (4,))
     without = wrapped, freed, torch._efficientzerotensor(4), values.to_sparse(), values.to("meta"), values[:0]
     conjugated = values.to(torch.complex64).conj()  # of its memory, and not its values
-    assert [host_bytes(each) for each in (*without, conjugated)] == [None] * 7
+    mute = dict.fromkeys(("is_pinned", "is_contiguous"), lambda _: {}["an error of its own"])
+    silent = values.as_subclass(type("Silent", (torch.Tensor,), mute))
+    assert [host_bytes(each) for each in (*without, conjugated, silent)] == [None] * 8
+    calls: Any = TorchCalls()
+    calls._torch, calls._recorder = torch, SimpleNamespace(depth=nullcontext())
+    assert [calls._memory(each) for each in (silent, values, [1.0])] == ["unknown", "pageable", "pageable"]
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
@@ -251,17 +256,6 @@ def test_a_large_matrix_is_looked_at_in_parts() -> None:
     for number in (8, 9):
         Contents().look(seen, "upload", np.matrix(np.arange(100_001.0)), number)
     assert (seen.checked, seen.same, seen.complete) == (2, 1, False)
-
-
-def test_memory_of_a_tensor_that_cannot_tell_is_unknown() -> None:
-    torch = pytest.importorskip("torch")
-    mute = dict.fromkeys(("is_pinned", "is_contiguous"), lambda _: {}["an error of its own"])
-    silent = torch.ones(4).as_subclass(type("Silent", (torch.Tensor,), mute))
-    calls: Any = TorchCalls()
-    calls._torch, calls._recorder = torch, SimpleNamespace(depth=nullcontext())
-    kinds = [calls._memory(each) for each in (silent, torch.ones(4), [1.0])]
-    assert host_bytes(silent) is None
-    assert kinds == ["unknown", "pageable", "pageable"]
 
 
 def test_pytorch_copies_into_a_tensor_that_can_be_resized() -> None:

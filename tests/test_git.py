@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
 import pytest
-from running import REPOSITORY
 from test_revisions import add_submodule, commit, git, work
 
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.revisions import Git, Unanswered, base_of, checkout, commit_of, dirty, repository
-from tests.forking import started
 
 __all__ = ["work"]
 
@@ -221,14 +217,15 @@ def wrapped(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("sleep 60 & sleep 60", "git rev-parse did not end within 0.5 s"),
         ("exec yes", "more than can be an answer"),
         ("exec >&- 2>&-; sleep 60", "git rev-parse did not end within 0.5 s"),
+        ("kill -INT $PPID; sleep 60 & sleep 60", ""),
     ],
 )
-def test_a_git_that_hangs_or_talks_without_end_is_ended(
+def test_a_git_that_hangs_or_talks_without_end_or_is_interrupted_is_ended(
     tmp_path: Path, script: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrapped(tmp_path, script, monkeypatch)
-    asked = Git(tmp_path, 60.0 if "yes" in script else 0.5, variables={"MARK": str(tmp_path)})
-    with pytest.raises(Unanswered, match=problem):
+    asked = Git(tmp_path, 0.5 if "0.5 s" in problem else 60.0, variables={"MARK": str(tmp_path)})
+    with pytest.raises(Unanswered if problem else KeyboardInterrupt, match=problem or None):
         asked.ask("rev-parse", "HEAD")
     assert not left(tmp_path)
 
@@ -259,22 +256,3 @@ def test_an_answer_that_makes_no_sense_is_no_answer(
         return
     with pytest.raises((UsageError, FileProblem)):
         base_of(repository(work / "app" / "w.py"), None)
-
-
-def test_ctrl_c_ends_a_git_that_hangs(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, with all that it started."""
-    wrapped(work.parent, f"touch '{work.parent}/begun'; sleep 600 & sleep 600", monkeypatch)
-    process = subprocess.Popen(
-        [*started().command, "compare", "--run", str(work / "app" / "w.py"), "--no-gpu"],
-        cwd=work.parent,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "MARK": str(work.parent)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while not (work.parent / "begun").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, "interrupted: nothing was compared" in said) == (130, True), said
-    assert not left(work.parent)
