@@ -89,17 +89,11 @@ def test_the_command(tmp_path: Path, command: Command) -> None:
     assert command("trace", file, "--format", "csv").code == 2, "--out is missing"
 
 
-def timeline(strategy: str) -> TimelineView:
-    """The picture of what nsys saw of `vector_add` on an H200."""
-    (trace,) = read(DATA / "nsys" / f"h200-{strategy}.sqlite").strategies
-    profile = of(NsysTrace(strategies=(trace,)), **{strategy.replace("-", "_"): own()})
-    (fold,) = (block for block in traces(profile) if isinstance(block, Fold))
-    (view,) = (block for block in fold.blocks if isinstance(block, TimelineView))
-    return view
-
-
 def test_many_migrations_are_drawn_by_direction_and_told_by_cause() -> None:
-    view = timeline("managed")
+    """What nsys saw of `vector_add` on an H200."""
+    (trace,) = read(DATA / "nsys" / "h200-managed.sqlite").strategies
+    (fold,) = (b for b in traces(of(NsysTrace(strategies=(trace,)), managed=own())) if isinstance(b, Fold))
+    (view,) = (block for block in fold.blocks if isinstance(block, TimelineView))
     (line,) = [line for line in view.lines if line.name == "migrations"]
     assert len(line.pieces) < MOST_DRAWN
     assert {re.sub(r"^\d+ × |: .*", "", piece.title) for piece in line.pieces} == {"to-device", "to-host"}
@@ -107,7 +101,6 @@ def test_many_migrations_are_drawn_by_direction_and_told_by_cause() -> None:
         f"{way}, {why}" for way in ("to-device", "to-host") for why in ("page fault", "speculative prefetch")
     }
     assert {row.label for row in view.rows if row.track == "migrations"} == causes
-    (trace,) = read(DATA / "nsys" / "h200-managed.sqlite").strategies
     moved = sum(m.seconds for m in trace.activity.migrations or ()) / trace.frames
     drawn = sum(worked(span) for span in trace.timeline.spans if span.track == "migration")
     assert drawn == pytest.approx(moved, rel=0.1), "the gaps between them are no work"

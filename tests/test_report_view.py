@@ -116,10 +116,6 @@ def test_near_strategies_of_the_same_memory_share_a_bar(more: float, drawn: list
 # Where the time of a frame goes
 
 
-def frame_of(run: Profile, strategy: str) -> list[tuple[str, str, str]]:
-    return [(part.key, part.value, part.category) for part in parts_of(run)[strategy]]
-
-
 def first_answer(run: Profile) -> Answer:
     return blocks(page_of(run), Answers)[0].items[0]
 
@@ -127,7 +123,8 @@ def first_answer(run: Profile) -> Answer:
 def test_parts_of_a_measured_frame_and_the_rest() -> None:
     stages = {"produce": 0.004, "add": 0.002, "consume": 0.003}
     row = measured("pinned", 0.020, stage_seconds=stages, transfer_seconds=0.006, synchronize_seconds=0.001)
-    assert frame_of(profile(results=(row,)), "pinned") == [
+    parts = parts_of(profile(results=(row,)))["pinned"]
+    assert [(part.key, part.value, part.category) for part in parts] == [
         ("produce", "4.00 ms", "host"),
         ("consume", "3.00 ms", "host-2"),
         ("copies", "6.00 ms", "transfer"),
