@@ -236,22 +236,15 @@ def test_a_device_without_an_entry_has_its_class() -> None:
 DOCS = (Path(__file__).parent.parent / "docs" / "devices.md").read_text(encoding="utf-8")
 
 
-def cells(line: str) -> list[str]:
-    return [cell.strip().strip("`") for cell in line.strip("| ").split("|")]
-
-
 def documented(first_cells: set[str]) -> list[list[str]]:
     """The rows of the tables of docs/devices.md that begin with one of those."""
-    rows = [cells(line) for line in DOCS.splitlines() if line.startswith("|")]
+    lines = (line.strip("| ").split("|") for line in DOCS.splitlines() if line.startswith("|"))
+    rows = [[cell.strip().strip("`") for cell in line] for line in lines]
     return [row for row in rows if row[0] in first_cells]
 
 
-def printed() -> list[list[str]]:
-    return [re.split(r" {2,}", line.strip()) for line in describe_all().splitlines()]
-
-
 def test_the_documentation_is_the_catalogue_in_a_table_of_80_columns(tmp_path: Path) -> None:
-    heading, *rows = printed()
+    heading, *rows = (re.split(r" {2,}", line.strip()) for line in describe_all().splitlines())
     assert heading == ["device", "name", "memory class", "memory", "bandwidth"]
     assert max(map(len, describe_all().splitlines())) <= 80
     assert ["orin-nano", "Jetson Orin Nano 8GB", "tegra-io-coherent", "7.44 GiB", "68.0 GB/s"] in rows
