@@ -72,17 +72,7 @@ SLOW = dict.fromkeys(SHARES, 1.3)
 QUIET = 0.01
 
 
-@every(
-    "parts",
-    [
-        SLOW,
-        {"produce": 3.0},
-        {"produce": 1.8, "consume": 1.8},
-        {"add": 3.0},
-        {"copies": 2.0},
-        {"produce": 1.9, "copies": 1.5},
-    ],
-)
+@every("parts", [SLOW, {"produce": 3.0}, {"add": 3.0}, {"copies": 2.0}, {"produce": 1.9, "copies": 1.5}])
 def test_what_moved_together_is_told(parts: Mapping[str, float]) -> None:
     """A part that is slower in every strategy: none of them is said to have changed alone."""
     base, head = run(1, restless=QUIET), run(2, parts, restless=QUIET)
