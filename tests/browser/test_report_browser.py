@@ -13,6 +13,7 @@ from builders import (
     altered,
     catalogue_device,
     cpu_profile,
+    devices_of,
     failed,
     measured,
     predicted,
@@ -24,10 +25,10 @@ from builders import (
     vector_add_workload,
 )
 from rendering import blocks, shown
-from test_device_comparison import hostile as hostile_devices
 from test_device_comparison import mixed
 from test_report_compare import cpu, gpu
 from test_report_compare import hostile as hostile_pair
+from test_report_escaping import everywhere
 from test_report_sweep import cpu_sweep, gpu_sweep, hostile_sweep
 
 from advisor.profiles.reading import load
@@ -81,7 +82,9 @@ PAGES = {
     "compared cpu": lambda: comparison_page(*cpu()),
     "compared hostile": lambda: comparison_page(*hostile_pair(LONG), (LONG, LONG)),
     "devices": lambda: page_of(mixed()),
-    "hostile devices": lambda: page_of(hostile_devices(LONG)),
+    "hostile devices": lambda: page_of(
+        devices_of(everywhere(LONG), altered(everywhere(LONG), "device", name=f"2{LONG}"))
+    ),
     "sweep": lambda: page_of(cpu_sweep()),
     "hostile sweep": lambda: page_of(hostile_sweep(LONG)),
 }
