@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from fakes import job
-from running import REPOSITORY
+from running import MISBEHAVING, REPOSITORY
 
 from advisor.measure.frames import Ranges
-from advisor.measure.jobs import Done
+from advisor.measure.jobs import Done, Problem
 from advisor.measure.launcher import Ended, ProcessLauncher
 from tests.forking import server
 
@@ -102,6 +102,13 @@ def test_ranges_nest_and_balance_in_the_domain(record: Path) -> None:
     assert {one.payload for one in found if one.path[-1] != "frame"} == {"-"}
     *_, last = frames(found)
     assert last == ["host:produce", "to-device", "to-device", "device:add", "to-host", "host:consume"]
+
+
+@needs_compiler
+def test_every_range_is_closed_when_a_stage_raises(record: Path) -> None:
+    ended = ran(record, MISBEHAVING, "pageable", assignments={"how": "raise", "at": "3"})
+    assert isinstance(ended.outcome, Problem)
+    assert pushed(record)[-1].path == ("strategy:pageable", "frame", "device:compute"), "where it raised"
 
 
 def test_with_no_tool_attached_no_attributes_are_made_and_none_are_filled() -> None:
