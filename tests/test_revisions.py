@@ -28,6 +28,15 @@ def commit(folder: Path, text: str, message: str = "a change") -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
+def add_submodule(work: Path, place: str) -> None:
+    lib = work.parent / "lib"
+    lib.mkdir()
+    git(lib, "init", "-q", "-b", "main")
+    commit(lib, "old")
+    git(work, "submodule", "--quiet", "add", str(lib), place)
+    git(work, "commit", "-qm", "with a submodule")
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     """A clone whose branch `feature` is a commit ahead of main, which has another one since."""
@@ -158,12 +167,7 @@ def test_a_file_that_was_renamed_since_is_found_under_its_old_name(work: Path) -
 
 @pytest.mark.parametrize("there", [True, False], ids=["cloned", "its commit is missing"])
 def test_submodules_are_at_the_commits_of_base(work: Path, there: bool) -> None:
-    lib = work.parent / "lib"
-    lib.mkdir()
-    git(lib, "init", "-q", "-b", "main")
-    commit(lib, "old")
-    git(work, "submodule", "--quiet", "add", str(lib), "third party/lib")
-    git(work, "commit", "-qm", "with a submodule")
+    add_submodule(work, "third party/lib")
     git(work, "branch", "-f", "main")
     commit(work / "third party" / "lib", "new")
     if not there:  # a commit that nobody has
