@@ -17,7 +17,7 @@ from advisor.devices import host
 from advisor.devices.entries import explained
 from advisor.devices.gpus import GpuLinks, gpu_links, gpu_states
 from advisor.errors import AdvisorError
-from advisor.extras import dotted, driver_version
+from advisor.extras import cupy_package, dotted, driver_version
 from advisor.measure.backends import gpu_count, open_backend
 from advisor.measure.jobs import CalibrationJob, Probe
 from advisor.measure.launcher import Ended, ProcessLauncher
@@ -193,15 +193,13 @@ def _links(gpus: Sequence[GpuLinks]) -> Iterator[Finding]:
 
 def _cupy(facts: Facts) -> Finding:
     wheels = {name: version for name, version in facts.packages.items() if name.startswith("cupy")}
-    major = 13 if facts.driver is None else facts.driver // 1000
     if not wheels:
-        package = f"'gpu-memory-advisor[cuda{min(major, 13)}]'" if major > 11 else "cupy-cuda11x"
-        return _finding("CuPy", "absent" if facts.gpus else "unneeded", package=package)
+        return _finding("CuPy", "absent" if facts.gpus else "unneeded", package=cupy_package(facts.driver))
     versions = ", ".join(f"{name} {version}" for name, version in wheels.items())
     needed = re.search(r"cuda(\d+)x", next(iter(wheels)))
     too_new = needed and facts.driver is not None and facts.driver < int(needed[1]) * 1000
     case = _first_case(several=len(wheels) > 1, too_new=too_new, compatible=facts.gpus, unused=True)
-    cuda = dotted(facts.driver or 0)
+    cuda, major = dotted(facts.driver or 0), (facts.driver or 0) // 1000
     return _finding("CuPy", case, versions=versions, names=" ".join(wheels), cuda=cuda, major=major)
 
 

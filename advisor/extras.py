@@ -23,6 +23,12 @@ def dotted(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
+def cupy_package(driver: int | None) -> str:
+    """What to install for CuPy with a driver for that CUDA, as in `pip install`; for CUDA 13 if unknown."""
+    release = min(driver or 13000, 13000) // 1000
+    return f"'gpu-memory-advisor[cuda{release}]'" if release > 11 else "cupy-cuda11x"
+
+
 def cuda_extra() -> str:
     """The extra for the CUDA version that the installed driver supports; empty without a driver."""
     version = driver_version() or 0

@@ -245,6 +245,7 @@ MACHINES: dict[str, Machine | str] = {
     "no advisor": "no package",
     "no CuPy": machine(gpu("GPU-1"), cupy=None),
     "a CuPy for a newer driver": machine(gpu("GPU-1"), driver_cuda=12040),
+    "no CuPy, a driver for CUDA 11": machine(gpu("GPU-1"), cupy=None, driver_cuda=11040),
     "a report that is none": "nonsense",
 }
 

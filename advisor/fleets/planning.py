@@ -12,6 +12,7 @@ from pydantic import Field
 
 from advisor.devices.entries import EXPLAINED
 from advisor.errors import NothingMeasured, UsageError, nearest
+from advisor.extras import cupy_package
 from advisor.profiles.base import Record, optional, table
 from advisor.profiles.files import LARGEST
 from advisor.profiles.fleets import Row
@@ -125,12 +126,12 @@ def require_fit(machine: Machine, *, no_gpu: bool = False) -> None:
     if not machine.gpus or no_gpu:
         return
     release = (machine.driver_cuda or 0) // 1000
-    extra = f"pip install 'gpu-memory-advisor[{'cuda13' if release >= 13 else 'cuda12'}]'"
+    install = f"pip install {cupy_package(machine.driver_cuda or 12000)}"
     if machine.cupy is None:
-        raise NothingMeasured("CuPy is not installed there", next_step=f"Install it: {extra}")
+        raise NothingMeasured("CuPy is not installed there", next_step=f"Install it: {install}")
     if machine.cupy_cuda and release and machine.cupy_cuda > release:
         built_for = f"CuPy {machine.cupy} there is built for CUDA {machine.cupy_cuda}"
-        step = f"Install the matching one: {extra}, or update the driver."
+        step = f"Install the matching one: {install}, or update the driver."
         raise NothingMeasured(f"{built_for}, its driver supports {release}", next_step=step)
 
 
