@@ -129,14 +129,16 @@ class _Checks:
 
 def _require_no_state(unlike: Mapping[str, int], changed: Sequence[str]) -> None:
     """Raises `WorkloadError` for results that repeat in new imports of the file, but not in the same one."""
-    for name, frame in unlike.items():
-        raise WorkloadError(
-            f"results depend on the frames that ran before: frames change the global "
-            f"{' and '.join(map(repr, changed))}, and when the workload starts again in the same process, "
-            f"buffer {name!r} differs from frame {frame} on",
-            next_step="Keep it in a buffer (InOut), or create it in the workload's function, which is called "
-            "for every strategy. Random numbers come from the parameter `rng`.",
-        )
+    if not unlike:
+        return
+    name, frame = next(iter(unlike.items()))
+    raise WorkloadError(
+        f"results depend on the frames that ran before: frames change the global "
+        f"{' and '.join(map(repr, changed))}, and when the workload starts again in the same process, "
+        f"buffer {name!r} differs from frame {frame} on",
+        next_step="Keep it in a buffer (InOut), or create it in the workload's function, which is called "
+        "for every strategy. Random numbers come from the parameter `rng`.",
+    )
 
 
 def _require_unread(begin: Begin, frames: int) -> None:

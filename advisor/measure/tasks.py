@@ -145,8 +145,7 @@ def measure(
     host = {stage: seconds / count for stage, seconds in loop.host_seconds.items()}
     iterations = iteration_records(loop.iterations, first_counts)
     after = footprint.read(run.arena.backend)
-    bus_id = backend.environment().get("pci_bus_id")
-    # While clocks and link are still as they were under load.
+    bus_id = backend.environment().get("pci_bus_id")  # while clocks and link are as they were under load
     state = bus_id and gpu_state(str(bus_id), moment="under-load", process=os.getpid())
     nan = _late_nan(job, run, loop.next_alone())
     steps, places = _step_by_step(job, backend, run, before, hurried=hurried)

@@ -15,7 +15,7 @@ from advisor.profiles.base import Record
 from advisor.profiles.schema import BufferRecord, MemoryClass, Trace, WorkloadRecord
 from advisor.profiles.traces import StageWork, Traffic
 from advisor.strategies.placement import Placement
-from advisor.strategies.planning import plan
+from advisor.strategies.planning import plan_of
 from advisor.strategies.registry import Strategy, gpus_of, shared
 from advisor.strategies.schedule import Plan, Step, doubled, stage_uses
 
@@ -76,7 +76,7 @@ class Context:
     def plan(self) -> Plan:
         device = self.machine.entry.device()
         traits = {name: placement.traits(device) for name, placement in self.placements.items()}
-        return plan(stage_uses(self.workload, "setup"), stage_uses(self.workload, "frame"), traits)
+        return plan_of(self.workload, traits)
 
     @cached_property
     def iterations(self) -> list[float]:

@@ -15,9 +15,8 @@ from advisor.profiles.schema import BufferRecord, Device, Measured, Profile
 from advisor.report import blocks, words
 from advisor.strategies.mixes import mixes_of, of_row
 from advisor.strategies.placement import Placement
-from advisor.strategies.planning import plan
+from advisor.strategies.planning import plan_of
 from advisor.strategies.registry import Strategy
-from advisor.strategies.schedule import stage_uses
 
 T = TypeVar("T")
 _KEPT = ("profile", "snippet", "variants", "code", "excerpt", "href")
@@ -122,7 +121,7 @@ def _moved(strategy: Strategy, profile: Profile, device: Device) -> dict[str, st
     ran, valid = profile.workload, profile.traffic.valid_bytes if profile.traffic else {}
     traits = {name: placement.traits(device) for name, placement in strategy.placements(ran).items()}
     try:
-        period = plan(stage_uses(ran, "setup"), stage_uses(ran, "frame"), traits).period
+        period = plan_of(ran, traits).period
     except WorkloadError:
         return None
     buffers = {buffer.name: buffer for buffer in ran.buffers}

@@ -30,9 +30,9 @@ from advisor.rules.rows import Row as Row
 from advisor.rules.rows import Traced, fastness, strategy_named
 from advisor.rules.snippets.writing import snippet, variants
 from advisor.strategies.mixes import Mix
-from advisor.strategies.planning import plan
+from advisor.strategies.planning import plan_of
 from advisor.strategies.registry import BASELINE, Strategy
-from advisor.strategies.schedule import Step, stage_uses
+from advisor.strategies.schedule import Step
 
 _SHARED: Mapping[str | None, Mapping[str, Any]] = {
     "frame-share": {
@@ -267,7 +267,7 @@ class Case:
         if known is None:
             return []
         traits = {name: placed.traits(self.device) for name, placed in known.placements(workload).items()}
-        steady = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits).steady
+        steady = plan_of(workload, traits).steady
         moves = [step for step in steady if step.action in ("to-device", "to-host", "to-peer")]
         buffers = {buffer.name: buffer for buffer in workload.buffers}
         return [(step, step.moved(buffers[step.name], self.traffic.valid_bytes)) for step in moves]

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain, groupby
 
 from advisor.errors import WorkloadError
-from advisor.profiles.schema import AccessMode, Loop
+from advisor.profiles.schema import AccessMode, Loop, WorkloadRecord
 from advisor.strategies import schedule
 from advisor.strategies.parts import NAME_THE_LENGTH, Cells, Part, Region, buffer_of
 from advisor.strategies.schedule import Memory, Place, Places, Plan, StageUse, State, Step, Streams, Traits
@@ -32,6 +32,11 @@ def plan(setup: Sequence[StageUse], frame: Sequence[StageUse], traits: Mapping[s
         return replace(stage, parts={**stage.parts, **regions})
 
     return _planned(tuple(map(in_pages, setup)), tuple(map(in_pages, frame)), tuple(traits.items()))
+
+
+def plan_of(workload: WorkloadRecord, traits: Mapping[str, Traits]) -> Plan:
+    """The plan of a recorded workload."""
+    return plan(schedule.stage_uses(workload, "setup"), schedule.stage_uses(workload, "frame"), traits)
 
 
 @lru_cache(maxsize=256)

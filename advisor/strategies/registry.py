@@ -16,7 +16,7 @@ from advisor.profiles.schema import BufferRecord, Device, Side, WorkloadRecord
 from advisor.strategies import kinds
 from advisor.strategies.kinds import DEVICE_ONLY, HOST_ONLY, External
 from advisor.strategies.placement import Placement
-from advisor.strategies.planning import plan
+from advisor.strategies.planning import plan_of
 from advisor.strategies.schedule import Traits, obstacle, stage_uses
 from advisor.texts import from_markdown
 
@@ -88,7 +88,7 @@ def sides(workload: WorkloadRecord) -> dict[str, set[Side]]:
 def crossing(workload: WorkloadRecord) -> frozenset[str]:
     """The buffers of which some GPU reads what another one makes."""
     traits = dict.fromkeys((buffer.name for buffer in workload.buffers), Traits(moves="copies", peer=True))
-    planned = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
+    planned = plan_of(workload, traits)
     steps = (*planned.setup, *planned.first, *planned.steady)
     return frozenset(step.name for step in steps if step.action == "to-peer")
 

@@ -19,7 +19,7 @@ from advisor.profiles.schema import BufferRecord, Device, Loop, WorkloadRecord
 from advisor.rules.rows import NO_MIXES, strategy_named
 from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH, Library, Way, opening
 from advisor.strategies.parts import Region
-from advisor.strategies.planning import plan
+from advisor.strategies.planning import plan_of
 from advisor.strategies.registry import BASELINE, Strategy, gpus_of, to_place
 from advisor.strategies.schedule import Plan, Step, doubled, parts, stage_uses
 
@@ -149,7 +149,7 @@ def code(library: Library, strategy: Strategy, workload: WorkloadRecord, device:
     if len(known) < len(ways):
         return None
     traits = {name: placement.traits(device) for name, placement in placements.items()}
-    steps = plan(stage_uses(workload, "setup"), stage_uses(workload, "frame"), traits)
+    steps = plan_of(workload, traits)
     for step in chain(steps.first, *steps.period):
         in_rows = isinstance(step.part, Region) and any(s.height > 1 for s in step.part.spans(1))
         if in_rows and ("import cupy" not in library.imports or step.action == "to-peer"):
