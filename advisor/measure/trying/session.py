@@ -183,7 +183,8 @@ class Session:
                 self._time()
         for change in self._faster_allocators():
             self._compare(self._results(change.name, [change]), [change])
-        behind = sorted(self._faster_allocators(), key=lambda c: self._times().seconds[c.name])[1:]
+        times = self._times().seconds
+        behind = sorted(self._faster_allocators(), key=lambda change: times[change.name])[1:]
         self._leave("not-faster", {change.name: _ANOTHER for change in behind})
         self._all_compared = True
 
