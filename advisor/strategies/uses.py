@@ -239,8 +239,8 @@ def require_evaluated_first(statement: ast.stmt, call: ast.Call, source: ast.exp
 def require_same_each_time(tree: ast.Module, value: ast.expr) -> None:
     """Raises `CannotWrite` where an expression may do more than copy and convert arrays, as a function of the
     user's that counts its calls."""
+    libraries = ("cupy", "numpy", "torch", "numba.cuda")
     for call in calls_in(value):
-        libraries = ("cupy", "numpy", "torch", "numba.cuda")
         functions = {imported_name(tree, call.func, library) for library in libraries}
         name = last_name(call.func)
         if not functions & {*_UPLOADS, *_MADE_ALIKE} and (any(functions) or name not in _CONVERTING):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import groupby, pairwise
@@ -211,8 +211,16 @@ def _comparable(track: Track, workload: WorkloadRecord) -> Track:
         return replace(track, stops=tuple(stops))
     if track.basis == "measured":
         return track
+    rows_by_name = {name: row for stop in track.stops for name, row in stop.results.items()}
+    strategies = {name: strategy for name, row in rows_by_name.items() if (strategy := of_row(row))}
+    migrating = {
+        name
+        for name, strategy in strategies.items()
+        for placement in strategy.placements(workload).values()
+        if placement.movement(track.device.memory_class) == "migrated"
+    }
     followed: list[Stop] = []
-    alone = [replace(stop, results=_path_results(stop.results, track, workload)) for stop in track.stops]
+    alone = [replace(stop, results=_path_results(stop.results, migrating)) for stop in track.stops]
     for _, group in groupby(alone, key=lambda stop: {name: stop.seconds(name) for name in stop.results}):
         alike = list(group)
         usual = Counter(stop.optima for stop in alike).most_common(1)[0][0]
@@ -220,17 +228,12 @@ def _comparable(track: Track, workload: WorkloadRecord) -> Track:
     return replace(track, stops=tuple(followed))
 
 
-def _path_results(
-    results: Mapping[str, AnyResult], track: Track, workload: WorkloadRecord
-) -> dict[str, AnyResult]:
+def _path_results(results: Mapping[str, AnyResult], migrating: Collection[str]) -> dict[str, AnyResult]:
     """Rows with what is left of their time without host stages; none where frames overlap, which wait for
     these, or pages migrate: how many do depends on how long a frame takes (steady_frame.py)."""
     rows: dict[str, AnyResult] = {}
     for name, row in results.items():
-        strategy, memory_class = of_row(row), track.device.memory_class
-        placements = strategy.placements(workload).values() if strategy else ()
-        migrates = any(placement.movement(memory_class) == "migrated" for placement in placements)
-        if isinstance(row, Predicted) and row.latency_seconds is None and not migrates:
+        if isinstance(row, Predicted) and row.latency_seconds is None and name not in migrating:
             seconds = math.fsum(s for term, s in row.terms.items() if not term.startswith("host:"))
             if seconds > 0:
                 same = dict.fromkeys(("likely_seconds", "low_seconds", "high_seconds"), seconds)
