@@ -109,22 +109,19 @@ class Git:
             stdin, *outputs = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
             stdin.write(given)
             stdin.seek(0)
-            with uninterrupted():  # amid its start, Ctrl-C would leave it running
-                process = subprocess.Popen(
-                    ["git", *settings, *arguments],
-                    cwd=self.folder,
-                    env={**inherited, **_OWN, **self.variables},
-                    stdin=stdin,
-                    stdout=outputs[0],
-                    stderr=outputs[1],
-                    start_new_session=True,
-                )
-            try:
+            with ExitStack() as ended:
+                with uninterrupted():  # amid its start, Ctrl-C would leave it running
+                    process = subprocess.Popen(
+                        ["git", *settings, *arguments],
+                        cwd=self.folder,
+                        env={**inherited, **_OWN, **self.variables},
+                        stdin=stdin,
+                        stdout=outputs[0],
+                        stderr=outputs[1],
+                        start_new_session=True,
+                    )
+                    ended.callback(_end, process)
                 _wait(process, f"git {arguments[0]}", self.seconds, outputs)
-            finally:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
             out, err = (os.pread(file.fileno(), _size(file), 0) for file in outputs)
         if process.returncode:
             raise Refused(printable(err.decode(errors="replace")))
@@ -167,6 +164,13 @@ def _wait(process: subprocess.Popen[bytes], name: str, seconds: float, outputs: 
             raise Unanswered("git printed more than can be an answer")
         if process.returncode is None and time.monotonic() >= deadline:
             raise Unanswered(f"{name} did not end within {seconds:g} s")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends it with all that it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _size(file: IO[bytes]) -> int:
