@@ -94,8 +94,8 @@ class Started:
         return f'#!/bin/sh\nexec {shlex.join(self.command)} "$@"\n'
 
     def running(self) -> psutil.Process:
-        """The process of the command that runs now."""
-        return psutil.Process(self._process.pid).children()[-1]
+        """The process of the command that runs now, the newest: process ids start again at some time."""
+        return max(psutil.Process(self._process.pid).children(), key=psutil.Process.create_time)
 
     def run(
         self,

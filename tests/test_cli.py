@@ -215,7 +215,7 @@ def at_work_on(process: subprocess.Popen[str] | Started, label: str) -> psutil.P
     found: list[psutil.Process] = []
 
     def look() -> bool:
-        with suppress(psutil.Error, IndexError):  # not yet begun, or it ends while it is looked at
+        with suppress(psutil.Error, ValueError):  # not yet begun, or it ends while it is looked at
             parent = process.running() if isinstance(process, Started) else psutil.Process(process.pid)
             if any(Path(parent.cwd()).rglob(f"{label}/job.json")):
                 # Forked by a server, so its command line is the server's.
