@@ -60,10 +60,10 @@ def test_one_with_processes_of_its_own_widens_its_own_pairs_alone():
     company, both = paired(made(logs), NAMES[:4]), paired(made(logs), NAMES[:5], alone=NAMES[4])
     assert both.error[:4, :4] == pytest.approx(company.error, rel=0.1)
     assert both.error[4, :4].min() > 2 * both.error[:4, :4].max()
-    assert both.freedom[4, :4].max() == 5 + estimate.SUPPOSED_WEIGHT, "nothing of the others' luck"
+    assert both.freedom[4, :4].max() == 5 + stats.SUPPOSED_WEIGHT, "nothing of the others' luck"
     assert both.luck > 3 * company.luck, "so the next step has more processes"
     supposed = paired(made(logs[:1]), NAMES[:5], alone=NAMES[4])
-    assert supposed.luck == pytest.approx(estimate.SUPPOSED_ALONE)
+    assert supposed.luck == pytest.approx(stats.SUPPOSED_PROCESSES)
 
 
 def test_gaps_change_nothing_for_those_that_have_none():

@@ -51,7 +51,7 @@ def test_all_resamples_at_once_and_set_by_set_give_the_same(above, below):
 @every("data", [[[0.5]], [[0.5] * 40], [[0.5] * 40] * 3])
 def test_samples_without_spread_have_an_interval_without_width(data):
     assert stats.median_interval(data) == pytest.approx((0.5, 0.5))
-    assert stats.ratio_interval(data, [[0.25]]) == stats.Ratio(2.0, 2.0, 2.0)
+    assert stats.ratio_interval([*data, [0.5]], [[0.25]]) == stats.Ratio(2.0, 2.0, 2.0)
 
 
 def test_a_few_huge_outliers_do_not_move_the_interval():

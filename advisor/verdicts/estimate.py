@@ -23,24 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import stats
-from advisor.stats import Floats
+from advisor.stats import SUPPOSED_WEIGHT, Floats
 
 Flags = NDArray[np.bool_]
 
 SUPPOSED_LUCK = 0.015
 """Standard deviation of a contestant's own luck until the processes tell: on an H200 ratios of processes had
 1.3 to 2.8 % more spread than their blocks explain, which is 0.9 to 2 % for each of the two contestants."""
-SUPPOSED_ALONE = 0.15
-"""The same of one that has separate processes: on an H200 processes differed by 6 to 15 %. Supposed is the
-largest of these: processes that follow one another are alike, so that few of them show less than there is."""
 LEAST_ALONE = 0.06
-"""Its least value, however many processes agree."""
+"""Its least value for one that has separate processes (`stats.SUPPOSED_PROCESSES`), however many agree."""
 SUPPOSED_NOISE = 0.15
 """Standard deviation of a block, the largest of an H200's: it counts where rounds are too few to have one."""
 FEWEST_FOR_NOISE = 6
 """Rounds from which the noise of blocks is their own alone: a quantile of 5 degrees of freedom has an end."""
-SUPPOSED_WEIGHT = 4
-"""Degrees of freedom that the supposition counts as. Of three contestants or more, 5 processes outvote it."""
 SUPPOSED_SPREAD = 1.5
 """What processes differ by, over what blocks of one process do, until the processes tell; it counts as many
 degrees of freedom. On an H200 it was 0.6 to 3."""
@@ -333,7 +328,7 @@ def _between(deviation: Floats, share: Floats) -> tuple[Floats, Floats]:
 def _lucks(squares: Floats, variances: Floats, used: Floats, apart: Flags, lenders: int) -> Floats:
     """A contestant's own luck for each pair: of those in one process together, and of those apart."""
     among_all = _luck(squares, variances, np.where(apart, 0, used), lenders, SUPPOSED_LUCK)
-    alone = _luck(squares, variances, np.where(apart, used, 0), 1, SUPPOSED_ALONE)
+    alone = _luck(squares, variances, np.where(apart, used, 0), 1, stats.SUPPOSED_PROCESSES)
     return np.where(apart, max(LEAST_ALONE, alone), among_all)
 
 

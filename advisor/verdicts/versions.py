@@ -16,15 +16,7 @@ import numpy as np
 
 from advisor import stats
 from advisor.profiles.figures import Block as FrameBlock
-from advisor.verdicts.estimate import (
-    FEWEST_FOR_NOISE,
-    SUPPOSED_NOISE,
-    SUPPOSED_WEIGHT,
-    Block,
-    Pairs,
-    paired,
-    without_outliers,
-)
+from advisor.verdicts.estimate import FEWEST_FOR_NOISE, SUPPOSED_NOISE, Block, Pairs, paired, without_outliers
 from advisor.verdicts.final import (
     FACTORS,
     FEWEST_PROCESSES,
@@ -223,7 +215,7 @@ def _calibration(control: Pairs | None, pairs: Pairs) -> float:
     beyond = float(control.difference[0, 1]) / error
     least = float(pairs.error[np.isfinite(pairs.error) & (pairs.error > 0)].min(initial=math.inf))
     noisier = _MERGED * error / least if pairs.rounds < FEWEST_FOR_NOISE else 1.0
-    return max(1.0, math.sqrt((SUPPOSED_WEIGHT + beyond**2) / (SUPPOSED_WEIGHT + 1)), noisier)
+    return max(1.0, math.sqrt((stats.SUPPOSED_WEIGHT + beyond**2) / (stats.SUPPOSED_WEIGHT + 1)), noisier)
 
 
 def _merged(blocks: Sequence[Block], entry: Entry) -> list[Block]:
