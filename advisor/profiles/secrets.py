@@ -126,7 +126,8 @@ _OPTION = re.compile(r"(-{0,2}[\w.-]+)=(.*)", re.DOTALL)
 _NO_PASSWORD = re.compile(
     r"[\d.,:x]*(?:\de[+-]?\d+)?|(?:bf|fp|tf|u?int|b?float|complex)\d{1,3}|half|single|double|auto"
 )
-_SIGN = r"=>|->|:=|(?<![=!<>])=(?!=)|:[ \w\[\]|.]{1,60}=(?!=)|:(?!//)|>(?=[^\s<]*</)|(?<=\s)is(?=\s)"
+_ELEMENT = r">(?=[^\s<](?:[^\s<>]*>){0,99}[^\s<>]*</)"
+_SIGN = rf"=>|->|:=|(?<![=!<>])=(?!=)|:[ \w\[\]|.]{{1,60}}=(?!=)|:(?!//)|{_ELEMENT}|(?<=\s)is(?=\s)"
 _ASSIGNED = re.compile(
     rf"""(?<![\w-])(?P<name>[\w-]+)(?=(?P<between>\\*["']?\]?\s*(?P<sign>{_SIGN})\s*\\*"""
     r"""(?:[bBfFrRuU]{1,2}(?=["']))?))"""
