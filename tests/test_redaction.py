@@ -40,9 +40,9 @@ from advisor.profiles.secrets import (
 from tests.faults.secret_cases import FORMS
 
 PARTS = (
-    *("x", "x-", "-x ", "://a:", "-eyJ", "token=(", "a='", 'token="', "token: "),
+    *("x", "x-", "-x ", "://a:", "-eyJ", "token=(", "a='", 'token="', "token: ", "pw>"),
     *("sk-", "password: |\n ", "-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----", "mysql -p"),
-    *("name: token value=", "://a:b@", "a", "abcdef1", "aaaaaaab-", "SG.a", "eyJaaaaaaaa", "QUJD\n", " \n", "pw>"),
+    *("name: token value=", "://a:b@", "a", "abcdef1", "aaaaaaab-", "SG.a", "eyJaaaaaaaa", "QUJD\n", " \n"),
 )
 ROOT = Path(__file__).parents[1]
 TEXTS = read_toml(ROOT / "tests" / "data" / "secret-texts.toml")

@@ -101,7 +101,7 @@ MOST_HELD = 2e-3
 
 
 class FrameLoop:
-    """Runs set-up and frames of a bound workload whose buffers are placed, one frame after the other."""
+    """Runs set-up and frames of a bound workload, one frame after the other, on the first set of buffers."""
 
     overlaps = False
     """After a frame the next one is under way."""
@@ -112,7 +112,7 @@ class FrameLoop:
         self,
         bound: BoundWorkload,
         plan: Plan,
-        placed: dict[str, Placed],
+        sets: Sequence[dict[str, Placed]],
         backend: Backend,
         *,
         seed: int,
@@ -121,7 +121,7 @@ class FrameLoop:
         host_seconds: dict[str, float] | None = None,
     ) -> None:
         self._clock = clock
-        self._placed = placed
+        self._placed = sets[0]
         self._backend = backend
         self._seed = seed
         self._ranges = ranges

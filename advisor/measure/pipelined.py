@@ -39,9 +39,9 @@ class PipelinedLoop(FrameLoop):
         backend: Backend,
         **more: Any,
     ) -> None:
-        super().__init__(bound, plan, sets[0], backend, **more)
+        super().__init__(bound, plan, sets, backend, **more)
         self._uploads, self._downloads = backend.new_stream(), backend.new_stream()
-        second = FrameLoop(bound, plan, sets[1], backend, host_seconds=self.host_seconds, **more)
+        second = FrameLoop(bound, plan, sets[1:], backend, host_seconds=self.host_seconds, **more)
         self._loops: tuple[FrameLoop, ...] = (self, second)
         tails = chain.from_iterable(cut(actions)[2] for actions in self._phases)
         self._kernels_in_tail = any(action.label.startswith("device:") for action in tails)

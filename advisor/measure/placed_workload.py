@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -81,12 +80,8 @@ def place(
         placed = {name: p.place(arena, layouts[name], gpus[name]) for name, p in placements.items()}
         again = {name: placements[name].place(arena, layouts[name], gpus[name]) for name in second}
         sets = (placed, {**placed, **again}) if strategy.pipelined else (placed,)
-        more: dict[str, Any] = {"seed": job.seed, "ranges": ranges, "clock": clock}
-        loop = (
-            PipelinedLoop(bound, planned, sets, backend, **more)
-            if strategy.pipelined
-            else FrameLoop(bound, planned, placed, backend, **more)
-        )
+        form = PipelinedLoop if strategy.pipelined else FrameLoop
+        loop = form(bound, planned, sets, backend, seed=job.seed, ranges=ranges, clock=clock)
         if job.task == "reference" and job.left_seconds is not None:
             for count in loop.iterations.values():
                 count.end = time.perf_counter() + max(job.left_seconds, _LEAST_SECONDS)

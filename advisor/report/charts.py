@@ -236,10 +236,6 @@ def line_chart(
     counts = f"{'time relative to the fastest' if relative else 'time per frame'} "
     counts += "(logarithmic)" if scale.logarithmic else "(linear)"
     lines = [_line(s, looks[s], curve, across, scale, connected=joined) for s, curve in curves.items()]
-    banded = predicted and any(line.bands for line in lines)
-    marks = f"{'Bands' if banded else 'Vertical lines'} show the {'ranges' if predicted else 'intervals'}"
-    left_out = words.count(len(strategies) - len(drawn), "other strategy")
-    omitted = f"The table also has {left_out}." if len(drawn) < len(strategies) else ""
     return LineChart(
         title=title,
         description=_description(values, curves, "predicted " * predicted),
@@ -250,10 +246,17 @@ def line_chart(
         lines=_spread(lines, LABEL_GAP / height),
         across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
         down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
-        note=" ".join(filter(None, (f"{marks}; a ring marks the recommended strategy.", note, omitted))),
+        note=_note(lines, note, len(strategies) - len(drawn), predicted=predicted),
         crossings=tuple(_placed(change, across) for change in changes),
         scale=scale,
     )
+
+
+def _note(lines: Sequence[Line], note: str, left_out: int, *, predicted: bool) -> str:
+    banded = predicted and any(line.bands for line in lines)
+    marks = f"{'Bands' if banded else 'Vertical lines'} show the {'ranges' if predicted else 'intervals'}"
+    omitted = f"The table also has {words.count(left_out, 'other strategy')}." * (left_out > 0)
+    return " ".join(filter(None, (f"{marks}; a ring marks the recommended strategy.", note, omitted)))
 
 
 def _leading(stops: Sequence[Stop], strategies: Collection[str]) -> set[str]:

@@ -76,11 +76,8 @@ def compare(strategy: Strategy, backend: Backend, n: int, repeats: int) -> Times
             {name: placement.place(arena, layout) for name, placement in placements.items()}
             for _ in range(SETS if strategy.pipelined else 1)
         ]
-        loop = (
-            PipelinedLoop(bound, steps, sets, backend, seed=0, ranges=Ranges())
-            if strategy.pipelined
-            else FrameLoop(bound, steps, sets[0], backend, seed=0, ranges=Ranges())
-        )
+        form = PipelinedLoop if strategy.pipelined else FrameLoop
+        loop = form(bound, steps, sets, backend, seed=0, ranges=Ranges())
         loop.first_frame()
         if not strategy.pipelined:
             by_hand = _by_hand(strategy, sets[0], backend, _functions(bound))

@@ -123,7 +123,7 @@ class _Traced:
         self.recorder = TrafficRecorder({part[:2]: part[2] for part in parts if isinstance(part[2], Region)})
         self.placed = {name: self._views(name, each) for name, each in run.placed.items()}
         backend = run.arena.backend
-        self.loop = FrameLoop(run.bound, run.plan, self.placed, backend, seed=seed, ranges=Ranges())
+        self.loop = FrameLoop(run.bound, run.plan, [self.placed], backend, seed=seed, ranges=Ranges())
         self._valid: dict[str, float] = {}
 
     def _views(self, name: str, placed: Placed) -> Placed:
