@@ -104,13 +104,11 @@ def ratio_of(
     ratios = draw_ratios(head, base)
     if ratios is not None:  # with each side's own noise of what this CPU was timed for, on days of their own
         before, now = (_timed(side, stream) for stream, side in enumerate((base, head)))
-        ends = np.percentile(ratios * now / before, (50, *PERCENTILES))
-        return stats.Ratio(*map(float, ends))
-    return stats.Ratio(
-        head.likely_seconds / base.likely_seconds,
-        head.low_seconds / base.high_seconds,
-        head.high_seconds / base.low_seconds,
-    )
+        low, high = map(float, np.percentile(ratios * now / before, PERCENTILES))
+    else:
+        low, high = head.low_seconds / base.high_seconds, head.high_seconds / base.low_seconds
+    likely = head.likely_seconds / base.likely_seconds  # so that the times beside it divide to it
+    return stats.Ratio(likely, min(low, likely), max(high, likely))
 
 
 def _timed(row: Predicted, stream: int) -> npt.NDArray[np.float64]:
