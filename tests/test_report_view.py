@@ -236,6 +236,8 @@ def test_what_was_asked_for_comes_first_and_the_other_is_told(form: str) -> None
     assert order[1] == sorted(order[1], reverse=True)
     alone = profile(recommendation=recommendation())
     assert render(page_of(alone, targets_first=True), form) == render(page_of(alone), form)
+    only = render(page_of(unadvised(predictions=run.predictions)), form)
+    assert "add on Jetson TX2" in re.sub(r"<[^>]*>", "", only.split("</head>")[-1])
 
 
 @every(

@@ -30,9 +30,10 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     parameters = f"`{pairs(profile.workload.parameters)}`" * bool(profile.workload.parameters)
     created, concluded, timelines = words.created(profile.created), findings(profile), traces(profile)
     predicted = (predictions(profile, leading=leading),) if profile.predictions else ()
-    badge, device, where = "measured" * (leading and not cpu), words.name(profile.device.name), ""
+    badge, device = "measured" * (leading and not cpu), words.name(profile.device.name)
+    targets = words.listing((words.name(p.device.name) for p in profile.predictions), limit=3)
+    where = f"on {targets}" * (len(profile.predictions) == 1)  # each of several is named with its verdict
     if not cpu:  # the device that was measured, or those that were predicted from its figures
-        targets = words.listing((words.name(p.device.name) for p in profile.predictions), limit=3)
         where = f"on {targets}, predicted from measurements on {device}" if leading else f"on {device}"
     sections = (
         _lead(profile, targets_first=targets_first),
