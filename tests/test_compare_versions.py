@@ -31,7 +31,7 @@ def blending(**parts: str) -> str:
 
 
 WORKLOAD = blending()
-QUICK = ("--no-gpu", "--max-seconds", "30")
+QUICK = ("--no-gpu", "--max-seconds", "90")
 
 
 def version(folder: Path, repeats: int, text: str = WORKLOAD) -> Path:
