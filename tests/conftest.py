@@ -66,11 +66,15 @@ MOST_SECONDS = 1200
 """Of a test. One that never ends takes its process with it, which is a failure, in place of the whole run."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.stderr = os.dup(2)  # during tests 2 is the file that captures their output
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """A test that takes longer shows where it stands, and ends. What libraries that it imported and the tests
     of its file keep is walked no more, as above: the trees of all our modules took 77 s of other tests."""
-    faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=item.config.stderr)
     before = len(sys.modules)
     try:
         return (yield)

@@ -242,7 +242,7 @@ def serial(code: Code) -> str:
 
 def _frame(code: Code) -> Iterator[str]:
     """A function with the calls of a steady frame, and what is moved once before it."""
-    first, steady = code.plan.first, tuple(chain(*code.plan.period))
+    first, steady = code.plan.first, frozenset(chain(*code.plan.period))
     uploads = {(step.name, step.gpu) for step in steady if step.action == "to-device" and step.part is None}
     bound = sorted(on_device(*upload) for upload in uploads if code.ways[upload[0]].rebinds)
     yield from ("", "", "def frame():" if len(code.plan.period) == 1 else "def frame(index):")
@@ -313,15 +313,15 @@ def overlapping(code: Code) -> str | None:
 
     of_slot, own = replace(code, at=slot), replace(code, at="self.{}".format)
     steady = code.plan.steady
+    later = frozenset(steady)
     kernel = next(i for i, step in enumerate(steady) if step.action == "device")
     rest = (i for i, step in enumerate(steady) if i > kernel and step.action not in ("device", *MOVES))
     wait = next(rest, len(steady))
-    once = [s for s in code.plan.first if s not in steady and s.action in ("length", "to-device")]
-    moved_once = (line for step in once for line in _overlapped(of_slot, step, "kernels"))
+    once = [s for s in code.plan.first if s not in later and s.action in ("length", "to-device")]
     shared = [
         *(line for name in code.buffers if name not in twice for line in code.allocation(name)),
         "uploads, kernels, downloads = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))",
-        *(f"{line}  # once, after set-up" for line in moved_once),
+        *(f"{line}  # once, after set-up" for step in once for line in _overlapped(of_slot, step, "kernels")),
     ]
     return _OVERLAPPING.format(
         opening="\n".join(code.opening()),
