@@ -11,8 +11,8 @@ ruptures (the extra `history`) proposes change points of the mean of the logarit
 solved exactly (Killick, Fearnhead and Eckley, "Optimal Detection of Changepoints with a Linear Computational
 Cost", JASA 107, 2012). Each is then kept only if Student's test of its step, with the noise of the whole
 series, holds at every place in every series of the page at once (Bonferroni's inequality): pages of 4 series
-of unchanged code, of 6 to 200 profiles, show a step in 2 % of simulations; where one profile in 20 is an
-outlier of five deviations on average, in 1 to 11 %.
+of unchanged code, of 6 to 200 profiles, show a step in 1 to 4 % of simulations; where one profile in 20 is
+an outlier of five deviations on average, in 1 to 11 %.
 """
 
 from __future__ import annotations
