@@ -156,8 +156,10 @@ def _link(at: Context, traffic: Sequence[Traffic]) -> Values:
             near = again * terms.cached_share(at.size(t.buffer), REREAD_WINDOW, PAST_THE_WINDOW)
             from_cache = from_cache + near / machine.get(_REREAD)
             again = again - near
-        read = read + first + lost * again * (crossing if t.source == "declared" else 1.0)
-        read = read + _by_routines(at, t)
+        crossed = lost * again * (crossing if t.source == "declared" else 1.0)
+        read = read + first + crossed + _by_routines(at, t)
+        if coherent:
+            from_cache = from_cache + (again - crossed) / machine.get("l2_bytes_per_second")
         written = written + its_written
     into, out = (machine.get(f"zero_copy_{what}_bytes_per_second") for what in ("read", "write"))
     seconds = terms.link_both_ways(read, written, into, out) + from_cache
