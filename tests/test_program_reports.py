@@ -255,7 +255,7 @@ def test_two_reports_are_compared_and_gated(tmp_path: Path, command: Command) ->
     done = command("compare", base, head, *gates, "--fail-if", "pageable-transfer")
     assert done.code == 1, done.err
     assert "gone: pageable-transfer (GPU 0)" in done.out
-    assert "Gate slower=5%: failed. GPU 0: a frame takes 1." in done.out
+    assert "Gate slower=5%: failed. GPU 0: the median frame takes 1." in done.out
     assert "Gate pageable-transfer: passed." in done.out
     faster = command("compare", head, base, *gates)
     assert (faster.code, "new: pageable-transfer (GPU 0)" in faster.out) == (0, True)

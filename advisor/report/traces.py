@@ -223,7 +223,7 @@ def slower(limit: float, base: ProgramTrace, head: ProgramTrace) -> Iterator[Fin
             yield Finding("inconclusive", f"{one.label} does not have frames in both reports")
             continue
         (low, middle, high), (head_low, head_middle, _) = (quantiles(each, n=4) for each in frames)
-        ratio = f"{one.label}: a frame takes {units.ratio(head_middle / middle)} the time"
+        ratio = f"{one.label}: the median frame takes {units.ratio(head_middle / middle)} the time"
         if head_middle <= middle * (1 + limit):
             yield Finding("passed", ratio)
         elif head_low > high * (1 + limit):
