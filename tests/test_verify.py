@@ -105,6 +105,18 @@ def test_annotations_that_do_not_hold(backend: Any, strategy: str, accepted: Acc
     accepted(refusals(calls), "annotations-wrong.txt")
 
 
+def test_outputs_are_poisoned_while_nothing_is_under_way() -> None:
+    """Where the CPU must not touch managed memory that a stream uses, it would crash."""
+    workload = Workload(buffers("a", "b"), frame=[host(fill), device(double)])
+    with bench(workload, "pinned", RecordingBackend(haste="lazy")) as run:
+
+        def poison(output: Any, size: int) -> Any:
+            assert run.backend.idle
+            return noise(output, size)
+
+        run.inspector.checked_frame(run.loop, 0, poison)
+
+
 @every("frame", range(2))
 def test_data_that_looks_like_poison_is_data(frame: int) -> None:
     pattern = noise((frame, "", ""), N)
