@@ -138,7 +138,9 @@ class FakeStream:
     queue: deque[Work] = field(default_factory=deque)
 
     def synchronize(self) -> None:
-        self.gpu.synchronize()
+        self.gpu._call("synchronize", *([self.gpu.number] if self.gpu.number else []))
+        self.force()
+        self.gpu._progress()
 
     def step(self) -> bool:
         """Does the next thing unless it has to wait for another stream."""
@@ -390,9 +392,7 @@ class RecordingBackend:
         return DeviceArray(self, pointer, memory)
 
     def synchronize(self) -> None:
-        self._call("synchronize", *([self.number] if self.number else []))
-        self.stream.force()
-        self._progress()
+        self.stream.synchronize()
 
     def default_stream(self) -> FakeStream:
         """A stream by itself, of which the main one takes no notice."""

@@ -23,7 +23,7 @@ from builders import (
 )
 from every import every
 from fakes import EVERY_HASTE, Haste, RecordingBackend, bench
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mixing import SHAPES, Log, made
@@ -80,6 +80,7 @@ NAMES = st.sampled_from([name for name in PLACEMENTS if name != "system"])
     st.sampled_from(EVERY_HASTE),
     st.booleans(),
 )
+@example("fresh data", {"b": "pageable"}, "lazy copies", True)
 def test_any_mix_gives_the_results_of_a_uniform_strategy(
     frame: str, chosen: dict[str, str], haste: Haste, pipelined: bool
 ) -> None:

@@ -246,7 +246,7 @@ class Placement:
         def waiting(move: Mover) -> Mover:
             def moved(stream: Any) -> None:
                 move(stream)
-                backend.synchronize()
+                (stream or backend).synchronize()
 
             return moved
 
@@ -254,7 +254,7 @@ class Placement:
             for span in layout.spans(part):
                 backend.copy_span(span, side, host, device, stream)
             if blocking:
-                backend.synchronize()
+                (stream or backend).synchronize()
 
         if blocking:
             to_device, to_host = waiting(to_device), waiting(to_host)
