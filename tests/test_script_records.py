@@ -39,6 +39,10 @@ T = torch.cuda.FloatTensor
 v = T(4, 1).fill_(1.0)
 z = T(numpy.ones((4, 8)))  # upload torch.as_tensor, 1, 4 * 8 * 4
 assert isinstance(torch.ones(6).type(T), T) and not isinstance(torch.ones(6), T)  # upload Tensor.to, 1, 6 * 4
+h = torch.ones(6).type("torch.cuda.HalfTensor")  # upload Tensor.to, 1, 6 * 2
+assert h.is_cuda and h.type() == "torch.cuda.HalfTensor" and repr(h).startswith("tensor(")
+# wait Tensor.__repr__, 1
+assert not h.type("torch.FloatTensor").is_cuda  # download Tensor.to, 1, 6 * 2
 torch.eye(4).to_sparse().to("cuda")  # upload Tensor.to, 1, 80
 torch.eye(4).to_sparse_csr().cuda()  # upload Tensor.cuda, 1, 88
 torch.nn.Linear(3, 3).to(0)  # upload Module.to, 2, 48
@@ -86,7 +90,7 @@ assert [*(b - 1), *(c - 1), *(d.copy_to_host() - 1)] == [2] * 24  # download Dev
 ## hidden waits count once, single numbers are no copies
 import cupy, cupyx, numpy
 a = cupy.asarray(numpy.arange(10))  # upload cupy.asarray, 1, 80
-b = cupy.asarray(5.0) + cupy.array([a[0], a[1]])
+b = cupy.asarray(5.0) + cupy.array([a[0], a[1]], cupy.int64, True) + cupy.random.normal(0, 1, 2, cupy.int64)
 cupy.asnumpy(a=cupy.asarray(a=numpy.ones(3)))  # upload cupy.asarray, 1, 24; download cupy.asnumpy, 1, 24
 cupy.unique(a); cupy.bincount(a)  # wait cupy.unique, 1; wait cupy.bincount, 1
 a[[1, 2]] = 0  # upload ndarray.__setitem__, 1, 16

@@ -35,8 +35,8 @@ from advisor.texts import listed
 from advisor.workloads.loading import MODULE_PREFIX
 
 _OURS = "advisor"
-_OUR_FOLDER = Path(__file__).resolve().parents[1]
-_NO_WORKLOADS = (f"{_OUR_FOLDER}/", f"{Path(np.__file__).parent}/", "<")
+OUR_FOLDER = Path(__file__).resolve().parents[1]
+_NO_WORKLOADS = (f"{OUR_FOLDER}/", f"{Path(np.__file__).parent}/", "<")
 _PACKAGES = {"site-packages", "dist-packages"}
 """Where packages are installed, in whatever prefix: ROS has its own in PYTHONPATH."""
 Spec = importlib.machinery.ModuleSpec
@@ -99,7 +99,7 @@ def _fact(module: object, name: str) -> Any:
 @cache
 def is_users(place: str) -> bool:
     """Whether code is the user's: neither ours, nor a library's, nor generated (`<string>`)."""
-    return not (place.startswith("<") or is_library(place) or Path(place).is_relative_to(_OUR_FOLDER))
+    return not (place.startswith("<") or is_library(place) or Path(place).is_relative_to(OUR_FOLDER))
 
 
 def users_frame(frame: FrameType | None) -> FrameType | None:

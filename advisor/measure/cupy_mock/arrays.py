@@ -246,6 +246,9 @@ def given(result: Any, arguments: Any, watch: Watch) -> Any:
 
 
 DeviceArray.__module__, DeviceArray.__name__, DeviceArray.__qualname__ = "cupy", "ndarray", "ndarray"
+for _name, _member in vars(DeviceArray).items():
+    if isinstance(_member, types.FunctionType):
+        _member.__qualname__ = f"ndarray.{_name}"
 
 
 MAKING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
@@ -258,7 +261,7 @@ _ARITHMETIC = "biufcV?"
 
 def by_position(args: Any, options: dict[str, Any]) -> tuple[Any, ...]:
     """Arguments of a function of `MAKING`, which call the first one `a` or `obj`."""
-    return args or (options.pop("a", options.pop("obj", None)),)
+    return args or tuple(options.pop(name) for name in ("a", "obj") if name in options)
 
 
 class MockModule:
@@ -306,16 +309,18 @@ class MockModule:
         """cupy.asarray and its kin: the one way from the host's memory to the GPU's."""
 
         def make(*arguments: Any, **options: Any) -> Any:
-            watch, (values, *args) = self._watch, by_position(arguments, options)
-            watch.require_parameters(name, watch.coverage.names[name], (values, *args), options)
-            if isinstance(values, DeviceArray) and name == "asarray" and not args and not options:
-                return values
+            watch, parameters = self._watch, self._watch.coverage.names[name]
+            values, args = by_position(arguments, options), arguments[1:]
+            watch.require_parameters(name, parameters, values, options)
+            options |= zip(str(parameters).split()[1:], args, strict=False)
+            own = isinstance(next(iter(values), None), DeviceArray)
+            if own and name == "asarray" and not options:
+                return values[0]
             options.pop("blocking", None)
-            array = getattr(np, name)(stripped(values), *args, **options)
+            array = getattr(np, name)(*stripped(values[:1]), **options)
             if array.dtype.kind not in _ARITHMETIC:
                 step = "Use bool, integers, float16 to float64 or complex numbers."
                 watch.refuse(NotTaken, f"CuPy does not support arrays of {array.dtype}", step)
-            own = isinstance(values, DeviceArray)
             return DeviceArray(array if own else array.copy(order="K"), watch)
 
         return make
@@ -339,11 +344,13 @@ class Ufunc:
         return lifted(member, self._watch) if callable(member) else member
 
 
+def asnumpy(a: Any, *args: Any, **more: Any) -> Any:
+    return a.get(*args, **more) if isinstance(a, DeviceArray) else np.asarray(a)
+
+
 _OWN: dict[str, Callable[[MockModule], Any]] = {
     **{name: lambda xp, name=name: xp._making(name) for name in MAKING},  # type: ignore[misc]
-    "asnumpy": lambda _: (
-        lambda a, *args, **more: a.get(*args, **more) if isinstance(a, DeviceArray) else np.asarray(a)
-    ),
+    "asnumpy": lambda _: asnumpy,
     "get_array_module": lambda xp: (
         lambda *values: xp if any(isinstance(v, DeviceArray) for v in values) else np
     ),

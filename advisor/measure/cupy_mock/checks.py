@@ -154,13 +154,19 @@ class Refusal(Exception):
 class NoSuchName(Refusal, AttributeError):
     """CuPy's message for a missing name."""
 
+    __module__, __qualname__ = "builtins", "AttributeError"
+
 
 class NotTaken(Refusal, TypeError):
     """CuPy's message for a refused argument."""
 
+    __module__, __qualname__ = "builtins", "TypeError"
+
 
 class NotFilled(Refusal, ValueError):
     """CuPy's message for a NumPy array assigned as a value."""
+
+    __module__, __qualname__ = "builtins", "ValueError"
 
 
 @dataclass

@@ -29,6 +29,7 @@ Call = Callable[..., Any]
 Wrap = Callable[[Call], Call]
 Direct = tuple[tuple[int, int], Call]
 """Address and size of a copy's host memory, and what makes the copy."""
+_NO_COPY: tuple[Any, int] = None, 0
 MODULES: Mapping[str, Library] = {"cupy": "cupy", "torch": "torch", "numba.cuda": "numba"}
 """By the module whose import makes a library's calls known."""
 _TURNS = 2000
@@ -118,7 +119,7 @@ class Calls:
             def wrapped(*args: Any, **options: Any) -> Any:
                 if depth.value or not recorder.recording:
                     return call(*args, **options)
-                return body(call, *args, **options)
+                return _taken(body, (call,), args, options)
 
             return wrapped
 
@@ -135,14 +136,19 @@ class Calls:
         def wrap(call: Call) -> Call:
             @functools.wraps(call, updated=())
             def wrapped(*args: Any, **options: Any) -> Any:
-                if depth.value or not recorder.recording or (copy := measure(*args, **options)) is None:
+                if depth.value or not recorder.recording:
                     return call(*args, **options)
-                kind, size = copy
+                try:
+                    kind, size = measure(*args, **options) or _NO_COPY
+                except TypeError:  # the library refuses the arguments, too, in its own words
+                    kind, size = _NO_COPY
+                if kind is None:
+                    return call(*args, **options)
                 if size >= 0:
                     result = recorder.repeated(kind, size, call, args, options)
                     if result is not NEW:
                         return result
-                return body(kind, call, *args, **options)
+                return _taken(body, (kind, call), args, options)
 
             return wrapped
 
@@ -306,6 +312,16 @@ class Calls:
         return self.around(body)
 
 
+def _taken(body: Call, first: tuple[Any, ...], args: Any, options: Any) -> Any:
+    """The result of `body`; where it does not take the arguments, that of the library's callable."""
+    try:
+        return body(*first, *args, **options)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise
+    return first[-1](*args, **options)
+
+
 class _Scope(threading.local):
     """The function of the library's that a thread is in, whose hidden waits count as one."""
 
@@ -358,7 +374,7 @@ def wrapping(body: Call) -> Wrap:
     def wrap(call: Call) -> Call:
         @functools.wraps(call, updated=())
         def wrapped(*args: Any, **options: Any) -> Any:
-            return body(call, *args, **options)
+            return _taken(body, (call,), args, options)
 
         return wrapped
 

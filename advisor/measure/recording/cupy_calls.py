@@ -377,7 +377,9 @@ class CupyCalls:
 def _uploaded(*args: Any, **options: Any) -> tuple[CrossingKind, int] | None:
     """What `copying` asks of functions that make an array; None where the values are on the GPU already,
     which the first element of a list or tuple tells."""
-    obj = by_position(args, options)[0]
+    if not (values := by_position(args, options)):
+        return None  # CuPy raises
+    obj = values[0]
     if type(obj) is np.ndarray:
         return "upload", obj.nbytes if obj.ndim else -1
     while isinstance(obj, (list, tuple)) and obj:

@@ -7,6 +7,7 @@ A head counts iterations and notes when each began. A loop that turns fast witho
 from __future__ import annotations
 
 import ast
+import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ MOST_TIMES = 65_536
 """Iterations whose times are kept; of more, every second, fourth and so on."""
 LAUNCH_SAMPLE = 31
 """A prime number, so that loops of so many launches are not missed."""
+DEEPEST = 20_000
+"""Recursion limit while loops are counted: each of 600 `elif`s is one level of the tree deeper than the last,
+and takes two calls."""
 FAST_ITERATIONS, FAST_SECONDS = 2048, 100e-6
 """A loop of that many iterations without a crossing is fast when one takes less: a head of 0.2 µs would be
 more than 0.2 % of it."""
@@ -198,7 +202,7 @@ class Loops:
         """The file's code with its loops counted, the same ones each time. Raises SyntaxError."""
         if file in self._codes:
             return self._codes[file]
-        tree = ast.parse(source, file)
+        tree: Any = compile(source, file, "exec", ast.PyCF_ONLY_AST)
         scopes: dict[Scope, list[Loop]] = {}
 
         def add(scope: Scope, first: int, body: int, last: int) -> int:
@@ -207,10 +211,14 @@ class Loops:
             scopes.setdefault(scope, []).append(loop)
             return len(self.table) - 4
 
-        _Heads(add, _compiled_names(tree)).visit(tree)
-        self.files[file] = scopes
-        code: CodeType = compile(tree, file, "exec", dont_inherit=True)
-        self._codes[file] = code
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, DEEPEST))
+        try:
+            _Heads(add, _compiled_names(tree)).visit(tree)
+            code: CodeType = compile(tree, file, "exec", dont_inherit=True)
+        finally:
+            sys.setrecursionlimit(limit)
+        self.files[file], self._codes[file] = scopes, code
         return code
 
     def around(self, code: CodeType, line: int) -> tuple[Loop, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, ClassVar
@@ -42,9 +42,13 @@ class CannotPlay(Unknowable):
 class Played(ModuleType):
     """A module in a library's place; a name that only a GPU can answer says so."""
 
+    names: Collection[str] = ()
+    """All that the library's has, if that is known."""
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
+        if name.startswith("_") or (self.names and name not in self.names):
+            what = f"module {self.__name__!r} has no attribute {name!r}"
+            raise AttributeError(what, name=name, obj=self)
         raise CannotPlay(f"{self.__name__}.{name} cannot be played")
 
 

@@ -78,13 +78,17 @@ def modules() -> dict[str, ModuleType]:
 
 def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
     """The module with all names of the mock's that work."""
-    module.__path__ = []
-    for path in mock._watch.coverage.names:
-        name = path.removeprefix(prefix)
-        if path.startswith(prefix) and "." not in name:
-            with contextlib.suppress(Unknowable, AttributeError):
-                setattr(module, name, getattr(mock, name))
+    module.__path__, module.names = [], _names(mock._watch, prefix)
+    for name in module.names:
+        with contextlib.suppress(Unknowable, AttributeError):
+            setattr(module, name, getattr(mock, name))
     return module
+
+
+def _names(watch: Watch, prefix: str) -> list[str]:
+    """Those of one of CuPy's modules."""
+    paths = [path for path in watch.coverage.names if path.startswith(prefix)]
+    return [name for path in paths if "." not in (name := path.removeprefix(prefix))]
 
 
 def _checking(check: Callable[..., Any], cupy: Any) -> Callable[..., Any]:
@@ -102,9 +106,11 @@ def _sharing(make: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
     """Takes arrays of other libraries on the GPU, whose memory it shares."""
 
     def shared(*arguments: Any, **options: Any) -> Any:
-        obj, *args = arrays.by_position(arguments, options)
-        values = None if isinstance(obj, DeviceArray) else played.values_of(obj)
-        return make(obj if values is None else wrapped(values, watch), *args, **options)
+        given = arrays.by_position(arguments, options)
+        obj = next(iter(given), None)
+        if not isinstance(obj, DeviceArray) and (values := played.values_of(obj)) is not None:
+            given = (wrapped(values, watch), *given[1:])
+        return make(*given, **options)
 
     return shared
 
@@ -186,7 +192,7 @@ class PinnedMemoryPointer(bytearray):
         self.locked[self.ptr] = size
 
     def __del__(self) -> None:
-        self.locked.pop(self.ptr, None)
+        self.locked.pop(getattr(self, "ptr", 0), None)
 
     def size(self) -> int:
         return len(self)
@@ -261,21 +267,25 @@ class _Grid:
 
 def _random(watch: Watch) -> Any:
     module: Any = Played("cupy.random")
-    for path in watch.coverage.names:
-        name = path.removeprefix("random.")
-        if path != name and hasattr(np.random, name):
-            member = getattr(np.random, name)
-            module.__dict__[name] = member if isinstance(member, type) else _drawing(member, watch)
+    module.names = _names(watch, "random.")
+    for name in filter(functools.partial(hasattr, np.random), module.names):
+        member = getattr(np.random, name)
+        parameters = watch.coverage.names[f"random.{name}"]
+        module.__dict__[name] = member if isinstance(member, type) else _drawing(member, watch, parameters)
     module.default_rng = lambda seed=None: _Generator(np.random.default_rng(seed), watch)
     module._generator = module.generator = module  # where its parts are, now and in older versions
     module.RandomState = lambda seed=None: _Generator(np.random.RandomState(seed), watch)
     return module
 
 
-def _drawing(draw: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
-    """Takes `dtype`, which NumPy's older functions do not."""
+def _drawing(draw: Callable[..., Any], watch: Watch, parameters: str | None = None) -> Callable[..., Any]:
+    """Takes `dtype`, which NumPy's older functions do not, by name or at its place among the parameters."""
+    words = (parameters or "").split()
+    place = words.index("dtype") if "dtype" in words else 0
 
     def drawn(*args: Any, dtype: Any = None, **options: Any) -> Any:
+        if place:
+            args, dtype = args[:place], next(iter(args[place:]), dtype)
         return np.asanyarray(draw(*args, **options), dtype)
 
     return lifted(drawn, watch)

@@ -102,6 +102,9 @@ class Player:
         class Cuda(_OnGpu, torch.Tensor):  # type: ignore[misc, name-defined]
             device = property(lambda _: device)
 
+            def __repr__(self, **options: Any) -> str:
+                return str(super().__repr__(**options)).replace("Tensor(", "tensor(", 1)
+
             def __deepcopy__(self, memo: Any) -> Any:
                 player._leave(self)
                 try:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.abc import MetaPathFinder
@@ -22,16 +22,21 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
+from numpy.lib import mixins
+
 from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.measure.cupy_mock.checks import Unknowable
 from advisor.measure.jobs import ScriptJob
-from advisor.measure.namespaces import is_users
-from advisor.measure.recording.calls import replace
-from advisor.measure.recording.host_memory import Origins
+from advisor.measure.namespaces import OUR_FOLDER, is_users
+from advisor.measure.recording.calls import replace, wrapping
 from advisor.measure.recording.loops import NAME, Loops
 from advisor.profiles.crossings import PROCESSES
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
+_OPERATORS = str(mixins.__file__)
+"""Those of the mock's arrays are NumPy's."""
+_GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
+"""Errors that hold others, from Python 3.11 on."""
 _STARTS = re.compile(r"from multiprocessing\.(spawn|forkserver) import")
 
 
@@ -60,7 +65,7 @@ def program_of(job: ScriptJob, loops: Loops) -> Program:
         if job.module:
             spec, file, code = _module_code(job.module)
         else:
-            file = str(Path(job.file))
+            file = str(Path(job.file).absolute())
             sys.path.insert(0, str(Path(file).resolve().parent))
             code = loops.compiled(Path(file).read_bytes(), file)
     except SyntaxError as error:
@@ -68,7 +73,7 @@ def program_of(job: ScriptJob, loops: Loops) -> Program:
             f"{job.file} is not valid Python: line {error.lineno}: {error.msg}",
             next_step="Fix the error above and run again.",
         ) from None
-    sys.argv[0] = file
+    sys.argv[0] = file if job.module else job.file
     module = ModuleType("__main__")
     module.__dict__.update(__file__=file, __spec__=spec, __cached__=None, __builtins__=builtins)
     if spec is not None:
@@ -125,12 +130,47 @@ def _tell(error: BaseException, file: str) -> None:
     begin: TracebackType | None = error.__traceback__
     while begin is not None and begin.tb_frame.f_code.co_filename != file:
         begin = begin.tb_next
-    last = begin
-    while last is not None and last.tb_next is not None:
-        if last.tb_next.tb_frame.f_code is Origins.interrupt.__code__:  # Python's own has no frame
-            last.tb_next = None
-        last = last.tb_next
-    sys.excepthook(type(error), error.with_traceback(begin), begin)
+    _hide_ours(error.with_traceback(begin))
+    sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _is_hidden(frame: FrameType) -> bool:
+    """Whether it is ours, or of the imports around one of ours, which Python leaves out of tracebacks."""
+    return frame.f_code.co_filename.startswith((f"{OUR_FOLDER}/", "<frozen importlib.", _OPERATORS))
+
+
+def _hide_ours(error: Any) -> None:
+    """Leaves our frames out of the tracebacks of an error and of those that led to it."""
+    waiting, done = [error], set[int]()
+    while waiting:
+        if (error := waiting.pop()) is None or id(error) in done:
+            continue
+        done.add(id(error))
+        places = [each for each in _places(error.__traceback__) if not _is_hidden(each.tb_frame)]
+        for place, following in zip(places, (*places[1:], None), strict=False):
+            place.tb_next = following
+        error.__traceback__ = next(iter(places), None)
+        parts = error.exceptions if isinstance(error, _GROUPS) else ()
+        waiting += (error.__cause__ or error.__context__, *parts)
+
+
+def _places(place: TracebackType | None) -> Iterator[TracebackType]:
+    while place is not None:
+        yield place
+        place = place.tb_next
+
+
+def hide_ours() -> None:
+    """Our frames are in no traceback that the script, a thread of its or a library prints."""
+    for name in ("walk_tb", "_walk_tb_with_full_positions"):
+        shown = wrapping(lambda walk, begin: (each for each in walk(begin) if not _is_hidden(each[0])))
+        replace(traceback, name, shown)
+
+    def tell(hook: Callable[..., None], args: Any) -> None:
+        _hide_ours(args.exc_value)
+        hook(args)
+
+    replace(threading, "excepthook", wrapping(tell))
 
 
 def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:

@@ -70,7 +70,7 @@ class TorchCalls:
 
     def _copies(self) -> None:
         torch, around = self._torch, self._calls.around
-        for name in ("to", "cuda", "cpu", "type"):
+        for name in ("to", "cuda", "cpu"):
             ways = (functools.partial(each, name) for each in (self._moved, self._move))
             replace(torch.Tensor, name, self._calls.copying(*ways))
         for name in ("to", "cuda", "cpu"):
@@ -177,15 +177,28 @@ class TorchCalls:
     def _cuda_types(self) -> None:
         """`torch.cuda.FloatTensor` and its kin: types that make tensors on the GPU by the calls of today."""
         torch = self._torch
+        self._kinds: dict[Any, tuple[str, Any]] = {}
         for name in (f"{kind}Tensor" for kind in _TYPES):
             setattr(torch.cuda, name, CudaType(torch, name))
-        replace(torch.Tensor, "type", wrapping(_convert))
+            for place, owner in (("cpu", torch), ("cuda", torch.cuda)):
+                kind = getattr(owner, name)
+                self._kinds |= dict.fromkeys((kind, f"{owner.__name__}.{name}"), (place, kind.dtype))
+        replace(torch.Tensor, "type", wrapping(self._convert))
         replace(torch, "set_default_tensor_type", wrapping(self._set_default))
 
+    def _convert(self, call: Call, tensor: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
+        if dtype in self._kinds:
+            return tensor.to(*self._kinds[dtype], *args, **options)
+        result = call(tensor, dtype, *args, **options)
+        if dtype is None and tensor.is_cuda and ".cuda." not in result:  # where a GPU is played
+            return result.replace("torch.", "torch.cuda.")
+        return result
+
     def _set_default(self, call: Call, kind: Any) -> None:
-        if isinstance(kind, CudaType):
-            self._torch.set_default_dtype(kind.dtype)
-            self._torch.set_default_device("cuda")
+        place, dtype = self._kinds.get(kind, ("", None))
+        if place == "cuda":
+            self._torch.set_default_dtype(dtype)
+            self._torch.set_default_device(place)
         else:
             call(kind)
 
@@ -318,9 +331,3 @@ class CudaType:
 
     def __instancecheck__(self, tensor: Any) -> bool:
         return bool(getattr(tensor, "is_cuda", False)) and tensor.dtype is self.dtype
-
-
-def _convert(call: Call, tensor: Any, dtype: Any = None, non_blocking: bool = False, **options: Any) -> Any:
-    if isinstance(dtype, CudaType):
-        return tensor.to("cuda", dtype.dtype, non_blocking)
-    return call(tensor) if dtype is None else call(tensor, dtype, non_blocking, **options)

@@ -38,6 +38,7 @@ from advisor.measure.recording.running import (
     Finder,
     OwnFiles,
     Program,
+    hide_ours,
     prepare_children,
     program_of,
     run,
@@ -213,6 +214,7 @@ class Session:
         """How it ended, and its seconds until the GPU was done."""
         self.finder.install_imported()
         replace(np.ndarray, "resize", self.recorder.resizing)
+        hide_ours()
         tell_processes(self.loops.files.__contains__, self.recorder.not_seen)
         if not self.recorder.has_gpu:
             prepare_children(_PLAYING.format(self.job.model_dump_json()))
